@@ -14,16 +14,18 @@ import java.util.HashSet;
 import java.util.Set;
 
 /**
- * The application of the storage measurement: writes synchronously to a file that is already there, and times each
- * call with System.nanoTime (CLOCK_MONOTONIC on Linux). Runs from its source on any Java from 11 on, or as a dex on
- * Android's runtime; takes its orders from standard input and answers on standard output, in the byte order of
- * DataOutput.
+ * The application of the storage measurement: writes synchronously to an existing file, and times
+ * each call with System.nanoTime (CLOCK_MONOTONIC on Linux). Runs from its source on any Java since
+ * 11, or as a dex on Android's runtime. It reads requests from standard input and answers on
+ * standard output, in the byte order of DataOutput.
  *
- * <p>Arguments: FILE API MODE, with API one of java-file, java-channel, java-channel-direct, and MODE one of sync,
- * dsync, fsync, fdatasync. First it says its thread id and its virtual machine (two UTF strings). Orders, one a line:
- * {@code clock} is answered with the time; {@code block BYTES CALLS WARMUP START END} writes BYTES at a time from
- * position START on, back to START before END is passed, and is answered with start and end of each call after the
- * WARMUP first ones. An answer begins with 0, or with 1 and what went wrong. It ends with its standard input.
+ * <p>Arguments: FILE API MODE, with API one of java-file, java-channel, java-channel-direct, and
+ * MODE one of sync, dsync, fsync, fdatasync. It first writes its thread id and its virtual machine
+ * (two UTF strings). There is one request per line: {@code clock} is answered with the time; {@code
+ * block BYTES CALLS WARMUP START END} writes BYTES at a time from position START on, and continues
+ * at START before END is exceeded. The answer has the start and end of each call after the first
+ * WARMUP ones. An answer starts with 0, or with 1 and an error message. The program ends with its
+ * standard input.
  */
 public final class SyncWriter {
     private interface Target {
@@ -96,7 +98,7 @@ public final class SyncWriter {
         return times;
     }
 
-    /** The opened file, in one of the ways that Java has. */
+    /** The file, opened through one of Java's APIs. */
     private static final class FileHolder implements AutoCloseable {
         final Target target;
         private final AutoCloseable opened;

@@ -1,18 +1,18 @@
 "use strict";
-// Draws the page's charts from the page's data. Places only: every text that it shows is in the data.
+// Draws the page's charts from the page's data. It only positions things: all text is in the data.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const COLOURS = 8;
 
-  // From a value to its place along an axis.
+  // Maps a value to its position on an axis.
   const laidOut = {
     linear: (value) => value,
     log: (value) => (value > 0 ? Math.log10(value) : -0.35),
     nines: (share) => -Math.log10(1 - share),
   };
 
-  // Of the marks in sight those for which there is room, the roundest first.
+  // The visible ticks for which there is room, roundest first.
   const thinned = (ticks, place, from, to, pixels, least) => {
     const inSight = ticks.flatMap(([value, text, rank]) => {
       const at = place(value);
@@ -23,7 +23,7 @@
     for (const tick of inSight.filter((one) => one.rank === 0)) {
       if (kept.every((other) => Math.abs(other.pixel - tick.pixel) >= least)) kept.push(tick);
     }
-    // Finer marks come all together, or not at all.
+    // Finer ticks are shown all together or not at all.
     for (const rank of [1, 2]) {
       const more = inSight.filter((one) => one.rank <= rank);
       const near = more.some((one, index) => index > 0 && Math.abs(one.pixel - more[index - 1].pixel) < least);
@@ -82,7 +82,7 @@
       : spec.kind === "steps" ? [-0.35, tall[1] + 0.15]
       : padded(tall[0], tall[1], 0.06);
     const many = lines.length > 1;
-    // Where a line has no point for longer than that, nothing is drawn.
+    // Points of a line that are further apart than this are not connected.
     const gaps = (line) => (u) =>
       line.points.flatMap(([at], index) => {
         const before = index > 0 ? line.points[index - 1][0] : at;
@@ -217,7 +217,7 @@
   const again = () => charts.forEach((chart) => chart?.redraw(false));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 
-  // On paper everything is unfolded, but for tables of several pages.
+  // Printing expands everything except tables of several pages.
   const ROWS = 60;
   let folded = [];
   addEventListener("beforeprint", () => {
@@ -225,6 +225,6 @@
     folded.forEach((one) => (one.open = true));
   });
   addEventListener("afterprint", () => folded.forEach((one) => (one.open = false)));
-  // For tests, and for whoever wants to look into what is drawn.
+  // For tests, and for users who inspect the charts.
   globalThis.roundtrip = { data, charts };
 })();

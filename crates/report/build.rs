@@ -1,5 +1,5 @@
-//! Tells the compiler the hashes of the report page's styles and scripts, by which the page's
-//! policy allows them.
+//! Passes the hashes of the report page's styles and scripts to the compiler. The page's policy
+//! allows them by hash.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// Files of the page, each with the variable that its hash goes to.
+/// Files of the page, each with the variable for its hash.
 const FILES: [(&str, &str); 4] = [
     ("report.css", "STYLE_HASH"),
     ("uplot/uPlot.min.css", "LIBRARY_STYLE_HASH"),

@@ -1,4 +1,4 @@
-//! Leaves unwind tables out of the binary for devices (see `unwind-tables.ld`).
+//! Omits unwind tables from the binary for devices (see `unwind-tables.ld`).
 
 fn main() {
     let script = "unwind-tables.ld";

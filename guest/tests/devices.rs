@@ -21,24 +21,24 @@ use rustix::process::{Pid, Signal};
 use skips::{Need, skip};
 
 const DEVICES: [&str; 3] = ["/dev/binder", "/dev/hwbinder", "/dev/vndbinder"];
-/// As Android's shell user, without any capability.
+/// Android's shell user, without capabilities.
 const SHELL: u32 = 2000;
 
-/// The static binary, which the guest's job names.
+/// The static binary, which the job in the guest names.
 fn roundtrip(args: &str) -> Command {
     let mut command = Command::new(std::env::var_os("ROUNDTRIP").expect("ROUNDTRIP names the binary"));
     command.args(args.split_whitespace()).stdin(Stdio::null());
     command
 }
 
-/// A short measurement on one stack, with these options besides.
+/// A short measurement on one stack, with additional options.
 fn measure(args: &str) -> Command {
     roundtrip(&format!("ipc throughput --stack binder --sizes 4 --min-time 0.01s {args}"))
 }
 
-/// The one line of a command that must fail.
+/// The only line of a command that must fail.
 fn refusal(mut command: Command) -> String {
-    // One at a time: another test's program would look like one that this one left.
+    // Sequential, because other tests' processes would look like leftovers of this one.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock();
     let output = command.output().expect("a program that starts");
@@ -50,7 +50,7 @@ fn refusal(mut command: Command) -> String {
     said.trim_end().strip_prefix("roundtrip: ").expect("the program's name").to_owned()
 }
 
-/// What a command that must succeed wrote, and what it warned of.
+/// The output and the warnings of a command that must succeed.
 fn success(mut command: Command) -> (String, String) {
     let Output { status, stdout, stderr } = command.output().expect("a program that starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -59,7 +59,7 @@ fn success(mut command: Command) -> (String, String) {
     (out, err)
 }
 
-/// The command lines of every process whose parent is this test or gone.
+/// The command lines of all processes whose parent is this test or has ended.
 fn children() -> Vec<String> {
     let own = std::process::id().to_string();
     let entries = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
@@ -74,14 +74,14 @@ fn children() -> Vec<String> {
         .collect()
 }
 
-/// Makes this process the context manager of a device, as a service manager is on a phone.
+/// Makes this process the context manager of a device, like a phone's service manager.
 fn manager_of(path: &str) -> Kernel {
     let since = Instant::now();
     loop {
         let device = Kernel::open(path, 4096).expect(path);
         match device.become_context_manager(0) {
             Ok(()) => return device,
-            // The driver clears up after a process some time after its end.
+            // The driver cleans up some time after the end of a process.
             Err(error) => assert!(since.elapsed() < Duration::from_secs(20), "{path}: {error}"),
         }
         drop(device);
@@ -89,12 +89,12 @@ fn manager_of(path: &str) -> Kernel {
     }
 }
 
-/// Whether somebody holds the lock on a device. Trying to lock it would refuse a run that tries at
-/// the same moment.
+/// Whether any process holds the lock on a device. Trying to lock it would make a simultaneous
+/// attempt by a run fail.
 fn is_locked(path: &str) -> bool {
     let inode = format!(":{}", fs::metadata(path).expect(path).ino());
     let locks = fs::read_to_string("/proc/locks").expect("/proc/locks");
-    // `1: FLOCK  ADVISORY  WRITE 708 00:05:13 0 EOF` (proc_locks(5)); what waits for a lock has an
+    // `1: FLOCK  ADVISORY  WRITE 708 00:05:13 0 EOF` (proc_locks(5)). Waiting requests have an
     // arrow.
     locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|words| {
         words.get(1) == Some(&"FLOCK") && words.get(5).is_some_and(|place| place.ends_with(&inode))
@@ -109,7 +109,7 @@ fn has_binderfs() -> bool {
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
 fn a_device_that_another_run_holds_is_refused_until_that_run_ends() {
     let device = "/dev/hwbinder";
-    // Whoever used it before may have ended just now.
+    // The previous user may have ended only just now.
     let driver = Kernel::open(device, 4096).expect(device);
     while driver.has_context_manager().expect(device) {
         std::thread::sleep(Duration::from_millis(20));
@@ -162,12 +162,12 @@ fn a_device_with_a_context_manager_is_left_alone() {
     assert!(out.contains(&format!("kernel driver at {device} (")), "{out}");
 }
 
-/// A running Android: every device has its service manager.
+/// Like a running Android: every device has its service manager.
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
 fn on_a_phone_root_gets_a_private_binderfs_and_others_one_line_or_the_emulated_driver() {
     let _managers = DEVICES.map(manager_of);
-    // Android lets everyone open them.
+    // On Android, every user may open them.
     for device in DEVICES {
         fs::set_permissions(device, Permissions::from_mode(0o666)).expect(device);
     }

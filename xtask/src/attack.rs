@@ -1,5 +1,5 @@
-//! Attacks the program for long: the tests in `crates/roundtrip/tests/attack`, with as many rounds
-//! as are asked for, and those that kill `trace start` and `trace stop` before each system call.
+//! Long attacks on the program: the tests in `crates/roundtrip/tests/attack` with the requested
+//! number of rounds, and those that kill `trace start` and `trace stop` before each system call.
 
 use std::process::{Command, ExitCode};
 

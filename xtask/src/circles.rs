@@ -1,6 +1,6 @@
-//! Which file of a crate names which other: files that name each other in a ring can only be
-//! understood together. A module and what lies below it may name each other, and tests may name
-//! anything.
+//! Which files of a crate refer to which others. Files that refer to each other in a cycle can only
+//! be understood together. A module and its submodules may refer to each other, and tests may refer
+//! to anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,19 +14,19 @@ use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 use crate::outcome::Outcome;
 use crate::shell::{output, root};
 
-/// A module's path below its crate; the crate's own is empty.
+/// A module's path below its crate; empty for the crate root.
 type Module = Vec<String>;
 
-/// What one file says of others.
+/// What one file refers to.
 #[derive(Default)]
 struct File {
     /// All paths in it that lead through the crate.
     named: Vec<Vec<String>>,
-    /// The last names of what it exports from elsewhere, and the paths to that.
+    /// The names that it re-exports, with their paths.
     exported: BTreeMap<String, Vec<String>>,
 }
 
-/// Fails where files of one crate name each other in a ring.
+/// Fails if files of a crate refer to each other in a cycle.
 pub(crate) fn none() -> Result<Outcome> {
     let listed =
         output("git", &["ls-files", "*.rs"]).context("git does not list the files of this project")?;
@@ -49,7 +49,7 @@ pub(crate) fn none() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The module that a file below `src` is. `None` for one that has only tests.
+/// The module of a file below `src`. `None` for a file with only tests.
 fn module_of(file: &str) -> Option<Module> {
     let path = Path::new(file).with_extension("");
     let mut module: Module = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -69,8 +69,8 @@ impl File {
         Ok(file)
     }
 
-    /// The module among `files` that the path names, seen from `module`: where what it names is
-    /// exported from elsewhere, that place. `None` for what is not of this crate.
+    /// The module among `files` that a path in `module` refers to, following re-exports. `None` for
+    /// what is not in this crate.
     fn target<'f>(
         files: &'f BTreeMap<Module, Self>,
         module: &[String],
@@ -87,8 +87,8 @@ impl File {
     }
 }
 
-/// The path from the crate's root on. One that begins with a name of its own leads through the
-/// module's children, or out of the crate.
+/// The path from the crate root. A relative path leads through the module's children, or out of the
+/// crate.
 fn absolute(module: &[String], path: &[String], files: &BTreeMap<Module, File>) -> Option<Vec<String>> {
     let supers = path.iter().take_while(|part| *part == "super").count();
     let rest = &path[supers..];
@@ -104,7 +104,7 @@ fn absolute(module: &[String], path: &[String], files: &BTreeMap<Module, File>) 
     Some([base, rest].concat())
 }
 
-/// The rings in one crate, each as the names of its files.
+/// The cycles in a crate, each as file names.
 fn rings(files: &BTreeMap<Module, File>) -> Vec<Vec<String>> {
     let mut graph = DiGraphMap::<&Module, ()>::new();
     for (module, file) in files {
@@ -164,7 +164,7 @@ impl<'a> Visit<'a> for File {
     }
 }
 
-/// Each path of a `use`, with the name that it is known by here.
+/// Each path of a `use`, with its local name.
 fn expand(tree: &UseTree, above: &mut Vec<String>, paths: &mut Vec<(String, Vec<String>)>) {
     match tree {
         UseTree::Path(path) => {

@@ -1,6 +1,6 @@
-//! `storage layers` in guests whose disks have real controllers, though emulated ones: which events
-//! bound the device's time on each bus, and that all of the time is explained. Knows what must come
-//! out; booting is the guest crate's business.
+//! `storage layers` in guests whose disks have real, though emulated, controllers: which events
+//! mark the device's time on each bus, and that all time is explained. Knows the expected results;
+//! the guest crate boots.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::guest::first_process;
 use crate::outcome::Outcome;
 use crate::shell::{output, say, target_dir};
 
-/// How long one measurement may take, on a machine that does much else. It takes a few seconds.
+/// The timeout for one measurement on a busy machine. It takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
 const ARGUMENTS: &str = "storage layers --file /disk/written --writers native --durability dsync,fsync --position append \
                          --sizes 4k,64k --calls 40 --rounds 2 --warm-up 3 --slowest 0 --format csv --out /out/run";
 
-/// Beside which neighbours the NVMe disk is measured: what few machines can do, and guests can. It
-/// has a queue that is polled.
+/// Comparisons on the NVMe disk that few machines support, but guests do. The disk has a queue that
+/// supports polling.
 const BESIDE: &str = "storage interference --file /disk/written --writers native --sizes 4k --conditions polled,io-limit --io-limit \
                       1M --rounds 3 --duration 6s --file-size 4M --out /out/run";
 
-/// How much of each writer's and size's time may be without an explanation, as a share. The device
-/// mapper's workers hand writes on to each other in ways that events do not always tell.
+/// How much of the time of each writer and size may be unexplained, as a share. The device mapper's
+/// workers pass writes to each other in ways that events do not always show.
 fn most_unexplained(disk: Disk) -> f64 {
     if disk == Disk::Mapped { 0.05 } else { 0.01 }
 }
 
-/// What the report must say of each disk: its way down as the environment has it, and the events
-/// that bound its time.
+/// Expected lines of each disk's report: its path in the environment, and the events that mark its
+/// time.
 const DISKS: [(Disk, &[&str]); 6] = [
     (
         Disk::Sd,
@@ -82,7 +82,7 @@ const DISKS: [(Disk, &[&str]); 6] = [
     ),
 ];
 
-/// A controller that QEMU has only since version 8.2.
+/// A controller that QEMU has since version 8.2.
 const UFS: [(Disk, &[&str]); 1] = [(
     Disk::Ufs,
     &[
@@ -92,11 +92,11 @@ const UFS: [(Disk, &[&str]); 1] = [(
     ],
 )];
 
-/// The driver looks for answers again before it leaves its interrupt: one that came to a command
-/// sent since has none of its own.
+/// The driver looks for more answers before it leaves its interrupt, so the answer to a command
+/// sent meanwhile has no interrupt of its own.
 const UFS_WITHIN: &str = "device: from ufshcd_command (send) to ufshcd_command (complete)";
 
-/// Runs the measurement on every disk that each QEMU has.
+/// Runs the measurement on every disk that QEMU supports.
 pub(crate) fn check() -> Result<Outcome> {
     check_all(&DISKS)
 }
@@ -136,11 +136,11 @@ fn check_all(disks: &[(Disk, &[&str])]) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Polled completions on a real queue for them, and a limit of control groups of version 2. What
-/// these do to times is not judged under emulation: only that they are brought about.
+/// Polled completions on a real queue, and a limit of a version 2 control group. Their effect on
+/// times is not judged under emulation, only that they are produced.
 fn compare(kernel: &Kernel) -> Result<()> {
     let (_, page) = run(kernel, BESIDE)?;
-    // Requests that are polled for end without an interrupt, and those beside them with one.
+    // Polled requests end without an interrupt, and others with one.
     let way = page.lines().find(|line| line.starts_with("polled: completions alone: "));
     let polled = way
         .and_then(|line| line.split_once("; beside: "))
@@ -164,7 +164,7 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
     if let Some(part) = expected.iter().find(|part| !page.contains(**part)) {
         bail!("the run does not say '{part}':\n{page}");
     }
-    // A request whose end was found by less than these events would be told in a line of its own.
+    // A request whose end was found from other events would have its own line.
     let boundaries: Vec<_> =
         page.lines().map(str::trim).filter(|line| line.starts_with("device: ")).collect();
     let is_allowed = |line: &str| {
@@ -177,8 +177,8 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs this binary with these arguments in a guest: what it prints, and what is shown of the run
-/// that it leaves.
+/// Runs this binary with these arguments in a guest. Returns its output, and what `show` prints for
+/// its run.
 fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     let binary = |arch: &str| target_dir().join("dist").join(format!("roundtrip-{arch}"));
     let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
@@ -193,7 +193,7 @@ fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let end = guest::run(kernel, &first_process(Arch::X86_64)?, &job, Clock::Wall, &mut out, &mut err);
     let [printed, err] = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    // The recording is divided again here, as on any other machine than the one that wrote.
+    // The recording is divided again here, as on any machine other than the one that recorded it.
     let shown = Command::new(binary(std::env::consts::ARCH)).arg("show").arg(run.join("run")).output();
     let _ = std::fs::remove_dir_all(&run);
     match end? {
@@ -205,10 +205,10 @@ fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     Ok((printed, page))
 }
 
-/// The largest share of a writer's and size's time that is unexplained. An error where layers do
-/// not add up to the whole, where none of it is the device's, or where nothing was divided.
+/// The largest unexplained share of a writer's and size's time. An error if layers do not add up to
+/// the whole, if no time is the device's, or if nothing was divided.
 fn worst_unexplained(csv: &str) -> Result<f64> {
-    /// Shares are written with all their digits.
+    /// Shares are written with all digits.
     const ROUNDING: f64 = 1e-9;
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap_or_default();
@@ -217,7 +217,7 @@ fn worst_unexplained(csv: &str) -> Result<f64> {
     };
     let (layer, share) = (column("layer")?, column("share")?);
     let cell = |row: &Vec<&str>, at: usize| row.get(at).copied().unwrap_or_default().to_owned();
-    // The host's is what several layers have together.
+    // The host's time is that of several layers together.
     let rows: Vec<(String, String)> = lines
         .map(|row| (cell(&row, layer), cell(&row, share)))
         .filter(|(layer, _)| layer != "host")

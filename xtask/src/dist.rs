@@ -1,5 +1,5 @@
-//! Builds the binaries that devices run, checks that they are static and fit for large pages, and
-//! prints their sizes.
+//! Builds the binaries for devices, checks that they are static and support large pages, and prints
+//! their sizes.
 
 use std::fs;
 
@@ -46,12 +46,12 @@ pub(crate) fn build() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// What a device's binary stays below.
+/// The limit on the size of a device's binary.
 const MOST_BYTES: usize = 4_200_000;
-/// The largest pages of Android devices, 16 KiB, which the parts of a binary must not share.
+/// Android's largest page size, 16 KiB. Segments of a binary must not share a page.
 const PAGE_BYTES: u64 = 16 << 10;
 
-/// Refuses a binary that would not start on every device.
+/// Rejects a binary that would not start on every device.
 fn check(segments: &[Segment]) -> Result<()> {
     if segments.iter().any(|segment| segment.kind == PT_INTERP) {
         bail!("it is not static: it requests a dynamic linker");
@@ -66,14 +66,14 @@ fn check(segments: &[Segment]) -> Result<()> {
     Ok(())
 }
 
-/// A program header of an ELF file, as far as it matters here (`elf(5)`).
+/// The relevant fields of an ELF file's program header (`elf(5)`).
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     kind: u32,
     align: u64,
 }
 
-/// The program headers of a 64-bit little-endian ELF file; `None` if it is none.
+/// The program headers of a 64-bit little-endian ELF file; `None` for other files.
 fn segments(file: &[u8]) -> Option<Vec<Segment>> {
     let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
     let segments = header.program_headers(header.endian().ok()?, file).ok()?;
@@ -92,7 +92,7 @@ mod tests {
     fn this_test_is_dynamic_and_text_is_no_elf_file() {
         let own = fs::read("/proc/self/exe").expect("readable");
         let found = segments(&own).expect("an ELF file");
-        // The test runs on the host's own target, whose linker is dynamic unless it is musl's.
+        // The test runs on the host's target, which links dynamically unless it is musl.
         assert_eq!(found.iter().any(|segment| segment.kind == PT_INTERP), cfg!(not(target_env = "musl")));
         assert!(found.iter().any(|segment| segment.kind == PT_LOAD && segment.align >= 4096));
         assert!(segments(b"#!/bin/sh\n").is_none());

@@ -1,6 +1,5 @@
-//! `roundtrip doctor` on two guests that differ in one setting: it names the setting, and the calls
-//! that were measured in both show what it costs. Knows what must come out; booting is the guest
-//! crate's business.
+//! `roundtrip doctor` on two guests that differ in one setting: it names the setting, and calls
+//! measured in both show its effect. Knows the expected results; the guest crate boots.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,26 +13,26 @@ use crate::guest::first_process;
 use crate::outcome::Outcome;
 use crate::shell::{output, say, target_dir};
 
-/// How long one measurement may take, on a machine that does much else. It takes ten seconds.
+/// The timeout for one measurement on a busy machine. It takes ten seconds.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A real-time caller and its server, which together never leave their processor idle.
+/// A real-time caller and its server, which together keep their CPU busy.
 const MEASURED: &str = "ipc latency --driver emulated --stack hwbinder --callers fifo:99 --inheritance on --placement same \
                         --work 5ms --duration 1s --out /out/run";
 
-/// The kernel's sched_rt_runtime_us, in which state the doctor must find the setting, and its words
-/// for it.
+/// Values of the kernel's sched_rt_runtime_us, with the expected state of the setting and its
+/// description.
 const GUESTS: [(&str, &str, &str); 2] =
     [("50000", "lengthens", "50000 us of each 100000 us"), ("-1", "good", "off")];
 
-/// The check that must tell the two apart.
+/// The check that must distinguish the two.
 const CHECK: &str = "rt-throttling";
 
-/// How many times as long the slowest call must be where the kernel pauses real-time threads. Time
-/// counts instructions there, so that nothing else differs: it is four times.
+/// How many times longer the slowest call must be if the kernel throttles real-time threads. Time
+/// counts instructions in these guests, so nothing else differs. It is four times.
 const EFFECT: f64 = 2.0;
 
-/// Measures in both guests, and asks the doctor about each of the stored runs.
+/// Measures in both guests, and runs the doctor on the stored runs.
 pub(crate) fn check() -> Result<Outcome> {
     let arch = Arch::X86_64;
     if std::env::consts::ARCH != arch.name() {
@@ -58,7 +57,7 @@ pub(crate) fn check() -> Result<Outcome> {
         let parameters =
             format!("sysctl.kernel.sched_rt_runtime_us={runtime_us} sysctl.kernel.sched_rt_period_us=100000");
         let runs = target_dir().join(format!("guest-doctor-{number}"));
-        // What an earlier check has left.
+        // Left by an earlier check.
         let _ = fs::remove_dir_all(&runs);
         measure(&kernel.clone().with_parameters(&parameters), &binary, &runs)?;
         let (findings, longest_ns) = judge(&binary, &runs.join("run"))?;
@@ -84,7 +83,7 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Measures in a guest. The run comes back into a folder.
+/// Measures in a guest, and copies the run into a folder.
 fn measure(kernel: &Kernel, binary: &std::path::Path, runs: &std::path::Path) -> Result<()> {
     let job = Job {
         program: binary.to_owned(),
@@ -102,7 +101,7 @@ fn measure(kernel: &Kernel, binary: &std::path::Path, runs: &std::path::Path) ->
     }
 }
 
-/// The doctor's findings about a stored run, as JSON, and the run's slowest call, in nanoseconds.
+/// The doctor's findings for a stored run, as JSON, and the run's slowest call, in nanoseconds.
 fn judge(binary: &std::path::Path, run: &std::path::Path) -> Result<(String, f64)> {
     let told = |arguments: &[&str]| -> Result<String> {
         let output = Command::new(binary).args(arguments).arg(run).output();

@@ -1,6 +1,5 @@
-//! Checks what people read: that the code's documentation builds without a warning, that every link
-//! in the Markdown files leads to something that is there, that prose is not too wide, and that
-//! commands and their output are as shown.
+//! Checks documents: the code's documentation builds without warnings, every link in Markdown files
+//! leads somewhere, prose is not too wide, and commands and their output are as shown.
 
 pub(crate) mod commands;
 pub(crate) mod width;
@@ -19,7 +18,7 @@ pub(crate) fn rustdoc() -> Result<Outcome> {
     run(cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// Checks the links of every Markdown file of the project. Those to other hosts are not followed.
+/// Checks the links in all Markdown files of the project. Links to other hosts are not followed.
 pub(crate) fn links() -> Result<Outcome> {
     let mut broken = Vec::new();
     for file in files()? {
@@ -46,11 +45,11 @@ fn files() -> Result<Vec<String>> {
 fn listed(pattern: &str) -> Result<Vec<String>> {
     let files =
         output("git", &["ls-files", pattern]).context("git does not list the files of this project")?;
-    // A file that was moved or removed and not yet committed is still listed.
+    // Files that were moved or removed, but not committed, are still listed.
     Ok(files.lines().filter(|file| root().join(file).exists()).map(str::to_owned).collect())
 }
 
-/// A text's lines outside of code blocks, with their numbers.
+/// The lines of a text outside code blocks, with their numbers.
 fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
@@ -60,7 +59,7 @@ fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The targets of a text's links, with their lines. What stands between fences is no link.
+/// The targets of a text's links, with their lines. Code blocks have no links.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut all = Vec::new();
     for (at, line) in outside_fences(text) {
@@ -69,7 +68,8 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
     all
 }
 
-/// Whether a link in `from` leads to a file of the project, and to a heading where it names one.
+/// Whether a link in `from` leads to a file of the project, and to an existing heading if it names
+/// one.
 fn follow(from: &Path, target: &str) -> Result<(), String> {
     if ["https://", "http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
         return Ok(());
@@ -89,8 +89,7 @@ fn follow(from: &Path, target: &str) -> Result<(), String> {
     if headings.into_iter().any(|one| one == heading) { Ok(()) } else { Err("no such heading".into()) }
 }
 
-/// What a heading is called in links: its words in lower case, joined by dashes, without
-/// punctuation.
+/// The anchor of a heading: its words in lower case, joined by dashes, without punctuation.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = words.chars().filter(|one| one.is_alphanumeric() || " -_".contains(*one));

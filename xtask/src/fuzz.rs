@@ -1,5 +1,4 @@
-//! Runs every fuzz target for a short while: long enough to see that it builds and that nothing
-//! shallow breaks.
+//! Runs every fuzz target briefly, to see that it builds and that no simple input breaks it.
 
 use std::process::{Command, ExitCode};
 
@@ -41,8 +40,8 @@ pub(crate) fn short_runs() -> Result<Outcome> {
     run_all(SECONDS)
 }
 
-/// Builds and runs each target under `fuzz/`. The first input that breaks one fails the step and
-/// stays in `fuzz/artifacts`.
+/// Builds and runs each target under `fuzz/`. The first input that breaks one fails the step, and
+/// is kept in `fuzz/artifacts`.
 fn run_all(seconds: u32) -> Result<Outcome> {
     if !root().join("fuzz/Cargo.toml").exists() {
         bail!("fuzz/Cargo.toml is missing");
@@ -55,8 +54,7 @@ fn run_all(seconds: u32) -> Result<Outcome> {
         bail!("'cargo fuzz list' lists no target");
     }
     for target in targets.split_whitespace() {
-        // The host's own target by name: otherwise cargo-fuzz takes the one that it was itself
-        // built for.
+        // The host's target explicitly: otherwise cargo-fuzz uses the one that it was built for.
         let time = format!("-max_total_time={seconds}");
         run(Command::new("cargo")
             .args(["+nightly", "fuzz", "run", "--target", &host()?, target, "--"])

@@ -1,5 +1,5 @@
-//! `cargo xtask guest`: one program on a real kernel, its binder driver and its disks, in QEMU.
-//! Knows arguments; booting is the guest crate's business.
+//! `cargo xtask guest`: runs one program on a real kernel with its binder driver and disks, in
+//! QEMU. Parses arguments; the guest crate boots.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -31,7 +31,7 @@ Options:
   --out DIR       stores what PROGRAM leaves in /out
   --limit SECONDS ends PROGRAM, and the guest, after this time (300)";
 
-/// What was asked for.
+/// The parsed arguments.
 struct Asked {
     source: Source,
     clock: Clock,
@@ -41,7 +41,7 @@ struct Asked {
     job: Job,
 }
 
-/// Carries out the command with these arguments. The exit status is the program's.
+/// Runs the command with these arguments. The exit status is the program's.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     let asked = match asked("guest", HELP, arguments, parse) {
         Ok(asked) => asked,
@@ -76,7 +76,7 @@ fn carry_out(asked: &Asked) -> Result<End> {
     guest::run(&kernel, &init, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
-/// Builds the guest's first process.
+/// Builds the guest's init process.
 pub(crate) fn first_process(arch: Arch) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo)

@@ -1,6 +1,5 @@
-//! The tests that need the kernel's binder driver, in guests that have one: the conformance suite,
-//! and the device binary's main job. Knows what must come out; booting is the guest crate's
-//! business.
+//! Runs tests that need the kernel's binder driver in guests: the conformance suite, and the main
+//! function of the device binary. Knows the expected results; the guest crate boots.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,40 +12,39 @@ use crate::guest::first_process;
 use crate::outcome::Outcome;
 use crate::shell::{output, root, say, target_dir};
 
-/// How long one program may take. The slowest takes a minute.
+/// The timeout for one program. The slowest takes a minute.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How many random sequences of commands each kernel goes through, always the same ones: a minute's
-/// worth on the first. Those of the others find what is special to them; what the driver does
-/// everywhere, the first finds. For more, and others, there is `cargo xtask sequences`.
+/// The number of random command sequences for each kernel, always the same ones: a minute's worth
+/// on the first kernel. The first one finds what the driver does on all kernels, the others what is
+/// specific to them. `cargo xtask sequences` runs more and different ones.
 fn sequences(arch: Arch, which: Packaged) -> u32 {
     if (arch, which) == (Arch::X86_64, Packaged::Debian) { 300 } else { 60 }
 }
 
-/// What each kernel must do with the device binary: the arguments, and what the output must hold.
+/// What each kernel must do with the device binary: arguments and expected output.
 const RUNS: [(&str, &[&str]); 2] = [
-    // Both stacks, and what this kernel's driver can do.
+    // Both stacks, and the features of this kernel's driver.
     (
         "ipc throughput --driver kernel --sizes 4,4k --min-time 0.1s",
         &["(protocol 8, written in C, extended error", "hwbinder"],
     ),
     (
         "ipc latency --driver kernel --stack hwbinder --iterations 200",
-        // What mainline kernels do, and the reason.
+        // The result on mainline kernels, with the reason.
         &["FAIL", "driver ignores INHERIT_RT"],
     ),
 ];
 
-/// A slow call over the kernel's driver, and what its explanation must say: that it was found by
-/// the driver's own events. Only for the kernels of which it is known how slow emulation makes
-/// them.
+/// A slow call over the kernel's driver, and its expected explanation: that it was found by the
+/// driver's own events. Only for kernels whose speed under emulation is known.
 const EXPLAINED: (&str, &[&str]) = (
     "ipc latency --driver kernel --stack hwbinder --duration 2s --deadline 20ms --explain --explain-limit 1 \
      --inject sleep,every=100ms,for=40ms",
     &["Slow call 1", "request by binder's own event, reply by binder's own event"],
 );
 
-/// How the driver is named: only one of the kernels has binderfs.
+/// The name of the driver: only one of the kernels has binderfs.
 fn driver(which: Packaged) -> &'static str {
     match which {
         Packaged::Debian | Packaged::DebianRealtime => "kernel driver at /dev/",
@@ -54,7 +52,7 @@ fn driver(which: Packaged) -> &'static str {
     }
 }
 
-/// Runs all of it on one kernel.
+/// Runs everything on one kernel.
 pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
     let (emulator, package) = arch.emulator();
     if output(emulator, &["--version"]).is_none() {
@@ -111,7 +109,7 @@ pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Builds a package's test for a guest, and says where it is.
+/// Builds a package's test for a guest, and returns its path.
 pub(crate) fn build(package: &str, test: &str, arch: Arch) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)

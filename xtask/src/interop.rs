@@ -1,6 +1,6 @@
-//! `cargo xtask interop`: calls between this project's binder stack and `rsbinder`, both ways and
-//! through either's service manager, over the kernel's binder driver in a guest. Knows how the
-//! programs are built; what must come out, `peers/interop` knows.
+//! `cargo xtask interop`: calls between this project's binder stack and `rsbinder`, in both
+//! directions and through either service manager, over the kernel's binder driver in a guest. Knows
+//! how to build the programs; `peers/interop` knows the expected results.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,12 +15,12 @@ use crate::shell::{output, root, run, say, target_dir};
 
 const ARCH: Arch = Arch::X86_64;
 const LIMIT: Duration = Duration::from_secs(300);
-/// Where `rsb_hub` comes from; of the version that the programs in `peers` use.
+/// The package of `rsb_hub`, in the version that the programs in `peers` use.
 const TOOLS: &str = "rsbinder-tools@0.12.0";
 /// Two service managers, two services, two clients.
 const PAIRS: usize = 8;
 
-/// Builds, boots and judges.
+/// Builds, boots and checks.
 pub(crate) fn check() -> Result<Outcome> {
     in_guest(
         Vec::new(),
@@ -30,8 +30,8 @@ pub(crate) fn check() -> Result<Outcome> {
     )
 }
 
-/// What `roundtrip ipc observe` has to say of programs that know nothing of it. Time counts
-/// instructions there, on one processor, so that figures reproduce.
+/// What `roundtrip ipc observe` must report about programs that know nothing of it. Time counts
+/// instructions there, on one CPU, so that figures are reproducible.
 pub(crate) fn observed() -> Result<Outcome> {
     let roundtrip = target_dir().join("dist").join(format!("roundtrip-{}", ARCH.name()));
     let name = format!("./roundtrip-{}", ARCH.name());
@@ -40,8 +40,8 @@ pub(crate) fn observed() -> Result<Outcome> {
     in_guest(vec![roundtrip], Clock::Instructions, arguments, |said| said.contains("named rightly"))
 }
 
-/// Runs the program in a guest, with `rsb_hub` and other files beside it. It must end well and say
-/// what is `expected`.
+/// Runs the program in a guest, with `rsb_hub` and other files beside it. It must succeed and print
+/// `expected`.
 fn in_guest(
     mut files: Vec<PathBuf>,
     clock: Clock,
@@ -80,12 +80,12 @@ fn in_guest(
     Ok(Outcome::Passed)
 }
 
-/// Where both programs are built: small enough to boot with.
+/// Builds both programs, small enough to boot with.
 fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(arguments).args(["--locked", "--target", ARCH.target(), "--target-dir"]).arg(folder());
-    // Optimised, as what is observed elsewhere is.
+    // Optimised, like programs that are observed elsewhere.
     command.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_DEV_STRIP", "symbols")]);
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
     command
@@ -95,15 +95,14 @@ fn folder() -> PathBuf {
     target_dir().join("peers")
 }
 
-/// Builds the program, which is no member of the workspace.
+/// Builds the program, which is not a member of the workspace.
 fn build() -> Result<PathBuf> {
     let manifest = root().join("peers/Cargo.toml").display().to_string();
     run(&mut cargo(&["build", "--quiet", "--package", "interop", "--manifest-path", &manifest]))?;
     Ok(folder().join(ARCH.target()).join("debug/interop"))
 }
 
-/// Builds `rsbinder`'s service manager from the registry, beside the program; does nothing when it
-/// is there.
+/// Builds `rsbinder`'s service manager from the registry, beside the program, unless it exists.
 fn build_hub() -> Result<PathBuf> {
     let tools = folder().join("tools");
     let root = tools.display().to_string();

@@ -1,9 +1,8 @@
-//! `cargo xtask ipc-peers`: builds the program in `peers/ipc` and has it measure the emulated
-//! driver beside other means of IPC. Passes its options on; what is measured and demanded is that
-//! program's business.
+//! `cargo xtask ipc-peers`: builds the program in `peers/ipc`, which measures the emulated driver
+//! and other kinds of IPC. Passes its options on; that program knows what is measured and required.
 //!
-//! Not a step of `cargo xtask test`: its 150 packages take minutes to build, and its figures a
-//! machine that does nothing else.
+//! Not a step of `cargo xtask test`: its 150 packages take minutes to build, and its figures need
+//! an idle machine.
 
 use std::process::{Command, ExitCode};
 
@@ -11,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::shell::{root, run, say, target_dir};
 
-/// Builds and runs. The report goes to standard output, everything else to standard error.
+/// Builds and runs it. The report goes to standard output, everything else to standard error.
 pub(crate) fn command(options: &[String]) -> ExitCode {
     let (subcommand, options): (&[&str], _) = match options {
         [first] if first == "--check" => (&["check"], &[][..]),
@@ -40,7 +39,7 @@ mod tests {
 
     use crate::shell::root;
 
-    /// A section of a manifest, line by line.
+    /// A section of a manifest as keys and values.
     fn section(manifest: &str, name: &str) -> BTreeMap<String, String> {
         let text = std::fs::read_to_string(root().join(manifest)).unwrap();
         let lines = text.lines().skip_while(|line| *line != format!("[{name}]")).skip(1);
@@ -55,8 +54,8 @@ mod tests {
         let profile = section(ours, "profile.release");
         assert!(profile.contains_key("opt-level") && profile.contains_key("lto"), "{profile:?}");
         assert_eq!(section(theirs, "profile.release"), profile);
-        // What is not named has the profile's own level; the device binary names all foreign
-        // packages, but for rustix.
+        // Other packages have the profile's own level. The device binary lists all foreign packages
+        // except rustix.
         let by_package = |manifest| section(manifest, "profile.release.package");
         let (shipped, compared) = (by_package(ours), by_package(theirs));
         for package in ["bench", "binder", "binder-driver", "binder-emulator", "echo", "latency"] {

@@ -1,5 +1,5 @@
-//! The tests of the Python package in `lab`: installs it with what its tests need into a folder of
-//! its own, and runs them. Needs the static binary, which makes and explains the runs that it
+//! The tests of the Python package in `lab`: installs it with its test dependencies into its own
+//! folder, and runs them. Needs the static binary, which makes and explains the runs that it
 //! collects.
 
 use std::process::Command;
@@ -10,10 +10,10 @@ use crate::outcome::Outcome;
 use crate::shell::{output, run, target_dir};
 use crate::suite;
 
-/// The oldest Python that the package is made for.
+/// The oldest supported Python version.
 const PYTHON: (u32, u32) = (3, 11);
 
-/// Installs and tests it. Tests that were skipped are named.
+/// Installs and tests it. Lists skipped tests.
 pub(crate) fn check() -> Result<Outcome> {
     let version = output("python3", &["-c", "import sys; print(*sys.version_info[:2])"]).unwrap_or_default();
     let numbers: Vec<u32> = version.split_whitespace().filter_map(|number| number.parse().ok()).collect();

@@ -1,6 +1,5 @@
-//! Developer tasks: `cargo xtask test` installs what the tests need and passes all of them, `cargo
-//! xtask dist` builds the static binaries. Knows the project's commands, nothing of what its code
-//! does.
+//! Developer tasks: `cargo xtask test` installs what the tests need and runs all of them, `cargo
+//! xtask dist` builds the static binaries. Knows the project's commands, but not its code.
 
 mod attack;
 mod circles;
@@ -228,7 +227,7 @@ fn test() -> bool {
         DOCUMENTS[1],
         ("oldest Rust", oldest_rust),
         ("each library by itself", libraries_alone),
-        // These measure, and have the machine to themselves.
+        // These measure, and need the machine to themselves.
         ("tests", suite::all),
         ("static binaries", dist::build),
     ];
@@ -236,7 +235,7 @@ fn test() -> bool {
         DOCUMENTS[2],
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
-        // What only tests use may build C; the device binary may not.
+        // Test dependencies may build C; the device binary may not.
         ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
         ("dependencies: advisories", advisories),
         LAB,
@@ -245,13 +244,13 @@ fn test() -> bool {
     steps::run_beside(&[&SETUP, FIRST].concat(), HERE, GUESTS_LANE)
 }
 
-/// The guests that `test` boots. Each takes one CPU, and most of them count instructions, so that
-/// other steps beside them change nothing.
+/// The guests of `test`. Each uses one CPU, and most of them count instructions, so other steps
+/// running at the same time do not affect them.
 const GUESTS_LANE: &str = "guests";
 const IN_GUESTS_LANE: [Step; 9] =
     [GUESTS[0], GUESTS[1], GUESTS[2], GUESTS[3], GUESTS[4], GUESTS[6], GUESTS[7], GUESTS[8], PEERS];
 
-/// What `test` runs in a process of its own.
+/// Steps of `test` that run in a separate process.
 fn lane(name: &str, results: &Path) -> ExitCode {
     if name != GUESTS_LANE {
         say(HELP);
@@ -260,21 +259,21 @@ fn lane(name: &str, results: &Path) -> ExitCode {
     if steps::run_lane(&IN_GUESTS_LANE, results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Builds the program with the oldest Rust that it says it needs.
+/// Builds the program with the oldest supported Rust version.
 fn oldest_rust() -> anyhow::Result<Outcome> {
     let version = install::oldest_rust()?;
     let toolchain = format!("+{version}");
     if shell::output("cargo", &[&toolchain, "--version"]).is_none() {
         return Ok(Outcome::NotRun(format!("Rust {version} is not installed; see the install step")));
     }
-    // A folder of its own, so that neither version throws away what the other has built.
+    // A separate folder, so that the two versions do not discard each other's builds.
     let folder = shell::target_dir().join("oldest-rust");
     let arguments = [&toolchain, "check", "--package", "roundtrip", "--target-dir"];
     shell::run(std::process::Command::new("cargo").args(arguments).arg(folder))
 }
 
-/// Checks each library that others may use without what the rest of the workspace switches on in
-/// its dependencies.
+/// Checks each library that others may use without the features that the rest of the workspace
+/// enables in its dependencies.
 fn libraries_alone() -> anyhow::Result<Outcome> {
     const LIBRARIES: [&str; 7] =
         ["latency", "tracefs", "layers", "run", "binder-driver", "binder-emulator", "binder"];
@@ -284,7 +283,7 @@ fn libraries_alone() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Checks for known vulnerabilities where their database can be had.
+/// Checks for known vulnerabilities if their database is available.
 fn advisories() -> anyhow::Result<Outcome> {
     if shell::cargo(&["deny", "fetch", "db"]).is_err() {
         return Ok(Outcome::NotRun(

@@ -1,6 +1,6 @@
-//! `cargo xtask mutants`: changes the emulated driver in small ways, one at a time, and says which
-//! of the changes no test of its crate notices. Knows what is changed and what must notice it; how
-//! changes are made is cargo-mutants' business.
+//! `cargo xtask mutants`: makes small changes to the emulated driver, one at a time, and reports
+//! those that no test of its crate detects. Knows what to change and which tests must detect it;
+//! cargo-mutants makes the changes.
 
 use std::process::{Command, ExitCode};
 
@@ -21,13 +21,13 @@ Options:
   --jobs N     this many at a time (1)
   --quick      runs only the unit tests, the conformance suite and the tests of priority inheritance, which take a quarter of the time";
 
-/// How long the tests may take before a change counts as noticed: it made something wait for ever.
+/// After this time in the tests, a change counts as detected: it made something wait forever.
 const TIMEOUT_S: &str = "300";
 
-/// Bytes of a test thread's stack: without optimisation the random sequences need more than usual.
+/// Stack size of a test thread, in bytes: unoptimised random sequences need more than the default.
 const STACK: &str = "33554432";
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     shard: String,
@@ -36,7 +36,7 @@ struct Asked {
     quick: bool,
 }
 
-/// Carries out the command with these arguments.
+/// Runs the command with these arguments.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     let asked = match asked("mutants", HELP, arguments, parse) {
         Ok(asked) => asked,
@@ -52,7 +52,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// True when every change was noticed.
+/// Returns true if every change was detected.
 fn carry_out(asked: &Asked) -> Result<bool> {
     if output("cargo", &["mutants", "--version"]).is_none() {
         run(Command::new("cargo").args(["install", "--locked", "cargo-mutants"]))?;
@@ -63,7 +63,7 @@ fn carry_out(asked: &Asked) -> Result<bool> {
         .args(words(asked))
         .arg("--output")
         .arg(&out)
-        // What is built thousands of times is better built quickly.
+        // Thousands of builds: building fast matters most.
         .envs([
             ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
             ("CARGO_PROFILE_DEV_DEBUG", "0"),
@@ -73,8 +73,7 @@ fn carry_out(asked: &Asked) -> Result<bool> {
         .status()
         .context("start cargo mutants")?;
     say(&format!("the changes and the outcome of each: {}/mutants.out", out.display()));
-    // Its documented exit codes: 2 where changes were missed, 3 where only some ran into the
-    // timeout.
+    // Documented exit codes: 2 if changes were missed, 3 if some only ran into the timeout.
     match status.code() {
         Some(0 | 3) => Ok(true),
         Some(2) => Ok(false),

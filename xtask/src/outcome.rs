@@ -1,13 +1,13 @@
-//! How a step that did not fail ended.
+//! The result of a step that did not fail.
 
-/// How a step that did not fail ended.
+/// The result of a step that did not fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It did its work.
+    /// It was completed.
     Passed,
-    /// It did its work, but for these tests, which found nothing to test here: names and reasons.
-    /// May be empty.
+    /// It was completed, except for these tests, which could not run here: names and reasons. May
+    /// be empty.
     Skipped(Vec<String>),
-    /// It could not: why. Shown loudly, so that nobody takes silence for success.
+    /// It could not run: why. Shown prominently, so that silence is not taken for success.
     NotRun(String),
 }

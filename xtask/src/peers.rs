@@ -1,6 +1,6 @@
-//! `cargo xtask peers`: what a call over the kernel's binder driver costs by several means, counted
-//! in instructions in one guest, and whether this project's stacks keep to their bounds. Knows what
-//! must come out; who calls how is the business of the program in `peers`.
+//! `cargo xtask peers`: the cost of a call over the kernel's binder driver through several
+//! libraries, counted in instructions in one guest, and whether this project's stacks stay within
+//! their limits. Knows the expected results; the program in `peers` makes the calls.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -20,7 +20,7 @@ const CALLS: &str = "300";
 const SIZES: [u32; 2] = [4, 4096];
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Who is measured, as the program calls them, and whom each is compared with.
+/// The measured programs, by the names that `peers` uses, and what each is compared with.
 const ROWS: [(&str, &str); 6] = [
     ("ioctl", "ioctl"),
     ("ioctl-message", "ioctl"),
@@ -30,12 +30,12 @@ const ROWS: [(&str, &str); 6] = [
     ("rsbinder", "ioctl-message"),
 ];
 
-/// What a stack may cost, in parts of the bare call with the same bytes or objects. It was 1.10
-/// while received data was read through references, which was not sound: `docs/cost.md` has the
+/// The most that a stack may cost, relative to the bare call with the same bytes or objects. It was
+/// 1.10 while received data was read through references, which was unsound: `docs/cost.md` has the
 /// difference.
 const MOST: f64 = 1.15;
 
-/// Builds, counts, prints and judges.
+/// Builds, counts, prints and checks.
 pub(crate) fn check() -> Result<Outcome> {
     let (emulator, package) = ARCH.emulator();
     if output(emulator, &["--version"]).is_none() {
@@ -81,7 +81,7 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Builds the peers' program, which is no member of the workspace.
+/// Builds the peers' program, which is not a member of the workspace.
 fn build() -> Result<std::path::PathBuf> {
     let folder = target_dir().join("peers");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -93,7 +93,7 @@ fn build() -> Result<std::path::PathBuf> {
     Ok(folder.join(ARCH.target()).join("release/peers"))
 }
 
-/// The instructions of each batch, ascending, by who and payload.
+/// The instructions of each batch, ascending, by program and payload.
 type Counts = BTreeMap<(String, u32), Vec<f64>>;
 
 fn parse(text: &str) -> Result<Counts> {
@@ -143,7 +143,7 @@ fn table(counts: &Counts) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// What is not as it must be: each stack at most [`MOST`], and cheaper than `rsbinder`.
+/// Violations: each stack may cost at most [`MOST`], and must be cheaper than `rsbinder`.
 fn judge(counts: &Counts) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for size in SIZES {

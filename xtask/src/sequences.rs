@@ -1,6 +1,6 @@
-//! `cargo xtask sequences`: thousands of random sequences of commands on a real kernel's binder
-//! driver and on the emulated one, in guests. Knows how many go into one boot; what they are and
-//! what must come out is the conformance suite's.
+//! `cargo xtask sequences`: thousands of random command sequences on a real kernel's binder driver
+//! and on the emulated one, in guests. Knows how many fit into one boot; the conformance suite
+//! knows the sequences and expected results.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,16 +30,16 @@ Options:
 
 /// The test in the conformance suite.
 const TEST: &str = "random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one";
-/// The one that says what is recorded, and records it.
+/// The test that defines what is recorded, and records it.
 const RECORDED_TEST: &str = "the_kernels_driver_answers_what_was_recorded";
-/// How it is told to.
+/// The variable that makes it record.
 const RECORD: &str = "RECORD_SEQUENCES_TO";
-/// What one boot takes: few enough that a difference is seen within minutes.
+/// Sequences per boot: few enough that a difference is seen within minutes.
 const BATCH: u32 = 500;
-/// More than any emulated machine needs for a batch.
+/// Longer than any emulated machine needs for a batch.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     count: u32,
@@ -49,7 +49,7 @@ struct Asked {
     record: bool,
 }
 
-/// Carries out the command with these arguments.
+/// Runs the command with these arguments.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     let asked = match asked("sequences", HELP, arguments, parse) {
         Ok(asked) => asked,
@@ -105,7 +105,7 @@ fn carry_out(asked: &Asked) -> Result<()> {
     Ok(())
 }
 
-/// Seeds, and how many sequences of each.
+/// Seeds, each with its number of sequences.
 fn batches(seed: u32, count: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..count.div_ceil(BATCH)).map(move |at| (seed.wrapping_add(at), (count - at * BATCH).min(BATCH)))
 }

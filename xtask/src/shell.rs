@@ -1,5 +1,4 @@
-//! What tasks have in common: their arguments and messages, and other programs run in the project's
-//! folder.
+//! What tasks share: arguments, messages, and running other programs in the project's folder.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -10,14 +9,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::outcome::Outcome;
 
-/// Writes a line to standard error, where the steps' own output goes too.
+/// Writes a line to standard error, where the steps' output goes, too.
 pub(crate) fn say(line: &str) {
-    // With standard error gone there is nobody left to tell.
+    // If standard error is closed, nobody can be told.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// What a task's arguments ask for. Where that is nothing to carry out, its help or what is wrong
-/// with them is said, and the status to end with comes back.
+/// Parses a task's arguments. If there is nothing to run, prints help or an error, and returns the
+/// exit status.
 pub(crate) fn asked<T>(
     task: &str,
     help: &str,
@@ -44,13 +43,13 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Where a tool goes that is installed for the tests only: each in a folder of its own, which pip
-/// replaces as a whole.
+/// The folder of a tool that is installed only for the tests. pip replaces such a folder as a
+/// whole.
 pub(crate) fn tool_dir(package: &str) -> PathBuf {
     target_dir().join("tools").join(package)
 }
 
-/// Where programs are looked for: among the tests' own tools last.
+/// The search path for programs, with the tests' own tools last.
 fn path() -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let tools = std::fs::read_dir(tool_dir("")).into_iter().flatten().flatten();
@@ -58,7 +57,7 @@ fn path() -> OsString {
     std::env::join_paths(std::env::split_paths(&path).chain(tools)).unwrap_or(path)
 }
 
-/// Runs a program to its end, its output passed through.
+/// Runs a program, and passes its output through.
 pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let line = words(command);
     say(&format!("$ {line}"));
@@ -82,7 +81,7 @@ pub(crate) fn output(program: &str, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs Cargo: the one that runs this task.
+/// Runs Cargo, the same one that runs this task.
 pub(crate) fn cargo(args: &[&str]) -> Result<Outcome> {
     run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args))
 }

@@ -1,6 +1,5 @@
-//! `cargo xtask sizes`: what takes the room in the binary for devices, by module and by function:
-//! what to look at when it has grown. Builds the binary as `dist` does, but with its symbols. Knows
-//! no limit.
+//! `cargo xtask sizes`: what takes up space in the binary for devices, by module and by function,
+//! to look at when it has grown. Builds the binary like `dist`, but with symbols. Has no limit.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,7 +10,7 @@ use crate::install::TARGETS;
 use crate::outcome::Outcome;
 use crate::shell::{output, run, say, target_dir};
 
-/// How many lines each of the two lists has.
+/// The number of lines in each of the two lists.
 const LINES: usize = 40;
 
 /// Builds and prints.
@@ -19,7 +18,7 @@ pub(crate) fn show() -> Result<Outcome> {
     let [target, _] = TARGETS;
     let folder = target_dir().join("sizes");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // The newer form of symbols says which types generic code was compiled for.
+    // The newer symbol format shows for which types generic code was compiled.
     let named = format!("target.{target}.rustflags = ['-Csymbol-mangling-version=v0']");
     run(Command::new(cargo)
         .args(["--config", &named, "build", "--release", "--package", "roundtrip", "--target", target])
@@ -32,7 +31,7 @@ pub(crate) fn show() -> Result<Outcome> {
     };
     let mut functions: Vec<(u64, &str)> = listed.lines().filter_map(function).collect();
     functions.sort_unstable_by(|one, other| other.cmp(one));
-    // Where identical functions share their code, one stands for all.
+    // If identical functions share their code, one represents all.
     let total: u64 = functions.iter().map(|(bytes, _)| bytes).sum();
     say(&format!("{total} bytes of code in {} functions", functions.len()));
     let mut modules = BTreeMap::<&str, (u64, usize)>::new();
@@ -53,8 +52,8 @@ pub(crate) fn show() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Size and name of a function, from a line of `nm`: address, size, kind, name. `None` for anything
-/// else.
+/// Size and name of a function in a line of `nm`: address, size, kind, name. `None` for other
+/// lines.
 fn function(line: &str) -> Option<(u64, &str)> {
     let mut fields = line.splitn(4, ' ');
     let (_address, size, kind, name) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
@@ -62,8 +61,7 @@ fn function(line: &str) -> Option<(u64, &str)> {
     u64::from_str_radix(size, 16).ok().filter(|_| code).map(|bytes| (bytes, name))
 }
 
-/// A function's crate and outermost module: of a method those of its type, of C code the name
-/// itself.
+/// A function's crate and top-level module; for a method those of its type, for C code its name.
 fn module(name: &str) -> &str {
     let rest = name.trim_start_matches(['<', '&', '(', '[', '*']);
     let rest =

@@ -1,4 +1,4 @@
-//! Runs named steps in order, times them, and says at the end what passed, what failed and what
+//! Runs named steps in order, times them, and reports at the end what passed, what failed and what
 //! could not run.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::shell::{root, say, target_dir};
 /// A step's name and its work.
 pub(crate) type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
 
-/// What came of a step.
+/// The result of a step.
 struct Done {
     name: String,
     /// A failure's reason is one line.
@@ -22,14 +22,14 @@ struct Done {
     took: Duration,
 }
 
-/// Runs every step, also behind one that failed, and reports. True if none failed.
+/// Runs every step, even after a failure, and reports. True if none failed.
 pub(crate) fn run(steps: &[Step]) -> bool {
     let start = Instant::now();
     summarise(&carry_out(steps, say), start, say)
 }
 
-/// Runs steps, then two lots of steps at the same time: `beside` in a process of its own, as the
-/// task `lane`, whose output is shown when it has ended. True if none failed.
+/// Runs steps, then two groups of steps at the same time: `beside` runs in a separate process, as
+/// the task `lane`, whose output is shown when it has ended. True if none failed.
 pub(crate) fn run_beside(steps: &[Step], here: &[Step], beside: &str) -> bool {
     let start = Instant::now();
     let mut results = carry_out(steps, say);
@@ -39,7 +39,7 @@ pub(crate) fn run_beside(steps: &[Step], here: &[Step], beside: &str) -> bool {
     summarise(&results, start, say)
 }
 
-/// Runs steps, and writes down what came of them for the process that started this one.
+/// Runs steps, and writes their results for the process that started this one.
 pub(crate) fn run_lane(steps: &[Step], results: &Path) -> bool {
     let done = carry_out(steps, say);
     let lines: Vec<String> = done.iter().map(|one| one.to_json().to_string()).collect();
@@ -47,7 +47,7 @@ pub(crate) fn run_lane(steps: &[Step], results: &Path) -> bool {
     written.is_ok() && done.iter().all(|one| one.result.is_ok())
 }
 
-/// Steps that another process runs.
+/// Steps that run in another process.
 struct Lane {
     name: String,
     child: Child,
@@ -64,7 +64,7 @@ impl Lane {
         let _ = std::fs::remove_file(&results);
         let output = File::create(&log)?;
         say(&format!("\n=== in parallel with the next steps: {name}"));
-        // By Cargo: the tests' build may have put another file in the place of this program's.
+        // Through Cargo: building the tests may have replaced this program's file.
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(["run", "--quiet", "--package", "xtask", "--", "lane", name]).arg(&results);
         command.current_dir(root()).stdin(Stdio::null());
@@ -72,7 +72,7 @@ impl Lane {
         Ok(Self { name: name.to_owned(), child, log, results, start: Instant::now() })
     }
 
-    /// Waits, shows what it said, and tells what came of its steps.
+    /// Waits, shows its output, and returns the results of its steps.
     fn end(mut self) -> Vec<Done> {
         let status = self.child.wait();
         say(&format!("\n=== ran in parallel: {}", self.name));
@@ -125,8 +125,7 @@ fn carry_out(steps: &[Step], say: impl Fn(&str)) -> Vec<Done> {
         say(&format!("\n=== {name}"));
         let start = Instant::now();
         let result = work().map_err(|error| {
-            // The reason stands below what it was drawn from, where a reader of a long log finds
-            // it.
+            // The reason is below its details, where readers of a long log find it.
             let (reason, details) = reason_and_details(&error);
             if !details.is_empty() {
                 say(&details);
@@ -156,7 +155,7 @@ fn summarise(results: &[Done], start: Instant, say: impl Fn(&str)) -> bool {
     failed == 0
 }
 
-/// The tests that a step skipped, if it did skip any.
+/// The tests that a step skipped, if any.
 fn skipped(done: &Done) -> Option<&[String]> {
     match &done.result {
         Ok(Outcome::Skipped(tests)) if !tests.is_empty() => Some(tests),
@@ -176,7 +175,7 @@ fn line(Done { name, result, took }: &Done) -> String {
     }
 }
 
-/// An error's first line, and what follows it: a program's whole output, at times.
+/// An error's first line, and the rest, which may be a program's whole output.
 fn reason_and_details(error: &anyhow::Error) -> (String, String) {
     let text = format!("{error:#}");
     let (reason, details) = text.split_once('\n').unwrap_or((&text, ""));
@@ -201,8 +200,8 @@ mod tests {
         assert!(told(Err("exit 1".into())).contains("FAILED   x: exit 1"));
     }
 
-    /// What is told of these steps, and whether all passed. Kept from the terminal: a log that said
-    /// FAILED here would mislead its readers.
+    /// The report on these steps, and whether all passed. Not printed, because FAILED in the log
+    /// would be misleading.
     fn told(steps: &[Step]) -> (String, bool) {
         let told = RefCell::new(String::new());
         let say = |line: &str| told.borrow_mut().extend([line, "\n"]);

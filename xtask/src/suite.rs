@@ -1,4 +1,4 @@
-//! Runs all tests, and tells which of them this machine gave nothing to test with.
+//! Runs all tests, and reports which of them could not run on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) fn all() -> Result<Outcome> {
     Ok(Outcome::Skipped(read(&noted)?))
 }
 
-/// The file in which tests note what they skip. What an earlier run noted is not this one's.
+/// Empties the file in which tests note what they skip.
 pub(crate) fn empty(name: &str) -> Result<PathBuf> {
     let noted = shell::target_dir().join(name);
     match std::fs::remove_file(&noted) {
@@ -27,7 +27,7 @@ pub(crate) fn empty(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// What tests have noted, one line each; nothing where none did.
+/// The tests' notes, one line each; empty if there are none.
 pub(crate) fn read(noted: &Path) -> Result<Vec<String>> {
     if !noted.exists() {
         return Ok(Vec::new());

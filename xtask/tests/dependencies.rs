@@ -1,13 +1,13 @@
-//! Which crate may depend on which. The table is the design: a crate that wants another dependency
-//! changes it here, where the change is seen. What tests may use besides is judged apart.
+//! Which crate may depend on which. The table is the design: a crate that needs another dependency
+//! changes it here, where reviewers see it. Dependencies of tests have their own table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
-/// What each crate links of ours. Every name stands for an edge that is there, so that the table
-/// tells the truth.
+/// The project's crates that each crate links. Every entry must exist, so that the table is
+/// accurate.
 const LINKS: &[(&str, &[&str])] = &[
     ("latency", &[]),
     ("files", &[]),
@@ -66,14 +66,14 @@ const LINKS: &[(&str, &[&str])] = &[
     ("xtask", &["guest", "skips"]),
 ];
 
-/// What tests and examples use besides.
+/// Additional dependencies of tests and examples.
 const TESTS_USE: &[(&str, &[&str])] = &[
     ("files", &["skips"]),
     ("binder-emulator", &["skips", "stored"]),
-    // The service that is measured finds out more about both stacks than a smaller one would.
+    // The measured service tests both stacks more thoroughly than a smaller one would.
     ("binder", &["binder-emulator", "echo", "skips"]),
     ("tracefs", &["skips"]),
-    // Its recordings are made on the machine that the tests run on.
+    // Its recordings are made on the machine that runs the tests.
     ("layers", &["skips", "tracefs"]),
     ("bench", &["skips"]),
     ("cli", &["skips"]),
@@ -96,9 +96,9 @@ const TESTS_USE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What must not be linked into a crate, by whatever way.
+/// What must not be linked into a crate, even indirectly.
 const NEVER_LINKED: &[(&str, &[&str])] = &[
-    // A run that was made on a device is explained and shown anywhere.
+    // A device's run can be explained and shown on any machine.
     ("run", &["bench", "binder-driver", "binder-emulator", "tracefs"]),
     ("layers", &["bench", "run", "rustix"]),
     ("analysis", &["bench", "binder-driver", "binder-emulator", "report", "rustix"]),
@@ -110,7 +110,7 @@ fn packages() -> Vec<Package> {
     MetadataCommand::new().no_deps().exec().expect("cargo tells of the workspace").packages
 }
 
-/// The workspace's own dependencies of each package, of these kinds.
+/// The workspace dependencies of each package, of these kinds.
 fn edges(packages: &[Package], kinds: &[DependencyKind]) -> BTreeMap<String, BTreeSet<String>> {
     let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let of = |package: &Package| {
@@ -120,7 +120,7 @@ fn edges(packages: &[Package], kinds: &[DependencyKind]) -> BTreeMap<String, BTr
     packages.iter().map(|package| (package.name.to_string(), of(package))).collect()
 }
 
-/// What a table and the workspace do not agree on, one line each.
+/// The differences between a table and the workspace, one line each.
 fn differences(table: &[(&str, &[&str])], found: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, found) in found {
@@ -157,7 +157,7 @@ fn tests_use_what_the_table_says() {
 #[test]
 fn what_a_crate_must_not_link_comes_by_no_other_way() {
     for (name, never) in NEVER_LINKED {
-        // As it is built by itself: another crate of the workspace may have chosen more of a
+        // Built on its own: otherwise another crate of the workspace may enable more features of a
         // dependency.
         let tree = Command::new(env!("CARGO"))
             .args(["tree", "--offline", "--no-default-features", "--edges", "normal", "--prefix", "none"])

@@ -1,18 +1,18 @@
-//! Source files stay short enough to be read in one sitting: below 400 lines each. Long tests go
-//! into a file of their own, and integration tests are not counted.
+//! Source files must be short enough to be read in one sitting: under 400 lines each. Long unit
+//! tests go into a separate file, and integration tests do not count.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// No source file has as many lines.
+/// The length that no source file may reach.
 const LIMIT: usize = 400;
 
-/// Files that are still longer, with the most lines that each may have. This list only shrinks: a
-/// file that gets below the limit is taken out.
+/// Files that are still longer, with their limits. This list only shrinks: a file below the general
+/// limit is removed.
 const EXCEPTIONS: &[(&str, usize)] = &[];
 
-/// What is wrong with the lengths of these files.
+/// Violations in the lengths of these files.
 fn problems(lengths: &BTreeMap<String, usize>, exceptions: &[(&str, usize)]) -> Vec<String> {
     let allowed =
         |path: &str| exceptions.iter().find(|(excepted, _)| *excepted == path).map(|(_, most)| *most);
@@ -37,7 +37,7 @@ fn lengths() -> BTreeMap<String, usize> {
     let listed = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root).output().expect("git");
     let listed = String::from_utf8(listed.stdout).expect("paths are UTF-8");
     let sources = listed.lines().filter(|path| path.starts_with("src/") || path.contains("/src/"));
-    // One that was removed and is not committed yet is still listed.
+    // Files that were removed, but not committed, are still listed.
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
     sources.filter_map(|path| Some((path.to_owned(), read(path)?.lines().count()))).collect()
 }

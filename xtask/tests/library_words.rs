@@ -1,9 +1,9 @@
-//! A library does not know which program uses it: neither its errors nor its documentation name a
-//! command of `roundtrip`. The cure that a user is told is added where the commands are, in `cli`.
+//! A library does not know which program uses it: its errors and documentation name no command of
+//! `roundtrip`. `cli`, which has the commands, adds what the user can do.
 
 use std::path::{Path, PathBuf};
 
-/// The crates that another program could use as they are.
+/// The crates that other programs could use.
 const LIBRARIES: &[&str] = &[
     "latency",
     "files",
@@ -17,7 +17,7 @@ const LIBRARIES: &[&str] = &[
     "run",
 ];
 
-/// How a command is written in messages and documents.
+/// How commands are written in messages and documents.
 const COMMAND: &str = "`roundtrip ";
 
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {

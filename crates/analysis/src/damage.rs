@@ -1,13 +1,14 @@
-//! Damaged recordings, told from what the kernel lost. Must not know what a recording is used for.
+//! Distinguishes damaged recordings from losses of the kernel. Must not know what a recording is
+//! for.
 
 use tracefs::{Recording, Trace};
 
 use crate::error::{Error, Result};
 
-/// Refuses to pass damage off as what the kernel lost.
+/// Refuses damaged recordings, which must not be taken for losses of the kernel.
 ///
 /// # Errors
-/// [`Error::Damaged`] when pages are damaged.
+/// [`Error::Damaged`] if pages are damaged.
 pub fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace) -> Result<()> {
     let damaged: Vec<String> = trace.damaged().iter().map(u32::to_string).collect();
     if damaged.is_empty() {
@@ -16,12 +17,12 @@ pub fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace) -> Res
     Err(Error::Damaged { directory: recording.directory().to_owned(), snapshot, cpus: damaged.join(", ") })
 }
 
-/// What a recording told, as far as it could be read.
+/// What could be read from a recording.
 #[derive(Debug)]
 pub struct Told<T> {
-    /// What could be made of it.
+    /// The readable results.
     pub told: Vec<T>,
-    /// What is damaged or cannot be read.
+    /// What is damaged or unreadable.
     pub damage: Vec<Error>,
 }
 
@@ -32,7 +33,7 @@ impl<T> Default for Told<T> {
 }
 
 impl<T> Told<T> {
-    /// What is told, and what was wrong with the recording, in one line.
+    /// Returns the results, and the recording's faults as one error.
     #[must_use]
     pub fn split(self) -> (Vec<T>, Option<Error>) {
         let more = self.damage.len().saturating_sub(1);
@@ -45,7 +46,7 @@ impl<T> Told<T> {
     }
 }
 
-/// A snapshot that is whole, and what is wrong with any other.
+/// Reads a snapshot if it is intact. Otherwise adds the fault to `damage`.
 pub(crate) fn read_whole(recording: &Recording, snapshot: u32, damage: &mut Vec<Error>) -> Option<Trace> {
     let read = recording.read(snapshot).map_err(Error::from);
     read.and_then(|trace| refuse_damage(recording, snapshot, &trace).map(|()| trace))

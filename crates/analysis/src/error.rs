@@ -6,13 +6,13 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The run's own files are not what they should be.
+    /// The run's own files are not valid.
     #[error(transparent)]
     Run(#[from] run::Error),
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] tracefs::Error),
-    /// Pages of the recording are damaged.
+    /// The recording has damaged pages.
     #[error(
         "{}: snapshot {snapshot} is damaged: pages of CPU {cpus} are missing; copy the recording again",
         directory.display()
@@ -20,31 +20,31 @@ pub enum Error {
     Damaged {
         /// The recording.
         directory: PathBuf,
-        /// Which snapshot of it.
+        /// The snapshot.
         snapshot: u32,
-        /// Whose pages: "0, 3".
+        /// The CPUs with damaged pages: "0, 3".
         cpus: String,
     },
-    /// A file that another program wrote cannot be read.
+    /// A file from another program cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the kernel said. Not the error's `source`, for the message already has it.
+        /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: std::io::Error,
     },
-    /// More runs of one side than can be compared.
+    /// Too many runs of one side.
     #[error("a comparison takes up to {0} runs a side: name fewer")]
     TooManyRuns(usize),
-    /// More than one snapshot is damaged or cannot be read.
+    /// More than one snapshot is damaged or unreadable.
     #[error("{first}; {more} more snapshots are damaged or cannot be read")]
     Several {
-        /// What is wrong with the first.
+        /// The first error.
         first: Box<Self>,
-        /// How many others.
+        /// The number of other errors.
         more: usize,
     },
 }
 
-/// The result of everything in this crate that can fail.
+/// The result of every fallible function in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

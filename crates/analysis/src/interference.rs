@@ -1,5 +1,6 @@
-//! From a comparison beside neighbours and its recording to what explains it: where the recorder's
-//! world and the explainer's meet. Reads run directories; must not know how anything is shown.
+//! Explains a comparison of writes with and without background load from its recording. This
+//! connects `run` and `tracefs` to `layers`. Reads run directories. Must not know how anything is
+//! shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,18 +15,18 @@ use crate::damage::{Told, read_whole};
 use crate::error::Error;
 use crate::storage::devices;
 
-/// What the kernel's events tell of one side of a comparison.
+/// What the kernel's events show for one side of a comparison.
 #[derive(Debug, Default)]
 pub struct Side {
-    /// The median time that a call's requests were with the device, in nanoseconds, of each round.
+    /// The median time that a call's requests spent at the device, in nanoseconds, for each round.
     pub device_ns: Vec<f64>,
-    /// Where the time of all rounds' calls went.
+    /// Where the time of all rounds' calls was spent.
     pub breakdown: Breakdown,
     /// The interrupts of all CPUs during the calls.
     pub interrupts: InterruptUse,
-    /// The ways of the last completions, and of how many calls.
+    /// The paths of the last completions, with the number of calls.
     pub completions: BTreeMap<Completion, u64>,
-    /// The last frequency of the writer's first CPU that an event told, in kHz.
+    /// The last frequency of the writer's first CPU in the events, in kHz.
     pub frequency_khz: Option<u32>,
 }
 
@@ -34,13 +35,13 @@ pub struct Side {
 pub struct Explained<'a> {
     /// What was measured.
     pub beside: &'a Beside,
-    /// What the events tell, alone and beside; `None` where nothing was recorded.
+    /// Without and with the condition; `None` if nothing was recorded.
     pub sides: Option<[Side; 2]>,
 }
 
 impl Explained<'_> {
-    /// The device's response, alone and beside, in nanoseconds: the medians of the rounds, where no
-    /// ratio can be formed because a round's is 0, for most of its calls had nothing of the
+    /// The device's time without and with the condition, in nanoseconds, if there is no ratio: the
+    /// medians of the rounds. A round's median is 0 if most of its calls needed nothing of the
     /// device.
     #[must_use]
     pub fn device_without_ratio(&self) -> Option<[f64; 2]> {
@@ -53,7 +54,8 @@ impl Explained<'_> {
         Some([median(alone)?, median(beside)?])
     }
 
-    /// The device's response: by the events, else as the devices counted it.
+    /// The comparison of the device's time, from the events if recorded, else from the device's
+    /// counters.
     pub fn device(&self) -> Option<Comparison> {
         match &self.sides {
             Some([alone, beside]) => Comparison::of_rounds(&beside.device_ns, &alone.device_ns).ok(),
@@ -62,8 +64,8 @@ impl Explained<'_> {
     }
 }
 
-/// Explains every comparison, as far as a recording is there and whole: in a run directory. One
-/// with a round in a damaged snapshot is not explained, for its rounds are compared in pairs.
+/// Explains all comparisons whose recording in the run directory is intact. A comparison with a
+/// round in a damaged snapshot is not explained, because its rounds are compared in pairs.
 pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Explained<'a>> {
     let mut out = Told::default();
     let recording = result.recorder.as_ref().and_then(|_| {
@@ -78,7 +80,7 @@ pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Exp
                 };
                 let alone = side(beside.writer, |pair| &pair.alone);
                 let sides = alone.zip(side(beside.writer_beside, |pair| &pair.beside));
-                // A recording that ended early may have neither.
+                // A recording that ended early may lack both.
                 sides.map(<[Side; 2]>::from).filter(|sides| sides.iter().all(|side| side.breakdown.calls > 0))
             }
             None => None,
@@ -88,7 +90,7 @@ pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Exp
     out
 }
 
-/// What the events tell of one side; `None` where a snapshot of its is damaged.
+/// What the events show for one side; `None` if one of its snapshots is damaged.
 fn side<'a>(
     result: &InterferenceResult,
     recording: &Recording,

@@ -1,15 +1,15 @@
-//! From a run and its recording to what explains it. Nothing here measures, and nothing is shown:
-//! what comes out is typed data, on any machine.
+//! Explains a run from its recording. Nothing here measures or shows anything: the output is typed
+//! data, on any machine.
 //!
-//! - [`slow_calls`] explains the slow calls that a latency test has kept: what delayed each, by the
-//!   kernel's events where they were recorded, else by what the kernel counted.
-//! - [`storage`] divides the writes of a storage test among layers, and [`interference`] does so
-//!   for both sides of a comparison.
-//! - [`compare`] says whether one set of runs is better or worse than another, or that nobody can
-//!   tell.
-//! - [`figures`] lists what a run tells, each figure computed once.
-//! - [`gate`] judges the figures of a run against limits.
-//! - [`refuse_damage`] tells damaged recordings from those in which the kernel lost events.
+//! - [`slow_calls`] explains the slow calls that a latency test has kept: what delayed each one,
+//!   from the kernel's events if they were recorded, else from the kernel's counters.
+//! - [`storage`] divides the writes of a storage test into layers, and [`interference`] does so for
+//!   both sides of a comparison.
+//! - [`compare`] decides whether one set of runs is better or worse than another, or that the runs
+//!   do not show it.
+//! - [`figures`] lists a run's figures. Each is computed once.
+//! - [`gate`] compares the figures of a run with limits.
+//! - [`refuse_damage`] distinguishes damaged recordings from those in which the kernel lost events.
 //!
 //! ```
 //! use std::path::Path;
@@ -22,7 +22,7 @@
 //! let run = Run::read(directory)?;
 //! let kept = Kept::of(&run).expect("it kept slow calls");
 //!
-//! // Every slow call, the slowest first.
+//! // All slow calls, slowest first.
 //! let explained = explain(&kept, directory, |_call| true, None)?;
 //! let slowest = explained.first().expect("there were some");
 //! assert!(slowest.without_events.is_none(), "its recording is there");

@@ -1,5 +1,5 @@
-//! A latency test that is watched: what each interval of it tells, and whether the figures changed
-//! at a mark. Takes what was measured, turn by turn; must not know how it was measured or is shown.
+//! A latency test that is watched: the figures of each interval, and whether they changed at a
+//! mark. Receives the measurements turn by turn. Must not know how they were made or are shown.
 
 use std::collections::VecDeque;
 
@@ -9,61 +9,61 @@ use run::ipc::latency::Series;
 use crate::compare::{self, Compared, Measured, Options, Side};
 use crate::figures::{Better, Figure, Unit};
 
-/// The most intervals that are kept; with those of a second each, nearly three hours.
+/// The most intervals that are kept; with one per second, nearly three hours.
 const MOST_INTERVALS: usize = 10_000;
 
-/// The most intervals of one half that are compared.
+/// The most intervals of each half in a comparison.
 const MOST_COMPARED: usize = 300;
 
-/// How far the intervals before and after a mark may differ though nobody changed anything: 0.1 is
-/// by 10%. Both halves are of the same processes, which differ less than two runs do. A session in
-/// which nobody changed anything, on a machine that compiled meanwhile, was cut into 90 overlapping
-/// pieces: 3 found a difference in any of three figures with it, and 6 without.
+/// How much the intervals before and after a mark may differ although nobody changed anything: 0.1
+/// means 10%. Both halves are from the same processes, so they differ less than two runs. To test
+/// this, a session without changes, on a machine that was compiling, was cut into 90 overlapping
+/// pieces. With this value, 3 of them showed a difference in any of three figures; without it, 6.
 pub const NOISE: f64 = 0.1;
 
-/// What one interval tells of a caller.
+/// A caller's figures for one interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// How many calls it made.
+    /// The number of calls.
     pub calls: u64,
-    /// How many of them took longer than the deadline.
+    /// The number of calls that took longer than the deadline.
     pub missed: u64,
     /// The median, in nanoseconds.
     pub p50_ns: u64,
     /// The 99th percentile, in nanoseconds.
     pub p99_ns: u64,
-    /// The longest, in nanoseconds.
+    /// The maximum, in nanoseconds.
     pub max_ns: u64,
 }
 
 /// One caller over one stack.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// What it is, as figures are labelled: test, stack, inheritance, caller.
+    /// Its labels: test, stack, inheritance, caller.
     pub of: Vec<(&'static str, String)>,
-    /// Its intervals, the last one last; `None` for one without a call.
+    /// Its intervals in order; `None` for one without calls.
     pub points: VecDeque<Option<Point>>,
-    /// The calls of the last interval that had any.
+    /// The calls of the last interval with calls.
     pub last: Histogram,
-    /// How many of these missed.
+    /// How many of these missed the deadline.
     pub last_missed: u64,
     current: Histogram,
     missed: u64,
 }
 
-/// All that was seen.
+/// The whole session.
 #[derive(Debug, Clone, Default)]
 pub struct Session {
-    /// One for each caller over each stack.
+    /// One line for each caller over each stack.
     pub lines: Vec<Line>,
-    /// How many intervals there were, those included that are not kept any more.
+    /// The number of intervals, including those no longer kept.
     pub intervals: usize,
-    /// How many intervals there were at each mark.
+    /// The number of intervals at each mark.
     pub marks: Vec<usize>,
 }
 
 impl Session {
-    /// Adds the calls of a turn to the interval that is under way.
+    /// Adds the calls of a turn to the current interval.
     pub fn add(&mut self, series: &Series) {
         let Some(all) = series.all() else { return };
         for caller in &all.callers {
@@ -74,8 +74,8 @@ impl Session {
                 ("caller", caller.caller.to_string()),
             ];
             let line = self.line(of);
-            // With a rate, a call's time counts from when it should have begun: the wait behind a
-            // slow one is part of it.
+            // With a rate, a call's time starts when it should have begun, so it includes the wait
+            // for a slow predecessor.
             let (times, missed) = match &caller.response {
                 Some(response) => (&response.time, response.missed),
                 None => (&caller.latency, caller.deadline.missed),
@@ -95,7 +95,7 @@ impl Session {
         &mut self.lines[at]
     }
 
-    /// Ends the interval that is under way.
+    /// Ends the current interval.
     pub fn end_interval(&mut self) {
         self.intervals += 1;
         for line in &mut self.lines {
@@ -118,8 +118,8 @@ impl Session {
         }
     }
 
-    /// Divides what came before from what comes after. The interval that is under way belongs to
-    /// neither and is dropped.
+    /// Separates earlier from later intervals. The current interval belongs to neither and is
+    /// dropped.
     pub fn mark(&mut self) {
         for line in &mut self.lines {
             (line.current, line.missed) = (Histogram::new(), 0);
@@ -129,9 +129,9 @@ impl Session {
         }
     }
 
-    /// The intervals since the last mark compared with those between it and the mark before;
-    /// nothing without a mark. Each interval counts as a run, and the two halves as runs of
-    /// different times. Misses are left out where the usual interval has none.
+    /// Compares the intervals since the last mark with those between it and the mark before; empty
+    /// without a mark. Each interval counts as a run, and the two halves as runs made at different
+    /// times. Misses are left out if the median interval has none.
     #[must_use]
     pub fn compare(&self) -> Vec<Compared> {
         let Some((&mark, earlier)) = self.marks.split_last() else { return Vec::new() };
@@ -146,15 +146,14 @@ impl Session {
         compared
     }
 
-    /// How many intervals lie before and after the last mark, those that are compared with each
-    /// other.
+    /// How many intervals before and after the last mark are compared.
     #[must_use]
     pub fn halves(&self) -> Option<[usize; 2]> {
         let (&mark, earlier) = self.marks.split_last()?;
         Some([mark - earlier.last().copied().unwrap_or(0), self.intervals - mark])
     }
 
-    /// The last intervals from one up to another.
+    /// The last intervals in a range.
     fn side(&self, begin: usize, end: usize) -> Side {
         let begin = begin.max(end.saturating_sub(MOST_COMPARED));
         let run = |interval: usize| {
@@ -208,7 +207,7 @@ mod tests {
         Series { stack, inheritance: Inheritance::Stack, pairs, verdict: Verdict::Pass }
     }
 
-    /// An interval of two turns whose calls take about so long.
+    /// An interval of two turns whose calls take about `ns`.
     fn interval(session: &mut Session, ns: u64, seed: u64) {
         for part in 0..2 {
             session.add(&turn(Stack::Binder, (0..100).map(|n| ns + (n * 7 + seed * 13 + part) % 50)));

@@ -1,4 +1,4 @@
-//! The calls of a run that lie in its recording. Must not know what is made of them.
+//! The calls of a run within its recording. Must not know what they are used for.
 
 use std::ops::RangeInclusive;
 
@@ -8,12 +8,12 @@ use tracefs::Recording;
 
 use crate::error::{Error, Result};
 
-/// The calls that lie in a snapshot, slow or not, by caller. `None` for a recording in which they
-/// are not stored.
+/// All calls within a snapshot's window, slow or not, by caller. `None` for a recording without
+/// stored calls.
 ///
 /// # Errors
-/// [`tracefs::Error`] when they cannot be read, [`run::Error::NotARun`] when they are not those
-/// that the run tells of.
+/// [`tracefs::Error`] if they cannot be read, [`run::Error::NotARun`] if they are not those that
+/// the run lists.
 pub(crate) fn recorded_calls(
     explained: &Explained,
     recording: &Recording,
@@ -45,8 +45,8 @@ pub(crate) fn recorded_calls(
     Ok(Some(calls))
 }
 
-/// Whether calls can be those of one caller while this was recorded: one after the other, and by a
-/// thread as the kernel has them.
+/// Whether these can be the calls of one caller during the recording: one after the other, by a
+/// thread with a valid id.
 fn plausible(of: &RecordedCalls, calls: &[Sample], recorded: &RangeInclusive<u64>) -> bool {
     let one = |call: &Sample| {
         let Placement { policy, priority, nice, .. } = call.caller;

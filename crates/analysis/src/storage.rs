@@ -1,5 +1,5 @@
-//! From a storage measurement and its recording to what each layer took: where the recorder's world
-//! and the explainer's meet. Reads run directories; must not know how anything is shown.
+//! Divides the writes of a storage measurement into layers, from its recording. This connects `run`
+//! and `tracefs` to `layers`. Reads run directories. Must not know how anything is shown.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use tracefs::Recording;
 
 use crate::damage::{Told, read_whole};
 
-/// A writer's calls of one size, divided.
+/// The divided calls of one writer and size.
 #[derive(Debug)]
 pub struct SeriesLayers<'a> {
     /// What was measured.
     pub series: &'a StorageSeries,
-    /// Where the time went.
+    /// Where the time was spent.
     pub breakdown: Breakdown,
 }
 
-/// Divides every call of a run directory that was recorded, but those in damaged snapshots; nothing
-/// for a series without recorded calls. The `keep` slowest of each series are kept whole.
+/// Divides all recorded calls of a run directory, except those in damaged snapshots; nothing for a
+/// series without recorded calls. The `keep` slowest calls of each series are kept in full.
 #[must_use]
 pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Told<SeriesLayers<'a>> {
     let mut out = Told::default();
@@ -56,13 +56,13 @@ pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> T
     out
 }
 
-/// The devices at the end of a file's way, as the events name them.
+/// The devices at the end of a file's path, with their names in events.
 #[must_use]
 pub fn devices(path: &StoragePath) -> Devices {
     of_devices(&path.leaves(), path.partitions())
 }
 
-/// As [`devices`], of these, which have nothing below them.
+/// Like [`devices`], for given devices, which have no others below them.
 pub(crate) fn of_devices(leaves: &[&Device], partitions: Vec<(u32, u32)>) -> Devices {
     let interrupts =
         |device: &Device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect();

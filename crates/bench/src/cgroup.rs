@@ -1,5 +1,5 @@
-//! What the control group that this process is in allows it: CPU quota, real-time budget, CPUs.
-//! Reads both cgroup versions, and hybrids of them; must not know what the limits are applied to.
+//! The limits of this process's control group: CPU quota, real-time budget, CPUs. Reads both cgroup
+//! versions, and hybrids of them. Must not know what the limits are applied to.
 
 use std::path::PathBuf;
 
@@ -42,8 +42,8 @@ fn quota_v2(root: &Root, dir: &std::path::Path) -> Option<f64> {
     (period > 0.0).then(|| quota / period)
 }
 
-/// The `cpu.stat` of each control group that a process is in, or that is above, and that has a CPU
-/// quota.
+/// The `cpu.stat` of each control group with a CPU quota that a process is in, directly or through
+/// a parent group.
 pub(crate) fn quota_stats(root: &Root, pid: u32) -> Vec<PathBuf> {
     let groups = root.read(format!("proc/{pid}/cgroup")).unwrap_or_default();
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
@@ -55,9 +55,9 @@ pub(crate) fn quota_stats(root: &Root, pid: u32) -> Vec<PathBuf> {
     [stats("cpu", quota_v1), stats("", quota_v2)].concat()
 }
 
-/// How often a group had used up its quota, and for how long it had to wait, in nanoseconds, all
-/// CPUs together, as its `cpu.stat` says it (Documentation/scheduler/sched-bwc.rst): microseconds
-/// in version 2, nanoseconds in version 1.
+/// How often a group exhausted its quota, and for how many nanoseconds it was throttled, summed
+/// over all CPUs, from its `cpu.stat` (Documentation/scheduler/sched-bwc.rst). Version 2 counts
+/// microseconds, version 1 nanoseconds.
 pub(crate) fn throttled(stat: &str) -> (u64, u64) {
     let number = |name: &str| -> Option<u64> {
         let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
@@ -70,11 +70,11 @@ pub(crate) fn throttled(stat: &str) -> (u64, u64) {
 /// Where control groups limit I/O. Paths are below the root that they were read from.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct IoGroups {
-    /// Whether they are of version 2.
+    /// Whether they are cgroups of version 2.
     pub(crate) unified: bool,
-    /// The topmost group that is shown.
+    /// The topmost visible group.
     pub(crate) mount: PathBuf,
-    /// This process's own.
+    /// This process's own group.
     pub(crate) home: PathBuf,
 }
 
@@ -95,9 +95,9 @@ pub(crate) fn io_groups(root: &Root) -> Option<IoGroups> {
     unified.or_else(|| found("blkio").map(|directory| of(false, directory)))
 }
 
-/// How much memory this process and its children could still take before others must give some up,
-/// in bytes: what the machine has available, or less where a control group on the way up has a
-/// limit. `None` where the kernel does not tell.
+/// How much more memory this process and its children can take before others must give some up, in
+/// bytes: the memory that the machine has available, or less if this control group or one above it
+/// has a limit. `None` if the kernel does not report it.
 pub(crate) fn memory_left_bytes(root: &Root) -> Option<u64> {
     let info = root.read("proc/meminfo")?;
     let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -107,7 +107,7 @@ pub(crate) fn memory_left_bytes(root: &Root) -> Option<u64> {
     let left = |controller: &str, limit: &str, used: &str| {
         let directory = Directory::find(&groups, &mounts, controller);
         let left = directory.iter().flat_map(Directory::upwards).filter_map(|dir| {
-            // No limit is "max", or more than any machine has.
+            // "Unlimited" is "max", or more than any machine has.
             let limit: u64 = root.number(dir.join(limit))?;
             Some(limit.saturating_sub(root.number(dir.join(used))?))
         });
@@ -117,15 +117,15 @@ pub(crate) fn memory_left_bytes(root: &Root) -> Option<u64> {
     Some(machine.min(v1).min(left("", "memory.max", "memory.current")))
 }
 
-/// Where the group of one hierarchy is mounted.
+/// A group of one hierarchy, and where the hierarchy is mounted.
 struct Directory {
     mount: PathBuf,
-    /// Below the mount.
+    /// Relative to the mount.
     group: PathBuf,
 }
 
 impl Directory {
-    /// The directory of the hierarchy with this v1 controller; the empty name is v2's.
+    /// Finds the hierarchy of a v1 controller. The empty name stands for v2.
     fn find(groups: &str, mounts: &str, controller: &str) -> Option<Self> {
         let path = groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
@@ -144,8 +144,8 @@ impl Directory {
                 "" => kind == "cgroup2",
                 _ => kind == "cgroup" && options.split(',').any(|option| option == controller),
             };
-            // In a container the mount may show only a part of the hierarchy; then the group is
-            // relative to it.
+            // In a container the mount may show only part of the hierarchy. The group is then
+            // relative to that part.
             let group = path.strip_prefix(mount_root.trim_end_matches('/')).unwrap_or("");
             let group = group.trim_start_matches('/');
             matches.then(|| Self { mount: mount.into(), group: group.into() })
@@ -156,7 +156,7 @@ impl Directory {
         self.mount.join(&self.group)
     }
 
-    /// From the group to the mount: a limit of any of them holds.
+    /// The directories from the group up to the mount. A limit of any of them applies.
     fn upwards(&self) -> impl Iterator<Item = PathBuf> {
         self.group.ancestors().map(|group| self.mount.join(group))
     }

@@ -1,32 +1,32 @@
-//! The one clock of every measurement: CLOCK_BOOTTIME in nanoseconds, which user space, tracefs
+//! The clock of all measurements: CLOCK_BOOTTIME in nanoseconds, which user space, tracefs
 //! (`trace_clock=boot`) and Perfetto share. Must not know what is timed.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since boot, including time asleep (clock_gettime(2), CLOCK_BOOTTIME).
+/// Nanoseconds since boot, including suspend (clock_gettime(2), CLOCK_BOOTTIME).
 ///
 /// On x86-64 and arm64 the kernel's vDSO answers without a system call.
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
-    // Both parts are non-negative for this clock, and the sum fits for the next 584 years of
+    // Both parts are non-negative for this clock, and the sum does not overflow for 584 years of
     // uptime.
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CPU time of the calling thread, in nanoseconds (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID). A
-/// system call.
+/// CPU time of the calling thread, in nanoseconds (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID).
+/// Makes a system call.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What one reading of the clock costs, in nanoseconds: the fastest of several batches, because
-/// everything that can disturb a batch makes it longer.
+/// The cost of one clock reading, in nanoseconds: that of the fastest of several batches, because
+/// every disturbance makes a batch slower.
 ///
-/// An interval between two readings contains about one such cost.
+/// An interval between two readings includes about one such cost.
 pub fn read_cost_ns() -> f64 {
     const BATCHES: u32 = 20;
     const READS: u32 = 500;

@@ -1,21 +1,21 @@
-//! What the scheduler did to one thread: context switches, migrations, time on and waiting for a
-//! CPU. Reads /proc, which costs some microseconds: look before and after a timed section, never in
-//! it.
+//! What the scheduler did to one thread: context switches, migrations, time on a CPU and time
+//! waiting for one. Reads /proc, which takes microseconds: read it before and after a timed
+//! section, never inside.
 
 use crate::error::{Error, Result};
 use crate::root::Root;
 use run::ThreadCounters;
 
-/// The counts of a thread up to now; 0 is the calling thread.
+/// The counters of a thread so far. `tid` 0 is the calling thread.
 ///
 /// # Errors
-/// [`Error::File`] when there is no such thread.
+/// [`Error::File`] if there is no such thread.
 pub fn of_thread(tid: u32) -> Result<ThreadCounters> {
     read_at(&Root::real(), if tid == 0 { crate::sched::gettid() } else { tid })
 }
 
 fn read_at(root: &Root, tid: u32) -> Result<ThreadCounters> {
-    // The long way round reaches the threads of every process.
+    // /proc/TID/task/TID works for threads of every process.
     let directory = format!("proc/{tid}/task/{tid}");
     let path = format!("{directory}/status");
     let malformed = || std::io::Error::other("no count of context switches in it");
@@ -41,8 +41,8 @@ fn schedstat(root: &Root, directory: &str) -> Option<(u64, u64)> {
     let text = root.read(format!("{directory}/schedstat"))?;
     let mut numbers = text.split(' ').map_while(|number| number.parse().ok());
     let (running_ns, run_delay_ns) = (numbers.next()?, numbers.next()?);
-    // A kernel that does not keep these shows zeroes (fs/proc/base.c), but whoever has run has run
-    // for some time.
+    // A kernel without these statistics shows zeroes (fs/proc/base.c). A thread that reads its own
+    // has run for some time.
     (running_ns > 0).then_some((running_ns, run_delay_ns))
 }
 

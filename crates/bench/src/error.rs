@@ -1,6 +1,6 @@
 //! Everything that can go wrong in a run, as one enum whose variants name the operation and where
-//! it failed. Knows nothing of arguments or of how a message is shown; an exit status is derived
-//! here because the meaning of "interrupted" is.
+//! it failed. Must not know arguments or how a message is shown. The exit status is derived here
+//! because only this crate knows what "interrupted" means.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ mod not_here;
 pub use faults::{Disturbance, JavaFault, JobFault};
 pub use not_here::{FileFault, NotHere};
 
-/// Why a run, or a piece of one, did not come about.
+/// Why a run, or part of one, failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,18 +22,18 @@ pub enum Error {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said. Not the error's `source`, for the message already has it.
+        /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
     /// A system call on something without a path failed.
     #[error("cannot {operation}: {cause}{}", binder_driver::raise_limit(operation, cause))]
     System {
-        /// What was being done, with its object: "pin thread 4711 to CPU 1".
+        /// The operation, with its object: "pin thread 4711 to CPU 1".
         operation: String,
-        /// What the kernel said. Not the error's `source`, for the message already has it.
+        /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
-    /// A worker process ended although its job was not done.
+    /// A worker process ended before its job was done.
     #[error("{role} (pid {pid}) {how}")]
     PeerDied {
         /// What the worker was for: "server of pair 2".
@@ -53,7 +53,7 @@ pub enum Error {
         /// The worker's own error.
         message: String,
     },
-    /// A worker said nothing for longer than it was given.
+    /// A worker did not answer in time.
     #[error("{role} (pid {pid}) did not {what} within {waited_ms} ms")]
     WorkerSilent {
         /// What the worker was for.
@@ -62,10 +62,10 @@ pub enum Error {
         pid: u32,
         /// What it should have done: "become ready".
         what: &'static str,
-        /// How long it was waited for, in milliseconds.
+        /// How long the parent waited, in milliseconds.
         waited_ms: u64,
     },
-    /// Bytes between parent and worker that follow no protocol of ours.
+    /// Bytes between parent and worker that violate the frame protocol.
     #[error("garbled frame from {from}: {reason}")]
     GarbledFrame {
         /// Who sent it.
@@ -73,15 +73,15 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The parent of a worker is gone; the worker ends.
+    /// The worker's parent is gone, so the worker ends.
     #[error("the process that started this worker has exited")]
     Orphaned,
-    /// A program that was to be measured did not leave a run.
+    /// A program under test did not produce a run.
     #[error("{name} {how}")]
     Subject {
-        /// What the command calls it: "a".
+        /// Its name on the command line: "a".
         name: &'static str,
-        /// What is wrong, with the last line that it wrote to standard error.
+        /// What went wrong, with the last line that it wrote to standard error.
         how: String,
     },
     /// A signal asked the run to end.
@@ -90,7 +90,7 @@ pub enum Error {
         /// The signal's number.
         signal: i32,
     },
-    /// A service sent something else back than it was sent.
+    /// A service returned something other than it was sent.
     #[error("wrong echo of {size_bytes} bytes: {reason}")]
     WrongEcho {
         /// How long the payload was.
@@ -98,19 +98,19 @@ pub enum Error {
         /// What came back instead.
         reason: String,
     },
-    /// A call missed its deadline, and the kernel's trace was stopped for it, as the plan asked.
+    /// A call missed its deadline, so the kernel's trace was stopped, as the plan requested.
     #[error("deadline triggered: halt & stop trace; log:{}", log.display())]
     TraceHalted {
-        /// The caller's kind: "fifo:99".
+        /// How the caller is scheduled: "fifo:99".
         caller: String,
         /// What the call took, in nanoseconds.
         latency_ns: u64,
-        /// What it was allowed, in nanoseconds.
+        /// The deadline, in nanoseconds.
         deadline_ns: u64,
-        /// The trace's text.
+        /// The file with the trace's text.
         log: PathBuf,
     },
-    /// The binder driver refused.
+    /// The binder driver returned an error.
     #[error(transparent)]
     Driver(#[from] binder_driver::Error),
     /// An emulated context that could not be created or joined.
@@ -122,44 +122,44 @@ pub enum Error {
     /// The kernel's trace could not be used.
     #[error(transparent)]
     Trace(#[from] tracefs::Error),
-    /// A number of a CPU that no kernel has.
+    /// A CPU number that no kernel supports.
     #[error("there is no CPU {cpu}: CPU numbers end at {last}")]
     NoSuchCpu {
         /// The number.
         cpu: u32,
-        /// The largest that is possible.
+        /// The largest possible number.
         last: usize,
     },
-    /// Real-time hogs on every CPU, which nothing throttles: nobody could end them any more.
+    /// Real-time hogs on every CPU, without real-time throttling: nothing could end them any more.
     #[error(
         "{hogs} real-time hogs on {cpus} CPUs would lock up the machine, because sched_rt_runtime_us is -1: \
          set it to 950000, or use fewer hogs"
     )]
     HogsOnEveryCpu {
-        /// How many there are to be.
+        /// The requested number of hogs.
         hogs: u32,
         /// The CPUs that this process may use.
         cpus: usize,
     },
-    /// A worker lacks what its parent should have given it, or cannot be given it.
+    /// A worker was not given what it needs, or it could not be given to it.
     #[error(transparent)]
     Job(#[from] JobFault),
-    /// What happened meanwhile makes the figures useless.
+    /// Something during the measurement made the figures unusable.
     #[error(transparent)]
     Disturbed(#[from] Disturbance),
-    /// The command that is to start Java is empty.
+    /// The command that starts Java is empty.
     #[error("the Java command is empty")]
     NoJavaCommand,
-    /// The Java application of a storage test cannot be started, or does not do as it should.
+    /// The Java program of a storage test cannot be started, or misbehaves.
     #[error(transparent)]
     Java(#[from] JavaFault),
-    /// Somebody removed or replaced the file that was being written to.
+    /// Somebody removed or replaced the file while it was being written to.
     #[error("test file {}: another program removed or replaced it during the test", path.display())]
     TestFileGone {
         /// The file.
         path: PathBuf,
     },
-    /// There is no room for the file to write to.
+    /// There is not enough space for the test file.
     #[error(
         "test file {}: no space for {bytes} bytes ({cause}); free some space, use a smaller --file-size, or \
          choose another file system with --file",
@@ -168,39 +168,39 @@ pub enum Error {
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// How long it was to be.
+        /// The requested length.
         bytes: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
-    /// A write of the test's own failed.
+    /// One of the test's own writes failed.
     #[error(
         "cannot write {bytes} bytes to the test file: {reason}; free some space, use smaller --sizes or fewer \
          calls, or choose another file system with --file"
     )]
     Write {
-        /// How many at once.
+        /// Bytes in one write.
         bytes: u64,
-        /// What the kernel or the Java program said.
+        /// The error of the kernel or of the Java program.
         reason: String,
     },
-    /// The kernel's trace has no clock that calls are timed by.
+    /// The kernel's trace uses a clock other than calls are timed by.
     #[error(
         "the kernel's trace has no clock 'boot', only '{clock}', so calls cannot be located in it; this needs \
          Linux 4.10 or later"
     )]
     TraceClock {
-        /// The clock that it has.
+        /// Its clock.
         clock: String,
     },
-    /// The plan stops a trace that does not run; says how to start one.
+    /// The plan is to stop a trace, but none is running. Says how to start one.
     #[error("no kernel trace is running: {how_to_start}")]
     NoTrace {
         /// "start one, as root, with …".
         how_to_start: String,
     },
-    /// What was asked for by name is not to be had on this machine; says what is. Nothing was
-    /// measured.
+    /// Something that was requested by name is not available on this machine. Says what is. Nothing
+    /// was measured.
     #[error(transparent)]
     NotHere(#[from] NotHere),
     /// A plan that no machine can carry out, or a run that cannot be stored.
@@ -209,8 +209,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit status for this error: 128 + signal when interrupted (130 for Ctrl-C), 2 for what
-    /// cannot be had here, else 1.
+    /// The exit status for this error: 128 + signal if interrupted (130 for Ctrl-C), 2 if the
+    /// machine lacks what was requested, else 1.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
@@ -229,5 +229,5 @@ impl Error {
     }
 }
 
-/// The result of everything in this crate that can fail.
+/// The result of every fallible function in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,5 +1,4 @@
-//! Everything that a worker process can be asked to do: one line for each job. Must not know how a
-//! job is done.
+//! All jobs of worker processes, one line each. Must not know how a job is done.
 
 use crate::baseline::BaselineJob;
 use crate::inject::InjectorJob;

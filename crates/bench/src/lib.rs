@@ -1,5 +1,5 @@
 //! What Roundtrip measures and how: worker processes, scheduling, the environment, run directories,
-//! and the tests themselves. A plan goes in, a result comes out; progress goes through a callback.
+//! and the tests themselves. A plan goes in, a result comes out, and a callback reports progress.
 //! Nothing here prints or reads arguments.
 
 pub mod baseline;

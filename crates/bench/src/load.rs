@@ -1,5 +1,5 @@
-//! Background load: worker processes that do nothing but use CPUs, as loud neighbours to what is
-//! measured. They end with the group that they were started in. Must not know what they disturb.
+//! Background load: worker processes that do nothing but use CPUs while something is measured. They
+//! end with the group in which they were started. Must not know what they disturb.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::sched;
 use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use run::{Load, Scheduling};
 
-/// Starts the hogs in the background of a group, and tells which they are. They begin to spin when
-/// the group is told to go.
+/// Starts the hogs in the background of a group, and returns their ids. They begin to spin when the
+/// group is told to go.
 ///
 /// # Errors
-/// [`Error::HogsOnEveryCpu`] for real-time hogs on every CPU without real-time throttling, which
-/// nobody could end any more; else as [`WorkerGroup::spawn`]. A hog that may not have its policy
-/// says so when the group starts.
+/// [`Error::HogsOnEveryCpu`] for real-time hogs on every CPU without real-time throttling, because
+/// nothing could end them; else as [`WorkerGroup::spawn`]. A hog that is not permitted its policy
+/// reports that when the group starts.
 pub fn start(load: &Load, group: &mut WorkerGroup) -> Result<Vec<WorkerId>> {
     let usable = sched::allowed_cpus(0)?.len();
     let unthrottled = Root::real().number("proc/sys/kernel/sched_rt_runtime_us") == Some(-1_i64);

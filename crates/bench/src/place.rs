@@ -1,6 +1,6 @@
-//! Where a run is to be stored: tried out before anything is measured, so that no measurement is
-//! made for nothing, and filled in one go when all is there, so that an earlier run stays whole
-//! until then. Must not know what is in the files.
+//! The directory of a run. It is tested before the measurement, so that no measurement is wasted,
+//! and filled in one step after it, so that an earlier run stays intact until then. Must not know
+//! what is in the files.
 
 use std::path::{Path, PathBuf};
 
@@ -12,39 +12,39 @@ use crate::scratch::remove_abandoned;
 use crate::worker::Interrupts;
 use run::{FILE_NAME, FILES};
 
-/// How the name of the folder begins in which a run's files are made.
+/// The prefix of the folder in which the run's files are created.
 const UNFINISHED: &str = ".roundtrip-run-";
 
-/// How the name of the folder begins in which an earlier run waits until the new one has its place.
-/// One that is left is never removed by itself: it may be all that there is.
+/// The prefix of the folder that keeps an earlier run until the new one is in place. A leftover
+/// folder is never removed automatically: it may be the only copy.
 const EARLIER: &str = ".roundtrip-earlier-";
 
-/// From where to where.
+/// Pairs of source and destination.
 type Moves = Vec<(PathBuf, PathBuf)>;
 
-/// A directory that files can be made in. Dropping it removes what was not kept, and the
-/// directories that were made for it and are still empty, as after a run that did not come about.
+/// A directory that files can be created in. Dropping it removes what was not kept, and those of
+/// the directories created for it that are still empty, for example after a failed run.
 #[derive(Debug)]
 pub struct Place {
     directory: PathBuf,
     unfinished: Owned,
     existing: Existing,
-    /// The outermost first.
+    /// Outermost first.
     made: Vec<PathBuf>,
 }
 
 impl Place {
-    /// Makes the directory, with those above it, unless it is there, and tries whether files can be
-    /// made in it. Nothing that is there is touched before [`Place::keep`].
+    /// Creates the directory and its parents unless it exists, and tests whether files can be
+    /// created in it. Existing files are not touched before [`Place::keep`].
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be made, is something else, takes no files, or holds a run
-    /// that is to stay; then nothing is left behind.
+    /// [`Error::File`] if the directory cannot be created, is not a directory, takes no files, or
+    /// holds a run that must be kept. Then nothing is left behind.
     pub fn prepare(path: &Path, existing: Existing) -> Result<Self> {
         if existing == Existing::Keep {
             refuse_results(path)?;
         }
-        // From here on a signal finds somebody who removes it.
+        // From here on a signal lets us remove the directory.
         Interrupts::watch()?;
         let missing = path.ancestors().filter(|above| !above.as_os_str().is_empty() && !above.exists());
         let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
@@ -64,7 +64,7 @@ impl Place {
         }
     }
 
-    /// Where the run's files are made, until they are kept.
+    /// The folder in which the run's files are created until they are kept.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.unfinished.path()
@@ -76,11 +76,12 @@ impl Place {
         &self.directory
     }
 
-    /// Gives the files their names in the directory, the run itself last. An earlier run that is to
-    /// be replaced goes when all have theirs.
+    /// Moves the files into the directory, the run itself last. An earlier run that is to be
+    /// replaced is removed after that.
     ///
     /// # Errors
-    /// [`Error::File`]; then the directory is as it was, and the files are where they were made.
+    /// [`Error::File`]. Then the directory is unchanged, and the files are still where they were
+    /// created.
     pub fn keep(&self) -> Result<()> {
         let earlier = match self.existing {
             Existing::Keep => None,
@@ -94,15 +95,15 @@ impl Place {
                 let _ = move_all(aside.into_iter().map(|(from, to)| (to, from)));
                 let _ = std::fs::remove_dir(earlier.path());
             } else {
-                // The new run is stored: that the earlier one cannot be removed does not undo it.
+                // The new run is stored. Failing to remove the earlier one does not undo that.
                 let _ = std::fs::remove_dir_all(earlier.path());
             }
         }
         moved
     }
 
-    /// Moves an earlier run's files into a folder, and tells from where to where. `None` when there
-    /// are none.
+    /// Moves an earlier run's files into a folder, and returns what was moved where. `None` if
+    /// there are none.
     fn set_aside(&self) -> Result<Option<(Owned, Moves)>> {
         let there = FILES.iter().filter(|name| std::fs::symlink_metadata(self.directory.join(name)).is_ok());
         let there: Vec<_> = there.collect();
@@ -117,8 +118,8 @@ impl Place {
         Ok(Some((earlier, moves)))
     }
 
-    /// Keeps what was stored of a run that cannot be kept as a whole, in a folder of the directory,
-    /// and tells which. `None` when there is nothing.
+    /// Keeps what was stored of a run that cannot be kept as a whole, and returns the folder.
+    /// `None` if there is nothing.
     #[must_use]
     pub fn save_rest(&self) -> Option<PathBuf> {
         let mut entries = std::fs::read_dir(self.path()).ok()?;
@@ -141,7 +142,7 @@ fn refuse_results(path: &Path) -> Result<()> {
     })
 }
 
-/// Renames one after the other, all or none. No name that is taken is given again.
+/// Renames all files or none. Never replaces a file.
 fn move_all(moves: impl Iterator<Item = (PathBuf, PathBuf)>) -> Result<()> {
     let mut moved = Moves::new();
     for (from, to) in moves {
@@ -158,16 +159,16 @@ fn move_all(moves: impl Iterator<Item = (PathBuf, PathBuf)>) -> Result<()> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // There is nothing in it, or not even itself, when all was kept.
+        // Empty, or already gone, if everything was kept.
         let _ = std::fs::remove_dir_all(self.path());
         remove_empty(&self.made);
     }
 }
 
-/// Removes directories, the outermost of which comes first.
+/// Removes directories, given outermost first.
 fn remove_empty(made: &[PathBuf]) {
     for made in made.iter().rev() {
-        // Refused for one that holds something by now.
+        // Fails for a directory that is not empty.
         let _ = std::fs::remove_dir(made);
     }
 }

@@ -1,9 +1,9 @@
-//! How far a run has come, for whoever wants to show it.
+//! The progress of a run, for those who show it.
 
 /// One step of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// What is being done.
+    /// The current activity.
     pub what: &'a str,
     /// Steps done.
     pub done: u64,

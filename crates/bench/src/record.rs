@@ -1,5 +1,5 @@
-//! One run: what was measured, on what machine, and whose the CPU time was meanwhile. Must not know
-//! what is measured.
+//! One run: what was measured, on what machine, and who used the CPUs meanwhile. Must not know what
+//! is measured.
 
 use run::environment::Environment;
 use run::{Partial, Results, Run};
@@ -8,8 +8,8 @@ use crate::environment::{self, CpuTimes};
 use crate::root::Root;
 use crate::{clock, worker};
 
-/// Makes a run: looks at the machine, measures, and looks whose the CPU time was. The closure may
-/// fill in what of the environment only it knows. A run that a signal has cut short says so.
+/// Makes a run: reads the environment, measures, and computes who used the CPUs. The closure may
+/// add to the environment what only it knows. A run that a signal cut short says so.
 ///
 /// # Errors
 /// The closure's.
@@ -35,7 +35,7 @@ mod tests {
     fn a_recorded_run_knows_whose_the_time_was_and_what_the_test_filled_in() {
         let run = record(|environment| {
             environment.driver = Some("emulated".into());
-            // A tick has to pass before anything can be said.
+            // The CPU shares need at least one tick.
             std::thread::sleep(std::time::Duration::from_millis(60));
             Ok::<_, Error>(Results::default())
         })

@@ -1,5 +1,5 @@
-//! The flight recorder of a run: the kernel's scheduler events in a trace instance of its own. Must
-//! not know what it waits for, nor what its recordings say.
+//! A run's flight recorder: scheduler events in a private trace instance. Must not know what it
+//! waits for, nor what its recordings show.
 
 use tracefs::{Instance, Selection, Tracefs};
 
@@ -7,24 +7,24 @@ use crate::error::{Error, Result};
 use crate::selection;
 use run::RecorderInfo;
 
-/// How threads are called whose system calls are recorded: clients, and the loopers of servers.
+/// Names of the threads whose system calls are recorded: clients, and the loopers of servers.
 const COMMS: [&str; 2] = ["client-*", "looper-*"];
 
-/// A recorder, off at first. It and all its settings end with this value.
+/// A recorder, initially off. Dropping it removes its instance with all settings.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    // Before the mount that it lies in.
+    // Dropped before the mount that it is in.
     pub(crate) instance: Instance,
     pub(crate) tracefs: Tracefs,
     kilobytes: u64,
 }
 
 impl Recorder {
-    /// Makes one.
+    /// Creates a recorder.
     ///
     /// # Errors
-    /// [`Error::Trace`] where this process may not, or the kernel refuses; [`Error::TraceClock`]
-    /// where calls cannot be placed in its recordings.
+    /// [`Error::Trace`] if this process lacks permission or the kernel refuses;
+    /// [`Error::TraceClock`] if the trace has no clock that calls are timed by.
     pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Self> {
         Self::of(kilobytes, |tracefs| {
             let has = |event: &str| tracefs.has_event(event);
@@ -33,7 +33,7 @@ impl Recorder {
         })
     }
 
-    /// Makes one for a selection of one's own.
+    /// Creates a recorder for a given selection of events.
     ///
     /// # Errors
     /// As [`Recorder::open`].

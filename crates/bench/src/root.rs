@@ -1,19 +1,19 @@
-//! Where the kernel's facts are read from: `/` on a running machine, a fixture tree in tests. Reads
-//! small text files without waiting, and nothing else; must not know what they mean.
+//! The root of all files with kernel facts: `/` on a running machine, a fixture tree in tests.
+//! Reads small text files without blocking, and nothing else. Must not know what they mean.
 
 use std::fs::{File, Metadata};
 use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// More than any file of facts has: /proc/interrupts of a machine with hundreds of CPUs has about
+/// Larger than any file with facts: /proc/interrupts of a machine with hundreds of CPUs is about
 /// one megabyte.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// More names than any directory of facts has; process ids end at this number.
+/// More entries than any directory with facts has. Process ids end at this number.
 const MOST_NAMES: usize = 4 << 20;
 
-/// The directory under which `proc`, `sys`, `dev` and `boot` are found.
+/// The directory that contains `proc`, `sys`, `dev` and `boot`.
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
 
@@ -29,33 +29,33 @@ impl Root {
         Self(path.into())
     }
 
-    /// The file's text without white space at its ends; `None` when it is not there, not readable
-    /// or empty.
+    /// The file's text without surrounding white space; `None` if it is missing, unreadable or
+    /// empty.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let bytes = self.read_bytes(path)?;
         let text = String::from_utf8_lossy(&bytes).trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 
-    /// The file's bytes; `None` when it is not there or not readable.
+    /// The file's bytes; `None` if it is missing or unreadable.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.bytes(path).ok()
     }
 
-    /// The file's bytes. Never waits, and never reads more than a few megabytes.
+    /// The file's bytes. Never blocks, and never reads more than a few megabytes.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for
-    /// a long one, and what the kernel says.
+    /// [`ErrorKind::InvalidInput`] for anything but a regular file, [`ErrorKind::FileTooLarge`] for
+    /// a long one, and the kernel's errors.
     pub fn bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
         let path = self.path(path);
-        // Before it is opened: opening alone starts some devices.
+        // Checked before opening, because opening some devices has effects.
         only_regular(&std::fs::metadata(&path)?)?;
-        // It may have been exchanged meanwhile: opening a FIFO must not wait.
+        // The file may have been replaced meanwhile, and opening a FIFO must not block.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
         only_regular(&file.metadata()?)?;
         let mut bytes = Vec::new();
-        // The size of a file in procfs says nothing: what can be read does.
+        // Sizes of procfs files are meaningless, so read to the end.
         file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MOST_BYTES {
             return Err(Error::new(ErrorKind::FileTooLarge, format!("longer than {MOST_BYTES} bytes")));
@@ -63,7 +63,7 @@ impl Root {
         Ok(bytes)
     }
 
-    /// The file's text without white space at its ends, or why there is none, in a few words. An
+    /// The file's text without surrounding white space, or in a few words why it cannot be read. An
     /// empty file is empty text.
     ///
     /// # Errors
@@ -79,12 +79,12 @@ impl Root {
         }
     }
 
-    /// The file's number; `None` when it is not there or no number.
+    /// The file's number; `None` if it is missing or not a number.
     pub fn number<T: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.read(path)?.parse().ok()
     }
 
-    /// Names in a directory, sorted; none when it is not there.
+    /// The names in a directory, sorted; empty if it is missing.
     pub fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(path)) else { return Vec::new() };
         let entries = entries.take(MOST_NAMES);
@@ -99,7 +99,7 @@ impl Root {
         self.path(path).exists()
     }
 
-    /// The path under this root; absolute paths are taken from it, too.
+    /// The path under this root. Absolute paths are also resolved under it.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
@@ -114,7 +114,7 @@ fn only_regular(found: &Metadata) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidInput, what))
 }
 
-/// A fixture tree with these files, in a directory of its own that outlives the test by nothing.
+/// Creates a fixture tree with these files, in a new directory that is removed after the test.
 #[cfg(test)]
 pub(crate) fn fixture(files: &[(&str, &str)]) -> Fixture {
     use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,5 @@
-//! How blocks of calls are fitted into the time that a run may take: how many calls each makes, and
-//! how many rounds of them there are. Must not know what a block does.
+//! Fits blocks of calls into a run's time: how many calls each makes, and how many rounds there
+//! are. Must not know what a block does.
 
 mod calls;
 mod rounds;

@@ -1,5 +1,5 @@
-//! Folders of a run's own: a temporary one, which ends with it, and one that is nobody's until it
-//! is complete. Must not know what is put there.
+//! Private folders of a run: a temporary one, which is removed with it, and one that is moved into
+//! place when it is complete. Must not know what they contain.
 
 use std::path::{Path, PathBuf};
 
@@ -9,31 +9,31 @@ use crate::error::{Error, Result};
 
 const PREFIX: &str = "roundtrip-scratch-";
 
-/// The folder. It is removed with all that is in it when this value is dropped; what a killed
-/// process could not remove, the next one does.
+/// A temporary folder. Dropping it removes it with its contents. The next process removes that of a
+/// killed one.
 #[derive(Debug)]
 pub struct Scratch(Owned);
 
 impl Scratch {
-    /// Makes it where temporary files belong (`TMPDIR`), open to this user only.
+    /// Creates it in the directory for temporary files (`TMPDIR`), accessible to this user only.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be made.
+    /// [`Error::File`] if it cannot be created.
     pub fn new() -> Result<Self> {
         Self::within(&std::env::temp_dir())
     }
 
-    /// Makes it in a folder, open to this user only.
+    /// Creates it in `folder`, accessible to this user only.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be made.
+    /// [`Error::File`] if it cannot be created.
     pub(crate) fn within(folder: &Path) -> Result<Self> {
         remove_abandoned(folder, PREFIX);
         let made = Owned::make(folder, PREFIX);
         made.map(Scratch).map_err(|cause| Error::file("make a directory in", folder, cause))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
@@ -46,15 +46,15 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes folders of this user's that processes left behind when they were killed.
+/// Removes this user's folders that killed processes left behind.
 pub(crate) fn remove_abandoned(folder: &Path, prefix: &str) {
     for abandoned in Owned::abandoned(folder, prefix) {
         let _ = std::fs::remove_dir_all(abandoned.path());
     }
 }
 
-/// A folder that stays, while it is filled: beside its place, in a folder of its own. It is removed
-/// unless it is kept.
+/// A folder that is filled in a temporary folder beside its final place. It is removed unless it is
+/// kept.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) partial: PathBuf,
@@ -63,10 +63,11 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the directories above the place and no folder yet: the one that fills it does.
+    /// Creates the directories above the final place, but not the folder itself. Whoever fills it
+    /// does.
     ///
     /// # Errors
-    /// [`Error::File`] when nothing can be made there.
+    /// [`Error::File`] if nothing can be created there.
     pub(crate) fn beside(place: &Path) -> Result<Self> {
         let name = place.file_name().unwrap_or_default();
         let prefix = format!(".{}.", name.to_string_lossy());
@@ -78,7 +79,7 @@ impl Folder {
         Ok(Self { partial: around.path().join(name), place: place.to_owned(), around })
     }
 
-    /// Puts it in its place, where nothing may be.
+    /// Moves it to its final place, where nothing may exist.
     pub(crate) fn keep(&self) -> Result<()> {
         files::put(&self.partial, &self.place).map_err(|cause| Error::file("create", &self.place, cause))
     }
@@ -86,7 +87,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The folder is not in there any more when it has its place.
+        // When kept, the folder is no longer inside.
         let _ = std::fs::remove_dir_all(self.around.path());
     }
 }

@@ -1,24 +1,24 @@
-//! Which events a flight recorder takes, chosen by what the kernel has. Pure but for the question
-//! whether an event is there; must not know how events are switched on.
+//! Selects the events of a flight recorder from those that the kernel has. Pure, except for asking
+//! whether an event exists. Must not know how events are enabled.
 
 use run::storage::WriteEvents;
 use tracefs::{Error, Result, Selection};
 
-/// Without these nothing can be explained.
+/// Events without which nothing can be explained.
 const NECESSARY: [&str; 4] =
     ["sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup", "sched/sched_wakeup_new"];
 
-/// How much a kernel without an event can be blamed for it.
+/// How to treat a missing event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lack {
-    /// Said: explanations are coarser without it.
+    /// Reported: explanations are less precise without it.
     IsSaid,
-    /// Not worth a word: other machines have it.
+    /// Not reported: it exists on other kinds of machines.
     IsNormal,
 }
 
-/// Interrupts that no device raises. Without them, what such an interrupt does would be taken for
-/// the work of the thread beneath it.
+/// Interrupts that no device raises. Without these events, their time would be attributed to the
+/// interrupted thread.
 const CPU_INTERRUPTS: &[&str] = &[
     // x86.
     "irq_vectors/local_timer_entry",
@@ -37,8 +37,8 @@ const CPU_INTERRUPTS: &[&str] = &[
     "ipi/ipi_exit",
 ];
 
-/// These make explanations finer. They are rare beside the scheduler's, or cost nothing unless what
-/// they tell of happens.
+/// Events that make explanations more precise. They are rare compared with the scheduler's, or cost
+/// nothing unless what they report happens.
 const WANTED: &[(Lack, &[&str])] = &[
     (
         Lack::IsSaid,
@@ -66,7 +66,7 @@ const WANTED: &[(Lack, &[&str])] = &[
     (
         Lack::IsNormal,
         &[
-            // Whether a wait was for a disk.
+            // Whether a thread waited for a disk.
             "block/block_rq_complete",
             // Android's kernels.
             "sched/sched_blocked_reason",
@@ -86,11 +86,11 @@ const WANTED: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// Every system call of the threads that the filter lets through. They make each system call of the
-/// whole machine slower, which a short round trip feels: not without being asked for.
+/// All system calls of the threads that match the filter. These events slow down every system call
+/// on the machine, which a short round trip notices. So they are enabled only on request.
 const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
 
-/// Without these a write cannot be divided among layers at all.
+/// Events without which writes cannot be divided into layers.
 const NECESSARY_FOR_WRITES: [&str; 6] = [
     "raw_syscalls/sys_enter",
     "raw_syscalls/sys_exit",
@@ -100,8 +100,8 @@ const NECESSARY_FOR_WRITES: [&str; 6] = [
     "block/block_rq_complete",
 ];
 
-/// These tell a write's layers apart: whose request it was, when the controller had it, what ended
-/// a wait.
+/// Events that separate a write's layers: whose request it was, when the controller had it, and
+/// what ended a wait.
 const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
     (
         Lack::IsSaid,
@@ -120,7 +120,7 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
     (Lack::IsNormal, COMMANDS),
 ];
 
-/// What buses say of their controllers' commands.
+/// The events of buses for their controllers' commands.
 const COMMANDS: &[&str] = &[
     "mmc/mmc_request_start",
     "mmc/mmc_request_done",
@@ -131,12 +131,12 @@ const COMMANDS: &[&str] = &[
     "ufs/ufshcd_command",
 ];
 
-/// The least that divides writes; what a waking was for is then told by the request that was
-/// completed before it only.
+/// The minimum that divides writes. The reason for a wake-up then follows only from the request
+/// that completed before it.
 const LEAST_FOR_WRITES: &[(Lack, &[&str])] =
     &[(Lack::IsSaid, &["block/block_bio_queue", "irq/irq_handler_entry"]), (Lack::IsNormal, COMMANDS)];
 
-/// For a look at a recording in a viewer: no layer needs them.
+/// Events for viewing a recording. No layer needs them.
 const DIAGNOSIS_OF_WRITES: &[(Lack, &[&str])] = &[(
     Lack::IsNormal,
     &[
@@ -161,27 +161,27 @@ const DIAGNOSIS_OF_WRITES: &[(Lack, &[&str])] = &[(
     ],
 )];
 
-/// The scheduler's events and whatever tells more at little cost.
+/// The scheduler's events, and all others that add information at little cost.
 ///
 /// # Errors
-/// [`Error::MissingEvent`] without one of the scheduler's.
+/// [`Error::MissingEvent`] if one of the scheduler's is missing.
 pub fn flight_recorder(has: impl Fn(&str) -> bool) -> Result<Selection> {
     of(&NECESSARY, WANTED, has)
 }
 
-/// What tells of other programs' transactions beside what a flight recorder takes: when a thread of
-/// a server is ready, and which calls failed.
+/// Additional events for other programs' transactions: when a server thread is ready, and which
+/// calls failed.
 const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
     (Lack::IsSaid, &["binder/binder_wait_for_work", "binder/binder_return"]),
     (Lack::IsNormal, &["rust_binder/rust_binder_wait_for_work", "rust_binder/binder_wait_for_work"]),
 ];
 
-/// The events of binder's transactions, in C or in Rust; a kernel has one of the pairs.
+/// The events of binder transactions, from the C or the Rust driver. A kernel has one of each pair.
 const TRANSACTIONS: [&str; 3] =
     ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"];
 
-/// The filter for `binder_return`: a thread reads several returns in each call, and only those that
-/// say that it failed are to be recorded.
+/// The filter for `binder_return`: a thread reads several returns per call, and only those that
+/// report a failure are recorded.
 fn only_failures() -> String {
     transactions::FAILURES.map(|command| format!("cmd == {command:#x}")).join(" || ")
 }
@@ -189,7 +189,7 @@ fn only_failures() -> String {
 /// The events needed to reconstruct other programs' transactions and to explain what delayed them.
 ///
 /// # Errors
-/// [`Error::MissingEvent`] without one of the scheduler's, or without binder's.
+/// [`Error::MissingEvent`] if one of the scheduler's is missing, or binder's.
 pub fn transactions(has: impl Fn(&str) -> bool) -> Result<Selection> {
     if !TRANSACTIONS.iter().any(|event| has(event)) {
         return Err(Error::MissingEvent { event: TRANSACTIONS[0].to_owned() });
@@ -202,11 +202,11 @@ pub fn transactions(has: impl Fn(&str) -> bool) -> Result<Selection> {
     Ok(selection)
 }
 
-/// The events that divide synchronous writes among layers. System calls are recorded of these
-/// threads only.
+/// The events that divide synchronous writes into layers. System calls are recorded only for these
+/// threads.
 ///
 /// # Errors
-/// [`Error::MissingEvent`] without one of those that this needs.
+/// [`Error::MissingEvent`] if a necessary event is missing.
 pub fn writes(tids: &[u32], how_much: WriteEvents, has: impl Fn(&str) -> bool) -> Result<Selection> {
     let all = [WANTED_FOR_WRITES, DIAGNOSIS_OF_WRITES].concat();
     let wanted = match how_much {
@@ -222,8 +222,8 @@ pub fn writes(tids: &[u32], how_much: WriteEvents, has: impl Fn(&str) -> bool) -
     Ok(selection)
 }
 
-/// What tells of other programs' writes beside what divides them: which process a thread belongs
-/// to, the file, the journal's commits, pauses for dirty pages, and io_uring's operations.
+/// Additional events for other programs' writes: the process of a thread, the file, journal
+/// commits, pauses for dirty pages, and io_uring operations.
 const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     (
         Lack::IsSaid,
@@ -252,11 +252,11 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// The events that tell of other programs' synchronous writes, and divide them. Of system calls
-/// only those of these numbers are recorded, and none of this process.
+/// The events that show and divide other programs' synchronous writes. Only system calls with these
+/// numbers are recorded, and none of this process.
 ///
 /// # Errors
-/// [`Error::MissingEvent`] without one of those that this needs.
+/// [`Error::MissingEvent`] if a necessary event is missing.
 pub fn writes_of_others(numbers: &[i64], own: u32, has: impl Fn(&str) -> bool) -> Result<Selection> {
     let mut selection = of(&NECESSARY_FOR_WRITES, &[WANTED_FOR_WRITES, WANTED_FOR_OTHERS].concat(), has)?;
     let numbers: Vec<_> = numbers.iter().map(|number| format!("id == {number}")).collect();
@@ -291,7 +291,7 @@ fn of(necessary: &[&str], wanted: &[(Lack, &[&str])], has: impl Fn(&str) -> bool
     Ok(selection)
 }
 
-/// Also the system calls of threads that are called like one of these; a `*` stands for any text.
+/// Adds the system calls of threads whose name matches one of these patterns; `*` matches any text.
 #[must_use]
 pub fn with_system_calls(mut selection: Selection, comms: &[&str], has: impl Fn(&str) -> bool) -> Selection {
     let filter: Vec<_> = comms.iter().map(|comm| format!("COMM ~ \"{comm}\"")).collect();

@@ -1,9 +1,8 @@
-//! The orders in which blocks of a measurement run: shuffled anew in each round, and the same in
-//! each run.
+//! The order of a measurement's blocks: shuffled anew for each round, and the same in every run.
 
 use fastrand::Rng;
 
-/// A source of orders. Fairness is needed, not secrecy.
+/// A generator of orders. It must be fair, not unpredictable.
 pub(crate) struct Shuffle(Rng);
 
 impl Shuffle {
@@ -11,7 +10,7 @@ impl Shuffle {
         Self(Rng::with_seed(0x9E37_79B9_7F4A_7C15))
     }
 
-    /// The numbers below `count`, in the next order.
+    /// The numbers below `count`, in a new order.
     pub(crate) fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<_> = (0..count).collect();
         self.0.shuffle(&mut order);

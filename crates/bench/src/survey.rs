@@ -1,6 +1,6 @@
-//! Carries a survey out: one run that shows a newcomer what this machine can do, in about half a
-//! minute. A short baseline, throughput at a few sizes, and latency against a deadline, each by its
-//! own test. Must not know how it is shown.
+//! A survey: one run that shows a newcomer what this machine can do, in about half a minute. It
+//! consists of a short baseline, throughput at a few sizes, and latency against a deadline. Must
+//! not know how it is shown.
 
 use run::Results;
 use run::survey::{Parts, SurveyPlan};
@@ -15,7 +15,7 @@ use crate::{baseline, sched};
 /// Runs all tests of a survey, one after the other.
 ///
 /// # Errors
-/// [`Error::Run`](crate::Error::Run) for too short a time; those of the tests.
+/// [`Error::Run`](crate::Error::Run) if the time is too short; those of the tests.
 pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progress)) -> Result<Results> {
     let Parts { baseline, throughput, latency } = plan.parts(sched::allowed_cpus(0)?.len())?;
     let [of_baseline, of_throughput, of_latency] = SurveyPlan::SHARES_PERCENT;
@@ -24,7 +24,7 @@ pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progre
         baseline: Some(baseline::run(&baseline, spawner, &mut |step| part(0, of_baseline, step))?),
         ..Results::default()
     };
-    // What a signal cuts short is kept, and what would follow it is left out.
+    // What a signal cuts short is kept. What would follow is skipped.
     results.throughput = unless_cut(|| {
         throughput::run(&throughput, spawner, &mut |step| part(of_baseline, of_throughput, step))
     })?;
@@ -38,8 +38,7 @@ pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progre
     Ok(results)
 }
 
-/// A test's result; none if a signal has ended the survey, before the test or before it has
-/// measured anything.
+/// A test's result; `None` if a signal has ended the survey before the test had measured anything.
 fn unless_cut<T>(test: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     if cut_short_by().is_some() {
         return Ok(None);
@@ -50,8 +49,8 @@ fn unless_cut<T>(test: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A step of one test as one of the whole survey: that test takes `share` percent of the time, and
-/// `before` percent are over.
+/// Converts progress in one test to progress in the survey: the test takes `share` percent of the
+/// time after `before` percent.
 fn of_all(before: u64, share: u64, Progress { what, done, total }: Progress<'_>) -> Progress<'_> {
     Progress { what, done: before * total + share * done.min(total), total: 100 * total }
 }

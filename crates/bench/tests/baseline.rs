@@ -1,5 +1,5 @@
-//! The baseline from the outside: every transport carries what it is given, and what cannot be had
-//! is said.
+//! The baseline from the outside: every transport carries its payloads, and unavailable ones are
+//! reported.
 
 use bench::baseline;
 use bench::worker::Spawner;
@@ -13,7 +13,7 @@ fn spawner() -> Spawner {
 
 #[test]
 fn every_transport_echoes_every_size_in_every_placement() {
-    // Odd, one page and one more byte, and more than a pipe or a socket takes at once.
+    // Odd sizes, a page plus one byte, and more than a pipe or a socket accepts at once.
     let sizes_bytes = vec![1, 4097, 300_001];
     let transports: Vec<String> =
         run::baseline::TRANSPORTS.iter().map(|transport| transport.name.into()).collect();

@@ -1,5 +1,5 @@
-//! Slow calls and what is kept of them, on the running kernel. Where this process may not use the
-//! kernel's trace, what is kept without it. Nothing here depends on how long anything takes.
+//! Slow calls and their recordings on the running kernel. If this process may not use the kernel's
+//! trace, what is kept without it. Nothing here depends on how long anything takes.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use run::ipc::latency::{Amount, ExplainPlan, Explained, LatencyPlan, LatencyResu
 use run::ipc::{DriverChoice, DriverPlan};
 use tracefs::{Body, Recording, Tracefs};
 
-/// A folder of the test's own.
+/// A temporary folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -70,8 +70,7 @@ fn run(plan: &LatencyPlan) -> (LatencyResult, Explained) {
     (result, explained)
 }
 
-/// Whether the kernel's trace can be used here; what is recorded without it is looked at in any
-/// case.
+/// Whether the kernel's trace can be used. What is kept without it is tested in any case.
 fn recorder() -> bool {
     match Tracefs::open() {
         Ok(_) => true,
@@ -82,7 +81,7 @@ fn recorder() -> bool {
     }
 }
 
-/// Every kept call is in its snapshot, whole.
+/// Every kept call is in its snapshot, completely.
 fn check_recording(directory: &Path, explained: &Explained) {
     let recording = Recording::open(directory).unwrap();
     let mut numbers: Vec<u32> = explained.misses.iter().filter_map(|miss| miss.snapshot).collect();
@@ -96,9 +95,9 @@ fn check_recording(directory: &Path, explained: &Explained) {
         assert!(stopped_ns >= miss.sample.end_ns);
         assert!(trace.events.iter().all(|event| event.time_ns <= stopped_ns), "no event follows");
         let within = |ns: u64| (miss.sample.start_ns..=miss.sample.end_ns).contains(&ns);
-        // Woken by the client; or, where it had been preempted after the reply before and had not
-        // slept yet, switched to. That is in an event of its own where a virtual machine's kernel
-        // leaves the switch out.
+        // The client woke the server. Or the server was preempted after its previous reply and had
+        // not slept yet, so there is only a switch to it. If a virtual machine's kernel omits the
+        // switch, there is an event of the server itself.
         let server = miss.server.map(|server| server.tid);
         let served = trace.events.iter().filter(|event| within(event.time_ns)).any(|event| {
             let named = match &event.body {
@@ -129,7 +128,7 @@ fn of_the_calls_that_miss_the_slowest_are_kept() {
     kept.sort_unstable_by(|one, other| other.cmp(one));
     assert_eq!(kept, slowest, "all 80 missed, in whatever order");
     if recorder() {
-        // What is not kept leaves nothing behind.
+        // A call that is not kept leaves no snapshot.
         let numbers: Vec<u32> = explained.misses.iter().filter_map(|miss| miss.snapshot).collect();
         let stored = Recording::open(&folder.recording()).unwrap().snapshots().unwrap();
         assert!(stored.iter().all(|number| numbers.contains(number)), "{stored:?} {numbers:?}");

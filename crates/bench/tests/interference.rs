@@ -1,5 +1,5 @@
-//! Writes beside neighbours from the outside: each comes, works, and goes, and leaves nothing
-//! behind.
+//! Writes with background load from the outside: each load starts, works and ends, and leaves
+//! nothing behind.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use bench::worker::Spawner;
 use run::storage::interference::{Condition, InterferencePlan, Measured};
 use run::storage::{Api, StoragePlan};
 
-/// A new folder under the build's own directory, which is on a disk where /tmp may not be.
+/// A new folder in the build directory, which is on a disk; /tmp may not be.
 fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
@@ -28,7 +28,7 @@ fn plan(folder: &std::path::Path, conditions: &[Condition]) -> InterferencePlan 
         },
         conditions: conditions.to_vec(),
         rounds: 2,
-        // As few rounds and calls as there can be.
+        // The minimum number of rounds and calls.
         duration_ns: 1,
         memory_percent: 1,
         ..default
@@ -39,7 +39,7 @@ fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
 }
 
-/// The processes that the thread of the test that asks has started.
+/// The processes that the calling test thread has started.
 fn children() -> String {
     std::fs::read_to_string(format!("/proc/self/task/{}/children", sched::gettid())).unwrap()
 }
@@ -57,7 +57,8 @@ fn every_neighbour_is_there_beside_and_leaves_nothing() {
         Condition::Fsync,
         Condition::Memory,
     ];
-    // One by one: with the control, one is measured however short the time is.
+    // One condition at a time: besides the control, one condition is measured however short the
+    // time is.
     let mut compared = Vec::new();
     for condition in conditions {
         match interference::run(&plan(&folder, &[condition]), &spawner(), &mut |_| ()) {
@@ -68,7 +69,7 @@ fn every_neighbour_is_there_beside_and_leaves_nothing() {
                 );
                 compared.extend(result.comparisons);
             }
-            // Some machines have one CPU only, or little memory; they say so.
+            // Some machines have only one CPU, or little memory. That is reported.
             Err(error) => assert!(error.to_string().starts_with(condition.name()), "{error}"),
         }
     }
@@ -110,7 +111,7 @@ fn what_does_not_fit_into_the_time_is_left_out_and_said() {
 #[test]
 fn what_this_machine_cannot_do_is_an_error_only_when_nothing_is_left() {
     let folder = folder("impossible");
-    // The writer may use every CPU: there is no other one.
+    // The writer may use every CPU, so there is no other one.
     let mut plan = plan(&folder, &[Condition::HogOther]);
     plan.write.cpus = Some(sched::allowed_cpus(0).unwrap());
     let error = interference::run(&plan, &spawner(), &mut |_| ()).unwrap_err().to_string();
@@ -128,7 +129,7 @@ fn an_io_uring_writes_what_the_system_call_writes() {
     plan.write.apis = vec![Api::Uring];
     match interference::run(&plan, &spawner(), &mut |_| ()) {
         Ok(result) => assert_eq!(result.comparisons[0].pairs[0].beside.calls.len(), 9),
-        // Kernels and containers without it, and file systems without direct I/O, say so.
+        // Kernels and containers without it, and file systems without direct I/O, report that.
         Err(error) => {
             let error = error.to_string();
             assert!(error.contains("set up an io_uring") || error.contains("cannot open"), "{error}");

@@ -1,5 +1,5 @@
-//! Latency from the outside: who calls, how often, how they are served, and what a machine that
-//! forbids things gets. Nothing here depends on how long anything takes.
+//! Latency from the outside: who calls, how often, how calls are served, and what happens without
+//! permissions. Nothing here depends on how long anything takes.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ fn quick() -> LatencyPlan {
     }
 }
 
-/// Real-time callers where they are possible.
+/// Whether real-time callers are possible.
 fn realtime() -> bool {
     realtime_permission().max_priority() == Some(99)
 }
@@ -128,7 +128,7 @@ fn with_a_rate_calls_begin_on_a_timetable_and_waiting_counts() {
     let caller = &result.series[0].pairs[0].callers[0];
     assert_eq!(caller.response.as_ref().unwrap().time.count(), 25);
     assert!(caller.samples.iter().all(|sample| sample.intended_ns <= sample.start_ns));
-    // Within a turn of 2 or 3 calls they are half a millisecond apart, whatever the calls took.
+    // In a turn of 2 or 3 calls, calls start half a millisecond apart, whatever they took.
     let apart: Vec<_> =
         caller.samples.windows(2).map(|pair| pair[1].intended_ns - pair[0].intended_ns).collect();
     assert!(apart.iter().filter(|&&ns| (499_999..=500_001).contains(&ns)).count() >= 15, "{apart:?}");
@@ -161,7 +161,7 @@ fn pinned_pairs_stay_where_they_are_put() {
 #[test]
 fn more_real_time_callers_than_cpus_beside_real_time_hogs_come_to_an_end() {
     let cpus = bench::sched::allowed_cpus(0).unwrap();
-    // On two CPUs at most: the rest of a large machine is not needed to crowd it.
+    // Two CPUs at most: enough to crowd without using all of a large machine.
     let some = &cpus[..cpus.len().min(2)];
     let pairs = some.len() as u32 + 1;
     let mut plan = LatencyPlan {
@@ -197,7 +197,7 @@ fn a_verbose_run_tells_who_runs_where_in_order() {
     assert!(roles.iter().map(|(role, lent)| (role.as_str(), *lent)).eq(expected), "{roles:?}");
 }
 
-/// A directory that plays tracefs; removed with this value.
+/// A directory that stands in for tracefs; removed when dropped.
 struct Tracefs(PathBuf);
 
 impl Tracefs {

@@ -1,4 +1,4 @@
-//! Background load from the outside: it runs as it was told, and ends with its group.
+//! Background load from the outside: it runs as requested, and ends with its group.
 
 use std::time::Duration;
 
@@ -14,8 +14,7 @@ fn group() -> WorkerGroup {
     WorkerGroup::new(Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))).unwrap()
 }
 
-/// The processes whose parent is this one, and that are hogs of the test that asks: its thread
-/// started them.
+/// The hogs that the calling test has started: children of this process started by its thread.
 fn children() -> Vec<u32> {
     let path = format!("/proc/self/task/{}/children", sched::gettid());
     let text = std::fs::read_to_string(path).unwrap();
@@ -34,8 +33,7 @@ fn hogs_run_where_and_how_they_were_told_and_end_with_the_group() {
     for &hog in &hogs {
         assert_eq!(sched::scheduling(hog).unwrap(), Scheduling::other(19));
         assert_eq!(sched::allowed_cpus(hog).unwrap(), [cpu]);
-        // It uses its CPU instead of waiting for anything: its running time grows until it has to
-        // be seen.
+        // A hog uses its CPU and never waits, so its running time must grow.
         let before = bench::counters::of_thread(hog).unwrap();
         loop {
             let used = bench::counters::of_thread(hog).unwrap().since(&before);

@@ -1,5 +1,5 @@
-//! Storage writers from the outside: real files on a real file system, and a real Java where there
-//! is one.
+//! Storage writers from the outside: real files on a real file system, and a real Java if
+//! installed.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn group() -> WorkerGroup {
     WorkerGroup::new(Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))).unwrap()
 }
 
-/// A new path under the build's own directory, which is on a disk where /tmp may not be.
+/// A new path in the build directory, which is on a disk; /tmp may not be.
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()))
 }
@@ -25,7 +25,7 @@ fn job(api: Api, durability: Durability, position: Position) -> WriterJob {
 
 const FILE_BYTES: u64 = 64 << 10;
 
-/// Writes three blocks and looks at what they left.
+/// Writes three blocks and checks the results.
 fn check(job: &WriterJob, name: &str) {
     let path = path(name);
     let mut target = Target::create(&path).unwrap();
@@ -42,7 +42,7 @@ fn check(job: &WriterJob, name: &str) {
         assert_eq!(calls.len(), 7, "{job:?}");
         let times: Vec<u64> = calls.iter().flat_map(|call| [call.start_ns, call.end_ns]).collect();
         assert!(times.is_sorted(), "{job:?}: {times:?}");
-        // Converted from another clock, times may be off by what two readings of it differ.
+        // Times converted from another clock may be off by the difference of two readings.
         assert!(before < times[0] + 10_000 && times[13] < now_ns() + 10_000, "{job:?}: {times:?}");
         let written = std::fs::read(&path).unwrap();
         let expected_bytes = match job.position {
@@ -75,7 +75,7 @@ fn java_writes_in_every_way() {
     );
     for api in Api::ALL.into_iter().filter(|api| api.is_java()) {
         for durability in Durability::ALL {
-            // One of the two positions each, to halve the machines that are started.
+            // One position per API, to start half as many virtual machines.
             let position =
                 if durability == Durability::Fsync { Position::Append } else { Position::Overwrite };
             check(&job(api, durability, position), &format!("{api}-{durability}"));
@@ -102,7 +102,7 @@ fn a_java_that_is_missing_or_does_not_work_is_said_in_one_line() {
 #[test]
 fn a_write_that_fails_is_said_with_its_cure() {
     let target = Target::create(&path("limited")).unwrap();
-    // The file may not grow beyond 8 KiB: as a full disk does, this fails in the middle of a block.
+    // Limits files to 8 KiB. As on a full disk, writing fails in the middle of a block.
     let mut group = WorkerGroup::new(Spawner {
         exe: "/bin/sh".into(),
         args: [
@@ -151,7 +151,7 @@ fn a_measurement_has_every_call_and_leaves_no_file() {
     );
     assert!(!result.path.file_system.is_empty());
     assert!(!file.exists());
-    // Only Java was asked for, and there is none.
+    // Only Java is requested, and it is not installed.
     let plan = StoragePlan { apis: vec![Api::JavaFile], ..plan };
     let error = storage::run(&plan, &spawner, &mut |_| ()).unwrap_err().to_string();
     assert!(error.contains("Java is not installed") && !file.exists(), "{error}");

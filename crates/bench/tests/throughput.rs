@@ -1,5 +1,5 @@
-//! Throughput from the outside: every size goes both ways over both stacks, and what cannot be had
-//! is said.
+//! Throughput from the outside: every size is sent both ways over both stacks, and what is not
+//! possible is reported.
 
 use bench::ipc::throughput::{self, Session};
 use bench::worker::Spawner;
@@ -22,7 +22,7 @@ fn plan(sizes_bytes: &[usize], calls: u64) -> ThroughputPlan {
 
 #[test]
 fn every_size_goes_both_ways_over_both_stacks() {
-    // Unaligned, the first that is no single byte's count, and the largest.
+    // An unaligned size, the first that needs two bytes, and the largest.
     let plan = ThroughputPlan { latency_calls: 5, ..plan(&[1, 257, MAX_SIZE_BYTES], 7) };
     let mut steps = Vec::new();
     let result =

@@ -1,5 +1,5 @@
-//! Binder against hwbinder from the outside: what holds of the emulated driver by either kernel's
-//! rules, and what is said where something may not be tried.
+//! Binder against hwbinder from the outside: what holds for the emulated driver under either
+//! kernel's rules, and what is reported if something is not permitted.
 
 use bench::ipc::traits;
 use bench::sched::realtime_permission;
@@ -21,7 +21,7 @@ fn finding(result: &TraitsResult, aspect: Aspect, stack: Stack) -> &Finding {
     result.rows.iter().find(|row| row.aspect == aspect).unwrap().of(stack)
 }
 
-/// Whether an aspect holds; `None` where it could not be tried.
+/// Whether an aspect holds; `None` if it was not tried.
 fn holds(result: &TraitsResult, aspect: Aspect, stack: Stack) -> Option<bool> {
     match finding(result, aspect, stack) {
         Finding::Served { holds, calls, held, at_rest, afterwards, .. } => {
@@ -79,7 +79,7 @@ fn by_androids_rules_only_hwbinder_inherits_and_only_binder_goes_to_the_backgrou
         (Aspect::BackgroundPolicy, true, false),
     ] {
         for (stack, expected) in [(Stack::Binder, binder), (Stack::Hwbinder, hwbinder)] {
-            // Without permission there is nothing to see.
+            // Without permission there is nothing to check.
             if let Some(holds) = holds(&result, aspect, stack) {
                 assert_eq!(holds, expected, "{aspect:?} {stack}");
             }

@@ -1,5 +1,5 @@
-//! Worker processes from the outside: what they say arrives, and however they or their parent end,
-//! it is told and nothing stays.
+//! Worker processes from the outside: their messages arrive, and however they or their parent end,
+//! that is reported and no process remains.
 
 #[path = "support/jobs.rs"]
 mod jobs;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_bench-test-worker");
-/// Long enough for the slowest machine; nothing waits for it when all is well.
+/// Long enough for the slowest machine. Nothing waits for it on success.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A job that the worker program does not know.
@@ -36,7 +36,7 @@ fn group() -> WorkerGroup {
     WorkerGroup::new(Spawner::with_exe(WORKER)).unwrap()
 }
 
-/// The first error that the group comes to.
+/// The group's first error.
 fn error_of(group: &mut WorkerGroup) -> Error {
     loop {
         match group.next(Some(PATIENCE)) {
@@ -236,7 +236,7 @@ fn background_workers_end_when_the_others_have_finished() {
     assert!(is_gone(pid));
 }
 
-/// A process that is the parent of two workers, and their pids.
+/// A process that is the parent of two workers, and the workers' pids.
 fn parent() -> (Child, Vec<u32>) {
     let mut parent = Command::new(WORKER).arg("parent").stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -258,8 +258,8 @@ fn workers_die_with_a_parent_that_could_not_tell_them() {
     workers.into_iter().for_each(wait_until_gone);
 }
 
-/// Whether this process was started to pass over a signal, as under nohup(1): its children do, too
-/// (proc_pid_status(5)).
+/// Whether this process was started with a signal ignored, as under nohup(1). Its children inherit
+/// that (proc_pid_status(5)).
 fn is_ignored(signal: rustix::process::Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();

@@ -1,5 +1,5 @@
-//! Many workers from the outside: whoever calls makes all its calls, on both stacks and in every
-//! topology, and a threshold counts what it says.
+//! Many workers from the outside: every caller makes all its calls, on both stacks and in every
+//! topology, and a threshold counts calls correctly.
 
 use bench::Error;
 use bench::ipc::workers;
@@ -63,8 +63,7 @@ fn training_sets_the_threshold_to_twice_its_worst_call() {
     let above = result.above.unwrap();
     assert_eq!(above.threshold_ns, 2 * training.worst_ns);
     assert_eq!(Some(above.worst_ns), result.latency.max_ns());
-    // Not as a part of what is compared, whose difference would print every bucket of every
-    // histogram.
+    // Not compared as a whole, because a difference would print every bucket of every histogram.
     let measured = stages.iter().position(|stage| matches!(stage, Stage::Measured(_))).expect("a result");
     assert!(matches!(stages.remove(measured), Stage::Measured(told) if *told == result));
     assert_eq!(measured, 6, "behind the collecting");

@@ -1,5 +1,5 @@
-//! A call and its reply over the emulated driver, between two threads of this process that have
-//! opened it apart: the driver's own work, and two context switches or wakeups.
+//! A call and its reply over the emulated driver, between two threads of this process with separate
+//! driver instances: the driver's own work, and two context switches or wake-ups.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn call(criterion: &mut Criterion) {
                 commands.push(Command::FreeBuffer(reply.buffer));
                 reply.data_size
             }
-            // The server has not become the context manager yet.
+            // The server is not the context manager yet.
             Ok(_) => 0,
             Err(error) => panic!("{error}"),
         }

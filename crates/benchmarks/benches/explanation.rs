@@ -1,6 +1,5 @@
-//! From events to explanations: who did what when (the timeline, once for a recording), and one
-//! call's parts and verdict. The events are those of the reader's fixtures, repeated to 1 MiB for
-//! each CPU.
+//! From events to explanations: building the timeline of a recording, and explaining one call. The
+//! events are those of the reader's fixtures, repeated to 1 MiB for each CPU.
 
 #[path = "../../tracefs/tests/common/fixture.rs"]
 #[allow(dead_code)]
@@ -12,7 +11,7 @@ use layers::{RoundTrip, Side, Timeline};
 use tracefs::{Body, CpuPages, Period, Trace};
 
 const BYTES: usize = 1 << 20;
-/// Calls that are explained, spread over the recording: as many as a run keeps.
+/// The number of explained calls, spread over the recording: as many as a run keeps.
 const CALLS: usize = 20;
 
 fn explanation(criterion: &mut Criterion) {
@@ -45,8 +44,8 @@ fn explanation(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Round trips between two threads: from where one wakes the other until it has been woken by that
-/// and runs again.
+/// Round trips between two threads: from when one wakes the other until the other has woken it and
+/// it runs again.
 fn round_trips(trace: &Trace) -> Vec<RoundTrip> {
     let mut trips = Vec::new();
     let mut open: Option<(u64, u32, u32)> = None;
@@ -55,7 +54,7 @@ fn round_trips(trace: &Trace) -> Vec<RoundTrip> {
             (Body::Waking { thread, .. }, None) if event.tid != 0 && thread.tid != event.tid => {
                 open = Some((event.time_ns, event.tid, thread.tid));
             }
-            // Whoever is not answered soon made no call.
+            // Without a quick answer it was not a call.
             (_, Some((start_ns, ..))) if event.time_ns > start_ns + 1_000_000 => open = None,
             (Body::Switch { next, .. }, Some((start_ns, client, server))) if next.tid == client => {
                 let side = |tid| Side { tid: Some(tid), ..Side::default() };

@@ -1,5 +1,5 @@
-//! Pages of the kernel's trace into events: those of the reader's fixtures, repeated to 1 MiB for
-//! each CPU.
+//! Reads pages of the kernel's trace into events: those of the reader's fixtures, repeated to 1 MiB
+//! for each CPU.
 
 #[path = "../../tracefs/tests/common/fixture.rs"]
 #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! Writing and reading a parcel with a mix of values as interfaces have: numbers, a name, bytes.
+//! Writes and reads a parcel with the values of a typical interface: numbers, a name, bytes.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
-//! Benchmarks of what must stay quick, under `benches`: `cargo bench -p benchmarks`.
+//! Benchmarks of code that must stay fast, under `benches`: `cargo bench -p benchmarks`.
 //!
-//! They compare within one machine: `cargo bench -p benchmarks -- --save-baseline NAME` keeps
-//! figures, and `--baseline NAME` holds the next ones against them, with an interval. What a call
-//! costs across processes `roundtrip ipc baseline` measures.
+//! They only compare within one machine: `cargo bench -p benchmarks -- --save-baseline NAME` stores
+//! figures, and `--baseline NAME` compares later ones with them, with an interval. The cost of
+//! calls between processes is measured by `roundtrip ipc baseline`.

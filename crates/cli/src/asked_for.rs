@@ -1,5 +1,5 @@
-//! What was asked for by name and this machine may not have: looked at before anything is measured,
-//! and refused with what there is. Must not know which command asks.
+//! Checks what was requested by name before anything is measured. If this machine lacks it, the
+//! error says what is available. Must not know which command asks.
 
 use bench::sched;
 use bench::storage::java as jvm;
@@ -9,7 +9,7 @@ use run::{RealtimePermission, Scheduling};
 
 use crate::args::Usage;
 
-/// Refuses CPUs of which one is not for this process.
+/// Rejects CPUs that this process may not use.
 pub(crate) fn cpus(option: &str, wanted: &[u32]) -> Result<(), Usage> {
     let usable = sched::allowed_cpus(0).map_err(|error| Usage(error.to_string()))?;
     match wanted.iter().find(|cpu| !usable.contains(cpu)) {
@@ -27,8 +27,8 @@ pub(crate) fn both_cpus(client: Option<&[u32]>, server: Option<&[u32]>) -> Resul
     server.map_or(Ok(()), |wanted| cpus("--server-cpus", wanted))
 }
 
-/// Refuses a policy that this process may not give to threads. An ordinary one without a nice value
-/// is always to be had.
+/// Rejects a policy that this process may not set. An ordinary one without a nice value is always
+/// possible.
 pub(crate) fn scheduling(option: &str, wanted: &Scheduling) -> Result<(), Usage> {
     if wanted.policy.is_realtime() {
         return realtime(option, wanted, &sched::realtime_permission());
@@ -56,7 +56,7 @@ fn realtime(option: &str, wanted: &Scheduling, permission: &RealtimePermission) 
     }
 }
 
-/// Refuses a Java that is not there.
+/// Rejects a Java that does not exist.
 pub(crate) fn java(java: &Java) -> Result<(), Usage> {
     if jvm::exists(java) { Ok(()) } else { Err(Usage(jvm::missing(java).to_string())) }
 }

@@ -1,21 +1,21 @@
-//! `atrace`'s categories of kernel events, by the names that Android's `atrace.cpp` gives them. It
-//! only looks whether an event exists, and must not know how events are enabled.
+//! `atrace`'s categories of kernel events, with the names from Android's `atrace.cpp`. Only checks
+//! whether an event exists. Must not know how events are enabled.
 
 use std::path::Path;
 
 use tracefs::Chosen;
 
-/// A category: the events that it switches on, as far as a kernel has them.
+/// A category: the events that it enables, as far as the kernel has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Category {
     /// Its name.
     pub(crate) name: &'static str,
-    /// `system/event`; a whole system is `system/*`.
+    /// `system/event`; `system/*` for a whole system.
     events: &'static [&'static str],
 }
 
 impl Category {
-    /// All there are.
+    /// All categories.
     pub(crate) const ALL: &[Self] = &[
         Self::new(
             "sched",
@@ -83,7 +83,7 @@ impl Category {
                 "ext4/ext4_sync_file_exit",
                 "block/block_bio_queue",
                 "block/block_bio_complete",
-                // Older versions of atrace.
+                // From older versions of atrace.
                 "block/block_rq_issue",
                 "block/block_rq_complete",
                 "ufs/ufshcd_command",
@@ -145,15 +145,15 @@ impl Category {
         "thermal",
     ];
 
-    /// How many of [`Category::ALL`], from the first, belong to the line that Android's documents
-    /// give for latencies, with irq, which that leaves out.
+    /// How many of [`Category::ALL`], from the start, are in the command line that Android's
+    /// documentation recommends for latency. Includes irq, which that leaves out.
     const USUAL: usize = 7;
 
     const fn new(name: &'static str, events: &'static [&'static str]) -> Self {
         Self { name, events }
     }
 
-    /// A category by its name; else what is wrong, with the names that there are.
+    /// A category by name, or an error with the valid names.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         let names = || Self::NAMES.join(", ");
         let found = Self::ALL.iter().find(|category| category.name == name).copied();
@@ -165,8 +165,8 @@ impl Category {
         &Self::ALL[..Self::USUAL]
     }
 
-    /// Its events below a tracefs of this root; a whole system is its name alone, for it has a
-    /// switch of its own.
+    /// Its events in the tracefs at this root. A whole system is given by its name, because it has
+    /// its own switch.
     fn events(self, root: &Path) -> Vec<String> {
         let events = self.events.iter().map(|name| name.strip_suffix("/*").unwrap_or(name));
         let there = events.filter(|event| root.join("events").join(event).join("enable").exists());
@@ -174,11 +174,11 @@ impl Category {
     }
 }
 
-/// The events of these categories that the kernel has, below a tracefs with this root, and the
-/// categories without events. If no category was named, the usual ones.
+/// The events of these categories that the kernel has, in the tracefs at this root, and the
+/// categories without events. Without named categories, the usual ones.
 ///
 /// # Errors
-/// Invalid usage when the kernel has no event of a category that was named.
+/// Invalid usage if the kernel has no event of a named category.
 pub(crate) fn choose(root: &Path, categories: &[Category]) -> anyhow::Result<Chosen> {
     let mut chosen = Chosen::default();
     for category in if categories.is_empty() { Category::usual() } else { categories } {
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(Category::named(name).unwrap().name, name);
         }
         let refusal = |name: &str| Category::named(name).unwrap_err();
-        // atrace's other categories are what programs write themselves.
+        // Programs themselves write the events of atrace's other categories.
         assert!(
             refusal("gfx").starts_with("'gfx' is not a category of kernel events: choose from sched, idle")
         );

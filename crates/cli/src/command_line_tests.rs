@@ -1,16 +1,16 @@
-//! Whole command lines, from arguments to streams and exit code.
+//! Whole command lines, from arguments to output and exit status.
 
 use super::*;
 use report::look::Look;
 
-/// Standard output of a command line that succeeds.
+/// Standard output of a successful command line.
 fn output(line: &str) -> String {
     let (result, out) = call(line);
     assert_eq!(result, Ok(Exit::OK), "{line}");
     out
 }
 
-/// How a command line ends, and its standard output.
+/// The result of a command line, and its standard output.
 fn call(line: &str) -> (Result<Exit, Failure>, String) {
     let mut words = line.split(' ').map(str::to_owned);
     let executable = words.next().unwrap_or_default();
@@ -75,8 +75,8 @@ fn a_write_error_is_a_runtime_error() {
     assert_eq!((failure.line.as_str(), failure.exit), (line, Exit::FAILED));
 }
 
-/// The commands of a shell's line, each as its words: what stands between quotes is one word, and
-/// output goes to no file.
+/// The commands in a shell's command line, each as its words. Quoted text is one word, and
+/// redirections are removed.
 fn commands_of(line: &str) -> Vec<Vec<String>> {
     let mut quote = None;
     let mut commands = vec![vec![String::new()]];

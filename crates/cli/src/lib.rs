@@ -1,6 +1,6 @@
-//! The command line of `roundtrip`: finds out which command is meant, runs it, and turns how it
-//! ended into one line on standard error and an exit code. What commands do is in `commands` and
-//! `old_names`; this file knows none of them.
+//! The command line of `roundtrip`: selects the command, runs it, and converts an error to one line
+//! on standard error and an exit status. The commands are in `commands` and `old_names`; this file
+//! knows none of them.
 
 mod args;
 mod asked_for;
@@ -22,10 +22,10 @@ use args::{Command, Doc, Kind, Usage, usage};
 use report::inert::{self, Guard};
 use terminal::{Exit, Stdout, Terminal};
 
-/// The version that `--version` and every recorded run give.
+/// The version that `--version` and every recorded run report.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs the command line that the process was started with, and tells its exit code.
+/// Runs the process's command line, and returns its exit status.
 #[must_use]
 pub fn main() -> ExitCode {
     bench::worker::ignore_file_size_signal();
@@ -43,11 +43,10 @@ pub fn main() -> ExitCode {
     );
     let exit = match result {
         Ok(exit) => exit,
-        // Nobody reads the result any more: that ends a run, but quietly. What else went wrong is
-        // told.
+        // Nobody reads the result any more. That ends a run quietly, but other errors are reported.
         Err(Failure { nobody_reads: true, .. }) if out.get_ref().reader_gone => Exit::OK,
         Err(Failure { line, exit, .. }) => {
-            // With standard error gone as well there is nobody left to tell.
+            // If standard error is closed, too, nobody can be told.
             let _ = writeln!(std::io::stderr(), "{}", inert::line(&line));
             exit
         }
@@ -55,12 +54,12 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit.0)
 }
 
-/// Why a command line came to nothing: one line for standard error, and the exit code.
+/// Why a command line failed: one line for standard error, and the exit status.
 #[derive(Debug, PartialEq, Eq)]
 struct Failure {
     line: String,
     exit: Exit,
-    /// It could not write to somebody who does not read any more.
+    /// Whether the reader of its output is gone.
     nobody_reads: bool,
 }
 
@@ -68,13 +67,13 @@ struct Failure {
 fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure> {
     let (command, rest) = select(&terminal.executable, args);
     let doc = command.as_ref().ok().map(|command| command.doc());
-    // Scripts that call an old name know nothing of runs that are cut short.
+    // Scripts that use an old program name do not expect a partial run.
     if doc.as_ref().is_some_and(|doc| doc.kind == Kind::Command) {
         bench::worker::keep_what_was_measured();
     }
     let result = command.and_then(|command| command.run(rest, terminal)).and_then(|exit| {
         match terminal.out.flush().map_err(anyhow::Error::from) {
-            // That it failed is said already.
+            // The failure has already been reported.
             Err(error) if exit != Exit::OK && terminal::nobody_reads(&error) => Ok(exit),
             flushed => flushed.map(|()| exit),
         }
@@ -97,7 +96,7 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
     })
 }
 
-/// What helps against a file operation that failed, as the end of a sentence.
+/// What helps if a file operation failed, as the end of a sentence.
 fn remedy(error: &anyhow::Error) -> &'static str {
     if let Some(error) = error.downcast_ref::<bench::Error>() {
         return match error {
@@ -137,7 +136,7 @@ fn of_trace(error: &tracefs::Error) -> &'static str {
     }
 }
 
-/// What helps against an operation on a file and how it failed.
+/// What helps if this operation on a file failed in this way.
 fn remedy_of(operation: &str, kind: ErrorKind) -> &'static str {
     match (operation, kind) {
         ("read" | "open", ErrorKind::NotFound) => "; check the path",
@@ -153,7 +152,7 @@ fn remedy_of(operation: &str, kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The program's name and the command whose `--help` tells more.
+/// The program's name, and the command whose `--help` has more information.
 fn names(doc: Option<&Doc>) -> (String, String) {
     match doc {
         None => ("roundtrip".to_owned(), "roundtrip".to_owned()),
@@ -164,7 +163,7 @@ fn names(doc: Option<&Doc>) -> (String, String) {
     }
 }
 
-/// The command that is meant, and the arguments behind its words.
+/// Finds the command, and the arguments after its words.
 fn select(
     executable: &str,
     mut args: Vec<OsString>,
@@ -190,7 +189,7 @@ fn select(
     }
     let shared = (1..=words.len()).rev().find(|&n| !commands::beginning_with(&words[..n]).is_empty());
     match shared {
-        // `roundtrip ipc --help`: the words alone mean no command, but help on what they begin.
+        // `roundtrip ipc --help`: the words are not a command, but the start of several.
         Some(n) if args.get(n).is_some_and(|arg| arg == "--help" || arg == "-h") => {
             args.truncate(n);
             (Ok(&commands::help::COMMAND), args)
@@ -199,7 +198,7 @@ fn select(
     }
 }
 
-/// Why the words are no command; the first `shared` of them begin at least one.
+/// Why the words are not a command. The first `shared` of them are the start of at least one.
 fn not_a_command(args: &[OsString], words: &[&str], shared: usize) -> anyhow::Error {
     let next = commands::words_behind(&words[..shared]);
     let typed = match args.get(shared) {

@@ -1,30 +1,29 @@
-//! Progress on standard error, as one line that is written over: only where a person watches, and
-//! gone when the run is over. Knows nothing of what is done.
+//! Progress on standard error, as one line that is rewritten. Only if a user watches, and removed
+//! at the end of the run. Must not know what is being done.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use bench::Progress;
 
-/// Often enough to be seen moving, seldom enough not to disturb what is measured.
+/// Frequent enough to look alive, rare enough not to disturb the measurement.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a command takes before it says how long it will take: before, the estimate is worth
-/// nothing.
+/// How long a command runs before it shows an estimate, which would be unreliable before.
 const ESTIMATED_AFTER: Duration = Duration::from_secs(2);
 
 /// The line.
 pub(crate) struct ProgressLine<'a> {
     err: &'a mut dyn Write,
     began: Instant,
-    /// `None` where nobody watches.
+    /// `None` if nobody watches.
     next: Option<Instant>,
     hidden: bool,
 }
 
 impl<'a> ProgressLine<'a> {
-    /// A line on `err` if the process's standard error is a terminal that can go back in a line;
-    /// else nothing.
+    /// A progress line if the process's standard error is a terminal that can rewrite a line; else
+    /// nothing.
     pub(crate) fn new(err: &'a mut dyn Write) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let watched = std::io::stderr().is_terminal() && !dumb;
@@ -32,28 +31,28 @@ impl<'a> ProgressLine<'a> {
         Self { err, began, next: watched.then_some(began), hidden: false }
     }
 
-    /// A line that says nothing.
+    /// A line that shows nothing.
     pub(crate) fn hidden(err: &'a mut dyn Write) -> Self {
         Self { err, began: Instant::now(), next: None, hidden: true }
     }
 
-    /// Says what is going on, once, where nobody watches a line that moves.
+    /// Reports the current activity once if there is no progress line.
     pub(crate) fn note(&mut self, what: &str) {
         if self.next.is_none() && !self.hidden {
             let _ = writeln!(self.err, "{what}");
         }
     }
 
-    /// Says a line, which stays.
+    /// Prints a line that stays.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub(crate) fn say(&mut self, line: &str) -> std::io::Result<()> {
         let erase = if self.next.is_some() { "\r\x1b[K" } else { "" };
         writeln!(self.err, "{erase}{line}")
     }
 
-    /// Shows a step, unless the last one was shown just now. A write error is nobody's concern.
+    /// Shows a step, unless another was shown a moment ago. Ignores write errors.
     pub(crate) fn show(&mut self, Progress { what, done, total }: Progress<'_>) {
         let now = Instant::now();
         if self.next.is_some_and(|next| now >= next) {
@@ -75,7 +74,7 @@ impl Drop for ProgressLine<'_> {
     }
 }
 
-/// How long the rest takes if it goes on as before; `None` while nobody can tell.
+/// The estimated remaining time at the current rate; `None` if it is unknown.
 fn left(elapsed: Duration, done: u64, total: u64) -> Option<String> {
     if elapsed < ESTIMATED_AFTER || done == 0 || total == 0 {
         return None;

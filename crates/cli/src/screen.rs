@@ -1,9 +1,8 @@
-//! The whole terminal as a surface to draw on, and the keys that are pressed. It is given back as
-//! it was, whether the command ends by itself, by a signal or by a panic. Must not know what is
-//! drawn.
+//! Uses the whole terminal as a drawing surface, and reads keys. The terminal is restored whether
+//! the command ends normally, by a signal or by a panic. Must not know what is drawn.
 //!
-//! The escape sequences are those that every terminal since the VT100 knows, so no library for
-//! terminals is linked: crossterm would bring its own signal handlers and event loop.
+//! The escape sequences are those that all terminals since the VT100 support, so there is no
+//! terminal library: crossterm would bring its own signal handlers and event loop.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -19,25 +18,25 @@ use ratatui_core::terminal::{Frame, Terminal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// To the alternate screen, which leaves what was there before; no cursor.
+/// Switches to the alternate screen, which preserves the old contents, and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
 
-/// And back.
+/// Switches back.
 const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// How long writing one picture may take to a terminal that does not read; then it is left out.
+/// How long to wait for a terminal that does not read. Then the picture is dropped.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// Whether the terminal is drawn on.
+/// Whether the terminal is in use.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
-/// What the keyboard's settings were.
+/// The earlier terminal settings.
 static BEFORE: OnceLock<Termios> = OnceLock::new();
 
-/// What a person at the keyboard wants.
+/// A key that the user pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// q, or Ctrl-C.
+    /// q or Ctrl-C.
     End,
     /// m.
     Mark,
@@ -48,23 +47,23 @@ pub(crate) enum Key {
 /// The terminal, until it is dropped.
 pub(crate) struct Screen {
     terminal: Terminal<Surface>,
-    /// How large the last picture was.
+    /// The size of the last picture.
     drawn: Size,
-    /// Whether keys can be pressed.
+    /// Whether keys can be read.
     pub(crate) keys: bool,
 }
 
-/// Whether a program can draw on standard output.
+/// Whether standard output can be drawn on.
 pub(crate) fn can_draw() -> bool {
     let able = std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb");
     io::stdout().is_terminal() && able
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     ///
     /// # Errors
-    /// When it cannot be written to.
+    /// If it cannot be written to.
     pub(crate) fn open(colour: bool) -> io::Result<Self> {
         let keyboard = io::stdin();
         let keys = keyboard.is_terminal();
@@ -86,27 +85,27 @@ impl Screen {
         }
         let mut out = io::stdout();
         out.write_all(ENTER.as_bytes())?;
-        // It would else come behind what a panic writes.
+        // Otherwise it would follow a panic's message.
         out.flush()?;
         let terminal = Terminal::new(Surface { pending: String::new(), colour })?;
         Ok(Self { terminal, drawn: Size::ZERO, keys })
     }
 
-    /// Draws a picture, of which only what has changed is written.
+    /// Draws a picture. Only changes are written.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// If the terminal is gone.
     pub(crate) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.drawn = size();
         self.terminal.draw(picture).map(drop)
     }
 
-    /// Whether the terminal has another size than the last picture.
+    /// Whether the terminal's size has changed since the last picture.
     pub(crate) fn is_resized(&self) -> bool {
         size() != self.drawn
     }
 
-    /// The keys that were pressed since the last time. Waits for none.
+    /// The keys pressed since the last call. Does not block.
     pub(crate) fn pressed(&self) -> Vec<Key> {
         if !self.keys {
             return Vec::new();
@@ -119,7 +118,7 @@ impl Screen {
             _ => return Vec::new(),
         }
         match rustix::io::read(keyboard, &mut bytes) {
-            // A terminal that is gone ends it, as q does.
+            // If the terminal is gone, the command ends as after q.
             Ok(0) | Err(rustix::io::Errno::IO) => vec![Key::End],
             Ok(read) => keys(&bytes[..read]),
             Err(_) => Vec::new(),
@@ -133,21 +132,20 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back, once. Allocates nothing and locks nothing, because it is also called in
-/// a signal handler.
+/// Restores the terminal, once. Allocates and locks nothing, because a signal handler also calls
+/// it.
 fn leave() {
     if !OPEN.swap(false, Ordering::SeqCst) {
         return;
     }
-    // With the terminal gone there is nothing to give back.
+    // If the terminal is gone, there is nothing to restore.
     let _ = rustix::io::write(rustix::stdio::stdout(), LEAVE.as_bytes());
     if let Some(before) = BEFORE.get() {
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
     }
 }
 
-/// What bytes from a keyboard mean. Keys that send more than one begin with an escape, and mean
-/// nothing here.
+/// Decodes bytes from the keyboard. Keys that send escape sequences are ignored.
 fn keys(bytes: &[u8]) -> Vec<Key> {
     let mut found = Vec::new();
     let mut rest = bytes.iter();
@@ -168,13 +166,13 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
 }
 
 fn size() -> Size {
-    // Serial terminals tell 0.
+    // Serial terminals report 0.
     let told = terminal_size::terminal_size_of(io::stdout());
     let told = told.filter(|(columns, rows)| columns.0 > 0 && rows.0 > 0);
     told.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
 }
 
-/// What is written for each cell.
+/// Writes cells.
 struct Surface {
     pending: String,
     colour: bool,
@@ -265,7 +263,7 @@ impl Backend for Surface {
     fn flush(&mut self) -> io::Result<()> {
         let stdout = rustix::stdio::stdout();
         match poll(&mut [PollFd::new(&stdout, PollFlags::OUT)], Some(&PATIENCE)) {
-            // A terminal that is stopped (Ctrl-S) shows the next picture instead.
+            // A stopped terminal (Ctrl-S) shows a later picture instead.
             Ok(0) => Ok(()),
             _ => {
                 let mut out = io::stdout();
@@ -289,7 +287,7 @@ mod tests {
     fn keys_are_known_among_sequences_that_mean_nothing() {
         assert_eq!(keys(b"m\tq"), [Key::Mark, Key::Next, Key::End]);
         assert_eq!(keys(&[3]), [Key::End]);
-        // Cursor up, F5, the keypad's minus, Alt-m, a lone escape.
+        // Cursor up, F5, the keypad's minus, Alt-m, a single escape.
         assert_eq!(keys(b"\x1b[A\x1b[15~\x1bOm\x1bm\x1b"), []);
         assert_eq!(keys(b"\x1b[1;5Cm"), [Key::Mark]);
         assert_eq!(keys(b"xyz"), []);
@@ -312,7 +310,7 @@ mod tests {
         assert_eq!(drawn(false, &red), "\x1b[2;5H\x1b[0ma\x1b[0;1mb\x1b[2;10H\x1b[0mc");
     }
 
-    /// Set for the test below when it is to panic.
+    /// Set if the process of the test below should panic.
     const PANICS: &str = "ROUNDTRIP_TEST_PANICS";
 
     #[test]

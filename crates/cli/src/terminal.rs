@@ -1,77 +1,76 @@
-//! Where a command writes: two streams that are passed in, so that every output can be tested, and
-//! whether colour is wanted on them. Knows nothing of what is written.
+//! A command's output: two streams that are passed in, so that all output can be tested, and
+//! whether they show colour. Must not know what is written.
 
 use std::io::{self, IsTerminal as _, Write};
 
 use report::look::Look;
 
-/// A command's output streams and the name that it was called by.
+/// A command's output streams, and the name by which it was called.
 pub(crate) struct Terminal<'a> {
-    /// Standard output: the result and nothing else.
+    /// Standard output, only for the result.
     pub(crate) out: &'a mut dyn Write,
-    /// Standard error: progress, warnings, diagnostics.
+    /// Standard error, for progress, warnings and diagnostics.
     pub(crate) err: &'a mut dyn Write,
-    /// What standard output shows.
+    /// The colours and width of standard output.
     pub(crate) look: Look,
-    /// `argv[0]`, as it was typed.
+    /// `argv[0]`.
     pub(crate) executable: String,
 }
 
-/// How a command ended.
+/// A command's exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit(pub(crate) u8);
 
 impl Exit {
-    /// It did what it was asked.
+    /// It succeeded.
     pub(crate) const OK: Self = Self(0);
-    /// It could not, or what it measured was asked to count as a failure.
+    /// It failed, or its result counts as a failure.
     pub(crate) const FAILED: Self = Self(1);
-    /// The command line made no sense.
+    /// Invalid usage.
     pub(crate) const USAGE: Self = Self(2);
 
-    /// A signal with this name has ended the measuring.
+    /// A signal with this name ended the measurement.
     pub(crate) fn signalled(name: &str) -> Self {
-        // Only these two leave a result.
+        // Only these two signals leave a result.
         Self(if name == "SIGINT" { 130 } else { 143 })
     }
 }
 
-/// Whether colour is wanted on a stream: it is a terminal that can, and `NO_COLOR`
-/// (<https://no-color.org>) is not set to anything.
+/// Whether a stream shows colour: it is a terminal that supports it, and `NO_COLOR`
+/// (<https://no-color.org>) is not set.
 pub(crate) fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     is_terminal && !set("NO_COLOR") && variable("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// How wide lines may be: as `COLUMNS` says where it is a number above 0, else as wide as the
-/// terminal. What is no terminal takes lines of any length.
+/// The width of lines: `COLUMNS` if that is a positive number, else the terminal's width. Lines
+/// that do not go to a terminal can have any length.
 pub(crate) fn width(terminal: Option<usize>, variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
     let asked = variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
     asked.or(terminal)
 }
 
-/// What the real standard output shows.
+/// The colours and width of the real standard output.
 pub(crate) fn look() -> Look {
     let variable = |name: &str| std::env::var(name).ok();
     let stdout = io::stdout();
     let columns = terminal_size::terminal_size_of(&stdout).map(|(columns, _)| usize::from(columns.0));
     Look {
         colour: wants_colour(stdout.is_terminal(), variable),
-        // Some terminals, serial ones among them, tell 0.
+        // Some terminals, such as serial ones, report 0.
         width: width(columns.filter(|&columns| columns > 0), variable),
     }
 }
 
-/// Standard output that remembers whether its reader went away, which is no error of ours (`|
-/// head`).
+/// Standard output that remembers whether its reader is gone, which is not an error (`| head`).
 pub(crate) struct Stdout {
     stream: io::Stdout,
-    /// Whether a write found nobody to read it.
+    /// Whether a write found no reader.
     pub(crate) reader_gone: bool,
 }
 
 impl Stdout {
-    /// The process's standard output, buffered by lines.
+    /// The process's standard output, line-buffered.
     pub(crate) fn new() -> Self {
         Self { stream: io::stdout(), reader_gone: false }
     }
@@ -82,14 +81,14 @@ impl Stdout {
                 self.reader_gone = true;
                 error
             }
-            // Tried again by those who write.
+            // The caller retries.
             io::ErrorKind::Interrupted => error,
             kind => io::Error::new(kind, format!("cannot write to standard output: {error}")),
         })
     }
 }
 
-/// Whether an error is that of writing to somebody who does not read any more.
+/// Whether an error came from writing to a closed output.
 pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -1,5 +1,5 @@
-//! A snapshot of a recording as a file that other tools open: which form, and that the file is
-//! whole or not there. Must not know the forms themselves, nor what the tracks are about.
+//! Writes a snapshot of a recording as a file for other tools: selects the format, and makes sure
+//! that the file is complete or absent. Must not know the formats, nor what the tracks show.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use crate::args::Usage;
 use report::ftrace_text;
 use report::perfetto::{self, Contents, Track};
 
-/// What other tools read.
+/// Formats for other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Perfetto's own.
+    /// Perfetto's format.
     Perfetto,
-    /// The kernel's text.
+    /// The kernel's text format.
     Text,
 }
 
 impl Form {
-    /// The form that a file's name asks for.
+    /// The format for a file name.
     ///
     /// # Errors
-    /// For a name that asks for none.
+    /// If the name does not determine one.
     pub(crate) fn of(path: &Path) -> Result<Self, Usage> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("perfetto-trace" | "pftrace" | "perfetto") => Ok(Self::Perfetto),
@@ -37,11 +37,12 @@ impl Form {
     }
 }
 
-/// Writes one snapshot of a recording, with tracks of our own where the form has any, and returns
+/// Writes one snapshot of a recording, with our tracks if the format supports them, and returns
 /// what was read.
 ///
 /// # Errors
-/// When the recording cannot be read, has a clock that Perfetto cannot place, or the file cannot be
+/// If the recording cannot be read, has a clock that Perfetto does not support, or the file cannot
+/// be written. Then there is no new file, and an earlier one is unchanged.
 /// written. Then there is no file, or the one that was there before.
 pub(crate) fn write(
     recording: &Recording,
@@ -51,7 +52,7 @@ pub(crate) fn write(
     (path, existing): (&Path, Existing),
 ) -> anyhow::Result<Trace> {
     let failed = || format!("cannot write {}", path.display());
-    // Before anything is read in vain.
+    // First, so that a failure costs nothing.
     let mut out = NewFile::create(path, existing).with_context(failed)?;
     let header = recording.header();
     if form == Form::Perfetto && header.clock != "boot" {
@@ -75,7 +76,7 @@ pub(crate) fn write(
     Ok(trace)
 }
 
-/// What a reader should know about a trace: how many events it has, and that some were lost.
+/// What a reader should know about a trace: its number of events, and whether some were lost.
 pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
     let lost = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
     let lost = match lost {

@@ -1,5 +1,5 @@
-//! From parts to causes: who is to blame for each, how much of it is more than usual, and which
-//! cause is the main one. Must not know how parts were found.
+//! Derives causes from parts: what is to blame for each part, how much exceeds the usual time, and
+//! which cause is the main one. Must not know how parts were found.
 
 use crate::evidence::FIRST_ORDINARY_PRIO;
 use tracefs::OffCpu;
@@ -9,20 +9,20 @@ use crate::kernel_names;
 use crate::round_trip::RoundTrip;
 use crate::system_calls::SystemCall;
 
-/// What a round trip usually takes where its run does not say, in nanoseconds.
+/// The usual duration of a round trip if its run does not say, in nanoseconds.
 const USUAL_NS: u64 = 100_000;
 
-/// Up to this many times the usual, nothing has disturbed it.
+/// Up to this many tenths of the usual time, a call counts as undisturbed.
 const ORDINARY_TENTHS: u64 = 15;
 
-/// Unknown time up to this share of the excess cannot have hidden the main cause.
+/// Unknown time up to this share of the excess cannot hide the main cause.
 const NEGLIGIBLE_PERCENT: u64 = 5;
 
-/// A wait behind a thread that is no more urgent is a flag from this on; less is the kernel's way
-/// of switching.
+/// From this duration on, a wait behind a thread of lower priority is reported. Shorter ones are
+/// normal in the kernel's context switches.
 const HELD_OFF_NS: u64 = 50_000;
 
-/// Something that one stretch of time is blamed on.
+/// The blame for one part.
 struct Blame {
     kind: Kind,
     thread: Option<Thread>,
@@ -33,10 +33,11 @@ struct Blame {
     ns: u64,
 }
 
-/// CPU time that a thread was thought to have and did not get, by owner, in nanoseconds.
+/// CPU time that the events attribute to a thread but that it did not get, by owner, in
+/// nanoseconds.
 pub(crate) type Missing = [(Owner, Option<u64>); 2];
 
-/// What took the time, the answer first.
+/// What caused the delay, the main cause first.
 pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<Cause> {
     let mut blames = Vec::new();
     for part in parts {
@@ -48,7 +49,7 @@ pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<
         take_missing(&mut causes, owner, missing_ns.unwrap_or(0));
     }
     for cause in &mut causes {
-        // The usual time is work and waking up; more than that of either is too much of it.
+        // The usual time consists of work and wake-ups, so only an excess of these is a cause.
         if matches!(cause.kind, Kind::Work | Kind::WakeUp) {
             cause.excess_ns = cause.excess_ns.saturating_sub(usual_ns);
         }
@@ -59,7 +60,7 @@ pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<
     causes
 }
 
-/// Puts "ordinary" or "cannot tell" in front where no other cause may lead.
+/// Puts "ordinary" or "cannot tell" first if no other cause may be the main one.
 fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64) {
     let ordinary = trip.usual_ns.is_some() && trip.duration_ns() * 10 <= usual_ns * ORDINARY_TENTHS;
     if causes.is_empty() || ordinary {
@@ -85,7 +86,8 @@ fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64
     }
     let mut named = causes.iter().filter(|cause| !unknown(cause)).map(|cause| cause.excess_ns);
     let (first_ns, second_ns) = (named.next().unwrap_or(0), named.next().unwrap_or(0));
-    // The unknown time may be any cause's: only one that is ahead even then is the main one.
+    // The unknown time may belong to any cause. So the first is only the main one if it would lead
+    // even then.
     if first_ns <= second_ns + unknown_ns
         && let Some(index) = causes.iter().position(|cause| cause.kind == Kind::CannotTell)
     {
@@ -94,7 +96,7 @@ fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64
     }
 }
 
-/// Moves time from a thread's work to the CPU that did not run.
+/// Moves time from a thread's work to the CPU not running.
 fn take_missing(causes: &mut Vec<Cause>, owner: Owner, missing_ns: u64) {
     let work = causes.iter_mut().find(|cause| cause.kind == Kind::Work && cause.owner == owner);
     let Some(work) = work.filter(|_| missing_ns > 0) else { return };
@@ -115,7 +117,7 @@ fn take_missing(causes: &mut Vec<Cause>, owner: Owner, missing_ns: u64) {
     }
 }
 
-/// One cause for all that is blamed on the same.
+/// Combines all blame on the same thing into one cause.
 fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
     let mut causes: Vec<(Cause, u64)> = Vec::new();
     for blame in blames {
@@ -130,7 +132,7 @@ fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
         match causes.iter_mut().find(|(cause, _)| same(cause)) {
             Some((cause, longest_ns)) => {
                 cause.excess_ns += ns;
-                // How it came about is told of the longest stretch.
+                // The longest part determines how the cause is described.
                 if ns > *longest_ns {
                     (cause.owner, cause.via, cause.cpu, *longest_ns) = (owner, via, cpu, ns);
                     (cause.thread, cause.what) = (thread, what);
@@ -142,7 +144,7 @@ fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
     causes.into_iter().map(|(cause, _)| cause).collect()
 }
 
-/// Blames a part, or the parts of whom it waited for.
+/// Blames a part, or the parts of the thread that it waited for.
 fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
     match &part.state {
         State::Blocked { waker: Waker::Thread { thread }, .. }
@@ -160,16 +162,16 @@ fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
     }
 }
 
-/// Whether an owner's wait may have been a stop by a signal: that looks the same when its begin is
+/// Whether an owner's wait may have been a stop by a signal, which looks the same if its start was
 /// not recorded.
 fn may_have_been_stopped(part: &Part, via: &[Thread]) -> bool {
     via.is_empty() && matches!(part.state, State::Blocked { off: None, .. })
 }
 
-/// What a part alone is blamed on: the kind, the thread, and what else there is to tell.
+/// What a single part is blamed on: the kind, the thread, and further details.
 fn blamed<'a>(part: &'a Part, via: &'a [Thread]) -> (Kind, Option<&'a Thread>, Option<What>) {
     let cannot_tell = |reason| (Kind::CannotTell, None, Some(What::Unknown(reason)));
-    // The one that an owner waited for, and those between.
+    // The thread that the owner waited for, and those in between.
     let waited_for = via.last();
     match &part.state {
         State::User | State::Running | State::Spinning | State::SystemCall { .. } => match waited_for {
@@ -181,7 +183,7 @@ fn blamed<'a>(part: &'a Part, via: &'a [Thread]) -> (Kind, Option<&'a Thread>, O
             None => (Kind::WakeUp, None, None),
             Some(thread) => (Kind::WaitedFor, Some(thread), None),
         },
-        // The softirq thread is how the kernel carries out softirqs that are too many.
+        // The softirq thread handles softirqs when there are too many.
         State::Behind { thread } | State::Preempted { thread }
             if kernel_names::is_softirq_thread(&thread.comm) =>
         {
@@ -201,7 +203,7 @@ fn blamed<'a>(part: &'a Part, via: &'a [Thread]) -> (Kind, Option<&'a Thread>, O
         State::Blocked { waker: Waker::Thread { thread }, .. } => (Kind::WaitedFor, Some(thread), None),
         State::Blocked { off, system_call, waker: Waker::Interrupt { interrupt, completed_io }, .. } => {
             match (waited_for, ended_by(*off, *system_call, interrupt, *completed_io)) {
-                // Whoever sleeps while others wait for it is to blame, not its timer.
+                // A thread that sleeps while others wait for it is to blame, not its timer.
                 (Some(thread), (Kind::Sleep, _)) => (Kind::WaitedFor, Some(thread), Some(What::Slept)),
                 (_, (kind, what)) => (kind, None, Some(what)),
             }
@@ -215,7 +217,7 @@ fn blamed<'a>(part: &'a Part, via: &'a [Thread]) -> (Kind, Option<&'a Thread>, O
     }
 }
 
-/// What a wait was for that an interrupt ended.
+/// What a wait was for, if an interrupt ended it.
 fn ended_by(
     off: Option<OffCpu>,
     system_call: Option<SystemCall>,
@@ -235,7 +237,7 @@ fn ended_by(
     }
 }
 
-/// Real-time threads that waited for less urgent ones.
+/// Real-time threads that waited for threads of lower priority.
 pub(crate) fn flags(parts: &[Part], trip: &RoundTrip) -> Vec<Flag> {
     let mut waits = Vec::new();
     parts.iter().for_each(|part| waiting(part, &mut waits));
@@ -271,7 +273,7 @@ pub(crate) fn flags(parts: &[Part], trip: &RoundTrip) -> Vec<Flag> {
     flags
 }
 
-/// Who waited for a CPU behind whom, and how long.
+/// Which thread waited for a CPU behind which other, and how long.
 fn waiting<'a>(part: &'a Part, out: &mut Vec<(&'a Thread, &'a Thread, u64)>) {
     if let (State::Behind { thread } | State::Preempted { thread }, Some(waited)) =
         (&part.state, &part.thread)

@@ -1,5 +1,5 @@
-//! Where a round trip passes from the client to the server and back, and which thread served. Must
-//! not know what either did with its time.
+//! When a round trip passes from the client to the server and back, and which thread served. Must
+//! not know how either spent its time.
 
 use tracefs::{Body, Event};
 
@@ -7,7 +7,7 @@ use crate::explanation::Boundary;
 use crate::round_trip::{RoundTrip, Side};
 use crate::timeline::{Doing, Timeline, WakingBy};
 
-/// The two instants, in order and within the round trip, and the thread that had the time between
+/// The two instants, in order and within the round trip, and the thread that was active between
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Boundaries {
@@ -67,7 +67,7 @@ impl Search<'_, '_> {
         &events[first.min(after)..after]
     }
 
-    /// The driver's own events: the client's transaction to the server's process, and the reply to
+    /// From the driver's events: the client's transaction to the server's process, and the reply to
     /// the client.
     fn binder(&self, server: &Side) -> ByBinder {
         let mut found = ByBinder::default();
@@ -94,8 +94,8 @@ impl Search<'_, '_> {
         found
     }
 
-    /// A thread of the server's process that the client woke or that woke the client; best one that
-    /// did both, and last.
+    /// A thread of the server's process that the client woke or that woke the client; preferably
+    /// one that did both, and the last.
     fn server_by_wakings(&self, server: &Side) -> Option<u32> {
         let client = self.trip.client.tid?;
         let of_server = |tid: &u32| self.timeline.trace.processes.get(tid) == Some(&server.pid);
@@ -120,8 +120,8 @@ impl Search<'_, '_> {
         let mut of_server_wakers = wakers.iter().filter(|tid| of_server(tid));
         let last = of_server_wakers.clone().find(both).or_else(|| of_server_wakers.next());
         last.or_else(|| woken.iter().rev().find(|tid| of_server(tid)))
-            // Whose process is not known may be anybody; one that was woken by the client and woke
-            // it in turn is a server.
+            // A thread of an unknown process may be any thread. One that the client woke and that
+            // then woke the client is a server.
             .or_else(|| {
                 let unknown = |tid: &&u32| !self.timeline.trace.processes.contains_key(tid);
                 wakers.iter().filter(unknown).find(both)
@@ -129,7 +129,7 @@ impl Search<'_, '_> {
             .copied()
     }
 
-    /// The client's waking of the server: what comes after the handler has begun is something else.
+    /// When the client woke the server. Wake-ups after the start of the handler are unrelated.
     fn request_by_waking(&self, server: u32) -> Option<u64> {
         let client = self.trip.client.tid?;
         let until_ns = self.trip.received_ns.unwrap_or(self.end_ns);
@@ -139,8 +139,7 @@ impl Search<'_, '_> {
         waking.map(|waking| waking.time_ns)
     }
 
-    /// The server's last waking of the client: what comes before the handler has ended is something
-    /// else.
+    /// When the server last woke the client. Wake-ups before the end of the handler are unrelated.
     fn reply_by_waking(&self, server: u32, request_ns: u64) -> Option<u64> {
         let client = self.trip.client.tid?;
         let from_ns = self.trip.replied_ns.unwrap_or(request_ns).max(request_ns);
@@ -149,7 +148,7 @@ impl Search<'_, '_> {
         by_server.next_back().map(|waking| waking.time_ns)
     }
 
-    /// When the client first went to sleep, if the server's handler had not begun before.
+    /// When the client first went to sleep, if the server's handler had not started before.
     fn first_sleep_of_client(&self) -> Option<u64> {
         let until_ns = self.trip.received_ns.unwrap_or(self.end_ns);
         let doing = self.timeline.doing(self.trip.client.tid?, self.start_ns, self.end_ns);
@@ -157,7 +156,7 @@ impl Search<'_, '_> {
         sleep.map(|sleep| sleep.begin_ns).filter(|&at| at <= until_ns)
     }
 
-    /// When the server went to sleep for the last time, if its handler had ended by then.
+    /// When the server last went to sleep, if its handler had ended by then.
     fn last_sleep_of_server(&self, server: u32, request_ns: u64) -> Option<u64> {
         let from_ns = self.trip.replied_ns.unwrap_or(request_ns).max(request_ns);
         let doing = self.timeline.doing(server, request_ns, self.end_ns);

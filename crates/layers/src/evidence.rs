@@ -1,23 +1,23 @@
-//! What counters add to the events: CPU quotas, which events show only as a thread that is not
-//! chosen, and CPU time that a thread was thought to have and did not get. Must not know which part
-//! is to blame.
+//! Evidence from counters: CPU quotas, which appear in events only as a thread that is not
+//! scheduled, and CPU time that the events attribute to a thread but that it did not get. Must not
+//! know which part is to blame.
 
 use crate::explanation::{Owner, Part, State, Unknown};
 use crate::round_trip::{Counters, RoundTrip};
 use crate::timeline::{Doing, Timeline};
 
-/// A wait for a CPU that is shorter than this is no throttling: a throttled group waits for its
-/// next period (100 ms by default, 1 ms at least; Documentation/scheduler/sched-bwc.rst).
+/// A shorter wait for a CPU is not throttling: a throttled group waits for its next period (100 ms
+/// by default, at least 1 ms; Documentation/scheduler/sched-bwc.rst).
 const SHORTEST_THROTTLING_NS: u64 = 500_000;
 
-/// Priorities from here on are ordinary ones, which quotas hold for.
+/// Priorities from here on are ordinary ones, which quotas apply to.
 pub(crate) const FIRST_ORDINARY_PRIO: i32 = 100;
 
-/// CPU time that is missing counts from this on: clocks are read at slightly different instants.
+/// The least missing CPU time that counts, because clocks are read at slightly different instants.
 const MISSING_NS: u64 = 200_000;
 
-/// Marks what a quota explains. A throttled thread is runnable and is not chosen, whoever else
-/// runs; so its wait is one stretch, whatever parts it consists of.
+/// Marks what a quota explains. A throttled thread is runnable but not scheduled, whatever else
+/// runs. So its whole wait is one stretch, whatever parts it consists of.
 pub(crate) fn mark_throttling(parts: &mut [Part], trip: &RoundTrip) {
     let mut from = 0;
     while from < parts.len() {
@@ -63,8 +63,8 @@ fn mark_stretch(stretch: &mut [Part], counters: &Counters, trip: &RoundTrip) {
         return;
     }
     let idle = stretch.iter().any(|part| part.state == State::RunnableOnIdle);
-    // Counted over this round trip alone, and for as long as the wait or longer: there is nothing
-    // else that it could be.
+    // The counters cover only this round trip, and at least half of the wait: nothing else could
+    // have caused it.
     let counted_here =
         trip.is_counted_alone(counters) && counters.throttled_ns.is_some_and(|ns| ns >= length_ns / 2);
     let state = if idle || counted_here {
@@ -77,8 +77,8 @@ fn mark_stretch(stretch: &mut [Part], counters: &Counters, trip: &RoundTrip) {
     }
 }
 
-/// CPU time that the events give a thread of the two and its own clock, or the scheduler's
-/// accounts, do not, in nanoseconds.
+/// CPU time that the events attribute to a thread, but that neither its own clock nor the
+/// scheduler's accounting shows, in nanoseconds.
 pub(crate) fn missing_cpu_ns(
     timeline: &Timeline<'_>,
     trip: &RoundTrip,
@@ -100,8 +100,8 @@ pub(crate) fn missing_cpu_ns(
     by_clock.max(by_accounts).filter(|&ns| ns >= MISSING_NS)
 }
 
-/// For how long the events say that it ran, without the interrupts above it; `None` where they do
-/// not tell all the while.
+/// How long the thread ran by the events, without interrupts; `None` if they do not cover the whole
+/// time.
 fn running_ns(timeline: &Timeline<'_>, tid: u32, from_ns: u64, to_ns: u64) -> Option<u64> {
     let mut sum_ns = 0;
     for during in timeline.doing(tid, from_ns, to_ns) {

@@ -1,4 +1,4 @@
-//! One explanation, from its steps: boundaries, parts, counters, causes.
+//! Produces one explanation in steps: boundaries, parts, counters, causes.
 
 use crate::boundaries;
 use crate::explanation::{Explanation, Flag, Owner, Thread};
@@ -8,14 +8,15 @@ use crate::timeline::Timeline;
 use crate::without::explain_without_events;
 use crate::{blame, evidence};
 
-/// Explains one round trip. Whatever the recording lacks, the parts are contiguous and add up to
-/// the round trip exactly; what is not known is a part of its own.
+/// Explains one round trip. The parts are always contiguous and add up to the exact duration of the
+/// round trip; unknown time is a part of its own.
 #[must_use]
 pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
-    // A clock that went backwards leaves nothing to explain, and must not turn a part inside out.
+    // If a clock went backwards, there is nothing to explain, and no part may have a negative
+    // duration.
     let trip = RoundTrip { end_ns: trip.end_ns.max(trip.start_ns), ..trip.clone() };
     if !timeline.knows.switches {
-        // Who had a CPU is what everything else is built on.
+        // Everything else depends on which thread had a CPU.
         return explain_without_events(&trip);
     }
     let bounds = boundaries::find(timeline, &trip);

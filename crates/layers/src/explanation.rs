@@ -1,6 +1,5 @@
-//! What an explanation consists of. Only data, which means the same without the trace: names are
-//! those that the trace has, and everything else is a type. Must not know the words that it is
-//! shown in.
+//! The data of an explanation. It means the same without the trace: names are those in the trace,
+//! and everything else is typed. Must not know the words that describe it.
 
 use serde::Serialize;
 
@@ -15,54 +14,55 @@ pub enum Boundary {
     WakeUp,
     /// Binder's own event.
     Binder,
-    /// The thread went to sleep without having woken the other, which was still awake.
+    /// The thread went to sleep without having woken the other one, which was still awake.
     Sleep,
-    /// The server's own stamp.
+    /// The server's own timestamp.
     Stamp,
-    /// Nothing marks it.
+    /// Nothing shows it.
     Unknown,
 }
 
-/// What a cause is.
+/// The kind of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Nothing took longer than it usually does.
+    /// Nothing took longer than usual.
     Ordinary,
-    /// A thread of the two had more to do than usual.
+    /// A thread of the two ran longer than usual.
     Work,
     /// Another thread had the CPU.
     Competitor,
-    /// An interrupt or softirq had it.
+    /// An interrupt or softirq had the CPU.
     Interrupt,
     /// A thread of the two slept until a timer.
     Sleep,
-    /// A device.
+    /// A thread of the two waited for a device.
     Io,
-    /// Another thread, which it waited for: the holder of a lock, say.
+    /// A thread of the two waited for another thread, for example a lock's holder.
     WaitedFor,
-    /// A signal stopped it.
+    /// A signal stopped a thread of the two.
     Stopped,
-    /// Waking up took long: inter-processor interrupts, idle exit, hand-over.
+    /// Waking up took long: inter-processor interrupts, idle exit, or waiting for the waker to
+    /// leave the CPU.
     WakeUp,
-    /// The CPU quota of a control group.
+    /// A control group's CPU quota.
     Throttled,
-    /// The CPU did not run: the hypervisor had it, or interrupts were off.
+    /// The CPU did not run: the hypervisor used it, or interrupts were off.
     Gap,
-    /// It cannot be told from what was recorded.
+    /// The recording does not show it.
     CannotTell,
 }
 
-/// What is to blame, or what hides it, where that is no thread.
+/// What is to blame, or what hides the cause, if that is not a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// An interrupt.
     Interrupt(Interrupt),
-    /// Softirqs that were too many, in the kernel's thread of this name.
+    /// Too many softirqs, which the kernel thread of this name handled.
     SoftirqThread(String),
     /// The system call in which a thread slept.
     SystemCall(SystemCall),
-    /// A timer, of which no system call tells.
+    /// A timer, without a known system call.
     Timer,
     /// A block device.
     BlockDevice,
@@ -70,75 +70,74 @@ pub enum What {
     Slept,
     /// The thread of this name was stopped.
     Stopped(String),
-    /// It is not known, for this reason.
+    /// Unknown, for this reason.
     Unknown(Unknown),
 }
 
 /// What is to blame for some of the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// What it is.
+    /// The kind of the cause.
     pub kind: Kind,
-    /// Nanoseconds beyond what is usual.
+    /// The delay beyond the usual time, in nanoseconds.
     pub excess_ns: u64,
-    /// Whose time it cost most.
+    /// The thread that lost most of the time.
     pub owner: Owner,
-    /// The thread to blame, where it is one.
+    /// The thread to blame, if it is one.
     pub thread: Option<Thread>,
-    /// What else is to blame, or why nothing can be.
+    /// What else is to blame, or why it is unknown.
     pub what: Option<What>,
-    /// Through whom: threads that the owner waited for and that were held up themselves, nearest
-    /// first.
+    /// The chain of threads from the owner to the thread to blame: those that waited for each
+    /// other, nearest first.
     pub via: Vec<Thread>,
-    /// The CPU where it happened, where there is one.
+    /// The CPU where it happened, if there is one.
     pub cpu: Option<u32>,
 }
 
-/// What a reader should know about how it came.
+/// Circumstances of a delay that a reader should know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "flag", rename_all = "snake_case")]
 pub enum Flag {
-    /// The client is a real-time thread, and its call waited for one of lower priority that was in
-    /// nobody's way else.
+    /// The client is a real-time thread, and its call waited for a thread of lower priority.
     PriorityInversion {
-        /// The one that had the CPU.
+        /// The thread that had the CPU.
         thread: Thread,
     },
-    /// A real-time thread was runnable and one of lower priority went on: code of the kernel that
-    /// cannot be preempted, real-time throttling, or the deadline server that keeps a share for
-    /// ordinary threads (Linux 6.12 on).
+    /// A real-time thread was runnable while one of lower priority continued to run: because of
+    /// kernel code that is not preemptible, real-time throttling, or the deadline server that
+    /// reserves a share for ordinary threads (since Linux 6.12).
     RealTimeHeldOff {
-        /// The one that waited.
+        /// The thread that waited.
         waited: Thread,
-        /// The one that went on.
+        /// The thread that continued to run.
         thread: Thread,
     },
-    /// The control group's quota was used up meanwhile.
+    /// The control group exhausted its quota.
     Throttled,
     /// A CPU did not run for a while.
     Gap,
     /// Events were lost.
     EventsLost,
-    /// The kernel left switches out of the recording although it lost nothing, as some virtual
-    /// machines' do.
+    /// The kernel did not record some context switches although it lost no events, as on some
+    /// virtual machines.
     SwitchesUnrecorded {
-        /// How many may have happened during the call, on any CPU, at least.
+        /// The least number of such switches that may have happened during the call, on any CPU.
         count: u64,
     },
     /// There were no kernel events at all.
     NoEvents,
 }
 
-/// Why a round trip took so long.
+/// Why a round trip took long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// When it began, in nanoseconds of the recording's clock.
+    /// When it started, in nanoseconds of the recording's clock.
     pub start_ns: u64,
-    /// When the client handed over to the server.
+    /// When it passed from the client to the server.
     pub request_ns: u64,
     /// How that instant was found.
     pub request_by: Boundary,
-    /// When the server handed back.
+    /// When it passed back to the client.
     pub reply_ns: u64,
     /// How that instant was found.
     pub reply_by: Boundary,
@@ -146,30 +145,30 @@ pub struct Explanation {
     pub end_ns: u64,
     /// The caller.
     pub client: Thread,
-    /// The thread that served, where one is known.
+    /// The thread that served, if known.
     pub server: Option<Thread>,
-    /// The parts: contiguous, from the start to the end.
+    /// Contiguous parts from start to end.
     pub parts: Vec<Part>,
-    /// What to know besides.
+    /// Circumstances to know.
     pub flags: Vec<Flag>,
-    /// What took the time, the largest excess first; the first one is the answer.
+    /// What caused the delay, largest excess first. The first one is the main cause.
     pub causes: Vec<Cause>,
-    /// How long such a round trip usually takes, in nanoseconds, where that was known: causes of
-    /// work count beyond it only.
+    /// The usual duration of such a round trip, in nanoseconds, if known. Work only counts as a
+    /// cause beyond it.
     pub usual_ns: Option<u64>,
-    /// Whether the machine is a virtual one: what looks like work may then be the hypervisor's
-    /// time.
+    /// Whether the machine is virtual. Then time that looks like work may be time of the
+    /// hypervisor.
     pub virtualised: bool,
 }
 
 impl Explanation {
-    /// The answer.
+    /// The main cause.
     #[must_use]
     pub fn main(&self) -> Option<&Cause> {
         self.causes.first()
     }
 
-    /// Its length in nanoseconds.
+    /// Its duration in nanoseconds.
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)

@@ -1,7 +1,6 @@
-//! The kernel's own names that mean something here, as recordings have them. Must not know where
-//! they are looked for.
+//! Kernel names in recordings that have a special meaning. Must not know where they are looked up.
 
-/// Whether a CPU's vector is its own timer (x86).
+/// Whether an interrupt vector is the CPU's own timer (x86).
 pub(crate) fn is_timer_vector(vector: &str) -> bool {
     vector == "local_timer"
 }
@@ -11,30 +10,30 @@ pub(crate) fn is_timer_device(interrupt: &str) -> bool {
     interrupt == "arch_timer"
 }
 
-/// Whether an interrupt or vector is any timer's.
+/// Whether an interrupt or vector belongs to any timer.
 pub(crate) fn is_any_timer(name: &str) -> bool {
     name.contains("timer")
 }
 
-/// Whether one CPU sends this to another: x86's vectors, and the reasons that arm64's `ipi_entry`
-/// gives.
+/// Whether one CPU sends this interrupt to another: x86's vectors, and the reasons in arm64's
+/// `ipi_entry`.
 pub(crate) fn is_from_cpus(vector: &str) -> bool {
     ["call_function", "reschedule", "Function call interrupts", "Rescheduling interrupts"]
         .iter()
         .any(|prefix| vector.starts_with(prefix))
 }
 
-/// Whether a thread is the one that a CPU's softirqs are left to when they are too many.
+/// Whether a thread is the one to which a CPU leaves excess softirqs.
 pub(crate) fn is_softirq_thread(comm: &str) -> bool {
     comm.starts_with("ksoftirqd/")
 }
 
-/// Whether a thread is a worker of the kernel's.
+/// Whether a thread is a kernel worker.
 pub(crate) fn is_worker(comm: &str) -> bool {
     comm.starts_with("kworker/")
 }
 
-/// Whether an event is the completion of a block device's request.
+/// Whether an event is the completion of a block request.
 pub(crate) fn is_block_completion(event: &str) -> bool {
     event.starts_with("block/block_rq_complete")
 }

@@ -1,16 +1,14 @@
-//! What delayed a call or a write: cuts a slow round trip into parts that each have one owner and
-//! one state, and names what was behind each. Works on recorded events, never live. Everything that
-//! it says is a type: it has no words. Must not know how events were recorded, nor how a part is
-//! shown.
+//! What delayed a call or a write: divides a slow round trip into parts with one owner and one
+//! state each, and names the cause of each. Works on recorded events, never live. The output is
+//! typed and contains no text. Must not know how events were recorded, nor how a part is shown.
 //!
-//! [`explain`] takes a [`Timeline`] of a recording and what the two programs know of the call, as a
-//! [`RoundTrip`]. Without a recording, [`explain_without_events`] says what stamps and counters
-//! prove. [`storage`] does the same for synchronous writes.
+//! [`explain`] takes the [`Timeline`] of a recording, and what the two programs know about the call
+//! as a [`RoundTrip`]. Without a recording, [`explain_without_events`] returns what timestamps and
+//! counters prove. [`storage`] does the same for synchronous writes.
 //!
 //! # Example
 //!
-//! A call of 41.7 ms, explained from a recording of a 6.1 kernel: the thread that served it had
-//! slept.
+//! A call of 41.7 ms, explained from a recording of a 6.1 kernel: the serving thread had slept.
 //!
 //! ```
 //! use std::path::Path;
@@ -33,7 +31,7 @@
 //!
 //! let cause = explanation.main().expect("there is always an answer");
 //! assert_eq!((cause.kind, cause.owner, cause.excess_ns), (Kind::Sleep, Owner::Server, 40_121_511));
-//! // The parts follow each other and add up to the call.
+//! // The parts are contiguous and add up to the call.
 //! let sum_ns: u64 = explanation.parts.iter().map(Part::duration_ns).sum();
 //! assert_eq!(sum_ns, call.duration_ns());
 //! # Ok::<(), tracefs::Error>(())

@@ -1,5 +1,5 @@
-//! Cuts a stretch of one thread's time into parts that each have one state, and goes into the
-//! thread that ended a wait. Must not know which part is to blame.
+//! Divides a stretch of one thread's time into parts with one state each, and follows the thread
+//! that ended a wait. Must not know which part is to blame.
 
 use tracefs::{OffCpu, TaskState};
 
@@ -8,21 +8,21 @@ use crate::kernel_names;
 use crate::system_calls::SystemCall;
 use crate::timeline::{Current, Doing, During, Source, ThreadLine, Timeline, WakingBy};
 
-/// How deep it goes: the owner's waker, that one's waker, and its waker.
+/// How many wakers are followed: the owner's waker, that one's waker, and its waker.
 const LEVELS: usize = 3;
 
-/// A waker that leaves the CPU to whom it woke within this time hands over; one that stays longer
-/// is in the way.
+/// A waker that leaves the CPU to the woken thread within this time hands it over. One that stays
+/// longer delays the woken thread.
 const HAND_OVER_NS: u64 = 50_000;
 
-/// Coming out of idling takes at most this long, with the deepest idle states; a CPU that idles
-/// longer does so although a thread is runnable.
+/// The longest idle exit, even from the deepest states. If a CPU idles longer, it does so although
+/// a thread is runnable.
 const IDLE_EXIT_NS: u64 = 1_000_000;
 
-/// A block request completed this long before a waking, on the same CPU, belongs to it.
+/// A block request that completed at most this long before a wake-up, on the same CPU, caused it.
 const IO_BEFORE_NS: u64 = 100_000;
 
-/// Cuts `from_ns..to_ns` of a thread's time. The parts are contiguous and cover it exactly.
+/// Divides `from_ns..to_ns` of a thread's time. The parts are contiguous and cover it exactly.
 pub(crate) fn parts(
     timeline: &Timeline<'_>,
     owner: Owner,
@@ -45,21 +45,21 @@ pub(crate) fn parts(
     }
 }
 
-/// A thread as it is shown, at an instant.
+/// A thread as shown to a reader, at an instant.
 pub(crate) fn thread_at(timeline: &Timeline<'_>, tid: u32, time_ns: u64) -> Thread {
     let comm = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm)).to_owned();
     let pid = timeline.trace.processes.get(&tid).copied();
     Thread { tid, pid, comm, prio: timeline.prio_at(tid, time_ns) }
 }
 
-/// A stretch with its state, before it is a part.
+/// A stretch with its state, not yet a part.
 type Piece = During<(Option<u32>, State)>;
 
 struct Cutter<'a, 't> {
     timeline: &'a Timeline<'t>,
     owner: Owner,
     tid: u32,
-    /// From the owner to this thread: who waits for whom.
+    /// The chain of waiting threads from the owner to this one.
     chain: &'a [u32],
 }
 
@@ -98,7 +98,7 @@ impl Cutter<'_, '_> {
         parts
     }
 
-    /// Adds a part; equal neighbours become one.
+    /// Adds a part. Equal adjacent parts are combined.
     fn push(&self, parts: &mut Vec<Part>, part: Part) {
         match parts.last_mut() {
             Some(last)
@@ -126,7 +126,7 @@ impl Cutter<'_, '_> {
         self.timeline.thread(self.tid)
     }
 
-    /// On a CPU: the thread's own code, its system calls, and what took the CPU from it without a
+    /// On a CPU: the thread's own code, its system calls, and what took the CPU without a context
     /// switch.
     fn running(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<Piece> {
         let calls = self.line().map_or(&[][..], |line| line.calls_within(from_ns, to_ns));
@@ -155,7 +155,7 @@ impl Cutter<'_, '_> {
         self.stolen(cpu, base, from_ns, to_ns)
     }
 
-    /// What the CPU did for nobody: interrupts, and stretches in which it did not run.
+    /// What interrupted the CPU: interrupts, and stretches in which it did not run.
     fn stolen(&self, cpu: u32, base: Vec<Piece>, from_ns: u64, to_ns: u64) -> Vec<Piece> {
         let stretches = self.timeline.cpu(cpu).map_or(&[][..], |line| line.interrupts.within(from_ns, to_ns));
         let base = over(
@@ -177,7 +177,7 @@ impl Cutter<'_, '_> {
         )
     }
 
-    /// Runnable: whoever had the CPU is in the way.
+    /// Runnable: the thread that has the CPU is in the way.
     fn runnable(&self, cpu: u32, preempted: bool, from_ns: u64, to_ns: u64) -> Vec<Piece> {
         let (since_ns, _) = self.timeline.doing_at(self.tid, from_ns);
         let waker = match self.timeline.last_waking(self.tid, since_ns) {
@@ -207,7 +207,7 @@ impl Cutter<'_, '_> {
                 }
             };
             let whole = vec![During { begin_ns, end_ns, what: (Some(cpu), state) }];
-            // An idle CPU is silent, and handles its interrupts, without keeping anybody from it.
+            // Idle CPUs have no events, and their interrupts delay nobody.
             match during.what {
                 Current::Thread(0) | Current::Unknown => out.extend(whole),
                 Current::Thread(_) => out.extend(self.stolen(cpu, whole, begin_ns, end_ns)),
@@ -216,7 +216,7 @@ impl Cutter<'_, '_> {
         out
     }
 
-    /// Waiting: what ended it, and what that thread did meanwhile.
+    /// Waiting: what ended the wait, and what that thread did meanwhile.
     fn blocked(&self, state: Option<TaskState>, during: During<Doing>) -> Part {
         let (since_ns, _) = self.timeline.doing_at(self.tid, during.begin_ns);
         let until_ns = self.timeline.until(self.tid, during.begin_ns);
@@ -274,7 +274,7 @@ fn piece<T>(during: During<T>, cpu: Option<u32>, state: State) -> Piece {
     During { begin_ns: during.begin_ns, end_ns: during.end_ns, what: (cpu, state) }
 }
 
-/// Lays stretches, in order and without overlap, over pieces: where there is one, its state counts.
+/// Overlays pieces with stretches, which are in order and do not overlap. The stretches win.
 fn over(base: Vec<Piece>, stretches: impl Iterator<Item = During<State>>) -> Vec<Piece> {
     let mut stretches = stretches.peekable();
     let mut out = Vec::with_capacity(base.len());
@@ -293,7 +293,7 @@ fn over(base: Vec<Piece>, stretches: impl Iterator<Item = During<State>>) -> Vec
                 out.push(During { begin_ns, end_ns, what: (cpu, stretch.what.clone()) });
                 from_ns = end_ns;
             }
-            // One that goes on into the next piece stays.
+            // A stretch that continues into the next piece stays.
             if stretch.end_ns > piece.end_ns {
                 break;
             }

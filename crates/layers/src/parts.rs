@@ -1,12 +1,12 @@
-//! What a stretch of time was, whose it was, and who ended it. Only data. Must not know what is to
-//! blame, nor the words that it is shown in.
+//! A stretch of time: its owner, its state, and who ended it. Only data. Must not know what is to
+//! blame, nor the words that describe it.
 
 use serde::Serialize;
 use tracefs::OffCpu;
 
 use crate::system_calls::SystemCall;
 
-/// Whose time it was.
+/// Whose time it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
@@ -16,81 +16,81 @@ pub enum Owner {
     Server,
 }
 
-/// A thread as it is named to a reader.
+/// A thread as shown to a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Thread {
     /// Thread id.
     pub tid: u32,
-    /// Its process, where known.
+    /// Its process, if known.
     pub pid: Option<u32>,
-    /// Its name; empty where no event said it.
+    /// Its name; empty if no event contains it.
     pub comm: String,
-    /// The kernel's priority then, as `task_struct.prio`: below 0 deadline, 0 to 98 real-time, 100
-    /// to 139 ordinary.
+    /// The kernel's priority at that time, as in `task_struct.prio`: below 0 deadline, 0 to 98
+    /// real-time, 100 to 139 ordinary.
     pub prio: Option<i32>,
 }
 
-/// What kind of interrupt.
+/// The kind of interrupt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Interrupt {
-    /// The timer's.
+    /// The timer interrupt.
     Timer,
-    /// A device's: its number and its handler's name.
+    /// A device's interrupt.
     Device {
-        /// The number.
+        /// Its number.
         irq: u32,
-        /// The handler.
+        /// The name of its handler.
         name: String,
     },
     /// A softirq.
     Softirq(Softirq),
-    /// Another of the CPU's vectors, or an inter-processor interrupt (`reschedule`,
+    /// Another interrupt vector of the CPU, or an inter-processor interrupt (`reschedule`,
     /// `call_function`).
     Vector {
-        /// What for.
+        /// Its name or purpose.
         name: String,
     },
-    /// One that no event named.
+    /// An interrupt that no event names.
     Unnamed,
 }
 
 /// The number of a softirq (`include/linux/interrupt.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Softirq(
-    /// 0 to 9; any other number is one that this kernel's successors have added.
+    /// 0 to 9. Later kernels may add more.
     pub u32,
 );
 
 impl Softirq {
-    /// Timers of the timer wheel.
+    /// Timer wheel timers.
     pub const TIMER: Self = Self(1);
-    /// The block layer's completions.
+    /// Completions of the block layer.
     pub const BLOCK: Self = Self(4);
     /// High-resolution timers.
     pub const HRTIMER: Self = Self(8);
 
-    /// Whether timers go off in it.
+    /// Whether timers expire in it.
     pub(crate) fn is_timer(self) -> bool {
         self == Self::TIMER || self == Self::HRTIMER
     }
 }
 
-/// Who ended a wait.
+/// What ended a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Waker {
     /// A thread.
     Thread {
-        /// Which.
+        /// The thread.
         thread: Thread,
     },
     /// An interrupt.
     Interrupt {
-        /// Which.
+        /// The interrupt.
         interrupt: Interrupt,
-        /// Whether a block device's request was completed in it.
+        /// Whether it completed a block request.
         completed_io: bool,
     },
-    /// It is not in the recording.
+    /// The recording does not contain it.
     Unknown,
 }
 
@@ -101,55 +101,55 @@ pub enum Leg {
     Request,
     /// The server's handler.
     Handling,
-    /// From the handler's end to the call's.
+    /// From the end of the handler to the end of the call.
     Reply,
-    /// All of it: the server stamped nothing.
+    /// All of it: the server recorded no timestamps.
     WholeCall,
 }
 
-/// Why something is not known.
+/// Why something is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unknown {
-    /// Which thread served.
+    /// It is unknown which thread served.
     Server,
-    /// On which CPU a runnable thread waited.
+    /// It is unknown for which CPU a runnable thread waited.
     Queue,
     /// The thread did not exist.
     NoThread,
     /// Events were lost.
     EventsLost,
-    /// No event tells what the thread did.
+    /// No event shows what the thread did.
     NoEvent,
-    /// No event tells who had the CPU.
+    /// No event shows which thread had the CPU.
     CpuOwner,
     /// The events contradict each other.
     Contradiction,
-    /// A thread waited behind others, or its control group had used up its CPU quota.
+    /// A thread waited behind others, or its control group had exhausted its CPU quota.
     BehindOrThrottled,
-    /// Who ended a wait is not recorded.
+    /// It was not recorded what ended a wait.
     Waker,
-    /// An interrupt that is not recorded ended a wait: a timer's, or a device's.
+    /// An unrecorded interrupt ended a wait: that of a timer or a device.
     WakingInterrupt,
-    /// The owner waited since before the recording began, for whatever this thread ended.
+    /// The owner had waited since before the recording for something that this thread ended.
     SinceBefore {
-        /// Who waited.
+        /// The owner that waited.
         owner: Owner,
-        /// Who ended it.
+        /// The thread that ended the wait.
         thread: Thread,
     },
-    /// A thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the
-    /// CPU.
+    /// A thread was runnable while its CPU was idle: because of a CPU quota, or a hypervisor that
+    /// did not run the CPU.
     RunnableOnIdle,
     /// There are no kernel events for this leg.
     NoEventsFor(Leg),
-    /// A thread of this owner waited for a CPU, and only kernel events tell behind whom.
+    /// A thread of this owner waited for a CPU. Only kernel events show behind which thread.
     WaitedForCpu(Owner),
-    /// This leg took longest, and only kernel events tell why.
+    /// This leg took longest. Only kernel events show why.
     LongestLeg(Leg),
 }
 
-/// What a part of the time was.
+/// The state of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// On a CPU in user code.
@@ -158,66 +158,66 @@ pub enum State {
     Running,
     /// On a CPU in a system call.
     SystemCall {
-        /// Which.
+        /// The system call.
         call: SystemCall,
     },
     /// On a CPU, spinning for a kernel lock.
     Spinning,
-    /// An interrupt had the CPU that the thread ran on or waited for.
+    /// An interrupt took the CPU on which the thread ran or for which it waited.
     Stolen {
-        /// Which.
+        /// The interrupt.
         interrupt: Interrupt,
     },
-    /// Woken, but not yet on a run queue: the other CPU has still to take the inter-processor
-    /// interrupt.
+    /// Woken, but not yet on a run queue: the other CPU has not handled the inter-processor
+    /// interrupt yet.
     WakeUpPending,
-    /// Runnable, while its CPU came out of idling.
+    /// Runnable, while its CPU left an idle state.
     IdleExit,
-    /// Runnable behind the peer that had woken it and was about to leave the CPU.
+    /// Runnable behind the peer that woke it and was about to leave the CPU.
     HandOver {
         /// The peer.
         thread: Thread,
     },
     /// Woken and runnable, but another thread had the CPU.
     Behind {
-        /// Which.
+        /// The other thread.
         thread: Thread,
     },
-    /// Put off the CPU by another thread.
+    /// Preempted by another thread.
     Preempted {
-        /// Which had the CPU.
+        /// The other thread.
         thread: Thread,
     },
-    /// Waiting for something; `because` of the part says what that something did meanwhile.
+    /// Waiting. `because` of the part contains what the awaited thread did.
     Blocked {
-        /// How it was off the CPU; `None` if its begin is not recorded.
+        /// How it was off the CPU; `None` if the start was not recorded.
         off: Option<OffCpu>,
-        /// The system call that it waited in, where known.
+        /// The system call in which it waited, if known.
         system_call: Option<SystemCall>,
-        /// The function that it waited in, where the kernel says so.
+        /// The function in which it waited, if the kernel reports it.
         function: Option<String>,
-        /// Who ended it.
+        /// What ended the wait.
         waker: Waker,
     },
     /// Stopped by a signal.
     Stopped {
-        /// Who made it go on.
+        /// What continued it.
         waker: Waker,
     },
-    /// Runnable although its CPU idled.
+    /// Runnable although its CPU was idle.
     RunnableOnIdle,
-    /// Runnable, but its control group had used up its CPU quota.
+    /// Runnable, but its control group had exhausted its CPU quota.
     Throttled,
-    /// On a CPU that did not run: the hypervisor had it, or interrupts were off.
+    /// On a CPU that did not run: the hypervisor used it, or interrupts were off.
     Gap,
-    /// One leg of the round trip by the two programs' own stamps, without kernel events.
+    /// One leg of the round trip by the programs' own timestamps, without kernel events.
     Leg {
-        /// Which.
+        /// The leg.
         leg: Leg,
     },
-    /// Not known.
+    /// Unknown.
     Unknown {
-        /// Why not.
+        /// The reason.
         reason: Unknown,
     },
 }
@@ -225,25 +225,24 @@ pub enum State {
 /// A stretch of time with one owner and one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its begin, in nanoseconds of the recording's clock.
+    /// Its start, in nanoseconds of the recording's clock.
     pub begin_ns: u64,
-    /// Its end, which is the next part's begin.
+    /// Its end, which is the start of the next part.
     pub end_ns: u64,
     /// Whose time.
     pub owner: Owner,
-    /// The thread that is meant: the owner, or within [`Part::because`] the one that it waited for.
+    /// The thread: the owner or, within [`Part::because`], the thread that it waited for.
     pub thread: Option<Thread>,
-    /// Which CPU it was on or waited for, where that means something.
+    /// The CPU that it ran on or waited for, if meaningful.
     pub cpu: Option<u32>,
-    /// What it was.
+    /// Its state.
     pub state: State,
-    /// For a wait that a thread ended: what that thread did meanwhile, in parts that cover the same
-    /// stretch.
+    /// For a wait that a thread ended: what that thread did, in parts that cover the same stretch.
     pub because: Vec<Self>,
 }
 
 impl Part {
-    /// Its length in nanoseconds.
+    /// Its duration in nanoseconds.
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end_ns - self.begin_ns

@@ -1,42 +1,39 @@
-//! What is known of one slow round trip besides the kernel's events: its instants, its two threads,
-//! and what counters said. Plain numbers, so that whoever measured needs nothing of this crate, and
-//! this crate nothing of theirs.
+//! What is known about one slow round trip besides the kernel's events: timestamps, the two
+//! threads, and counters. Plain numbers, so that neither the measuring code nor this crate needs
+//! the other.
 
-/// One round trip to explain. Instants are of the recording's clock (CLOCK_BOOTTIME), in
-/// nanoseconds.
+/// One round trip to explain. Times are in nanoseconds of the recording's clock (CLOCK_BOOTTIME).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// When the client began the call.
+    /// When the client started the call.
     pub start_ns: u64,
-    /// When the server's handler began, by the server's stamp.
+    /// When the server's handler started, by the server's timestamp.
     pub received_ns: Option<u64>,
-    /// When the server's handler ended, by the server's stamp.
+    /// When the server's handler ended, by the server's timestamp.
     pub replied_ns: Option<u64>,
     /// When the client had the reply.
     pub end_ns: u64,
     /// The caller.
     pub client: Side,
-    /// Who served; `None` when the call stayed in the client's process.
+    /// The server; `None` if the call stayed in the client's process.
     pub server: Option<Side>,
     /// The deadline that was missed, in nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// How long such a round trip usually takes (the median of its run), in nanoseconds: work up to
-    /// this is no cause.
+    /// The usual duration of such a round trip (the median of its run), in nanoseconds. Work up to
+    /// this is not a cause.
     pub usual_ns: Option<u64>,
-    /// Whether the machine is a virtual one: then a CPU may stop without anything in the machine
-    /// noticing.
+    /// Whether the machine is virtual. Then a CPU may stop without the machine noticing.
     pub virtualised: bool,
 }
 
 impl RoundTrip {
-    /// Whether counters were counted over this round trip and little else: what they gained is then
-    /// this round trip's.
+    /// Whether counters cover this round trip and little else. Then any increase belongs to it.
     pub(crate) fn is_counted_alone(&self, counters: &Counters) -> bool {
         let before_ns = self.start_ns.saturating_sub(counters.since_ns.unwrap_or(self.start_ns));
         before_ns <= self.duration_ns() / 10
     }
 
-    /// Its length in nanoseconds; 0 if the clock went backwards.
+    /// Its duration in nanoseconds; 0 if the clock went backwards.
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
@@ -48,40 +45,41 @@ impl RoundTrip {
 pub struct Side {
     /// Its process.
     pub pid: u32,
-    /// The thread; `None` where it is not known, and is then taken from the wake-ups.
+    /// The thread; `None` if unknown. Then it is derived from wake-ups.
     pub tid: Option<u32>,
     /// The kernel's priority while it called or served, as `task_struct.prio`: below 100 real-time.
     pub prio: Option<i32>,
-    /// What counters said.
+    /// Its counters.
     pub counters: Counters,
 }
 
-/// What counters of a thread, and of its control group, gained.
+/// Increases of the counters of a thread and of its control group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Nanoseconds on the thread's own CPU clock, between the round trip's two ends and no longer.
+    /// The thread's own CPU clock, in nanoseconds, exactly over the round trip.
     pub cpu_ns: Option<u64>,
-    /// From when on the figures below were counted; they end just after the round trip. `None`:
-    /// since its start.
+    /// When counting started for the fields below. It ended just after the round trip. `None`: at
+    /// the start of the round trip.
     pub since_ns: Option<u64>,
     /// Nanoseconds on a CPU (schedstat).
     pub running_ns: Option<u64>,
-    /// Nanoseconds runnable without a CPU (schedstat).
+    /// Nanoseconds runnable but waiting for a CPU (schedstat).
     pub run_delay_ns: Option<u64>,
-    /// Times that the thread gave up the CPU to wait.
+    /// How often the thread gave up the CPU to wait.
     pub voluntary_switches: Option<u64>,
-    /// Times that the CPU was taken from it.
+    /// How often it was preempted.
     pub involuntary_switches: Option<u64>,
-    /// Page faults that had to wait for a device.
+    /// Page faults that waited for a device.
     pub major_faults: Option<u64>,
-    /// Periods in which the control group had used up its CPU quota (`nr_throttled` of `cpu.stat`).
+    /// Periods in which the control group exhausted its CPU quota (`nr_throttled` in `cpu.stat`).
     pub throttled: Option<u64>,
-    /// For how long, all its CPUs together (`throttled_usec` or `throttled_time`), in nanoseconds.
+    /// How long it was throttled, summed over its CPUs (`throttled_usec` or `throttled_time`), in
+    /// nanoseconds.
     pub throttled_ns: Option<u64>,
 }
 
 impl Counters {
-    /// Whether the control group is known to have been throttled meanwhile.
+    /// Whether the control group was certainly throttled.
     #[must_use]
     pub fn was_throttled(&self) -> bool {
         self.throttled.is_some_and(|times| times > 0) || self.throttled_ns.is_some_and(|ns| ns > 0)

@@ -1,10 +1,10 @@
-//! System calls and their names, by machine: those that threads wait in or that a server's handler
-//! may make. The others have only their number. Must not know who made them.
+//! System call names by machine: those in which threads wait, or which a server's handler may make.
+//! The others only have a number. Must not know who made them.
 
 /// A system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SystemCall {
-    /// Its number on the machine that was recorded.
+    /// Its number on the recorded machine.
     pub number: i64,
     /// The kernel's name for it; `None` if this crate does not know it.
     pub name: Option<&'static str>,
@@ -12,7 +12,7 @@ pub struct SystemCall {
 }
 
 impl SystemCall {
-    /// What a number means on a machine, as `uname` calls it.
+    /// The system call with a number on a machine, given as in `uname`.
     pub(crate) fn of(machine: &str, number: i64) -> Self {
         let is = |row: &&Row| match machine {
             "x86_64" => row.1 == Some(number),
@@ -24,18 +24,18 @@ impl SystemCall {
         Self { number, name: row.map(|row| row.0), sleeps: sleep.is_some() }
     }
 
-    /// Whether a thread that waits in this call waits for time to pass.
+    /// Whether a thread in this call waits for time to pass.
     #[must_use]
     pub fn is_sleep(self) -> bool {
         self.sleeps
     }
 }
 
-/// Name, number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`) and number on arm64 and the
-/// other machines that share `include/uapi/asm-generic/unistd.h`.
+/// Name, number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`), and number on arm64 and the
+/// other machines that use `include/uapi/asm-generic/unistd.h`.
 type Row = (&'static str, Option<i64>, Option<i64>);
 
-/// Those in which a thread waits for time to pass.
+/// Calls in which a thread waits for time to pass.
 const SLEEPS: &[Row] = &[("clock_nanosleep", Some(230), Some(115)), ("nanosleep", Some(35), Some(101))];
 
 /// All others.

@@ -1,15 +1,16 @@
-//! What can be said of a round trip without kernel events: the legs by the programs' own stamps,
-//! and what counters of the two threads gained. It names no other thread, and says that it cannot.
+//! What is known about a round trip without kernel events: its legs by the programs' own
+//! timestamps, and the counters of the two threads. It blames no other thread, and says that it
+//! cannot.
 
 use crate::explanation::{
     Boundary, Cause, Explanation, Flag, Kind, Leg, Owner, Part, State, Thread, Unknown, What,
 };
 use crate::round_trip::{Counters, RoundTrip, Side};
 
-/// A counter that explains this share of the time names the cause.
+/// A counter that explains this percentage of the time determines the cause.
 const DECISIVE_PERCENT: u64 = 50;
 
-/// Explains a round trip from its stamps and counters alone.
+/// Explains a round trip only from its timestamps and counters.
 #[must_use]
 pub fn explain_without_events(trip: &RoundTrip) -> Explanation {
     let (start_ns, end_ns) = (trip.start_ns, trip.end_ns.max(trip.start_ns));
@@ -61,8 +62,8 @@ fn named(side: &Side) -> Thread {
     Thread { tid: side.tid.unwrap_or(0), pid: Some(side.pid), comm: String::new(), prio: side.prio }
 }
 
-/// Counters name a cause where they account for most of the time and nobody else could have had it;
-/// else only the longest leg is told.
+/// Counters determine a cause if they account for most of the time and exclude all others.
+/// Otherwise only the longest leg is reported.
 fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
     let duration_ns = trip.duration_ns();
     let usual_ns = trip.usual_ns.unwrap_or(0);
@@ -108,7 +109,7 @@ fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
     causes
 }
 
-/// CPU time of the thread itself within the round trip.
+/// CPU time of the thread itself during the round trip.
 fn own_ns(counters: &Counters, here: bool) -> Option<u64> {
     counters.cpu_ns.or(counters.running_ns.filter(|_| here))
 }

@@ -1,6 +1,5 @@
-//! The time that requests spend in a device, against what `btt` of Debian's blktrace package makes
-//! of the same events: they are written down as blktrace writes them
-//! (include/uapi/linux/blktrace_api.h).
+//! Compares the time of requests at a device with the output of `btt` from Debian's blktrace
+//! package, for the same events in blktrace's format (include/uapi/linux/blktrace_api.h).
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 mod recorded;
@@ -13,14 +12,14 @@ use recorded::{Recorded, kind};
 use skips::{Need, skip};
 use tracefs::Trace;
 
-/// Actions and what they are of: a queued, an issued, a completed write.
+/// Actions with their categories: a queued, an issued, and a completed write.
 const QUEUE: u32 = 1 | (1 << 4 | WRITE) << 16;
 const ISSUE: u32 = 7 | (1 << 6 | WRITE) << 16;
 const COMPLETE: u32 = 8 | (1 << 7 | WRITE) << 16;
 const WRITE: u32 = 1 << 1;
 
-/// The events of a device as a blktrace file. Flushes have no sectors, and are left out, as `btt`
-/// leaves them out.
+/// The events of a device as a blktrace file, without flushes: they have no sectors, and `btt`
+/// ignores them.
 fn blktrace(trace: &Trace, dev: u32) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sequence = 0_u32;
@@ -45,14 +44,14 @@ fn blktrace(trace: &Trace, dev: u32) -> Vec<u8> {
         out.extend(event.tid.to_ne_bytes());
         out.extend(dev.to_ne_bytes());
         out.extend(event.cpu.to_ne_bytes());
-        // No error, nothing behind it.
+        // No error, and no data after the event.
         out.extend([0; 4]);
     }
     out
 }
 
-/// How long requests were with the device by btt, in seconds: the least, the mean, the most; and
-/// how many parts they had.
+/// How long requests were at the device according to btt, in seconds (minimum, mean, maximum), and
+/// the number of their parts.
 fn btt(events: &[u8], name: &str) -> Option<([f64; 3], usize)> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("btt-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -78,7 +77,7 @@ fn the_devices_time_is_what_btt_makes_of_the_same_events() {
             };
             let ours: Vec<&Request> =
                 writes.requests().iter().filter(|request| request.dev == dev && !request.flush).collect();
-            // It counts a request once for each part that was queued and merged into it.
+            // btt counts a request once for each part that was queued and merged into it.
             let parts: usize = ours.iter().map(|request| request.queued.len()).sum();
             let took_ns = |request: &&Request| request.completed_ns - request.issued_ns;
             let sum_ns: u64 = ours.iter().map(|request| took_ns(request) * request.queued.len() as u64).sum();

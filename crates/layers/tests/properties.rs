@@ -1,4 +1,4 @@
-//! What holds of every explanation: parts are contiguous and add up exactly, and what is said to be
+//! Properties of all explanations: parts are contiguous and add up exactly, and what is reported as
 //! known is what happened, whatever the recording has lost.
 
 mod common;
@@ -42,7 +42,7 @@ fn exact(explanation: &Explanation) {
     assert!(!explanation.causes.is_empty());
 }
 
-/// Whether what a part says is what happened, at an instant within it.
+/// Whether a part is true at an instant within it.
 fn true_at(machine: &Machine, part: &Part, time_ns: u64) {
     let Some(thread) = &part.thread else { return };
     let truth = machine.truth_at(thread.tid, time_ns);
@@ -187,7 +187,7 @@ fn nonsense([time, cpu, tid, kind, one, other]: [u16; 6]) -> Event {
 
 #[test]
 fn losses_cost_knowledge_only_where_they_are() {
-    // The properties above would hold of an explanation that knows nothing.
+    // An explanation that knows nothing would satisfy the properties above.
     let (mut complete_ns, mut known_ns, mut kept_ns) = (0, 0, 0);
     for seed in 0..40 {
         let mut machine = Machine::run(seed, 2, 5, 400);

@@ -1,6 +1,6 @@
-//! What real recordings of writes are divided into, and what becomes of that when something is
-//! missing: an event type or a CPU that is missing makes time unexplained, or is told; it never
-//! moves time from one layer to another unnoticed.
+//! How real recordings of writes are divided, and what changes if something is missing. A missing
+//! event type or CPU makes time unexplained, or is reported. It never moves time from one layer to
+//! another unnoticed.
 
 mod recorded;
 
@@ -13,11 +13,11 @@ use tracefs::Loss;
 
 const NAMES: [&str; 2] = ["disk", "journalled"];
 
-/// How much of the whole may go to another layer before that must be told, in parts of a thousand.
+/// How much time may move to another layer without a report, in thousandths.
 const UNNOTICED_PER_MILLE: u64 = 1;
 
-/// What a recording with something taken away says, held against what it said with it. Returns
-/// whether anything changed.
+/// Compares the result of an incomplete recording with that of the complete one. Returns whether
+/// anything changed.
 fn check(whole: &Recorded, less: &Recorded, what: &str) -> bool {
     let (before, after) = (whole.layers(), less.layers());
     let all: u64 = whole.writes.iter().map(|write| write.end_ns - write.start_ns).sum();
@@ -58,13 +58,13 @@ fn no_event_type_can_be_missing_unnoticed() {
         for dropped in &kinds {
             let mut less = whole.clone();
             less.trace.events.retain(|event| kind(&whole.trace, event) != *dropped);
-            // As if a recorder had lost them.
+            // As if the recorder had lost them.
             changed += u32::from(check(&whole, &less, dropped));
-            // As if the kernel did not have them.
+            // As if the kernel lacked them.
             less.trace.recorded.retain(|event| event != dropped);
             check(&whole, &less, &format!("{dropped}, which this kernel has not"));
         }
-        // The check would hold of an analysis that looks at nothing.
+        // An analysis that ignores events would pass the check.
         assert!(kinds.len() > 10 && changed >= 8, "{name}: {changed} of {kinds:?}");
     }
 }
@@ -89,7 +89,7 @@ fn no_cpu_can_be_missing_unnoticed() {
 fn without_a_cpus_events_what_it_did_is_unexplained_and_no_layers() {
     let whole = Recorded::load("journalled");
     let mut less = whole.clone();
-    // The writer's own.
+    // The writer's CPU.
     less.trace.events.retain(|event| event.cpu != 1);
     let calls = less.layers();
     let all: u64 = whole.writes.iter().map(|write| write.end_ns - write.start_ns).sum();
@@ -124,8 +124,7 @@ fn a_journals_requests_are_found_and_the_devices_below_it() {
             let of = |request: &&layers::storage::Request| (request.leaf, request.flush) == (leaf, flush);
             call.requests.iter().filter(of).count()
         };
-        // The data, what the journal says of them, and its commit; a flush before the commit and
-        // one behind.
+        // The data, the journal's blocks, and its commit; a flush before the commit and one after.
         assert!(on(false, false) >= 2 && on(false, true) >= 1, "{write:?}: {:?}", call.requests);
         assert!(on(true, false) >= 2 && on(true, true) >= 1, "{write:?}: {:?}", call.requests);
         let upper = call.requests.iter().filter(|request| request.dev == journalled.device).count();
@@ -156,7 +155,7 @@ proptest! {
             }
         }
         recorded.trace.events.sort_by_key(|event| event.time_ns);
-        // Also calls that nobody made.
+        // Including calls that nobody made.
         let tid = recorded.writes[0].tid;
         for _ in 0..4 {
             let start_ns = first_ns + random() % length_ns;

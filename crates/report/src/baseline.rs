@@ -1,5 +1,4 @@
-//! Formats the results of the baseline test as terminal tables and as CSV. Pure: a result in, text
-//! out.
+//! The baseline's results as terminal tables and as CSV. Pure: a result in, text out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,14 +11,14 @@ use super::quantity::{length, three_digits};
 use super::table::{Column, Table, under_headings};
 use crate::csv::Line;
 
-/// One table per placement: for each size the median with its spread over the rounds, and the ratio
-/// to the futex.
+/// One table per placement: for each size, the median with its spread over the rounds, and the
+/// ratio to the futex.
 #[must_use]
 pub fn tables(result: &BaselineResult, look: Look) -> String {
     under_headings(parts(result), look)
 }
 
-/// The tables, each with its heading, and what their columns mean.
+/// The tables with their headings, and the meaning of their columns.
 pub(crate) fn parts(result: &BaselineResult) -> (Vec<(String, Table)>, String) {
     let mut tables = Vec::new();
     for &placement in &result.plan.placements {
@@ -47,7 +46,7 @@ pub(crate) fn parts(result: &BaselineResult) -> (Vec<(String, Table)>, String) {
     (tables, notes(result))
 }
 
-/// What the columns mean, over what was measured, and what could not be.
+/// The meaning of the columns, for what was measured, and what could not be.
 fn notes(result: &BaselineResult) -> String {
     let mut out = String::new();
     if let Some(recorder) = &result.recorder {
@@ -91,7 +90,7 @@ fn notes(result: &BaselineResult) -> String {
     out
 }
 
-/// What each cell takes without and with the flight recorder.
+/// The time of each cell with and without the flight recorder.
 fn recorded(result: &BaselineResult) -> Table {
     let mut table = Table::new([
         Column::text("flight recorder"),
@@ -153,7 +152,7 @@ fn figures(cell: &BaselineCell) -> [String; 3] {
     ]
 }
 
-/// One line per cell; units in the header, an empty field for what is not known.
+/// One line per cell; units in the header, unknown fields empty.
 pub fn csv(result: &BaselineResult) -> String {
     let mut out = String::from(
         "transport,placement,size_bytes,rounds,calls,median_ns,q1_ns,q3_ns,p99_ns,max_ns,\

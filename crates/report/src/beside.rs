@@ -1,25 +1,25 @@
-//! What other load does to a write, in brief: of the conditions that were tried, the one that
-//! changes a write most beyond chance, and where in the write that shows. Knows no output.
+//! How background load changes writes, in brief: the condition that changes a write most beyond
+//! chance, and in which layer. Knows no output.
 
 use analysis::interference::{Explained, Side};
 use latency::Interval;
 use layers::storage::Layer;
 use run::storage::interference::{Condition, Measured, Pair};
 
-/// How much a condition must change the mean to be told by it.
+/// The least change of the mean by a condition that is reported.
 const NOTABLE: f64 = 1.1;
 
 /// How a condition changes writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Change {
-    /// The usual write: its median, as a ratio to that alone.
+    /// The typical write: the ratio of its median to that without the condition.
     Usual(f64),
-    /// Not the usual one, but the mean of all: some writes wait for very long.
+    /// Not the typical write, but the mean: some writes take very long.
     Some(f64),
 }
 
 impl Change {
-    /// The ratio to the writer alone.
+    /// The ratio to the writer without the condition.
     pub(crate) fn ratio(self) -> f64 {
         let (Self::Usual(ratio) | Self::Some(ratio)) = self;
         ratio
@@ -41,14 +41,14 @@ pub(crate) fn control<'a>(all: &'a [Explained<'a>], of: &Explained<'_>) -> Optio
     })
 }
 
-/// What chance does to a writer alone.
+/// The effect of chance, from the controls.
 pub(crate) fn chance(all: &[Explained<'_>]) -> Option<Interval> {
     let control = all.iter().find(|one| one.beside.condition == Condition::Alone)?;
     control.beside.response()?.interval
 }
 
-/// The conditions that change writes beyond chance: those that lengthen them first, the most
-/// effective first of each.
+/// The conditions that change writes beyond chance: first those that slow them down, then the
+/// others, each ordered by their effect.
 pub(crate) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
     let mut out: Vec<Found<'a>> = all
         .iter()
@@ -66,14 +66,14 @@ pub(crate) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
     out
 }
 
-/// How a condition changes writes beyond chance, if it does and six rounds or more tell.
+/// How a condition changes writes beyond chance, if it does, and if there are at least six rounds.
 pub(crate) fn change(one: &Explained<'_>, control: &Explained<'_>) -> Option<Change> {
     let noise = control.beside.response()?.interval?;
     let response = one.beside.response()?;
     let own = response.interval?;
     let clear =
         (own.low > 1.0 && response.median > noise.high) || (own.high < 1.0 && response.median < noise.low);
-    // Means have no interval: every round must lie beyond every one of the control.
+    // Means have no interval, so every round must be beyond all rounds of the control.
     let [of_control, mut means] = [control, one].map(|of| means(&of.beside.pairs));
     let beyond = means.iter().copied().fold(f64::INFINITY, f64::min)
         > of_control.iter().copied().fold(1.0, f64::max) * NOTABLE;
@@ -86,7 +86,7 @@ pub(crate) fn change(one: &Explained<'_>, control: &Explained<'_>) -> Option<Cha
     }
 }
 
-/// The ratio of the mean write of each round: beside to alone.
+/// The ratio of the mean write in each round: with the condition to without it.
 fn means(pairs: &[Pair]) -> Vec<f64> {
     let mean = |of: &Measured| of.elapsed_ns as f64 / f64::from(of.all_calls.max(1));
     pairs
@@ -96,8 +96,8 @@ fn means(pairs: &[Pair]) -> Vec<f64> {
         .collect()
 }
 
-/// The layer whose time changes most in the direction of the whole: its median where the usual
-/// write changes, else its mean. `None` where no events tell.
+/// The layer whose time changes most in the same direction as the whole: its median if the typical
+/// write changes, else its mean. `None` without events.
 pub(crate) fn layer(found: &Found<'_>) -> Option<Layer> {
     let [alone, beside] = found.one.sides.as_ref()?;
     let time = |side: &Side, layer: Layer| match found.change {
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// A block of writes that take this long each, and wait besides before some.
+    /// A block of writes that take `each_ns` each, with an additional wait before some.
     fn block(each_ns: u64, waits_ns: u64) -> Measured {
         let call = |at: u64| Call { start_ns: at * 1_000_000, end_ns: at * 1_000_000 + each_ns };
         Measured {
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Calls of which the last one waits for its CPU for very long.
+    /// Calls of which the last one waits very long for a CPU.
     fn side(device_ns: u64) -> Side {
         let mut breakdown = Breakdown::default();
         for (tid, wake_ns) in [(1, 0), (2, 0), (3, 1_000_000 * device_ns)] {
@@ -173,7 +173,7 @@ mod tests {
             compared(Condition::HogSame, 50_000, 0),
             compared(Condition::Timers, 100_100, 0),
             compared(Condition::Fsync, 130_000, 0),
-            // Half of the writes are as fast as alone.
+            // Half of the writes are as fast as without the condition.
             compared(Condition::IoLimit, 100_000, 9_500_000),
         ];
         let all: Vec<_> = all.iter().map(|beside| Explained { beside, sides: None }).collect();

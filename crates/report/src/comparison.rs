@@ -1,4 +1,4 @@
-//! A comparison of runs as text, JSON, Markdown and JUnit's XML. Pure: a comparison in, text out.
+//! A comparison of runs as text, JSON, Markdown and JUnit XML. Pure: a comparison in, text out.
 
 use std::fmt::Write as _;
 
@@ -13,28 +13,28 @@ use crate::markdown::cell;
 use crate::quantity::three_digits;
 use crate::table::{Column, Table};
 
-/// All that there is to tell.
+/// A comparison to show.
 #[derive(Debug)]
 pub struct Comparison<'a> {
-    /// What the sides are called.
+    /// The names of the sides.
     pub names: [&'a str; 2],
     /// The figures.
     pub figures: &'a [Compared],
-    /// In what the runs differ otherwise.
+    /// Other differences between the runs.
     pub differences: &'a [Difference],
-    /// How the runs were made, a line each.
+    /// How the runs were made, one line each.
     pub notes: &'a [String],
-    /// The figures that go beyond a threshold, and why: places in `figures`.
+    /// The figures that exceed a threshold, as indices into `figures`, with reasons.
     pub failed: &'a [(usize, String)],
-    /// What two sides may differ by and still be the same: 0.02 is 2%.
+    /// How much two sides may differ and still be the same: 0.02 is 2%.
     pub margin: f64,
-    /// What single runs of the same thing may differ by.
+    /// How much single runs of the same thing may differ.
     pub noise: f64,
 }
 
 const VERDICTS: [Verdict; 4] = [Verdict::Worse, Verdict::Better, Verdict::Same, Verdict::CannotTell];
 
-/// A verdict's words.
+/// The word for a verdict.
 #[must_use]
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
@@ -45,7 +45,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The tables for a terminal, the answer first.
+/// The tables for a terminal, after the answer.
 #[must_use]
 pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
     let mut out = answer(comparison) + "\n";
@@ -62,7 +62,7 @@ pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
     look.fit(out)
 }
 
-/// The figures and what each comes to.
+/// The figures with their verdicts.
 pub(crate) fn table(comparison: &Comparison<'_>) -> Table {
     let mut table = Table::new([
         Column::text("of"),
@@ -95,7 +95,7 @@ fn row(compared: &Compared) -> [String; 8] {
     ]
 }
 
-/// What a figure is of: the values of its labels.
+/// What a figure describes: the values of its labels.
 pub(crate) fn of(compared: &Compared) -> String {
     let values: Vec<&str> = compared.of.iter().map(|(_, value)| value.as_str()).collect();
     inert::name(&values.join(", "))
@@ -133,7 +133,7 @@ pub(crate) fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item
     })
 }
 
-/// How far to trust it.
+/// How reliable the comparison is.
 pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
     let mut notes: Vec<String> = comparison.notes.iter().map(|note| inert::line(note).into_owned()).collect();
     notes.extend(comparison.differences.iter().map(|difference| {
@@ -194,7 +194,7 @@ pub fn markdown(comparison: &Comparison<'_>) -> String {
     out
 }
 
-/// For a spreadsheet: a line for each figure, with every digit.
+/// CSV: a line for each figure, with all digits.
 #[must_use]
 pub fn csv(comparison: &Comparison<'_>) -> String {
     let mut out = String::from(
@@ -220,7 +220,7 @@ pub fn csv(comparison: &Comparison<'_>) -> String {
     out
 }
 
-/// What a verdict rests on, for programs.
+/// A verdict's basis, for programs.
 fn basis(basis: Basis) -> &'static str {
     match basis {
         Basis::Runs => "runs",
@@ -230,8 +230,8 @@ fn basis(basis: Basis) -> &'static str {
     }
 }
 
-/// For a CI server: a test case for each figure, of which the ones that are worse, or beyond a
-/// threshold, have failed, and those of which nothing can be told are skipped.
+/// For a CI server: a test case for each figure. Figures that are worse or exceed a threshold have
+/// failed, and those without a verdict are skipped.
 #[must_use]
 pub fn junit(comparison: &Comparison<'_>) -> String {
     let figures = comparison.figures;

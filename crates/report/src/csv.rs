@@ -1,4 +1,4 @@
-//! Lines of CSV (RFC 4180): a field is quoted where it holds what would end it. Must not know what
+//! Lines of CSV (RFC 4180): a field is quoted if it contains special characters. Must not know what
 //! fields mean.
 
 use std::fmt::{Display, Write as _};
@@ -7,7 +7,7 @@ use run::Labels;
 
 use crate::inert;
 
-/// A line under way.
+/// A line in progress.
 #[must_use = "a line is there when it has ended"]
 pub(crate) struct Line<'a> {
     out: &'a mut String,
@@ -15,7 +15,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Begins a line behind what is there.
+    /// Starts a line at the end of `out`.
     pub(crate) fn of(out: &'a mut String) -> Self {
         Line { out, first: true }
     }
@@ -33,7 +33,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// Not compiled for each type of field: the binary for devices is small.
+    /// Compiled only once rather than for each type, to keep the binary for devices small.
     fn add(&mut self, value: &dyn Display) {
         self.comma();
         let begin = self.out.len();
@@ -44,7 +44,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Adds a field that may not be known, and is empty then.
+    /// Adds a field that is empty if its value is unknown.
     pub(crate) fn known(self, value: Option<impl Display>) -> Self {
         match value {
             Some(value) => self.field(value),
@@ -57,7 +57,7 @@ impl<'a> Line<'a> {
         values.into_iter().fold(self, Line::field)
     }
 
-    /// Adds a field in quotes, whatever it holds: for formats in which it always has them.
+    /// Adds a quoted field, for formats that always quote it.
     pub(crate) fn quoted(mut self, text: &str) -> Self {
         self.comma();
         self.out.push_str(&quoted(text));
@@ -70,7 +70,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// CSV with a further column for each label, `label.KEY`, with the same value in every line.
+/// CSV with an additional column for each label, `label.KEY`, with the same value in every line.
 #[must_use]
 pub fn with_labels(csv: String, labels: &Labels) -> String {
     if labels.is_empty() {
@@ -82,7 +82,7 @@ pub fn with_labels(csv: String, labels: &Labels) -> String {
         let _ = Line { out: &mut values, first: false }.field(inert::line(value));
     }
     let mut out = String::with_capacity(csv.len());
-    // A quoted field may hold ends of lines.
+    // A quoted field may contain line breaks.
     let (mut in_quotes, mut more) = (false, &heads);
     for c in csv.chars() {
         in_quotes ^= c == '"';

@@ -1,5 +1,5 @@
-//! What of a machine's settings lengthens round trips, as text, Markdown and JSON. Pure: findings
-//! in, text out.
+//! Which settings of a machine lengthen round trips, as text, Markdown and JSON. Pure: findings in,
+//! text out.
 
 use std::fmt::Write as _;
 
@@ -29,8 +29,8 @@ pub fn summary(findings: &[Finding]) -> String {
     format!("{lengthens}, {} could not be determined, {good} {verb} good.", count(State::CannotTell))
 }
 
-/// The machine, the summary, what lengthens round trips with what to do, what could not be told,
-/// and what is good.
+/// The machine, the summary, settings that lengthen round trips with what to do, unknown settings,
+/// and good ones.
 #[must_use]
 pub fn text(environment: &Environment, findings: &[Finding], look: Look) -> String {
     let head = look.fit(header(environment));
@@ -73,12 +73,12 @@ fn remedy(out: &mut String, look: Look, finding: &Finding) {
         line(out, look, format!("    What to do: {}", inert::line(&finding.advice)));
     }
     for command in &finding.commands {
-        // Not wrapped: a command is copied as a whole.
+        // Not wrapped, so that a command can be copied.
         let _ = writeln!(out, "      {}", inert::line(command));
     }
 }
 
-/// A line that fits, and its end.
+/// A line, wrapped if necessary.
 fn line(out: &mut String, look: Look, text: String) {
     out.push_str(&look.fit(text + "\n"));
 }
@@ -103,8 +103,7 @@ pub fn markdown(environment: &Environment, findings: &[Finding]) -> String {
     out
 }
 
-/// The findings for a spreadsheet, a line each. Several commands stand in one field, separated by
-/// line ends.
+/// The findings as CSV, one line each. Several commands share one field, separated by line breaks.
 #[must_use]
 pub fn csv(findings: &[Finding]) -> String {
     let mut out = String::from("check,state,title,found,why,source,advice,commands\n");
@@ -122,7 +121,7 @@ pub fn csv(findings: &[Finding]) -> String {
     out
 }
 
-/// The findings and the facts that they rest on, for programs.
+/// The findings and the settings that they are based on, for programs.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
@@ -201,7 +200,7 @@ mod tests {
         let at: Vec<_> = order.iter().map(|part| text.find(part).expect(part)).collect();
         assert!(at.is_sorted(), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        // A command is copied as a whole.
+        // Commands can be copied.
         assert!(text.contains("\n      echo max > /sys/fs/cgroup/GROUP/cpu.max\n"), "{text}");
     }
 

@@ -1,5 +1,4 @@
-//! What every report says first: the machine, the kernel, the driver and the load that its figures
-//! belong to. Pure.
+//! The head of every report: the machine, kernel, driver and load that its figures belong to. Pure.
 
 use std::fmt::Write as _;
 
@@ -8,7 +7,7 @@ use run::{Partial, RealtimePermission, Run};
 
 use crate::inert;
 
-/// Three lines above a report.
+/// The three lines above a report.
 #[must_use]
 pub fn header(environment: &Environment) -> String {
     let Environment { kernel, cpus, .. } = environment;
@@ -36,7 +35,7 @@ pub fn header(environment: &Environment) -> String {
     out
 }
 
-/// What the run is called, and whether it was ended early: a line each, if it is.
+/// The run's labels, and whether it ended early, one line each.
 #[must_use]
 pub fn of_this_run(run: &Run) -> String {
     let mut out = String::new();
@@ -54,14 +53,14 @@ pub fn of_this_run(run: &Run) -> String {
     out
 }
 
-/// That a signal has ended the measuring, and when.
+/// That a signal ended the measurement, and when.
 #[must_use]
 pub fn partial(Partial { signal, after_ns }: &Partial) -> String {
     let seconds = *after_ns as f64 / 1e9;
     format!("partial: {} ended the measuring after {seconds:.1} s", inert::line(signal))
 }
 
-/// What a reader must know before trusting the figures, a line each.
+/// What a reader must know before trusting the figures, one line each.
 #[must_use]
 pub fn warnings(run: &Run) -> String {
     run.warnings.iter().fold(String::new(), |mut out, warning| {

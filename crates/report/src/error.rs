@@ -4,10 +4,10 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The run itself cannot be written as JSON.
+    /// The run itself cannot be represented as JSON.
     #[error(transparent)]
     Run(#[from] run::Error),
-    /// What is shown of it cannot.
+    /// What is shown of it cannot be.
     #[error(transparent)]
     Json(#[from] stored::Error),
 }

@@ -1,5 +1,5 @@
-//! Explanations for a terminal: for each slow call the answer, what to know besides, and the parts
-//! that its time consists of. Pure: explanations in, text out.
+//! Explanations for a terminal: for each slow call the answer, circumstances to know, and the parts
+//! of its time. Pure: explanations in, text out.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ use super::quantity::duration;
 use super::table::{Column, Table};
 use analysis::slow_calls::{Explained, Kept};
 
-/// Parts that are shorter than this share of the call are told together.
+/// Parts shorter than this percentage of the call are combined.
 const SHORT_PERCENT: u64 = 1;
 
-/// All that is known of some slow calls, and how many more there were in the run that they are
-/// from. In front of all that a run has kept stands what delayed them, in one line.
+/// The explanations of some slow calls, and how many more the run had. If these are all calls that
+/// the run kept, one line before them summarises the causes.
 #[must_use]
 pub fn text(explained: &[Explained], kept: &Kept) -> String {
     let mut out = String::new();
@@ -41,7 +41,7 @@ pub fn text(explained: &[Explained], kept: &Kept) -> String {
     out
 }
 
-/// Which call it was, and how long it took.
+/// The call, and its duration.
 pub(crate) fn heading(one: &Explained) -> String {
     let took = time(one.explanation.duration_ns());
     let usual = one.call.trip.usual_ns.map_or_else(String::new, |ns| format!(", usually {}", time(ns)));
@@ -53,13 +53,13 @@ pub(crate) fn heading(one: &Explained) -> String {
     )
 }
 
-/// What to know of a call besides the answer, a line each.
+/// Circumstances of a call besides the answer, one line each.
 pub(crate) fn besides(one: &Explained) -> Vec<String> {
     let flags = one.explanation.flags.iter().map(flag_text);
     flags.chain(one.without_events.iter().map(|reason| format!("No kernel events: {reason}"))).collect()
 }
 
-/// That there were more slow calls than are kept.
+/// That there were more slow calls than were kept.
 pub(crate) fn over_limit(kept: &Kept) -> Option<String> {
     let Kept { over_limit, limit, .. } = *kept;
     let calls = if over_limit == 1 { "call" } else { "calls" };
@@ -71,7 +71,7 @@ fn time(ns: u64) -> String {
     duration(ns as f64)
 }
 
-/// What to know besides, in words.
+/// A circumstance in words.
 pub(super) fn flag_text(flag: &Flag) -> String {
     match flag {
         Flag::PriorityInversion { thread: other } => {
@@ -103,7 +103,7 @@ pub(super) fn flag_text(flag: &Flag) -> String {
     }
 }
 
-/// A line about a part of a call, or about several short ones.
+/// A line for one part of a call, or for several short ones.
 struct Row {
     at: String,
     took: String,
@@ -112,7 +112,7 @@ struct Row {
     what: String,
 }
 
-/// Who they were, and the parts, one line each.
+/// The threads, and the parts, one line each.
 fn parts(explanation: &Explanation) -> String {
     let mut out = String::new();
     if let Some(threads) = threads(explanation) {
@@ -125,7 +125,7 @@ fn parts(explanation: &Explanation) -> String {
     out
 }
 
-/// Who client and server were, and how the time passed between them; `None` where no event said so.
+/// The client and the server, and how the call passed between them; `None` if no event shows that.
 pub(crate) fn threads(explanation: &Explanation) -> Option<String> {
     let server =
         explanation.server.as_ref().map_or_else(String::new, |server| format!(", server {}", thread(server)));
@@ -154,7 +154,7 @@ pub(crate) fn parts_table(explanation: &Explanation) -> Table {
     table
 }
 
-/// The parts; short ones that follow each other in one.
+/// The parts, with consecutive short ones combined.
 fn rows(explanation: &Explanation) -> Vec<Row> {
     let mut out = Vec::new();
     let short_ns = explanation.duration_ns() * SHORT_PERCENT / 100;
@@ -200,7 +200,7 @@ fn row(start_ns: u64, part: &Part, depth: usize) -> Row {
     }
 }
 
-/// What those did meanwhile that a part waited for.
+/// What the awaited threads did during a part.
 fn inner(out: &mut Vec<Row>, start_ns: u64, part: &Part, depth: usize, short_ns: u64) {
     for inside in part.because.iter().filter(|inside| inside.duration_ns() >= short_ns) {
         out.push(row(start_ns, inside, depth));
@@ -208,7 +208,7 @@ fn inner(out: &mut Vec<Row>, start_ns: u64, part: &Part, depth: usize, short_ns:
     }
 }
 
-/// Short parts that follow each other, in one line.
+/// Consecutive short parts as one line.
 fn together(start_ns: u64, short: &mut Vec<&Part>) -> Option<Row> {
     let row = match short[..] {
         [] => None,
@@ -245,7 +245,7 @@ fn brief(state: &State) -> String {
     }
 }
 
-/// What a part of the time was, in words.
+/// The state of a part in words.
 pub(super) fn state_text(state: &State) -> String {
     match state {
         State::User => "running in user code".into(),
@@ -276,7 +276,7 @@ pub(super) fn state_text(state: &State) -> String {
     }
 }
 
-/// The kernel's letter for how a thread is off the CPU.
+/// The kernel's letter for a state off the CPU.
 pub(super) fn off_letter(off: Option<OffCpu>) -> &'static str {
     off.map_or("?", OffCpu::letter)
 }

@@ -1,5 +1,5 @@
-//! Explanations as JSON: one object, versioned, with every part of every slow call, and how many
-//! are not kept. Pure: explanations in, text out.
+//! Explanations as JSON: one versioned object with all parts of all slow calls, and how many calls
+//! were not kept. Pure: explanations in, text out.
 
 use layers::{Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
 use serde::Serialize;
@@ -13,9 +13,9 @@ use analysis::slow_calls::{Explained, Kept};
 struct Document<'a> {
     schema: &'static str,
     version: u32,
-    /// Slow calls that are not among these: there were more than the limit.
+    /// Further slow calls beyond the limit.
     over_limit: u64,
-    /// The same: they were made before there were others to compare them with.
+    /// Further slow calls made before there were others to compare them with.
     before_comparison: u64,
     slow_calls: Vec<SlowCall<'a>>,
 }
@@ -32,7 +32,7 @@ struct SlowCall<'a> {
     explanation: ExplanationJson<'a>,
 }
 
-/// An [`Explanation`], with its answer in words.
+/// An [`Explanation`], with the answer in words.
 #[derive(Serialize)]
 struct ExplanationJson<'a> {
     start_ns: u64,
@@ -95,7 +95,7 @@ impl<'a> From<&'a Part> for PartJson<'a> {
     }
 }
 
-/// A [`State`]. Another thread is called `other`, since the part has a thread of its own.
+/// A [`State`]. Another thread is named `other`, because the part has its own thread.
 #[derive(Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum StateJson<'a> {
@@ -211,7 +211,7 @@ impl<'a> From<&'a Waker> for WakerJson<'a> {
     }
 }
 
-/// A [`Cause`], with what it is called.
+/// A [`Cause`], with its name.
 #[derive(Serialize)]
 struct CauseJson<'a> {
     kind: Kind,
@@ -241,7 +241,7 @@ impl<'a> From<&'a Cause> for CauseJson<'a> {
 /// One line.
 ///
 /// # Errors
-/// When it cannot be written as JSON.
+/// If it cannot be represented as JSON.
 pub fn json(explained: &[Explained], kept: &Kept) -> Result<String, Error> {
     let slow_calls = explained.iter().map(|one| SlowCall {
         number: one.call.number,

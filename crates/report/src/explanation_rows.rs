@@ -11,8 +11,8 @@ use crate::inert;
 use crate::quantity::duration;
 use crate::table::{Column, Table};
 
-/// A line for each cause of each slow call, the slowest call and the largest cause first. A call of
-/// which no cause is known has one line.
+/// One line for each cause of each slow call, slowest call and largest cause first. A call without
+/// a known cause has one line.
 #[must_use]
 pub fn csv(explained: &[Explained]) -> String {
     let mut out = String::from(
@@ -53,7 +53,7 @@ fn row(out: &mut String, one: &Explained, cause: Option<(usize, &Cause)>) {
         .end();
 }
 
-/// A kind by the word that JSON has for it.
+/// The name of a kind in JSON.
 fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Ordinary => "ordinary",
@@ -71,7 +71,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// A table of the slow calls, the slowest first.
+/// A table of the slow calls, slowest first.
 #[must_use]
 pub fn markdown(explained: &[Explained]) -> String {
     let mut table = Table::new([

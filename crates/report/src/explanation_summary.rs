@@ -6,7 +6,8 @@ use super::explanation_words::{comm, owner, what};
 use super::quantity::duration;
 use analysis::slow_calls::{Explained, Kept};
 
-/// From how many calls on a median says more than the calls themselves, which are printed below.
+/// From this number of calls on, a median is more useful than the calls themselves, which are
+/// printed below.
 const WORTH_A_MEDIAN: usize = 3;
 
 /// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or that there were
@@ -36,7 +37,7 @@ pub(crate) fn line(explained: &[Explained], kept: &Kept) -> String {
     format!("{head}: {}\n", groups.join(", "))
 }
 
-/// What delayed calls, and how long the worst cause of each took, in nanoseconds.
+/// A cause, and the largest delay by it in each of its calls, in nanoseconds.
 type Group = (String, Vec<u64>);
 
 /// What delayed a call, in a few words.
@@ -44,7 +45,7 @@ pub(crate) fn cause_of(one: &Explained) -> String {
     one.explanation.causes.first().map_or_else(|| CANNOT_TELL.to_owned(), words)
 }
 
-/// The groups, the largest first; calls of which nothing can be told come last.
+/// The groups, largest first. Calls without a known cause come last.
 fn groups(explained: &[Explained]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for one in explained {
@@ -71,7 +72,7 @@ fn group_text((name, mut took_ns): Group) -> String {
     }
 }
 
-/// A cause in a few words that go behind a number of calls.
+/// A cause in a few words that follow a number of calls.
 fn words(cause: &Cause) -> String {
     let thread = cause.thread.as_ref().map_or_else(|| "another thread".to_owned(), comm);
     let name = cause.what.as_ref().map_or_else(|| "an interrupt".to_owned(), what);

@@ -1,5 +1,5 @@
-//! Calls, and explanations of the slow ones, as rows of slices for a viewer of traces. Pure: calls
-//! and explanations in, tracks out. Must not know the format that they are written in.
+//! Calls, and explanations of the slow ones, as tracks of slices for a trace viewer. Pure: calls
+//! and explanations in, tracks out. Must not know the format of the trace.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::explanation_words::{self, answer, owner};
 use super::perfetto::{Annotation, Parent, Slice, Track};
 use analysis::slow_calls::{Calls, Explained};
 
-/// The tracks: for each pair all its calls with their legs, those in `calls` and the slow ones, and
-/// under it what explains these; then the slow calls beside the threads that made and served them,
-/// joined by arrows.
+/// The tracks: for each pair all its calls with their legs, from `calls` and from the slow ones,
+/// with the explanations of the slow ones below; then the slow calls below the threads that made
+/// and served them, connected by arrows.
 #[must_use]
 pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     let mut pairs: BTreeMap<(usize, usize), Pair<'_>> = BTreeMap::new();
@@ -31,7 +31,7 @@ pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     for pair in pairs.values() {
         let mut whole: Vec<Slice> = pair.slow.iter().flat_map(|call| with_legs(call)).collect();
         for of in &pair.calls {
-            // A slow call is there already, with what explains it.
+            // A slow call is already there, with its explanation.
             let shown = |sample: &&Sample| pair.slow.iter().any(|slow| is_of(sample, &slow.call.trip));
             let others = of.samples.iter().filter(|sample| !shown(sample));
             others.for_each(|sample| plain(sample, of, &mut whole));
@@ -60,7 +60,7 @@ pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     tracks
 }
 
-/// Where what is known of a thread is shown; nowhere if not even its process is known.
+/// The parent track of a thread; `None` if not even its process is known.
 fn parent(thread: &Thread) -> Option<Parent> {
     let pid = thread.pid?;
     Some(if thread.tid > 0 { Parent::Thread { pid, tid: thread.tid } } else { Parent::Process(pid) })
@@ -78,7 +78,7 @@ struct Pair<'a> {
     calls: Vec<&'a Calls>,
 }
 
-/// A call that was not slow, and within it its legs.
+/// A call that was not slow, with its legs.
 fn plain(sample: &Sample, of: &Calls, slices: &mut Vec<Slice>) {
     let Sample { start_ns, end_ns, .. } = *sample;
     let caller = vec![Annotation::text("caller", &of.caller)];
@@ -87,12 +87,12 @@ fn plain(sample: &Sample, of: &Calls, slices: &mut Vec<Slice>) {
     slices.extend(legs(&trip(sample)));
 }
 
-/// Whether a sample is of this call.
+/// Whether a sample belongs to this call.
 fn is_of(sample: &Sample, trip: &RoundTrip) -> bool {
     (sample.start_ns, sample.end_ns) == (trip.start_ns, trip.end_ns)
 }
 
-/// A call that was not slow: its instants.
+/// The timestamps of a call that was not slow.
 fn trip(sample: &Sample) -> RoundTrip {
     let stamp = |ns: u64| (ns > 0).then_some(ns);
     RoundTrip {
@@ -104,14 +104,14 @@ fn trip(sample: &Sample) -> RoundTrip {
     }
 }
 
-/// When the handling began and ended, where both are known and in order.
+/// When the handler started and ended, if both are known and in order.
 fn handling(trip: &RoundTrip) -> Option<(u64, u64)> {
     let (received_ns, replied_ns) = (trip.received_ns?, trip.replied_ns?);
     let instants = [trip.start_ns, received_ns, replied_ns, trip.end_ns];
     instants.is_sorted().then_some((received_ns, replied_ns))
 }
 
-/// The legs by the two programs' stamps, where both are there and in order.
+/// The legs by the programs' timestamps, if both are known and in order.
 fn legs(trip: &RoundTrip) -> Vec<Slice> {
     let RoundTrip { start_ns, end_ns, .. } = *trip;
     let Some((received_ns, replied_ns)) = handling(trip) else { return Vec::new() };
@@ -124,7 +124,7 @@ fn legs(trip: &RoundTrip) -> Vec<Slice> {
     ]
 }
 
-/// A slow call with its answer, and within it its legs.
+/// A slow call with its answer, and its legs.
 fn with_legs(call: &Explained) -> Vec<Slice> {
     let Explanation { start_ns, end_ns, .. } = call.explanation;
     let mut facts = vec![
@@ -141,7 +141,7 @@ fn with_legs(call: &Explained) -> Vec<Slice> {
     slices
 }
 
-/// A part, and within it what those did that it waited for.
+/// A part, with what the awaited threads did.
 fn explaining(part: &Part, depth: usize, slices: &mut Vec<Slice>) {
     let state = state_text(&part.state);
     let name = match &part.thread {
@@ -161,8 +161,7 @@ fn explaining(part: &Part, depth: usize, slices: &mut Vec<Slice>) {
     }
 }
 
-/// The call beside the thread that made it, its handling beside the one that served, joined by an
-/// arrow.
+/// The call below its client's thread and its handling below the server's, connected by an arrow.
 fn beside_threads(call: &Explained) -> Vec<(&Thread, Slice)> {
     let Explanation { start_ns, end_ns, client, server, .. } = &call.explanation;
     let slice = |begin_ns, end_ns| Slice { name: name(call), begin_ns, end_ns, ..Slice::default() };
@@ -189,7 +188,7 @@ pub(crate) mod tests {
         Sample { start_ns: 1_000, received_ns, replied_ns, end_ns: 1_700, ..Sample::default() }
     }
 
-    /// It, explained from these events.
+    /// That call, explained from these events.
     pub(crate) fn explained(call: &Sample, trace: &Trace) -> Explained {
         let side = |pid, tid| Side { pid, tid: Some(tid), prio: Some(0), ..Side::default() };
         let trip = RoundTrip { client: side(100, 101), server: Some(side(200, 201)), ..trip(call) };
@@ -219,7 +218,7 @@ pub(crate) mod tests {
         assert_eq!(tracks[2].slices[0].flows, tracks[3].slices[0].flows);
     }
 
-    /// All calls of its pair that were recorded, itself among them.
+    /// All recorded calls of its pair, including itself.
     pub(crate) fn calls(call: &Sample) -> Calls {
         let later = |sample: &Sample| Sample {
             start_ns: sample.end_ns,

@@ -1,11 +1,11 @@
-//! An explanation in words: its answer, its causes, its threads and interrupts, and why something
-//! is not known. Pure: explanations in, text out. Must not know which report the words are for.
+//! An explanation in words: the answer, causes, threads and interrupts, and why something is
+//! unknown. Pure: explanations in, text out. Must not know which report the words are for.
 
 use layers::{
     Cause, Explanation, Flag, Interrupt, Kind, Leg, Owner, Softirq, SystemCall, Thread, Unknown, What,
 };
 
-/// The answer, as one sentence or two.
+/// The answer in one or two sentences.
 pub(crate) fn answer(explanation: &Explanation) -> String {
     let sentence = sentence(explanation);
     if explanation.flags.contains(&Flag::NoEvents) {
@@ -27,7 +27,7 @@ fn sentence(explanation: &Explanation) -> String {
     }
 }
 
-/// A cause, with whom it cost how much time.
+/// A cause, with the thread that it delayed and for how long.
 fn long(cause: &Cause, explanation: &Explanation) -> String {
     let (of, took) = (owner(cause.owner), milliseconds(cause.excess_ns));
     let on_cpu = cause.cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
@@ -102,7 +102,7 @@ fn thread_or_nothing(cause: &Cause) -> String {
     cause.thread.as_ref().map(thread).unwrap_or_default()
 }
 
-/// What is to blame where it is no thread, or why nothing can be.
+/// What is to blame if it is not a thread, or why that is unknown.
 pub(crate) fn what(what: &What) -> String {
     match what {
         What::Interrupt(by) => interrupt(by),
@@ -116,7 +116,7 @@ pub(crate) fn what(what: &What) -> String {
     }
 }
 
-/// Why something is not known.
+/// Why something is unknown.
 pub(crate) fn unknown(reason: &Unknown) -> String {
     let text = match reason {
         Unknown::Server => "the serving thread is not known",
@@ -145,7 +145,7 @@ pub(crate) fn unknown(reason: &Unknown) -> String {
         Unknown::LongestLeg(of) => {
             return format!("the {} took longest; only kernel events show why", leg(*of));
         }
-        // A reason that this report has no words for.
+        // A reason that is newer than this report.
         _ => "no reason given",
     };
     text.into()
@@ -161,7 +161,7 @@ pub(crate) fn leg(leg: Leg) -> &'static str {
     }
 }
 
-/// A system call by its name, else by its number.
+/// A system call by name, else by number.
 pub(crate) fn system_call(call: SystemCall) -> String {
     call.name.map_or_else(|| format!("system call {}", call.number), str::to_owned)
 }
@@ -187,23 +187,23 @@ pub(crate) fn thread(thread: &Thread) -> String {
     }
 }
 
-/// A thread's name, or its id where it has none.
+/// A thread's name, or its id if it has no name.
 pub(crate) fn comm(thread: &Thread) -> String {
     if thread.comm.is_empty() { format!("thread {}", thread.tid) } else { thread.comm.clone() }
 }
 
-/// A kernel priority in the terms of sched(7).
+/// A kernel priority in terms of sched(7).
 fn priority(prio: i32) -> String {
     match prio {
         ..=-1 => "deadline".into(),
-        // 99 is a real-time thread of sched_priority 0, which there is none of.
+        // 99 would be a real-time thread with sched_priority 0, which does not exist.
         0..=98 => format!("real-time {}", 99 - prio),
         120 => "other".into(),
         prio => format!("nice {}", prio - 120),
     }
 }
 
-/// An interrupt with its name.
+/// An interrupt by name.
 pub(crate) fn interrupt(interrupt: &Interrupt) -> String {
     match interrupt {
         Interrupt::Timer => "timer interrupt".into(),
@@ -243,7 +243,7 @@ mod tests {
         Cause { kind, excess_ns, owner: Owner::Server, thread, what, via, cpu }
     }
 
-    /// An explanation with these causes and nothing else.
+    /// An explanation with only these causes.
     fn of(causes: Vec<Cause>, virtualised: bool) -> Explanation {
         let trip = layers::RoundTrip { virtualised, ..layers::RoundTrip::default() };
         Explanation { causes, ..layers::explain_without_events(&trip) }

@@ -1,4 +1,4 @@
-//! The figures of runs, one a line: CSV for programs and spreadsheets, Markdown for people. The
+//! The figures of runs, one per line: CSV for programs and spreadsheets, Markdown for people. The
 //! same for every kind of run. Pure.
 
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::run::Divided;
 use crate::table::{Column, Table};
 use crate::{environment, traits};
 
-/// The labels that figures have, a column each.
+/// The labels of figures, one column each.
 const LABELS: [&str; 17] = [
     "test",
     "stack",
@@ -45,7 +45,7 @@ pub fn csv_header() -> String {
     out
 }
 
-/// The lines of a run, without the header. `name` is where it was read from.
+/// The lines of a run, without the header. `name` is the path that it was read from.
 #[must_use]
 pub fn csv(name: &str, run: &Run, divided: Divided<'_>) -> String {
     let mut out = String::new();
@@ -141,7 +141,7 @@ fn of(figure: &Figure) -> String {
     values.join(", ")
 }
 
-/// A figure's value for people.
+/// A figure's value as text.
 pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Nanoseconds => duration(value),

@@ -1,8 +1,8 @@
-//! A recording as text, the way the kernel's own `trace` file shows it with `record-tgid` on and
-//! `irq-info` off (the recording's events do not say whether interrupts were off): what Perfetto
-//! and older tools read. Times are rounded to microseconds as the kernel does. What the recording
-//! does not know is left out of a line. A pure function of plain data. Sources: the kernel's
-//! `trace.c`, `trace_output.c`, and each event's `TP_printk`.
+//! A recording as text in the format of the kernel's `trace` file with `record-tgid` on and
+//! `irq-info` off (the recording's events do not show whether interrupts were off). Perfetto and
+//! older tools read this format. Times are rounded to microseconds, as in the kernel. Unknown
+//! values are omitted. A pure function of plain data. Sources: the kernel's `trace.c`,
+//! `trace_output.c`, and the `TP_printk` of each event.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,10 +12,10 @@ use tracefs::{Body, Event, Name, ThreadRef, Trace, Value};
 
 use crate::inert;
 
-/// `cpu_idle`'s state when a CPU leaves idling: -1 as `u32`.
+/// `cpu_idle`'s state when a CPU leaves idle: -1 as `u32`.
 const NOT_IDLE: u32 = u32::MAX;
 
-/// Writes the text. `comms` names threads that the trace itself may not.
+/// Writes the text. `comms` contains thread names that the trace may lack.
 ///
 /// # Errors
 /// The stream's.
@@ -26,7 +26,7 @@ pub fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn Write) 
           #              | |           |       |         |         |\n",
     )?;
     let names = super::perfetto::thread_names(trace);
-    // The last first, so that what is over can be taken off the end.
+    // Last first, so that used ones can be popped.
     let mut losses: Vec<_> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
     let mut line = String::new();
@@ -64,7 +64,7 @@ fn lost(out: &mut dyn Write, loss: &tracefs::Loss) -> io::Result<()> {
     }
 }
 
-/// What follows the time: the event's name and what it says.
+/// What follows the time: the event's name and fields.
 struct Said<'a> {
     trace: &'a Trace,
     event: &'a Event,
@@ -73,13 +73,13 @@ struct Said<'a> {
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let said = self.scheduling(f).or_else(|| self.interrupt(f)).or_else(|| self.other(f));
-        // A kind that is newer than this file is not left out in silence.
+        // A kind newer than this file must not be omitted silently.
         said.unwrap_or_else(|| write!(f, "unknown_to_roundtrip: {:?}", self.event.body))
     }
 }
 
 impl Said<'_> {
-    /// The scheduler's events, and those of threads' lives.
+    /// Events of the scheduler, and of the creation and end of threads.
     fn scheduling(&self, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
         let text = |name: Name| self.trace.names.text(name);
         let thread = |thread: ThreadRef| {
@@ -154,7 +154,7 @@ impl Said<'_> {
         })
     }
 
-    /// Everything else that has a type.
+    /// All other decoded events.
     fn other(&self, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
         let text = |name: Name| self.trace.names.text(name);
         Some(match self.event.body {
@@ -200,7 +200,7 @@ impl Said<'_> {
         })
     }
 
-    /// An event without a decoded form: all fields of its format by their names.
+    /// An event without a decoded form: all fields in its format, by name.
     fn fields(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         write!(f, "{}:", name.split_once('/').map_or(name, |(_, name)| name))?;
         let Some((format, _)) = self.trace.record(self.event) else { return Ok(()) };
@@ -210,7 +210,7 @@ impl Said<'_> {
                 Some(Value::Unsigned(value)) if i64::try_from(value).is_ok() => {
                     write!(f, " {}={value}", field.name)?;
                 }
-                // An address of the kernel's.
+                // A kernel address.
                 Some(Value::Unsigned(value)) => write!(f, " {}={value:#x}", field.name)?,
                 Some(Value::Text(value)) => write!(f, " {}={value}", field.name)?,
                 Some(Value::Bytes(bytes)) => {
@@ -224,7 +224,7 @@ impl Said<'_> {
     }
 }
 
-/// Idle threads are called "swapper/N" by the kernel.
+/// The kernel names idle threads "swapper/N".
 fn comm(name: &str, tid: u32) -> &str {
     if tid == 0 && name.is_empty() { "swapper" } else { name }
 }
@@ -236,7 +236,7 @@ fn softirq(f: &mut fmt::Formatter<'_>, what: &str, vector: u32) -> fmt::Result {
     write!(f, "softirq_{what}: vec={vector} [action={action}]")
 }
 
-/// The recordings of several kernels that the parser of recordings is tested with.
+/// The recordings of several kernels, which also test the parser.
 #[cfg(test)]
 #[path = "../../tracefs/tests/common/fixture.rs"]
 #[allow(dead_code)] // What other users of it need.
@@ -247,8 +247,8 @@ mod tests {
     use super::fixtures::Fixture;
     use super::*;
 
-    /// A line without its marks for interrupts and preemption: thread, CPU, time, and what the
-    /// event says.
+    /// A line without its flags for interrupts and preemption: thread, CPU, time, and the event's
+    /// text.
     fn parts(line: &str) -> Option<(&str, &str, &str, &str)> {
         let (thread, rest) = line.split_once(" [")?;
         let thread = thread.split_once(" (").map_or(thread, |(thread, _)| thread).trim();
@@ -257,7 +257,7 @@ mod tests {
         Some((thread, cpu, before.rsplit(' ').next()?, said))
     }
 
-    /// Events of which a recording holds all that the kernel prints.
+    /// Events whose recording contains everything that the kernel prints.
     const WHOLE: [&str; 13] = [
         "sched_switch",
         "sched_waking",

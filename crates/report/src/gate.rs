@@ -1,4 +1,4 @@
-//! A gate that a run violates, as one line. Must not know how a gate is judged.
+//! A violated gate as one line. Must not know how gates are judged.
 
 use analysis::figures::{Figure, Unit};
 use analysis::gate::{Gate, Requirement, Violation};
@@ -6,14 +6,14 @@ use analysis::gate::{Gate, Requirement, Violation};
 use crate::inert;
 use crate::quantity::{byte_rate, duration, three_digits};
 
-/// What a gate that is violated says: `p99>200us: 312 us; test latency, stack binder, caller other
-/// (1 of 4 figures)`.
+/// The line for a violated gate: `p99>200us: 312 us; test latency, stack binder, caller other (1 of
+/// 4 figures)`.
 #[must_use]
 pub fn gate(gate: &Gate, violation: &Violation) -> String {
     format!("{}: {}", inert::line(gate.text()), why(violation))
 }
 
-/// What the run did not have that it must have had.
+/// The line for a requirement that the run does not meet.
 #[must_use]
 pub fn requirement(requirement: Requirement, violation: &Violation) -> String {
     format!("{} is required: {}", requirement.name(), why(violation))

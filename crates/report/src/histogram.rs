@@ -1,5 +1,5 @@
-//! Histograms for a terminal: a line for each stretch of time, both axes logarithmic, with the
-//! limit marked that the calls were to keep. Pure: a run in, text out.
+//! Histograms for a terminal: a line for each range of times, with both axes logarithmic, and a
+//! mark for the limit. Pure: a run in, text out.
 
 use std::fmt::Write as _;
 
@@ -16,26 +16,26 @@ use crate::look::Look;
 use crate::quantity::{duration, length};
 use crate::style::styled;
 
-/// The most lines of a histogram, the limit's not counted.
+/// The most lines of a histogram, not counting the limit's.
 const MOST_ROWS: usize = 20;
 
-/// How wide a histogram is where nobody says how much room there is.
+/// The width of a histogram if the terminal's width is unknown.
 const USUAL_WIDTH: usize = 80;
 
-/// What stands beside the bars: a time, a count, a share, and blanks between them.
+/// The width of everything beside the bars: time, count, share, and spaces between them.
 const BESIDE: usize = 31;
 
-/// A limit among the durations.
+/// A limit on the durations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     /// "deadline".
     pub(crate) name: &'static str,
     pub(crate) ns: u64,
-    /// How many durations are longer.
+    /// The number of longer durations.
     pub(crate) beyond: u64,
 }
 
-/// The histograms of all that a run has counted; empty if it has none.
+/// The histograms of everything that a run counted; empty if there is nothing.
 #[must_use]
 pub fn page(run: &Run, look: Look) -> String {
     let results = &run.results;
@@ -117,7 +117,7 @@ fn callers(result: &LatencyResult, one: &mut impl FnMut(String, &Histogram, Opti
     }
 }
 
-/// For each condition the writes alone and those beside it, of all rounds.
+/// For each condition, the writes without and with it, over all rounds.
 fn beside(result: &InterferenceResult, one: &mut impl FnMut(String, &Histogram, Option<Limit>)) {
     for Beside { condition, writer, writer_beside, size_bytes, pairs, .. } in &result.comparisons {
         let mut side = |which: &str, writer: usize, of: fn(&Pair) -> &Measured| {
@@ -131,7 +131,7 @@ fn beside(result: &InterferenceResult, one: &mut impl FnMut(String, &Histogram, 
     }
 }
 
-/// One histogram below its title, in at most about so many lines.
+/// One histogram with its title, in about `most_rows` lines.
 pub(crate) fn text(
     title: &str,
     histogram: &Histogram,
@@ -144,7 +144,7 @@ pub(crate) fn text(
     let most = rows.iter().map(|row| row.count).max().unwrap_or(1);
     let room = look.width.unwrap_or(USUAL_WIDTH).min(USUAL_WIDTH).saturating_sub(BESIDE).max(5);
     let mut so_far = 0;
-    // Told once, before the first row that is beyond it, or behind all.
+    // Shown once, before the first row beyond it, or after all rows.
     let mut limit = limit;
     for row in &rows {
         if let Some(passed) = limit.take_if(|limit| row.from_ns >= limit.ns) {
@@ -180,30 +180,31 @@ fn mark(out: &mut String, Limit { name, ns, beyond }: Limit, look: Look) {
     let _ = writeln!(out, "{}", styled(&line, style, look.colour));
 }
 
-/// The logarithm of a count, so that the longest is `room`; something for every count but 0.
+/// The length of a bar by the logarithm of a count. The largest count fills `room`, and every count
+/// but 0 has some length.
 fn bar_length(count: u64, most: u64, room: usize) -> usize {
     let share = (count as f64).ln_1p() / (most as f64).ln_1p();
     ((share * room as f64).round() as usize).clamp(usize::from(count > 0), room)
 }
 
-/// A stretch of time, and how many durations it has.
+/// A range of times, with the number of durations in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
-    /// Not among them.
+    /// Exclusive.
     from_ns: u64,
-    /// The longest among them.
+    /// Inclusive.
     to_ns: u64,
     count: u64,
-    /// Whether they are longer than the limit.
+    /// Whether they exceed the limit.
     beyond: bool,
 }
 
-/// Stretches that are equally long on a logarithmic scale, from the shortest duration to the
-/// longest, without gaps. The limit divides the one that it lies in.
+/// Ranges that are equally long on a logarithmic scale, from the shortest duration to the longest,
+/// without gaps. The limit splits the range that contains it.
 fn rows(histogram: &Histogram, limit_ns: Option<u64>, most_rows: usize) -> Vec<Row> {
     let (Some(min_ns), Some(max_ns)) = (histogram.min_ns(), histogram.max_ns()) else { return Vec::new() };
     let octaves = (max_ns.max(1) as f64 / min_ns.max(1) as f64).log2();
-    // As many lines for each doubling as there is room for; at last, lines of several doublings.
+    // As many lines per doubling as fit, or else lines that cover several doublings.
     let steps =
         [4.0, 2.0, 1.0, 0.5, 0.25, 0.125].into_iter().find(|steps| octaves * steps + 2.0 <= most_rows as f64);
     let steps = steps.unwrap_or(0.125);
@@ -222,7 +223,7 @@ fn rows(histogram: &Histogram, limit_ns: Option<u64>, most_rows: usize) -> Vec<R
         }
     }
     for (ns, count) in histogram.buckets() {
-        // A bucket's highest value may lie a little above the longest duration.
+        // A bucket's upper bound may be slightly above the longest duration.
         let ns = ns.min(max_ns);
         let at = rows.partition_point(|row| row.to_ns < ns).min(rows.len() - 1);
         rows[at].count += count;

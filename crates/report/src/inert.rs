@@ -1,7 +1,7 @@
-//! Text of others (names of threads, processes, services and files, whatever a stored run says) on
-//! its way to a terminal, a CSV or text file: nothing in it may act on who reads it. Control
-//! characters, and those that turn the direction of writing round, are shown as `\\u001b`, which is
-//! also JSON's own form. Must not know whose text it is.
+//! Makes foreign text (names of threads, processes, services and files, anything in a stored run)
+//! safe for a terminal, a CSV or a text file. Control characters, and those that change the
+//! direction of writing, are shown as `\\u001b`, which is also JSON's escape. Must not know where
+//! the text comes from.
 
 use std::borrow::Cow;
 use std::io::{Result, Write};
@@ -11,27 +11,27 @@ use stored::Value;
 
 use crate::Error;
 
-/// Whether a character acts on a terminal or on the order of what is shown: C0, DEL and C1
-/// controls, line and paragraph separators, marks, embeddings, overrides and isolates of the
-/// direction of writing.
+/// Whether a character affects a terminal or the order of displayed text: C0, DEL and C1 controls,
+/// line and paragraph separators, and marks, embeddings, overrides and isolates of the direction of
+/// writing.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A piece of text within a line.
+/// Text within a line.
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.contains(acts) { Cow::Owned(shown(text, &|_| None)) } else { Cow::Borrowed(text) }
 }
 
-/// A name, to be shown within a line.
+/// A name within a line.
 #[must_use]
 pub fn name(text: &str) -> String {
     line(text).into_owned()
 }
 
-/// The text, with what acts as its number. `passes` tells how many bytes at the begin of a text are
-/// let through.
+/// The text with escaped characters. `passes` returns how many bytes at the start of a text are let
+/// through.
 fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -51,8 +51,8 @@ fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     out
 }
 
-/// Text as the content of an HTML element, or of an attribute in double quotes: it ends neither,
-/// and what acts is shown as its number.
+/// Text for an HTML element's content or a double-quoted attribute: it cannot end either, and
+/// special characters are escaped.
 #[must_use]
 pub fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -69,15 +69,14 @@ pub fn html(text: &str) -> String {
     out
 }
 
-/// JSON text as the content of a script element, which no text within it can end: the same JSON, in
-/// which the characters that HTML gives a meaning, and those that act, are written as their
-/// numbers.
+/// JSON text for a script element, whose end cannot occur in it: the same JSON, with HTML's special
+/// characters and control characters escaped.
 #[must_use]
 pub fn script(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            // Outside of strings JSON has none of these.
+            // JSON has none of these outside strings.
             '<' | '>' | '&' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c if acts(c) && !c.is_ascii_whitespace() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
@@ -86,7 +85,7 @@ pub fn script(json: &str) -> String {
     out
 }
 
-/// A run whose every text is inert, to be shown as text. As JSON a run keeps the text that it has.
+/// A run with all text made inert, to show as text. As JSON, a run keeps its original text.
 ///
 /// # Errors
 /// None for a run that was read.
@@ -96,8 +95,7 @@ pub fn run(run: &Run) -> std::result::Result<Run, Error> {
     Ok(stored::read(&value)?)
 }
 
-/// A run that was just measured, as a format shows it: inert, but for `json`, which has the text
-/// that the run has.
+/// A new run as a format shows it: inert, except for `json`, which keeps the original text.
 ///
 /// # Errors
 /// None for a run that can be stored.
@@ -118,28 +116,28 @@ fn each(value: &mut Value) {
     }
 }
 
-/// The last guard before standard output and standard error: lets lines, tabs and this program's
-/// own styles through, and nothing else that acts.
+/// The last filter before standard output and standard error: lets line breaks, tabs and this
+/// program's own styles through, and no other control characters.
 pub struct Guard<W> {
     to: W,
-    /// The begin of a character whose rest is still to come.
+    /// The start of an incomplete character.
     begun: Vec<u8>,
 }
 
 impl<W: Write> Guard<W> {
-    /// A guard before this writer.
+    /// A guard in front of a writer.
     pub fn new(to: W) -> Self {
         Self { to, begun: Vec::new() }
     }
 
-    /// What is guarded.
+    /// The underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.to
     }
 }
 
-/// The length of what this program itself writes beside text: ends of lines, tabs, a progress
-/// line's return, erasing and styles.
+/// The length of this program's own control sequence at the start of the text: line breaks, tabs, a
+/// progress line's carriage return, erasing and styles.
 fn own(text: &str) -> Option<usize> {
     if text.starts_with(['\n', '\t', '\r']) {
         return Some(1);
@@ -158,7 +156,7 @@ impl<W: Write> Write for Guard<W> {
             out.push_str(&shown(chunk.valid(), &own));
             let invalid = chunk.invalid();
             let last = std::ptr::eq(invalid.as_ptr_range().end, all.as_ptr_range().end);
-            // Only what can still become a character is kept back.
+            // Only keep back what may still become a character.
             if last
                 && invalid.len() < 4
                 && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none())

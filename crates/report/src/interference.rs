@@ -1,5 +1,5 @@
-//! A comparison of writes beside neighbours as text and CSV: the application's and the device's
-//! response side by side, and what explains their difference. Pure: results in, text out.
+//! A comparison of writes with and without background load as text and CSV: the effects on the
+//! application and on the device side by side, and what explains them. Pure: results in, text out.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 use analysis::interference::{Explained, Side};
 
-/// All that a terminal shows.
+/// Everything that a terminal shows.
 #[must_use]
 pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], look: Look) -> String {
     let mut out = environment(result);
@@ -39,7 +39,7 @@ pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], look: Look
     out
 }
 
-/// Where the writes went, and on which CPUs.
+/// Where the writes went, and the writers' CPUs.
 pub(crate) fn environment(result: &InterferenceResult) -> String {
     let mut out = storage::environment(&result.path);
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -48,7 +48,7 @@ pub(crate) fn environment(result: &InterferenceResult) -> String {
     out
 }
 
-/// The comparisons of each writer and size, with the name of both.
+/// The comparisons of each writer and size, with their names.
 pub(crate) fn groups<'a>(
     result: &InterferenceResult,
     explained: &'a [Explained<'a>],
@@ -67,7 +67,7 @@ pub(crate) fn groups<'a>(
             .iter()
             .filter(|one| {
                 let beside = one.beside;
-                // Polling is compared between writers of its own; it stands beside those of the
+                // Polling is compared between writers of its own. It is listed with those of the
                 // same durability.
                 let polled = beside.condition == Condition::Polled
                     && result.writers.get(beside.writer).is_some_and(|own| own.durability == who.durability);
@@ -79,7 +79,7 @@ pub(crate) fn groups<'a>(
     groups
 }
 
-/// The two figures of each neighbour, side by side.
+/// The two figures of each condition, side by side.
 pub(crate) fn responses(ours: &[&Explained<'_>]) -> Table {
     let mut table = Table::new([
         Column::text("beside"),
@@ -119,7 +119,7 @@ fn figures(comparison: Option<Comparison>) -> [String; 4] {
     ]
 }
 
-/// What explains a difference; each cell is alone > beside where the two differ.
+/// What explains a difference. A cell shows "without > with" if the two differ.
 pub(crate) fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>]) -> (Table, String) {
     let frequency = ours.iter().any(|one| frequencies(one).iter().any(Option::is_some));
     let recorded = ours.iter().any(|one| one.sides.is_some());
@@ -179,13 +179,13 @@ pub(crate) fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>]) -> (
     (table, out)
 }
 
-/// Alone and beside, or one where they are the same.
+/// Both values, or one if they are the same.
 fn two([alone, beside]: [Option<String>; 2]) -> String {
     let [alone, beside] = [alone, beside].map(|text| text.unwrap_or_else(|| "-".to_owned()));
     if alone == beside { alone } else { format!("{alone} > {beside}") }
 }
 
-/// The mean of what was read behind each block, else what the events said last, in kHz.
+/// The mean of the frequencies read after each block, else the last one in the events, in kHz.
 fn frequencies(one: &Explained<'_>) -> [Option<f64>; 2] {
     let read = |of: fn(&Pair) -> &Measured| {
         let all = one.beside.pairs.iter().map(|pair| of(pair).frequency_khz.map(f64::from));
@@ -195,7 +195,7 @@ fn frequencies(one: &Explained<'_>) -> [Option<f64>; 2] {
     [read(|pair| &pair.alone).or(told(0)), read(|pair| &pair.beside).or(told(1))]
 }
 
-/// The cells that only events fill.
+/// The cells that need events.
 fn events(sides: &[Side; 2]) -> Vec<String> {
     let cell = |of: &dyn Fn(&Side) -> String| two([Some(of(&sides[0])), Some(of(&sides[1]))]);
     let per_call = |side: &Side, count: f64| three_digits(count / side.breakdown.calls.max(1) as f64);
@@ -224,7 +224,7 @@ fn events(sides: &[Side; 2]) -> Vec<String> {
     ]
 }
 
-/// What the neighbour had, and what it did with it.
+/// The CPU time and the work of the background load.
 fn neighbour(beside: &Beside) -> [String; 2] {
     let elapsed_ns: u64 = beside.pairs.iter().map(|pair| pair.beside.elapsed_ns).sum();
     let sum = |of: fn(&Measured) -> Option<u64>| {
@@ -238,16 +238,16 @@ fn neighbour(beside: &Beside) -> [String; 2] {
     [cpu.unwrap_or_default(), rate.unwrap_or_default()]
 }
 
-/// What the study of 2012 found beside a process that computes: the application's response up to
-/// this much better, the device's up to this much worse.
+/// What the study of 2012 found with a CPU hog: the application up to this much faster, the device
+/// up to this much slower.
 const STUDY: &str = "The 2012 study found that a CPU hog made the application's response up to 20% faster and \
                      the device's up to 7% slower.";
 
-/// A difference up to this is none.
+/// A difference up to this counts as none.
 const SMALL: f64 = 0.02;
 
-/// The study's finding beside ours. Better or worse is only what chance does not explain: the
-/// interval excludes 1, and the ratio lies outside that of alone against alone.
+/// Compares the study's finding with ours. Better or worse means that chance does not explain it:
+/// the interval excludes 1, and the ratio is outside that of the control.
 pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
     let control = ours.iter().find(|one| one.beside.condition == Condition::Alone);
     let hogs: Vec<_> = ours.iter().filter(|one| one.beside.condition.is_hog()).collect();
@@ -286,7 +286,7 @@ pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
     ]
 }
 
-/// How far the figures can be trusted.
+/// How reliable the figures are.
 pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
     for one in ours {
         let name = one.beside.condition;
@@ -322,7 +322,7 @@ pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
     }
 }
 
-/// What the rows are, what was not possible, and what the figures mean.
+/// The meaning of rows and figures, and what was not possible.
 pub(crate) fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<'_>]) {
     let mut told: Vec<Condition> = Vec::new();
     for Beside { condition, what, .. } in explained.iter().map(|one| one.beside) {
@@ -384,7 +384,7 @@ pub fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
                     .known(block.neighbour_cpu_ns)
                     .known(block.neighbour_count)
                     .field(block.elapsed_ns)
-                    // Of all rounds together: where something was lost, none of them is certain.
+                    // Over all rounds: if something was lost, none of them is certain.
                     .known(breakdown.map(|breakdown| breakdown.lost_calls))
                     .known(breakdown.map(|breakdown| breakdown.doubts.len()))
                     .fields(&place)

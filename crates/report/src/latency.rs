@@ -11,7 +11,7 @@ use super::look::Look;
 use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 
-/// The percentiles of every table of times.
+/// The percentiles in all tables of times.
 const PERCENTILES: [(f64, &str); 6] =
     [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
 
@@ -27,7 +27,7 @@ pub fn served_as(caller: &CallerResult) -> String {
     names.join(" ")
 }
 
-/// For each series its times, legs and scheduling; then what inheritance changes, if it was both on
+/// For each series its times, legs and scheduling, then the effect of inheritance if it was both on
 /// and off.
 #[must_use]
 pub fn tables(result: &LatencyResult, look: Look) -> String {
@@ -53,7 +53,7 @@ pub fn tables(result: &LatencyResult, look: Look) -> String {
     out
 }
 
-/// What the columns mean, a line each.
+/// The meaning of the columns, one line each.
 pub(crate) fn notes(result: &LatencyResult) -> String {
     let mut out = String::new();
     let _ = writeln!(
@@ -96,8 +96,8 @@ pub(crate) fn heading(result: &LatencyResult, series: &Series) -> String {
     )
 }
 
-/// Whether real-time priorities were inherited. Where the node does not ask for that, it is no
-/// failure: the stack, or the one who asked for the run, has it so.
+/// Whether real-time priorities were inherited. If the node does not request that, because of the
+/// stack's default or of the user, it is not a failure.
 #[must_use]
 pub fn inheritance_of(series: &Series, mode: Mode) -> String {
     let verdict = match (&series.verdict, series.verdict.reason()) {
@@ -116,7 +116,7 @@ pub fn inheritance_of(series: &Series, mode: Mode) -> String {
     }
 }
 
-/// A line for each pair and caller, for all pairs of a caller, and for everything.
+/// One line for each pair and caller, for all pairs of a caller, and for everything.
 pub(crate) fn times(series: &Series) -> Table {
     let head = [Column::text("pair"), Column::text("caller"), Column::narrow("calls", "")];
     let moments = ["min", "mean", "stdev"].map(|name| Column::narrow(name, "us"));
@@ -160,7 +160,7 @@ fn time_row(pair: &str, caller: &str, latency: &Histogram, missed: u64) -> Vec<S
     row
 }
 
-/// Where the time went, over all pairs.
+/// Where the time was spent, over all pairs.
 pub(crate) fn legs(series: &Series) -> Table {
     let names = ["request", "handling", "reply"];
     let columns = names
@@ -177,7 +177,7 @@ pub(crate) fn legs(series: &Series) -> Table {
     table
 }
 
-/// What the scheduler did, over all pairs: to each kind of caller's threads, and to the servers'.
+/// What the scheduler did to each kind of caller's threads, and to the servers', over all pairs.
 pub(crate) fn scheduling(series: &Series) -> Table {
     let mut table = Table::new([
         Column::text("threads of"),
@@ -229,7 +229,7 @@ fn counted(counters: Option<ThreadCounters>, calls: u64) -> [String; 4] {
     ]
 }
 
-/// The settings of one stack next to each other, over all pairs.
+/// The settings of one stack side by side, over all pairs.
 pub(crate) fn side_by_side(compared: &[&Series]) -> Table {
     let figures = ["p50", "p99", "p99.9", "max"];
     let columns = compared.iter().flat_map(|series| {
@@ -270,7 +270,7 @@ pub(super) mod fixture {
 
     use super::*;
 
-    /// One pair with fixed samples; with inheritance on, and off without samples of its own.
+    /// One pair with fixed samples with inheritance on, and with inheritance off but no samples.
     pub(crate) fn result() -> LatencyResult {
         let plan = LatencyPlan {
             amount: Amount::Iterations(3),
@@ -335,7 +335,7 @@ pub(super) mod fixture {
                 replied_ns: 2500,
                 end_ns: 1000 + latency_ns,
                 caller: own,
-                // The last call is served on another CPU, and real-time ones as they should be.
+                // The last call is served on another CPU, and real-time calls at their priority.
                 server: Placement { cpu: u32::from(index == 2), ..own },
             })
             .collect();

@@ -1,5 +1,5 @@
-//! The output of Android's latency programs: one JSON value in their layout, and the blocks of
-//! `-v`. Pure: a result in, text out. Where a program would write `nan`, this writes `null`.
+//! The output of Android's latency programs: one JSON value in their format, and the blocks of
+//! `-v`. Pure: a result in, text out. Writes `null` where those programs would write `nan`.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 /// From this share of calls on, server threads count as woken on the caller's CPU.
 const GOOD_SYNC: f64 = 0.6;
 
-/// The JSON value for one series. With `raw`, the latencies of the real-time callers too.
+/// The JSON value for one series. With `raw`, it includes the latencies of the real-time callers.
 #[must_use]
 pub fn json(result: &LatencyResult, series: &Series, warnings: &[String], raw: bool) -> String {
     let mut out = String::from("{\n");
@@ -29,7 +29,7 @@ pub fn json(result: &LatencyResult, series: &Series, warnings: &[String], raw: b
         u8::from(plan.mode == Mode::Passthrough),
         json!(driver),
     );
-    // The order of the keys is that of libhwbinder_latency.
+    // The keys have the order of libhwbinder_latency.
     if raw {
         for (index, pair) in series.pairs.iter().enumerate() {
             let data: Vec<_> = realtime(pair)
@@ -78,7 +78,7 @@ fn block(out: &mut String, name: &str, pair: &PairResult) {
     out.push_str("},\n");
 }
 
-/// The calls of all callers of a kind, of which there may be none.
+/// The calls of all callers of a kind; possibly none.
 fn together(callers: &[&CallerResult]) -> (Histogram, u64) {
     let mut latency = Histogram::new();
     callers.iter().for_each(|caller| latency.merge(&caller.latency));
@@ -105,8 +105,8 @@ fn distribution((latency, _): &(Histogram, u64)) -> String {
     format!("{{ {}, {}, {}, {}}}", part("p50", 50.0), part("p90", 90.0), part("p95", 95.0), part("p99", 99.0))
 }
 
-/// A JSON number with as many significant digits at most, and no more zeros than it needs, padded
-/// to `width` columns.
+/// A JSON number with at most this many significant digits, without unnecessary zeros, padded to
+/// `width` columns.
 fn number(value: Option<f64>, digits: i32, width: usize) -> String {
     let text = match value.filter(|value| value.is_finite()) {
         None => "null".to_owned(),
@@ -124,8 +124,8 @@ fn number(value: Option<f64>, digits: i32, width: usize) -> String {
     format!("{text:width$}")
 }
 
-/// A block of `-v`: who runs where. A policy that was lent for the call is not the thread's own and
-/// has no name here.
+/// A block of `-v`: which thread runs where. A policy that was inherited for the call is not the
+/// thread's own, and has no name here.
 #[must_use]
 pub fn thread_block(report: &ThreadReport) -> String {
     let ThreadReport { role, pid, tid, cpu, scheduling, lent } = report;

@@ -1,10 +1,10 @@
-//! A run, and what [`analysis`] has made of it, as text, JSON and CSV, and in the forms of
-//! Perfetto, the kernel's trace, Google Benchmark and Android's programs. One file for each format:
-//! it turns plain data into text, measures nothing and opens no file.
+//! A run and its analysis by [`analysis`] as text, JSON and CSV, and in the formats of Perfetto,
+//! the kernel's trace, Google Benchmark and Android's programs. There is one file for each format.
+//! It converts plain data to text, measures nothing and opens no file.
 //!
-//! [`run::text`] shows a whole run, [`run::first_page`] its short form; each test has a module with
-//! its own tables and CSV ([`latency`], [`throughput`], [`storage`], ...). Text that others have
-//! written is made harmless by [`inert`] on its way to a terminal.
+//! [`run::text`] shows a whole run, [`run::first_page`] its short form. Each test has a module with
+//! its own tables and CSV ([`latency`], [`throughput`], [`storage`], ...). [`inert`] makes foreign
+//! text safe for a terminal.
 //!
 //! ```
 //! use std::path::Path;
@@ -17,7 +17,7 @@
 //! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
 //! let run = inert::run(&::run::Run::read(directory)?)?;
 //!
-//! // The machine first, then the short of what was measured.
+//! // The machine, then a summary of what was measured.
 //! assert!(report::run::first_page(&run, Divided::default(), Look::PLAIN).contains("Linux 6.1"));
 //!
 //! // What delayed the slow calls, in words.

@@ -1,25 +1,24 @@
-//! How text looks where it is shown: coloured or not, and how wide. Knows no terminal.
+//! The appearance of text at its destination: coloured or not, and how wide. Knows no terminal.
 
 use textwrap::{Options, WordSplitter};
 
-/// The narrowest width that text is fitted to, in columns.
+/// The narrowest width to which text is wrapped, in columns.
 pub const NARROWEST: usize = 40;
 
-/// What the place shows that a text goes to.
+/// The destination of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Whether it shows colour.
+    /// Whether it shows colours.
     pub colour: bool,
-    /// How many columns a line may have; `None`: as many as it needs.
+    /// The width of lines in columns; `None`: unlimited.
     pub width: Option<usize>,
 }
 
 impl Look {
-    /// For files and for programs that read along: no colour, and each line as long as it is.
+    /// For files and other programs: no colours, and no line breaks.
     pub const PLAIN: Self = Self { colour: false, width: None };
 
-    /// `text` with its long lines broken between words. What follows a break is indented by two
-    /// columns more than its line.
+    /// Wraps long lines of `text` between words. Continuation lines are indented two columns more.
     #[must_use]
     pub fn fit(&self, text: String) -> String {
         let Some(width) = self.width.map(|width| width.max(NARROWEST)) else { return text };

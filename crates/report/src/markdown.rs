@@ -1,10 +1,10 @@
-//! Text and tables in Markdown, where foreign text means nothing but itself. Knows no data.
+//! Text and tables in Markdown, with foreign text escaped. Knows no data.
 
 use std::fmt::Write as _;
 
 use crate::inert;
 
-/// Text in a cell of a table or in a sentence.
+/// Text in a table cell or in a sentence.
 pub(crate) fn cell(text: &str) -> String {
     let mut out = String::new();
     for c in inert::line(text).chars() {
@@ -16,15 +16,14 @@ pub(crate) fn cell(text: &str) -> String {
     out
 }
 
-/// A command in a cell, to be copied. In code only the end of the cell and the end of the code mean
-/// something.
+/// A command in a cell, which can be copied. Within code, only the end of the cell and the end of
+/// the code are special.
 pub(crate) fn code(command: &str) -> String {
     let command = inert::line(command).replace('|', "\\|");
     if command.contains('`') { format!("`` {command} ``") } else { format!("`{command}`") }
 }
 
-/// A table: columns by their headers and whether they hold numbers, then the rows, whose cells are
-/// inert text.
+/// A table: column headers, each with whether its column has numbers, then rows of inert text.
 pub(crate) fn table<'a>(
     columns: impl Iterator<Item = (String, bool)>,
     rows: impl IntoIterator<Item = &'a Vec<String>>,

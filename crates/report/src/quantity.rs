@@ -1,7 +1,7 @@
-//! Numbers for people: the unit that fits, three significant digits, always a point for the
-//! fraction. The same in every locale.
+//! Numbers for people: with a suitable unit, three significant digits, and always a decimal point,
+//! independent of the locale.
 
-/// A duration in nanoseconds in the unit that fits: `950 ns`, `2.31 us`, `48.0 ms`, `3.20 s`, `12.5
+/// A duration in nanoseconds with a suitable unit: `950 ns`, `2.31 us`, `48.0 ms`, `3.20 s`, `12.5
 /// min`.
 #[must_use]
 pub fn duration(ns: f64) -> String {
@@ -13,10 +13,10 @@ pub fn duration(ns: f64) -> String {
         return format!("{} min", three_digits(ns / 60e9));
     }
     if ns.abs() < 1000.0 {
-        // A fraction of a nanosecond is beyond every clock here, except in an average.
+        // Only averages have fractions of a nanosecond.
         return if ns.fract() == 0.0 { format!("{ns:.0} ns") } else { format!("{} ns", three_digits(ns)) };
     }
-    // 999.6 us is 1.00 ms: the unit is chosen after rounding.
+    // 999.6 us is 1.00 ms, because the unit is chosen after rounding.
     let (scale, unit) =
         UNITS.into_iter().rev().find(|(scale, _)| ns.abs() >= scale * 0.9995).unwrap_or(UNITS[0]);
     format!("{} {unit}", three_digits(ns / scale))
@@ -35,13 +35,13 @@ pub fn byte_rate(bytes_per_s: f64) -> String {
     format!("{} {unit}", three_digits(bytes_per_s / scale))
 }
 
-/// A size in bytes, as the benchmarks name it: `4`, `1024`, `2k`, `64k`.
+/// A size in bytes in the names of benchmarks: `4`, `1024`, `2k`, `64k`.
 #[must_use]
 pub fn size(bytes: usize) -> String {
     if bytes > 1024 && bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() }
 }
 
-/// A size in bytes for a sentence: `4 B`, `64 KiB`.
+/// A size in bytes in a sentence: `4 B`, `64 KiB`.
 #[must_use]
 pub fn length(bytes: usize) -> String {
     if bytes >= 1024 && bytes.is_multiple_of(1024) {
@@ -51,7 +51,7 @@ pub fn length(bytes: usize) -> String {
     }
 }
 
-/// Three significant digits, but never fewer than the whole number has.
+/// Three significant digits, but at least those of the whole number.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {

@@ -1,5 +1,4 @@
-//! A whole run as text: what it was made on, the short of it, each test's own report, and what to
-//! beware of. Pure.
+//! A whole run as text: its environment, a summary, each test's own report, and warnings. Pure.
 
 use std::fmt::Write as _;
 
@@ -14,18 +13,18 @@ use analysis::interference::Explained;
 use analysis::observed_writes::Slow;
 use analysis::storage::SeriesLayers;
 
-/// What a run's writes and comparisons were divided into, where their recordings were read.
+/// How a run's writes and comparisons were divided, if their recordings were read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Divided<'a> {
     /// The writes of each series.
     pub layers: &'a [SeriesLayers<'a>],
-    /// The comparisons beside other load.
+    /// The comparisons with background load.
     pub beside: &'a [Explained<'a>],
     /// The slow ones of other programs' writes.
     pub slow_writes: &'a [Slow<'a>],
 }
 
-/// One test's report below the header and the short of it.
+/// One test's report below the header and the summary.
 #[must_use]
 pub fn page(run: &Run, divided: Divided<'_>, report: &str, look: Look) -> String {
     look.fit(format!("{}\n{report}", head(run, divided)))
@@ -48,7 +47,7 @@ fn head(run: &Run, Divided { layers, beside, .. }: Divided<'_>) -> String {
     out
 }
 
-/// Everything.
+/// The whole report.
 #[must_use]
 pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
     let mut out = head(run, divided);

@@ -1,5 +1,5 @@
-//! A storage measurement as text: the way down to the device, response times, and each layer's part
-//! of them as tables and bars. Pure: results in, text out.
+//! A storage measurement as text: the path to the device, response times, and the time of each
+//! layer as tables and bars. Pure: results in, text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use super::table::{Column, Table};
 use super::{storage_study, storage_words};
 use analysis::storage::SeriesLayers;
 
-/// How wide a bar is, in characters.
+/// The width of a bar, in characters.
 const BAR: usize = 60;
 
 /// The letter of each layer in a bar.
@@ -34,7 +34,7 @@ fn letter(layer: Layer) -> char {
     }
 }
 
-/// All that a terminal shows.
+/// Everything that a terminal shows.
 #[must_use]
 pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], look: Look) -> String {
     let mut out = environment(&result.path);
@@ -71,7 +71,7 @@ pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], look: Look) -> 
     out
 }
 
-/// The way from the file to the device, as the study's first table has it.
+/// The path from the file to the device, like the study's first table.
 #[must_use]
 pub fn environment(path: &StoragePath) -> String {
     let mut out = String::new();
@@ -115,7 +115,7 @@ fn device_lines(out: &mut String, device: &Device, depth: usize) {
     device.below.iter().for_each(|below| device_lines(out, below, depth + 1));
 }
 
-/// How long applications waited, where nothing more is known.
+/// The application's response times, if nothing else is known.
 pub(crate) fn response(result: &StorageResult) -> Table {
     let mut table = Table::new([
         Column::text("writer"),
@@ -148,10 +148,10 @@ fn percentiles(series: &StorageSeries) -> [String; 3] {
     [us(latency.percentile_ns(50.0)), us(latency.percentile_ns(99.0)), us(latency.max_ns())]
 }
 
-/// The layers that any of these calls spent time in.
+/// The layers in which any of these calls spent time.
 pub(crate) fn used(ours: &[&SeriesLayers<'_>]) -> Vec<Layer> {
     let has = |layer: &Layer| ours.iter().any(|one| one.breakdown.layers.contains_key(layer));
-    // What is unexplained is shown even when it is nothing.
+    // Unexplained time is shown even if there is none.
     Layer::ALL.into_iter().filter(|layer| *layer == Layer::Unexplained || has(layer)).collect()
 }
 
@@ -180,14 +180,14 @@ pub(crate) fn means(ours: &[&SeriesLayers<'_>]) -> Table {
     table
 }
 
-/// A bar for each size, all of one length: what part of the mean each layer has.
+/// A bar for each size, all equally long, with each layer's share of the mean.
 fn bars(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
         let mut bar = String::new();
         let mut share = 0.0;
         for layer in Layer::ALL {
             share += breakdown.share(layer);
-            // Ends are rounded, not lengths: so all bars are of one length.
+            // Ends are rounded, rather than lengths, so that all bars are equally long.
             let end = (share * BAR as f64).round() as usize;
             bar.extend(std::iter::repeat_n(letter(layer), end.saturating_sub(bar.len())));
         }
@@ -198,7 +198,7 @@ fn bars(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     let _ = writeln!(out, "{:>8}  {}", "", legend.join("  "));
 }
 
-/// What interrupts each write had.
+/// The interrupts of each write.
 fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
         let per_call = |count: u64| three_digits(count as f64 / breakdown.calls.max(1) as f64);
@@ -222,7 +222,7 @@ fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     }
 }
 
-/// Which events the time of the device is measured between.
+/// The events between which the device's time is measured.
 pub(crate) fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     let mut all = BTreeMap::<_, u64>::new();
     for one in ours {
@@ -242,7 +242,7 @@ pub(crate) fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     }
 }
 
-/// The slowest calls, each with what took its time.
+/// The slowest calls, each with its largest layers.
 fn slowest(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
         for slow in &breakdown.slowest {
@@ -251,7 +251,7 @@ fn slowest(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     }
 }
 
-/// A slow call of so many bytes, and what took its time.
+/// A slow call of this size, with its largest layers.
 pub(crate) fn slow_line(size_bytes: u64, SlowCall { write, layers }: &SlowCall) -> String {
     let mut parts: Vec<(Layer, u64)> =
         Layer::ALL.into_iter().map(|layer| (layer, layers.total_ns(layer))).collect();
@@ -273,13 +273,13 @@ pub(crate) fn slow_line(size_bytes: u64, SlowCall { write, layers }: &SlowCall) 
     )
 }
 
-/// So many of them, in words.
+/// A count in words.
 fn counted(count: u64, one: &str) -> String {
     let many = if one.ends_with('h') { "es" } else { "s" };
     format!("{count} {one}{}", if count == 1 { "" } else { many })
 }
 
-/// Of how many calls something is not told, and what.
+/// How many calls are not fully attributed, and what is missing.
 pub(super) fn untold(breakdown: &Breakdown) -> [(u64, String); 3] {
     let all_ns = breakdown.sum_ns.max(1);
     let switches = format!(
@@ -297,7 +297,7 @@ pub(super) fn untold(breakdown: &Breakdown) -> [(u64, String); 3] {
     ]
 }
 
-/// How far the figures can be trusted.
+/// How reliable the figures are.
 pub(crate) fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
         let size = length(series.size_bytes as usize);

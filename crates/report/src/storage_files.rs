@@ -1,5 +1,5 @@
-//! A storage measurement as files: CSV with a line for each part of each series, JSON with all that
-//! the page has. Pure: results in, text out.
+//! A storage measurement as files: CSV with a line for each part of each series, and JSON with
+//! everything. Pure: results in, text out.
 
 use layers::storage::{Begin, Breakdown, End, InterruptUse, Layer, Request, SlowCall};
 use run::Run;
@@ -12,10 +12,10 @@ use crate::Error;
 use crate::csv::Line;
 use analysis::storage::SeriesLayers;
 
-/// What [`place`] says of each line.
+/// The columns of [`place`].
 pub(super) const PLACE_COLUMNS: &str = "file_system,device,bus,scheduler,write_cache";
 
-/// Where the writes of a CSV's line went.
+/// Where the writes of a CSV line went.
 pub(super) fn place(path: &StoragePath) -> [String; 5] {
     let device = path.device.as_ref();
     let known = |value: Option<&String>| value.cloned().unwrap_or_default();
@@ -84,7 +84,7 @@ fn trust(breakdown: &Breakdown) -> [String; 7] {
     ]
 }
 
-/// A slow call as its whole and its layers: what, nanoseconds, share.
+/// A slow call as a whole and by layer: name, nanoseconds, share.
 fn parts(slow: &SlowCall) -> Vec<(&'static str, u64, f64)> {
     let whole_ns = slow.write.end_ns - slow.write.start_ns;
     let parts = Layer::ALL.into_iter().map(|layer| (layer.name(), slow.layers.total_ns(layer)));
@@ -92,8 +92,7 @@ fn parts(slow: &SlowCall) -> Vec<(&'static str, u64, f64)> {
     all.map(|(part, ns)| (part, ns, ns as f64 / whole_ns.max(1) as f64)).collect()
 }
 
-/// The run as a run directory holds it, and what its writes divide into, beside its series as
-/// `layers`.
+/// The run as in a run directory, with its divided writes as `layers` beside the series.
 ///
 /// # Errors
 /// As [`Run::to_json`].
@@ -160,7 +159,7 @@ fn series_json(result: &StorageResult, series: &StorageSeries, ours: Option<&Ser
     out
 }
 
-/// A call with its pieces in their order, and its requests.
+/// A call with its pieces in order, and its requests.
 fn slow_json(slow: &SlowCall) -> Value {
     let SlowCall { write, layers } = slow;
     let piece = |piece: &layers::storage::Piece| -> Value {

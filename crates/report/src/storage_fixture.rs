@@ -1,4 +1,4 @@
-//! A small storage result with known figures, for the tests of its formats.
+//! A small storage result with known figures, to test its formats.
 
 use latency::Histogram;
 use layers::storage::{
@@ -71,7 +71,7 @@ pub(crate) fn result() -> StorageResult {
     }
 }
 
-/// What the calls divide into: the second waits for a flush, and something of it is not explained.
+/// The divided calls: the second waits for a flush, and part of it is unexplained.
 pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
     let mut breakdown = Breakdown::keeping(1);
     let piece = |begin_ns, end_ns, layer| Piece { begin_ns, end_ns, layer };

@@ -1,5 +1,5 @@
-//! The figures of a storage measurement that every file of it holds: of the response, of the host,
-//! of each layer, and of strace, each with its distribution. Must not know how a file writes them.
+//! The figures of a storage measurement that all of its files contain: response, host, each layer,
+//! and strace, each with its distribution. Must not know how a file writes them.
 
 use latency::Histogram;
 use layers::storage::{Breakdown, Layer, LayerTimes};
@@ -7,7 +7,7 @@ use run::storage::{StorageSeries, StraceBlock};
 
 use analysis::storage::SeriesLayers;
 
-/// The percentiles that files have.
+/// The percentiles in files.
 pub(crate) const PERCENTS: [(&str, f64); 4] =
     [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0), ("max_ns", 100.0)];
 
@@ -21,25 +21,25 @@ pub(crate) struct Row {
     pub mean_ns: Option<f64>,
     /// As [`PERCENTS`], in nanoseconds.
     pub percentiles_ns: [Option<u64>; 4],
-    /// Of the response, 0 to 1.
+    /// Share of the response time, 0 to 1.
     pub share: Option<f64>,
 }
 
-/// What a series was under strace, by what the writer and strace said.
+/// A series under strace, measured by the writer and by strace.
 #[derive(Debug, Default)]
 pub(crate) struct Straced {
-    /// How long the application waited.
+    /// The application's response times.
     pub response: Histogram,
-    /// How long its system calls took by strace.
+    /// The duration of its system calls by strace.
     pub system: Histogram,
-    /// The one less the other, which the study called the platform's.
+    /// The difference of the two, which the study attributed to the platform.
     pub platform: Histogram,
-    /// Calls of which strace showed no system call.
+    /// Calls for which strace showed no system call.
     pub without: u64,
 }
 
 impl Straced {
-    /// `None` for a series that was not under strace.
+    /// `None` for a series without strace.
     pub(crate) fn of(series: &StorageSeries) -> Option<Self> {
         let mut straced = Self::default();
         for StraceBlock { calls, system_ns } in &series.strace {
@@ -58,7 +58,7 @@ impl Straced {
     }
 }
 
-/// All of a series, in the order in which files have them.
+/// All rows of a series, in the order of files.
 pub(crate) fn rows(series: &StorageSeries, layers: Option<&SeriesLayers<'_>>) -> Vec<Row> {
     let mut out = vec![row("response", &series.latency, Some(1.0))];
     if let Some(SeriesLayers { breakdown, .. }) = layers {
@@ -84,7 +84,7 @@ fn row(part: &str, times: &Histogram, share: Option<f64>) -> Row {
     }
 }
 
-/// Over all calls, also those that spent no time there.
+/// Over all calls, including those without time in the layer.
 fn of_layer(breakdown: &Breakdown, layer: Layer) -> Row {
     Row {
         part: layer.name().to_owned(),

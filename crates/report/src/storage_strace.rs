@@ -1,5 +1,5 @@
-//! What strace says of the same writes, beside ours: what it costs, and what it takes for the
-//! platform. Pure: results in, text out.
+//! strace's figures for the same writes, compared with ours: its overhead, and the time that it
+//! attributes to the platform. Pure: results in, text out.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::storage_rows::Straced;
 use super::table::{Column, Table};
 use analysis::storage::SeriesLayers;
 
-/// A table, if there was a strace.
+/// A table, if strace was used.
 pub(crate) fn strace(out: &mut String, ours: &[&SeriesLayers<'_>], look: Look) {
     let mut table = Table::new([
         Column::number("size", ""),

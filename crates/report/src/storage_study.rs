@@ -1,10 +1,11 @@
-//! What the study of 2012 found of a write's layers, beside what was measured here. Says "cannot
-//! tell" where the measured figure does not settle it. Pure: a figure in, words out.
+//! The findings of the study of 2012 on a write's layers, compared with ours. Says "cannot tell" if
+//! the measured figure does not decide it. Pure: a figure in, words out.
 
 use layers::storage::{Breakdown, HostShare};
 use serde_json::{Value, json};
 
-/// The host's share (runtime and kernel) of a write of this size was above this.
+/// The study found that the host's share (runtime and kernel) of a write of this size was above
+/// this.
 const HOST_SHARE: f64 = 0.9;
 pub(crate) const SIZE_BYTES: u64 = 16 << 10;
 
@@ -13,7 +14,7 @@ pub(crate) const SIZE_BYTES: u64 = 16 << 10;
 enum Verdict {
     Yes,
     No,
-    /// The bounds lie on both sides, or there are none.
+    /// The finding lies between the bounds, or there are none.
     CannotTell,
 }
 
@@ -35,7 +36,7 @@ impl Verdict {
     }
 }
 
-/// The finding and ours, in a line.
+/// The study's finding and ours, in one line.
 pub(crate) fn line(breakdown: &Breakdown) -> String {
     let share = breakdown.host_shares.share();
     let verdict = Verdict::of(share).name();
@@ -87,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls of 100 us of which the device has this much; some wait behind other tasks as well.
+    /// Calls of 100 us with this much time at the device; some also wait behind other tasks.
     fn measured(device_us: impl Iterator<Item = u64>, waiting_us: impl Fn(u64) -> u64) -> Breakdown {
         let mut breakdown = Breakdown::keeping(0);
         for (at, device_us) in (0..).zip(device_us) {
@@ -118,7 +119,7 @@ mod tests {
         for load in [|_| 0, |at: u64| at % 2 * 4_000, |at: u64| at % 5 * 900, |_| 3_000] {
             let breakdown = measured((0..100).map(device), load);
             assert_eq!(said(&breakdown), "no", "{}", line(&breakdown));
-            // The mean, by which the verdict went, is above the study's.
+            // The mean, on which the verdict used to be based, is above the study's.
             let waits = (0..100).any(|at| load(at) > 0);
             assert_eq!(breakdown.host_share() > HOST_SHARE, waits);
         }

@@ -1,11 +1,11 @@
-//! What a recording of writes shows, in words: the way of a completion, the events that requests
-//! are timed by, and why figures are not certain. Pure: data in, text out.
+//! The contents of a recording of writes in words: the path of a completion, the events that mark
+//! requests, and why figures are uncertain. Pure: data in, text out.
 
 use std::collections::BTreeSet;
 
 use layers::storage::{Begin, Completion, Context, Doubt, End, Expected, InterruptKind};
 
-/// The way of a completion, each station once: "irq > softirq > writer".
+/// The path of a completion, without repetitions: "irq > softirq > writer".
 pub(crate) fn completion(way: &Completion) -> String {
     let name = |context| match context {
         Context::Interrupt => "irq",
@@ -32,7 +32,7 @@ pub(crate) fn completion(way: &Completion) -> String {
     out
 }
 
-/// The event that tells that a controller got a command.
+/// The event that shows when a controller received a command.
 pub(crate) fn begin(begin: Begin) -> &'static str {
     match begin {
         Begin::Issue => "block_rq_issue",
@@ -43,7 +43,7 @@ pub(crate) fn begin(begin: Begin) -> &'static str {
     }
 }
 
-/// The event that tells that a controller is done.
+/// The event that shows when a controller was done.
 pub(crate) fn end(end: End) -> &'static str {
     match end {
         End::Complete => "block_rq_complete",
@@ -55,7 +55,7 @@ pub(crate) fn end(end: End) -> &'static str {
     }
 }
 
-/// Why figures are not certain, a sentence each, in the order of the sentences.
+/// Why figures are uncertain, one sentence each, sorted.
 pub(crate) fn doubts<'a>(doubts: impl IntoIterator<Item = &'a Doubt>) -> BTreeSet<String> {
     doubts.into_iter().map(doubt).collect()
 }
@@ -84,12 +84,12 @@ fn doubt(doubt: &Doubt) -> String {
         Doubt::SilentCpu(cpu) => {
             format!("CPU {cpu} has no events although threads were woken there: its activity is not known")
         }
-        // A doubt that this report has no words for.
+        // A doubt that is newer than this report.
         _ => "the recording is incomplete".into(),
     }
 }
 
-/// What is not certain without an event.
+/// What is uncertain without an event.
 fn effect(expected: Expected) -> &'static str {
     match expected {
         Expected::SysEnter | Expected::SysExit => "the layers platform and fs cannot be distinguished",

@@ -1,8 +1,8 @@
-//! Text in a style, where colour is wanted. Must not know where it is.
+//! Styled text, if colours are wanted. Must not know where it goes.
 
 use anstyle::Style;
 
-/// `text` in `style`, or bare where colour is not wanted.
+/// `text` in `style`, or plain if colours are not wanted.
 pub(crate) fn styled(text: &str, style: Style, colour: bool) -> String {
     if colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }

@@ -20,12 +20,11 @@ use super::latency::inheritance_of;
 use super::quantity::{byte_rate, duration, length, three_digits};
 use super::{observed_calls, observed_writes};
 
-/// So many rows of observed calls or writes are on the first page: those with the most time in
-/// them.
+/// The number of rows of observed calls or writes on the first page: those with the most time.
 const SHOWN_FLOWS: usize = 3;
 
-/// A paragraph for each test that was run; `layers` divides the writes, and `conditions` explain
-/// comparisons, where they were recorded.
+/// A paragraph for each test of the run. `layers` contains the divided writes and `conditions` the
+/// explained comparisons, if they were recorded.
 #[must_use]
 pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], conditions: &[Explained<'_>]) -> String {
     let mut out = String::new();
@@ -72,13 +71,13 @@ fn line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<20} {text}");
 }
 
-/// A line of a write, whose name is longer.
+/// A line about writes, whose names are longer.
 fn long_line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<26} {text}");
 }
 
-/// The baseline, and the driver and both stacks in the same interleaved run: only there a ratio
-/// means something.
+/// The baseline, the driver and both stacks in the same interleaved run: ratios are only meaningful
+/// there.
 fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
     let Some(&least) = baseline.plan.sizes_bytes.iter().min() else { return };
     for transport in [FUTEX, "binder-driver", "binder", "hwbinder"] {
@@ -103,8 +102,7 @@ fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
 fn throughput_line(out: &mut String, row: &ThroughputRow) {
     let Some(rate) = row.bytes_per_second() else { return };
     let percentile = |percent| row.latency.as_ref().and_then(|latency| latency.percentile_ns(percent));
-    // Of single calls where there are some: a mean over a batch also holds what others did to it
-    // meanwhile.
+    // From single calls if there are some: the mean of a batch includes disturbances.
     let mut text = match (percentile(50.0), percentile(99.0), row.real_time_ns()) {
         (Some(p50), Some(p99), _) => {
             format!("p50 {}, p99 {}", duration(p50 as f64), duration(p99 as f64))
@@ -161,7 +159,7 @@ fn workers_line(out: &mut String, result: &WorkersResult) {
     );
 }
 
-/// How many layers a line names.
+/// The number of layers in a line.
 const LAYERS: usize = 3;
 
 fn storage_lines(out: &mut String, result: &StorageResult, layers: &[SeriesLayers<'_>]) {

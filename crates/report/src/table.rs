@@ -1,5 +1,5 @@
-//! Tables for a terminal: units in the header, numbers to the right. Knows no data; every cell is
-//! text already.
+//! Tables for a terminal: units in the header, numbers right-aligned. Knows no data: every cell is
+//! already text.
 
 use anstyle::Style;
 use comfy_table::presets::NOTHING;
@@ -14,10 +14,10 @@ use crate::markdown;
 use crate::style::styled;
 use crate::terms;
 
-/// The blanks behind each column.
+/// The spaces after each column.
 const GAP: usize = 2;
 
-/// A column's header and side.
+/// A column's header and alignment.
 #[derive(Debug)]
 pub struct Column {
     header: String,
@@ -25,13 +25,13 @@ pub struct Column {
 }
 
 impl Column {
-    /// Words, to the left.
+    /// Text, left-aligned.
     #[must_use]
     pub fn text(header: &str) -> Self {
         Self { header: header.to_owned(), alignment: CellAlignment::Left }
     }
 
-    /// Numbers, to the right, with their unit in the header; an empty unit is left out.
+    /// Numbers, right-aligned, with their unit in the header; an empty unit is omitted.
     #[must_use]
     pub fn number(header: &str, unit: &str) -> Self {
         let header = if unit.is_empty() { header.to_owned() } else { format!("{header} ({unit})") };
@@ -40,7 +40,7 @@ impl Column {
 }
 
 impl Column {
-    /// Numbers with a long name: its last word and the unit stand in a second line, which keeps the
+    /// Numbers with a long name. Its last word and the unit are on a second line, which keeps the
     /// column narrow.
     #[must_use]
     pub fn narrow(name: &str, unit: &str) -> Self {
@@ -52,7 +52,7 @@ impl Column {
 }
 
 impl Column {
-    /// The words of the header, without the unit.
+    /// The header without the unit.
     fn name(&self) -> String {
         let words = self.header.replace('\n', " ");
         words.split_once(" (").map_or(words.as_str(), |(name, _)| name).to_owned()
@@ -72,7 +72,7 @@ impl Table {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
-    /// The columns' names, with their units, and whether they hold numbers.
+    /// The columns' names with units, and whether they contain numbers.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (String, bool)> + '_ {
         let number = |column: &Column| column.alignment == CellAlignment::Right;
         self.columns.iter().map(move |column| (column.header.replace('\n', " "), number(column)))
@@ -83,7 +83,7 @@ impl Table {
         &self.rows
     }
 
-    /// Adds a row; it has one cell per column.
+    /// Adds a row with one cell per column.
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells: Vec<String> =
             cells.into_iter().map(|cell| inert::line(&cell.into()).into_owned()).collect();
@@ -91,10 +91,10 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as lines without trailing blanks, the header, one line or two, in bold where
-    /// colour is wanted. A table that is too wide is shown as several, one below the other:
-    /// each repeats the columns of text that the rows begin with, or the first column where
-    /// that is a number.
+    /// The table as lines without trailing spaces. The header has one or two lines, in bold if
+    /// colours are wanted. A table that is too wide is split into several, one below the other.
+    /// Each repeats the text columns at the start of the rows, or the first column if that is a
+    /// number.
     #[must_use]
     pub fn render(&self, look: Look) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width(column)).collect();
@@ -112,7 +112,7 @@ impl Table {
         markdown::table(self.columns(), &self.rows)
     }
 
-    /// The table as CSV, its header as it is shown.
+    /// The table as CSV, with the header as shown.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut out = String::new();
@@ -121,22 +121,22 @@ impl Table {
         out
     }
 
-    /// How many of the first columns say what a row is.
+    /// How many of the first columns identify a row.
     fn keys(&self) -> usize {
         let text = |column: &&Column| column.alignment == CellAlignment::Left;
-        // What only has columns of text says something in the last ones.
+        // If all columns are text, the last ones have content.
         let keys = self.columns.iter().take_while(text).count();
         if keys == self.columns.len() { 1 } else { keys.max(1) }
     }
 
-    /// How wide a column is, with the gap behind it.
+    /// The width of a column with the gap after it.
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| display_width(cell));
         let header = self.columns.get(column).into_iter().flat_map(|column| column.header.lines());
         cells.chain(header.map(display_width)).max().unwrap_or(0) + GAP
     }
 
-    /// These columns of it.
+    /// The table with only these columns.
     fn part(&self, columns: &[usize], look: Look) -> String {
         let unknown = || self.columns.iter().find(|column| !terms::explain(&column.name()));
         debug_assert!(unknown().is_none(), "a header that is no term: {:?}", unknown());
@@ -167,8 +167,8 @@ impl Table {
     }
 }
 
-/// Which columns stand beside each other where `most` columns of text fit, each time behind the
-/// first `keys`.
+/// Splits the columns into groups that fit into `most` characters, each after the first `keys`
+/// columns.
 fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     let keys = 0..keys.min(widths.len());
     let of_keys: usize = widths.iter().take(keys.end).sum();
@@ -176,7 +176,7 @@ fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     let mut part: Vec<usize> = keys.clone().collect();
     let mut used = of_keys;
     for (column, width) in widths.iter().enumerate().skip(keys.end) {
-        // The gap behind the last column is not shown.
+        // The gap after the last column is not shown.
         if used + width > most + GAP && part.len() > keys.end {
             parts.push(std::mem::replace(&mut part, keys.clone().collect()));
             used = of_keys;
@@ -188,7 +188,7 @@ fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     parts
 }
 
-/// Tables, each below its heading, and the notes on all of them.
+/// Tables with their headings, followed by notes.
 pub(crate) fn under_headings((tables, notes): (Vec<(String, Table)>, String), look: Look) -> String {
     let sections = tables.iter().map(|(heading, table)| format!("{heading}\n{}\n", table.render(look)));
     sections.chain([notes]).collect()

@@ -1,11 +1,10 @@
-//! Every term that reports print, with what it means: for `roundtrip help terms`, and for the
-//! glossary among the documents, which is made from this list. Must not know which report prints a
-//! term.
+//! All terms in reports with their meanings: for `roundtrip help terms`, and for the glossary in
+//! the documents, which is generated from this list. Must not know which report prints a term.
 
 use std::fmt::Write as _;
 
-/// Terms that mean the same, or that explain each other, and their meaning. Both may hold the marks
-/// of Markdown.
+/// Terms with the same meaning, or that explain each other, and their meaning. Both may contain
+/// Markdown.
 type Term = (&'static str, &'static str);
 
 /// All terms, in groups.
@@ -246,12 +245,12 @@ static TERMS: &[(&str, &[Term])] = &[
     ),
 ];
 
-/// The terms of an entry, one by one.
+/// The single terms of an entry.
 fn each(terms: &'static str) -> impl Iterator<Item = &'static str> {
     terms.split(", ")
 }
 
-/// Text without the marks of Markdown: links by their words, no emphasis.
+/// Text without Markdown: links are replaced by their text, and emphasis is removed.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -265,8 +264,8 @@ fn plain(text: &str) -> String {
     out.replace(['`', '*'], "")
 }
 
-/// The terms as text, or those that one of `wanted` names; `None` if there is no such term. `entry`
-/// writes a term and its meaning.
+/// The terms as text, or only the `wanted` ones; `None` if there is no such term. `entry` writes a
+/// term and its meaning.
 pub fn text(wanted: &[String], mut entry: impl FnMut(&mut String, &str, &str)) -> Option<String> {
     let is_wanted = |terms: &'static str| {
         wanted.is_empty() || each(terms).any(|term| wanted.iter().any(|word| word.eq_ignore_ascii_case(term)))
@@ -288,7 +287,7 @@ pub fn text(wanted: &[String], mut entry: impl FnMut(&mut String, &str, &str)) -
     (!out.is_empty()).then_some(out)
 }
 
-/// The glossary among the documents.
+/// The glossary for the documents.
 #[must_use]
 pub fn markdown() -> String {
     let mut out = "# Glossary\n\n`roundtrip help terms` prints this.\n".to_owned();
@@ -301,8 +300,8 @@ pub fn markdown() -> String {
     out
 }
 
-/// Whether the words of a table's header are terms, one behind the other; figures such as sizes
-/// need no term.
+/// Whether the words of a table's header are a sequence of terms. Figures such as sizes need no
+/// term.
 #[must_use]
 pub fn explain(header: &str) -> bool {
     let header = header.trim_start_matches([' ', ':']);
@@ -346,8 +345,8 @@ mod tests {
         }
     }
 
-    /// The headers in the sources of reports for a terminal. Those that are put together while a
-    /// report is made are checked there.
+    /// Checks the headers in the sources of terminal reports. Headers that are assembled at run
+    /// time are checked there.
     #[test]
     fn every_header_that_reports_print_is_a_term() {
         let mut found = 0;

@@ -15,13 +15,13 @@ pub fn driver(result: &ThroughputResult) -> String {
     result.backend.as_ref().map_or_else(|| "no driver (in-process calls)".to_owned(), ToString::to_string)
 }
 
-/// One table per stack, with a line per size.
+/// One table per stack, with one line per size.
 #[must_use]
 pub fn tables(result: &ThroughputResult, look: Look) -> String {
     under_headings(parts(result), look)
 }
 
-/// The tables, each with its heading, and what their columns mean.
+/// The tables with their headings, and the meaning of their columns.
 pub(crate) fn parts(result: &ThroughputResult) -> (Vec<(String, Table)>, String) {
     let mut tables = Vec::new();
     let (unit, _) = time_unit(result.plan.mode);
@@ -76,8 +76,7 @@ pub(crate) fn parts(result: &ThroughputResult) -> (Vec<(String, Table)>, String)
     (tables, out)
 }
 
-/// The unit of a table's times, and how many nanoseconds it has: a call in process takes some
-/// nanoseconds only.
+/// The unit of a table's times, and its nanoseconds. A call in process only takes some nanoseconds.
 fn time_unit(mode: Mode) -> (&'static str, f64) {
     match mode {
         Mode::Binderize => ("us", 1000.0),
@@ -126,15 +125,14 @@ fn figures(row: &ThroughputRow, result: &ThroughputResult) -> Vec<String> {
     cells
 }
 
-/// A percentile of the calls timed one by one, where there are enough of them to tell it from their
+/// A percentile of the individually timed calls, if there are enough to distinguish it from the
 /// maximum.
 fn percentile_ns(row: &ThroughputRow, percent: f64) -> Option<u64> {
     let latency = row.latency.as_ref().filter(|latency| latency::resolvable(latency.count(), percent))?;
     latency.percentile_ns(percent)
 }
 
-/// One line per stack and size, each with the driver; units in the header, an empty field for what
-/// is not known.
+/// One line per stack and size, each with the driver; units in the header, unknown fields empty.
 pub fn csv(result: &ThroughputResult) -> String {
     let mut out = String::from(
         "driver,stack,mode,client_cpus,server_cpus,size_bytes,repetitions,iterations,real_time_ns,real_time_q1_ns,real_time_q3_ns,\

@@ -1,5 +1,4 @@
-//! Throughput in Google Benchmark's terms: names, context and rows. Pure: facts in, its plain data
-//! out.
+//! Throughput in Google Benchmark's terms: names, context and rows. Pure: facts in, plain data out.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +10,11 @@ use run::ipc::{Mode, Stack};
 use super::google_benchmark::{BYTES_PER_SECOND, Cache, Context, Counter, Row, RowKind};
 use super::quantity;
 
-/// The context's keys that this program gives, which nobody else may: an emulated result must never
-/// look like a kernel's.
+/// The context keys that only this program may set: an emulated result must never look like a
+/// kernel's.
 pub const OWN_KEYS: [&str; 3] = ["driver", "kernel", BYTES_PER_SECOND];
 
-/// A family's name, as Android's programs call it.
+/// A family's name, as in Android's programs.
 #[must_use]
 pub fn family(stack: Stack, mode: Mode) -> &'static str {
     match (stack, mode) {
@@ -31,7 +30,7 @@ pub fn name(stack: Stack, mode: Mode, size_bytes: usize) -> String {
     format!("{}/{}", family(stack, mode), quantity::size(size_bytes))
 }
 
-/// What is said once, with `custom` facts behind this program's own.
+/// The context, with `custom` facts after this program's own.
 pub fn context(
     environment: &Environment,
     backend: Option<&Backend>,
@@ -46,7 +45,7 @@ pub fn context(
         "one way".to_owned(),
     ]);
     Context {
-        // Google Benchmark writes the offset from UTC in digits.
+        // Google Benchmark writes the offset from UTC as digits.
         date: environment.date.replace('Z', "+00:00"),
         host_name: environment.host_name.clone(),
         executable: executable.to_owned(),

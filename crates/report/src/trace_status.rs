@@ -1,4 +1,4 @@
-//! How a trace is doing, as text. Pure.
+//! The state of a trace as text. Pure.
 
 use std::fmt::Write as _;
 

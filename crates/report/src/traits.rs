@@ -11,14 +11,14 @@ use super::quantity::duration;
 use super::table::{Column, Table};
 use crate::csv::Line;
 
-/// The table, what a copy is, and the reasons for what could not be tried.
+/// The table, the definition of a copy, and why some aspects were not tested.
 #[must_use]
 pub fn table(result: &TraitsResult, look: Look) -> String {
     let (table, notes) = parts(result);
     format!("{}\n\n{}\n{notes}", result.backend, table.render(look))
 }
 
-/// The table, and what it leaves to say.
+/// The table, and notes.
 pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
     let mut table = Table::new([Column::text("aspect"), Column::text("binder"), Column::text("hwbinder")]);
     let mut reasons: Vec<&str> = Vec::new();
@@ -81,7 +81,7 @@ pub fn csv(result: &TraitsResult) -> String {
     out
 }
 
-/// An aspect for people.
+/// An aspect's name in text.
 fn aspect(aspect: Aspect) -> &'static str {
     match aspect {
         Aspect::Purpose => "purpose",
@@ -98,7 +98,7 @@ fn aspect(aspect: Aspect) -> &'static str {
     }
 }
 
-/// An aspect for programs; units are in it.
+/// An aspect's name for programs, with the unit.
 fn name(aspect: Aspect) -> &'static str {
     match aspect {
         Aspect::Purpose => "purpose",
@@ -153,7 +153,7 @@ fn words(finding: &Finding) -> String {
     }
 }
 
-/// How often: a whole number unless something is odd.
+/// A number of times: whole unless something is odd.
 fn times(copies: f64) -> String {
     if (copies - copies.round()).abs() < 0.005 {
         format!("{:.0}", copies.round() + 0.0)

@@ -1,5 +1,5 @@
-//! What many workers did: as Android's throughput tests print it, as a table and as CSV. Pure: a
-//! result in, text out.
+//! The result of many workers: in the format of Android's throughput tests, as a table and as CSV.
+//! Pure: a result in, text out.
 
 use latency::Histogram;
 use run::ipc::Backend;
@@ -11,9 +11,8 @@ use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 use crate::csv::Line;
 
-/// The lines that Android's programs print when a stage is reached: hwbinderThroughputTest for a
-/// plan with services apart, else binderThroughputTest. None for a stage that they are silent
-/// about.
+/// The lines that Android's programs print at a stage: those of hwbinderThroughputTest for a plan
+/// with separate services, else those of binderThroughputTest. Empty if they print nothing.
 #[must_use]
 pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
     let services = match (plan.topology, plan.mode) {
@@ -41,7 +40,8 @@ pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
     }
 }
 
-/// What binderThroughputTest says of calls that took longer than it expected; nothing without any.
+/// What binderThroughputTest prints about calls that took longer than expected; nothing without
+/// any.
 #[must_use]
 pub fn android_above(result: &WorkersResult) -> String {
     let Some(Above { count, worst_ns, .. }) = result.above.filter(|above| above.count > 0) else {
@@ -54,14 +54,14 @@ pub fn android_above(result: &WorkersResult) -> String {
     )
 }
 
-/// What the training round of binderThroughputTest ends with.
+/// The end of binderThroughputTest's training round.
 #[must_use]
 pub fn android_trained(result: &WorkersResult) -> String {
     let worst_ms = result.latency.max_ns().unwrap_or(0) as f64 / 1e6;
     format!("Max latency during training: {}ms\nCompleted training round\n\n", six_digits(worst_ms))
 }
 
-/// The two lines at the end of Android's report, all in milliseconds.
+/// The two lines at the end of Android's report, in milliseconds.
 #[must_use]
 pub fn android_summary(result: &WorkersResult) -> String {
     let latency = &result.latency;
@@ -80,7 +80,7 @@ pub fn android_summary(result: &WorkersResult) -> String {
     )
 }
 
-/// What the training round says, for standard error.
+/// The result of the training round, for standard error.
 #[must_use]
 pub fn training_line(stage: &Stage) -> Option<String> {
     match stage {
@@ -94,7 +94,7 @@ pub fn training_line(stage: &Stage) -> Option<String> {
     }
 }
 
-/// The warning of calls above the threshold; `None` if there are none.
+/// The warning about calls above the threshold; `None` if there are none.
 #[must_use]
 pub fn above_line(result: &WorkersResult) -> Option<String> {
     let Above { threshold_ns, count, worst_ns } = result.above.filter(|above| above.count > 0)?;
@@ -113,7 +113,7 @@ pub fn table(result: &WorkersResult, look: Look) -> String {
     format!("{heading}\n{}\n{notes}", table.render(look))
 }
 
-/// What was run, the table, and what it leaves to say.
+/// What was run, the table, and notes.
 pub(crate) fn parts(result: &WorkersResult) -> (String, Table, String) {
     let WorkersPlan { stack, workers, iterations, size_bytes, .. } = &result.plan;
     let who = match result.plan.topology {
@@ -204,11 +204,11 @@ pub fn backend_name(backend: Option<&Backend>) -> String {
     backend.map_or_else(|| format!("in process ({})", Mode::Passthrough), ToString::to_string)
 }
 
-/// Six significant digits, as a C++ stream writes them, but never an exponent, and never fewer
-/// digits than the whole number has.
+/// Six significant digits like a C++ stream, but without an exponent, and with at least the digits
+/// of the whole number.
 fn six_digits(value: f64) -> String {
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10().floor() as usize + 1 };
-    // Of a fraction, zeros behind the point do not count.
+    // Trailing zeros of a fraction do not count.
     let zeros =
         if value == 0.0 || value.abs() >= 1.0 { 0 } else { (-value.abs().log10()).ceil() as usize - 1 };
     let text = format!("{value:.*}", 6_usize.saturating_sub(whole_digits) + zeros);

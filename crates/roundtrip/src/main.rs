@@ -1,6 +1,6 @@
-//! The binary `roundtrip`. A package of its own, because the linker optimises all that a call runs
-//! through at the level of the package it links: this one is optimised for speed, the many commands
-//! behind it for size.
+//! The binary `roundtrip`. It is a separate package because the linker optimises code on the path
+//! of a call at the level of the package that it links: this one is optimised for speed, the many
+//! commands for size.
 
 #[cfg(no_unwind_tables)]
 mod no_unwinder;

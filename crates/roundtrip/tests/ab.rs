@@ -1,5 +1,5 @@
-//! Two configurations in turn: a real difference is found, none is invented, and nothing is left
-//! behind.
+//! Two configurations in turn: a real difference is found, none is reported without one, and
+//! nothing is left behind.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl Folder {
 
     fn command(&self, args: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-        // A ' keeps words together, as in a shell.
+        // Single quotes keep words together, as in a shell.
         for (at, piece) in args.split('\'').enumerate() {
             if at % 2 == 1 {
                 command.arg(piece);
@@ -36,7 +36,7 @@ impl Folder {
         self.command(args).output().unwrap()
     }
 
-    /// What is in the folder, but for that of temporary files, which is empty.
+    /// The contents of the folder, except for that of temporary files, which must be empty.
     fn left(&self) -> Vec<String> {
         let names = |path: PathBuf| -> Vec<String> {
             let entries = std::fs::read_dir(path).unwrap();
@@ -93,7 +93,7 @@ fn settings_change_before_each_run_and_last_at_the_end() {
     ));
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
-    // The second pair has the order that the first had not.
+    // The second pair has the opposite order of the first.
     let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
     assert!(["a\nb\nb\na\nend\n", "b\na\na\nb\nend\n"].contains(&log.as_str()), "{log}");
     assert!(said.contains("cannot tell"), "{said}");
@@ -135,7 +135,7 @@ fn wrong_input_gets_one_line_and_leaves_nothing() {
 #[test]
 fn a_signal_ends_it_with_what_the_complete_pairs_tell() {
     let folder = Folder::new("signal");
-    // The first three pairs are quick, and the fourth would take for ever.
+    // The first three pairs are fast, and the fourth would take forever.
     let before = "echo >> log; test $(wc -l < log) -le 3 || exec sleep 1000";
     let args = format!(
         "ab --before-a '{before}' --finally 'rm log' --figures p50 --pairs 100 --out kept -- {LATENCY}"

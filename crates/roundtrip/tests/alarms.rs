@@ -1,6 +1,5 @@
-//! How often a comparison finds a difference that is not there, and how often one that is: measured
-//! with real runs, in `cargo xtask alarms`. Takes minutes, and wants a machine that does little
-//! else.
+//! How often a comparison reports a difference that does not exist, and how often one that does:
+//! measured with real runs by `cargo xtask alarms`. Takes minutes, and needs a mostly idle machine.
 #![allow(clippy::print_stdout)] // Figures are what this is for.
 
 use std::path::{Path, PathBuf};
@@ -8,14 +7,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// How many comparisons of each kind, unless `ALARMS` says.
+/// The number of comparisons of each kind, unless `ALARMS` is set.
 const COMPARISONS: usize = 200;
 
-/// As `ab` has them by default.
+/// The default of `ab`.
 const PAIRS: usize = 10;
 
-/// A call that works for so long on the server, and one that works 5% longer. What is around the
-/// work makes the whole call longer by a little less.
+/// A call that computes this long on the server, and one that computes 5% longer. Because of the
+/// rest of the call, its total is longer by slightly less.
 const EQUAL: &str = "100us";
 const SLOWER: &str = "105us";
 
@@ -23,19 +22,19 @@ fn latency(work: &str) -> String {
     format!("ipc latency --driver emulated --stack binder --callers other --iterations 200 --work {work}")
 }
 
-/// Figures of the kind that a CI would look at.
+/// Figures that a CI would check.
 const FIGURES: &str = "p50,p99";
 
 fn roundtrip(args: &str) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let output = command.args(args.split_whitespace()).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // 1: something became worse. What disturbs a run is a warning.
+    // Status 1: something became worse. Disturbances of a run are warnings.
     assert!(matches!(output.status.code(), Some(0 | 1)) && !output.stdout.is_empty(), "{args}: {said}");
     output.stdout
 }
 
-/// The verdicts of one comparison, and the ratio of the medians' figure.
+/// The verdicts of one comparison, and the ratio of the medians.
 fn verdicts(json: &[u8]) -> (Vec<String>, f64) {
     let value: Value = serde_json::from_slice(json).unwrap();
     let figures = value["figures"].as_array().unwrap();
@@ -43,7 +42,7 @@ fn verdicts(json: &[u8]) -> (Vec<String>, f64) {
     (figures.iter().map(|figure| figure["verdict"].as_str().unwrap().to_owned()).collect(), ratio)
 }
 
-/// What comparisons of one kind came to.
+/// The results of comparisons of one kind.
 #[derive(Default)]
 struct Tally {
     comparisons: usize,
@@ -77,7 +76,7 @@ impl Tally {
     }
 }
 
-/// A folder that is removed.
+/// A temporary folder.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

@@ -1,5 +1,5 @@
-//! `roundtrip ipc baseline` as a process: what it prints and writes, and that nothing is left when
-//! it is cut short.
+//! `roundtrip ipc baseline` as a process: its output and files, and that nothing is left behind
+//! when it is interrupted.
 
 #[path = "support/long_run.rs"]
 mod long_run;
@@ -86,7 +86,7 @@ fn a_run_that_cannot_be_stored_is_not_begun_and_says_why() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), error);
 }
 
-/// Two processes for each of the nine transports that take part by default.
+/// Two processes for each of the nine default transports.
 fn long_run() -> (LongRun, Vec<u32>) {
     let run = LongRun::start(roundtrip().args(["--duration", "10m"]));
     let workers = run.workers(18, |_| true);

@@ -1,12 +1,12 @@
-//! Runs against runs: what became worse is said and told by the exit status, and what must not be
-//! compared is refused.
+//! Comparisons of runs: what became worse is reported, also by the exit status, and unsuitable
+//! comparisons are rejected.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A folder for the runs of one test.
+/// A temporary folder for the runs of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -21,7 +21,7 @@ impl Folder {
         command.args(args.split_whitespace()).current_dir(&self.0).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Makes so many runs in a folder.
+    /// Makes `count` runs in a folder.
     fn runs(&self, name: &str, count: usize, args: &str) {
         for number in 0..count {
             let made = self.roundtrip(&format!("{args} --out {name}/{number}"));
@@ -48,7 +48,7 @@ fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
     folder.runs("base", 5, LATENCY);
     folder.runs("slow", 5, &format!("{LATENCY} --work 1ms"));
 
-    // Another plan: somebody has to say that this is meant.
+    // With another plan, the user must confirm the comparison.
     let refused = folder.roundtrip("compare base slow");
     let said = text(&refused.stderr);
     assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
@@ -68,7 +68,7 @@ fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     let figure = &json["figures"][0];
     assert_eq!(figure["verdict"], "worse");
-    // Dates tell seconds: runs of the same second count as made in turn.
+    // Dates have seconds, so runs of the same second count as made in turn.
     assert!(matches!(figure["basis"].as_str(), Some("runs" | "runs_apart")), "{figure}");
     assert!(figure["low"].as_f64().unwrap() > 4.0, "{figure}");
     let junit = text(&folder.roundtrip("compare --anyway --figures p50 --format junit base slow").stdout);
@@ -77,7 +77,7 @@ fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
         text(&folder.roundtrip("compare --anyway --figures p50 --format markdown base slow").stdout);
     assert!(markdown.contains("| p50 |") && markdown.contains("| worse |"), "{markdown}");
 
-    // A limit that lies beyond the difference passes, and one within it fails.
+    // A limit above the difference passes, and one below it fails.
     for (limit, status) in [("p50>+900%", 1), ("mean>+5%", 1)] {
         let output = folder.roundtrip(&format!("compare --anyway --fail-on {limit} base slow"));
         assert_eq!(output.status.code(), Some(status), "{limit}: {}", text(&output.stdout));

@@ -1,4 +1,4 @@
-//! `roundtrip doctor`, as a user runs it, and what it says of machines that are not this one.
+//! `roundtrip doctor` as a process, also with the facts of other machines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -34,7 +34,7 @@ impl Drop for Tree {
     }
 }
 
-/// The name of this machine's kernel, under which a tree holds its configuration.
+/// The path of the configuration of this machine's kernel in a fixture tree.
 fn config_path() -> String {
     format!("boot/config-{}", bench::environment::collect().kernel.release)
 }
@@ -119,7 +119,7 @@ fn this_machine_is_judged_in_every_check_and_the_three_formats_agree() {
 
 #[test]
 fn a_setting_that_a_script_depends_on_ends_it_with_status_1() {
-    // A child starts with the slack that its parent has, and this test has the usual one.
+    // A child inherits its parent's timer slack, and this test has the default.
     let good = doctor(&["--fail-on", "timer-slack"]);
     assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
     let json: Value = serde_json::from_slice(&doctor(&["--format", "json"]).stdout).expect("JSON");

@@ -1,5 +1,4 @@
-//! A run that is ended from outside, by whichever signal and limit: it cleans up, and nothing
-//! outlives it.
+//! A run that is ended from outside by any signal or limit cleans up, and no process outlives it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,9 +20,9 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A run that lasts, once it writes to its file.
+/// A long run, returned once it writes to its file.
 fn writing(directory: &Path) -> Child {
-    // Where the tests run under nohup, hangups are ignored by all that they start.
+    // If the tests run under nohup, all their children ignore hangups.
     let mut command = Command::new("env");
     command.args(["--default-signal", env!("CARGO_BIN_EXE_roundtrip")]);
     command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--conditions", "alone"]);
@@ -101,13 +100,13 @@ fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn what_a_writer_started_ends_with_the_run() {
-    // None reads its orders: neither does Java in the middle of a block. One is Java itself; one a
-    // script that waits for Java; one leaves Java to itself, in a session of its own.
+    // None of these reads its orders, like Java in the middle of a block. One is Java itself, one a
+    // script that waits for Java, and one starts Java in another session and exits.
     let javas = [
         ("java", "echo $$ > pid; exec sleep 1000"),
         ("java-of-a-script", "sleep 1000 & echo $! > pid; wait"),
         ("java-on-its-own", "(setsid sleep 1000 & echo $! > pid); exec sleep 1000"),
-        // Its child until it ends, and the supervisor's only from then on.
+        // Its own child until it ends, and only then the supervisor's.
         ("java-with-a-child", "setsid sleep 1000 & echo $! > pid; exec sleep 1000"),
     ];
     for (name, script) in javas {
@@ -135,8 +134,8 @@ fn what_a_writer_started_ends_with_the_run() {
     }
 }
 
-/// A run whose writer drives a "Java" that never answers and has started `children` others, each in
-/// a session of its own; and the ids of them all, once they run.
+/// A run whose "Java" never answers and has started `children` processes, each in its own session.
+/// Returns the run and all process ids once they run.
 fn with_java(directory: &Path, children: u32) -> (Child, Vec<Pid>) {
     let java = directory.join("java");
     let script = format!(
@@ -194,8 +193,8 @@ fn what_a_writer_started_ends_before_a_run_that_is_asked_to() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Nobody can wait then: the kernel tells the writer, and the writer's end tells the supervisor of
-/// what it started.
+/// Nothing can wait in this case: the kernel signals the writer, and the writer's end makes the
+/// kernel signal the supervisor.
 #[test]
 #[allow(clippy::print_stdout, reason = "whoever asks for its output wants to know how long it took")]
 fn what_a_writer_started_ends_moments_after_a_run_that_is_killed() {

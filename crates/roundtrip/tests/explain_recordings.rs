@@ -1,5 +1,5 @@
-//! Recordings that other tools made, explained: each has the same causes as Roundtrip's own
-//! recording of the same calls. `peers/interop/src/foreign.rs` made them, all at once, in a guest.
+//! Explained recordings of other tools: each has the same causes as Roundtrip's own recording of
+//! the same calls. `peers/interop/src/foreign.rs` made them simultaneously in a guest.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use flate2::read::ZlibDecoder;
 use serde_json::Value;
 
-/// What Perfetto, trace-cmd and the kernel recorded, with the part of their times that they keep.
+/// The recordings of Perfetto, trace-cmd and the kernel, each with the precision of its times.
 const RECORDINGS: [(&str, i64); 5] = [
     ("perfetto-56.perfetto-trace", 0),
     ("trace-cmd-3.4-v7-zstd.dat", 0),
@@ -21,7 +21,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/recordings/x86_64-6.1")
 }
 
-/// A recording; the large ones are stored compressed.
+/// A recording. Large ones are stored compressed.
 fn recording(name: &str) -> Vec<u8> {
     let path = fixtures().join(name);
     if let Ok(bytes) = std::fs::read(&path) {
@@ -33,7 +33,7 @@ fn recording(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// A folder of a test's own.
+/// A temporary folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -72,7 +72,7 @@ fn text(output: &[u8]) -> String {
     String::from_utf8_lossy(output).into_owned()
 }
 
-/// When a call began, and what delayed it for how long.
+/// Each call's start, the causes of its delay, and their durations.
 fn causes(explained: &Value) -> Vec<(i64, String, i64)> {
     let calls = explained["slow_calls"].as_array().unwrap().iter();
     let mut calls: Vec<_> = calls
@@ -96,8 +96,8 @@ fn each_tools_recording_has_the_causes_of_our_own() {
         assert_eq!(theirs.len(), own.len(), "{name}: {theirs:?}\n{own:?}");
         for (ours, theirs) in own.iter().zip(&theirs) {
             assert_eq!(ours.1, theirs.1, "{name}: {ours:?} {theirs:?}");
-            // Each recorder has stamped the same event by itself, a little later than the one
-            // before.
+            // Each recorder has timestamped the same event itself, slightly later than the previous
+            // one.
             assert!((ours.0 - theirs.0).abs() <= 20_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
             assert!((ours.2 - theirs.2).abs() <= 40_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
         }

@@ -1,5 +1,5 @@
-//! One run in each of its forms: the tables for a terminal, CSV, Markdown and JSON tell the same
-//! figures, to the last digit that each shows. That the HTML page does is `report_page.rs`'s.
+//! All forms of one run: terminal tables, CSV, Markdown and JSON show the same figures, to the last
+//! digit. `report_page.rs` checks the HTML page.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A folder with one run in it, which ends with this value.
+/// A temporary folder with one run.
 struct Stored(PathBuf);
 
 impl Stored {
@@ -54,7 +54,7 @@ impl Drop for Stored {
     }
 }
 
-/// A line of the CSV, by its columns.
+/// A line of the CSV, by column.
 #[derive(Debug)]
 struct Figure(BTreeMap<String, String>);
 
@@ -68,13 +68,13 @@ impl Figure {
     }
 }
 
-/// Whether a number as it is shown is a value, rounded to as many digits as are shown.
+/// Whether a displayed number is a value rounded to the displayed digits.
 fn shows(shown: &str, value: f64) -> bool {
     let decimals = shown.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     format!("{value:.decimals$}") == shown
 }
 
-/// A number with its unit: "9.00 us".
+/// Whether a displayed number with a unit is a value: "9.00 us".
 fn shows_with_unit(shown: &str, value: f64) -> bool {
     let (number, unit) = shown.split_once(' ').unwrap_or((shown, ""));
     let one = match unit {
@@ -86,8 +86,7 @@ fn shows_with_unit(shown: &str, value: f64) -> bool {
     shows(number, value / one)
 }
 
-/// One row of a table for a terminal: what stands above its block, its first cell, and each cell's
-/// column with the cell.
+/// One row of a terminal table: its block's title, its first cell, and each cell with its column.
 #[derive(Debug)]
 struct Row {
     block: String,
@@ -95,8 +94,7 @@ struct Row {
     cells: Vec<(String, String)>,
 }
 
-/// The words that end at a column of a line, back to a gap of two blanks: a header that is aligned
-/// to the right.
+/// The words that end at a column of a line, back to a gap of two spaces: a right-aligned header.
 fn ending_at(line: &str, end: usize) -> String {
     let Some(part) = line.get(..end.min(line.len())) else { return String::new() };
     if part.len() < end || part.ends_with(' ') || line[end..].starts_with(|c: char| c != ' ') {
@@ -105,7 +103,7 @@ fn ending_at(line: &str, end: usize) -> String {
     part.rsplit("  ").next().unwrap_or_default().trim().to_owned()
 }
 
-/// All tables of a report: a block's title, a header of one line or two that begins with one of
+/// All tables of a report: the block's title, a header of one or two lines that starts with one of
 /// these words, and rows.
 fn rows(report: &str, headers: &[&str]) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -118,7 +116,7 @@ fn rows(report: &str, headers: &[&str]) -> Vec<Row> {
         if line.is_empty() {
             header = None;
         } else if headers.iter().any(|word| line.trim_start().starts_with(word)) {
-            // A second line of a header begins with blanks.
+            // A second header line starts with spaces.
             let second = lines.next_if(|next| next.starts_with("   ") && next.contains('('));
             header = Some((line.to_owned(), second.unwrap_or_default().to_owned()));
         } else if let Some((first_line, second_line)) = &header {
@@ -138,7 +136,7 @@ fn rows(report: &str, headers: &[&str]) -> Vec<Row> {
     rows
 }
 
-/// Compares every cell of a report's tables that has a figure with that figure, and counts them.
+/// Compares every table cell that has a figure with that figure, and counts them.
 fn compare_cells(rows: &[Row], figure_of: impl Fn(&Row, &str) -> Option<f64>) -> usize {
     let mut compared = 0;
     for row in rows {
@@ -159,7 +157,7 @@ fn compare_cells(rows: &[Row], figure_of: impl Fn(&Row, &str) -> Option<f64>) ->
     compared
 }
 
-/// Every figure's line in Markdown has the same value and interval.
+/// Every figure has the same value and interval in Markdown.
 fn compare_markdown(stored: &Stored, figures: &[Figure]) {
     let markdown = stored.roundtrip("show --format markdown run");
     let rows: Vec<Vec<&str>> = markdown
@@ -199,8 +197,8 @@ fn numbers(value: &Value, into: &mut Vec<f64>) {
     }
 }
 
-/// What CSV says of single calls is in the JSON, digit by digit. Figures over batches and layers
-/// are computed from it.
+/// The CSV's figures of single calls are in the JSON, digit by digit. Figures over batches and
+/// layers are computed from it.
 fn compare_json(stored: &Stored, figures: &[Figure]) -> usize {
     let mut known = Vec::new();
     numbers(&stored.json(), &mut known);
@@ -238,7 +236,7 @@ fn a_latency_run_says_the_same_in_every_form() {
         let stack = row.block.split(',').next().unwrap();
         value(&figures, name, &[("stack", stack), ("caller", "other")])
     });
-    // Two stacks: mean, five percentiles, the longest call, and what was missed.
+    // Two stacks: mean, five percentiles, maximum, and missed calls.
     assert!(compared >= 16, "{compared} of {rows:?}");
     compare_markdown(&stored, &figures);
     assert!(compare_json(&stored, &figures) > 20);
@@ -260,7 +258,7 @@ fn a_throughput_run_says_the_same_in_every_form() {
         };
         value(&figures, name, &[("stack", stack), ("size_bytes", size)])
     });
-    // Two stacks, two sizes: time, CPU, two percentiles and the rate.
+    // Two stacks and two sizes: time, CPU time, two percentiles and the rate.
     assert_eq!(compared, 20, "{rows:?}");
     compare_markdown(&stored, &figures);
     assert!(compare_json(&stored, &figures) > 20);
@@ -283,8 +281,8 @@ fn a_run_of_writes_says_the_same_in_every_form() {
         };
         value(&figures, &name, &[("size_bytes", size)])
     });
-    // Two sizes: the response's median, 99th percentile and mean; the layers where the kernel's
-    // events could be recorded.
+    // Two sizes: the response's median, 99th percentile and mean; and layers if kernel events could
+    // be recorded.
     assert!(compared >= 6, "{compared} of {rows:?}");
     compare_markdown(&stored, &figures);
     assert!(compare_json(&stored, &figures) > 10);

@@ -1,7 +1,6 @@
-//! What becomes of recordings when the disk is full: a clear line, exit code 1, nothing
-//! half-written and nothing left in the kernel. The disk is a small tmpfs in a mount namespace of
-//! the test's own. Where this process may not make one, or may not use the kernel's trace, a test
-//! is skipped.
+//! Recordings on a full disk: a clear error, exit status 1, no partial files, and nothing left in
+//! the kernel. The disk is a small tmpfs in a mount namespace of the test. If this process may not
+//! create one, or may not use the kernel's trace, a test is skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::path::{Path, PathBuf};
@@ -10,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use skips::{Need, skip};
 use tracefs::Tracefs;
 
-/// Runs the program, which takes `$1` for the folder of a tmpfs of a megabyte, of which it may use
-/// `$2` kilobytes; then tells the program's pid and status, and what is left there.
+/// Runs the program with `$1` as the mount point of a tmpfs of one megabyte, of which `$2`
+/// kilobytes are free. Then prints the program's pid and status, and the files left there.
 const SCRIPT: &str = r#"
 mount -t tmpfs -o size=1m none "$1" || exit 77
 cd "$1" && head -c $((1048576 - $2 * 1024)) /dev/zero > filler && shift 2
@@ -21,7 +20,7 @@ echo "pid $pid"
 find . -mindepth 1 ! -name filler | sort
 exit $status"#;
 
-/// A folder of the test's own.
+/// A temporary folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -42,8 +41,8 @@ fn tracefs() -> Option<Tracefs> {
     Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)).ok()
 }
 
-/// What came of the program in a folder with this much space; `None`, with the test skipped, where
-/// there can be none.
+/// The output of the program in a folder with this much space; `None`, with the test skipped, if
+/// that is not possible.
 fn on_full_disk(name: &str, kilobytes: u32, program: &mut Command) -> Option<Output> {
     let folder = Folder::new(name);
     let mut command = Command::new("unshare");
@@ -73,7 +72,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The lines behind the program's pid, and the pid.
+/// The program's pid, and the lines after it.
 fn left(output: &Output) -> (String, Vec<String>) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (_, behind) = text.rsplit_once("pid ").unwrap_or_else(|| panic!("{text}{}", stderr(output)));
@@ -84,8 +83,8 @@ fn left(output: &Output) -> (String, Vec<String>) {
 #[test]
 fn a_recording_that_does_not_fit_ends_and_what_is_there_is_whole() {
     let Some(tracefs) = tracefs() else { return };
-    // Enough for the formats and some snapshots; then also for those of all calls, but not for the
-    // first one.
+    // Enough for the formats and some snapshots, and then for the formats but not for the first
+    // snapshot.
     for (kilobytes, name) in [(1000, "some"), (60, "none")] {
         let mut program = roundtrip(
             "ipc latency --driver emulated --stack hwbinder --callers other --iterations 300 --deadline 1ns --explain \
@@ -133,14 +132,14 @@ fn the_global_trace_is_kept_when_its_file_does_not_fit() {
     let Some(_) = tracefs() else { return };
     let started = roundtrip("trace start -b 256").output().unwrap();
     if !started.status.success() {
-        // Somebody uses it: that is not ours to change.
+        // Another user has a trace, which must not be changed.
         return skip(Need::Machine, stderr(&started));
     }
     let mut stop = roundtrip("trace stop -o trace.txt");
     let text = on_full_disk("text", 4, &mut stop);
     let mut stop = roundtrip("trace stop -o trace.perfetto-trace");
     let perfetto = text.as_ref().and_then(|_| on_full_disk("perfetto", 4, &mut stop));
-    // Whatever came of it, nothing of the test's stays.
+    // Whatever happened, end the test's trace.
     let discarded = roundtrip("trace stop --discard").output().unwrap();
     let (Some(text), Some(perfetto)) = (text, perfetto) else { return };
     for (output, kept) in [(&text, "stopped and kept"), (&perfetto, "the recording is kept")] {
@@ -159,7 +158,7 @@ fn the_global_trace_is_kept_when_its_file_does_not_fit() {
     assert!(std::fs::read_to_string(&file).unwrap().contains("sched_switch"));
 }
 
-/// Runs the program, and removes its run directory as soon as something is recorded there.
+/// Runs the program, and removes its run directory as soon as it contains a recording.
 fn without_directory(name: &str, args: &str) -> (Folder, Output) {
     let folder = Folder::new(name);
     let mut program = roundtrip(args);
@@ -175,7 +174,7 @@ fn without_directory(name: &str, args: &str) -> (Folder, Output) {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    // The program may just be adding to it.
+    // The program may still be adding files.
     while folder.0.join("run").exists() {
         let _ = std::fs::remove_dir_all(folder.0.join("run"));
     }
@@ -205,7 +204,7 @@ fn a_run_whose_directory_vanishes_is_still_printed() {
     }
 }
 
-/// The exit status of a program whose output nobody reads, and what it says.
+/// Runs a program with a closed output, and prints its exit status and errors.
 fn unread(program: &mut Command) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", "{ \"$@\"; echo \"status $?\" >&2; } | true", "sh"]);
@@ -216,7 +215,7 @@ fn unread(program: &mut Command) -> Command {
 #[test]
 fn a_run_that_cannot_be_stored_fails_also_when_nobody_reads_its_output() {
     let folder = Folder::new("unread");
-    // Files of at most 50 kilobytes: the test file fits, the run with its 1500 calls does not.
+    // Files of at most 50 kilobytes: the test file fits, but the run with its 1500 calls does not.
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -f 100; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_roundtrip")]);
     limited.args("storage layers --no-recorder --writers native --sizes 4k".split(' '));

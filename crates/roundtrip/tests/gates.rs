@@ -1,12 +1,12 @@
-//! `--fail-on` and `--require` as processes: what a command's status is, what it says, and that the
-//! result is there all the same.
+//! `--fail-on` and `--require` as processes: the exit status and messages, and that the result
+//! exists all the same.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_64-6.1-binder");
 
-/// A command in a directory of its own, with these gates.
+/// A command with these gates, in its own directory.
 fn gated(directory: &Path, line: &str, gates: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     command.args(line.split_whitespace()).current_dir(directory).stdin(Stdio::null());
@@ -16,7 +16,7 @@ fn gated(directory: &Path, line: &str, gates: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What the command says of violated gates.
+/// The command's messages about violated gates.
 fn failed(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.lines().filter_map(|line| Some(line.strip_prefix("roundtrip: failed: ")?.to_owned())).collect()
@@ -38,8 +38,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a command with gates that no machine meets, and with ones that every machine does. Gives
-/// the violations.
+/// Runs a command with gates that no machine meets, and with gates that every machine meets.
+/// Returns the violations.
 fn both(name: &str, line: &str, never: &[&str], always: &[&str]) -> Vec<String> {
     let scratch = Scratch::new(name);
     let bad = gated(&scratch.0, line, never);

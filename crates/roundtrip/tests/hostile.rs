@@ -1,5 +1,5 @@
-//! Run directories of others: what is damaged is said to be, and what is no regular file or too
-//! long is refused.
+//! Other people's run directories: damage is reported, and anything but regular files, or too long
+//! ones, is rejected.
 
 #[path = "support/stored_run.rs"]
 mod stored_run;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use stored_run::Run;
 
-/// Bytes without sense, the same each time.
+/// Reproducible random bytes.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 88_172_645_463_325_252_u64;
     let byte = |_| {
@@ -71,8 +71,8 @@ fn noise_in_a_recording_is_damage() {
     run.refused("explain . --miss 1 -o out.perfetto-trace", "damaged");
 }
 
-/// Damages the recording of a run in several ways. Each is told in a line, and what was timed
-/// without the recording is shown; `lost` is what of the whole run cannot be.
+/// Damages the recording of a run in several ways. Each is reported in one line, and what was timed
+/// without the recording is shown. `lost` is what cannot be shown.
 fn is_shown_without_its_recording(whole: &Run, run: impl Fn(&str) -> Run, lost: &str) {
     let whole = String::from_utf8(whole.roundtrip("show .").stdout).unwrap();
     assert!(whole.contains(lost), "its recording is used: {whole}");
@@ -88,7 +88,7 @@ fn is_shown_without_its_recording(whole: &Run, run: impl Fn(&str) -> Run, lost: 
         assert_eq!(output.status.code(), Some(1), "{kind}: {said}");
         assert!(said.lines().count() == 1 && said.contains("recording"), "{kind}: {said}");
         assert!(kind != "noise" || said.contains("snapshot 1 is damaged"), "{said}");
-        // What was timed without the recording is there.
+        // What was timed without the recording is shown.
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.lines().count() > 5 && text.lines().next() == whole.lines().next(), "{kind}: {text}");
         assert!(!text.contains("events were lost") && !said.contains("lost"), "{kind}: {text}{said}");
@@ -114,7 +114,7 @@ fn damage_is_told_also_when_nobody_reads_the_output() {
     run.change(&run.pages()[0], |bytes| *bytes = noise(bytes.len()));
     let (reader, unread) = std::io::pipe().unwrap();
     drop(reader);
-    // Of the two, the damaged one comes after nobody reads any more.
+    // Of the two runs, the damaged one comes after the output is closed.
     let whole = Run::of("x86_64-6.1-ufs", "unread-whole");
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     command.arg("show").args([&whole.0, &run.0]).stdin(Stdio::null()).stdout(unread);

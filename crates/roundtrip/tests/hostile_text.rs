@@ -1,5 +1,5 @@
-//! Text of others on its way to a terminal or a CSV: whatever a stored run, a name of a thread, a
-//! device, a service or a machine says acts on nobody who reads it, and ends no line.
+//! Foreign text on its way to a terminal or a CSV: whatever a stored run or the name of a thread,
+//! device, service or machine contains, it has no effect on the terminal, and ends no line.
 
 #[path = "support/storage.rs"]
 mod storage;
@@ -17,11 +17,11 @@ use serde_json::Value;
 use skips::{Need, skip};
 use stored_run::Run;
 
-/// Text that would set a terminal's title and begin a line of its own, and how it is shown.
+/// Text that would set a terminal's title and start a new line, and how it is shown.
 const EVIL: &str = "\u{1b}]0;pwn\u{7}\nEVIL";
 const SHOWN: &str = "\\u001b]0;pwn\\u0007\\u000aEVIL";
 
-/// Whether something in a text acts on who reads it.
+/// Whether a text contains control characters.
 fn acts(text: &str) -> bool {
     let acts = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
     text.contains(acts) || text.lines().any(|line| line.starts_with("EVIL"))
@@ -31,7 +31,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Each text in a value, once for each place that it may have in such values.
+/// All texts in a value, one for each kind of place.
 fn texts(value: &Value, at: &str, all: &mut Vec<(String, String)>) {
     match value {
         Value::String(_) => {
@@ -50,7 +50,7 @@ fn texts(value: &Value, at: &str, all: &mut Vec<(String, String)>) {
     }
 }
 
-/// Makes each text of a stored run hostile in turn, and looks at what the commands say of it. How
+/// Makes each text of a stored run hostile in turn, and checks the output of commands. Returns how
 /// many of them were shown.
 fn try_each_text(run: &Run, commands: &[&str]) -> usize {
     let bytes = std::fs::read(run.file("run.json")).unwrap();
@@ -152,13 +152,13 @@ fn a_name_acts_on_no_terminal() {
     }
     let text = std::fs::read_to_string(run.file("out.txt")).unwrap();
     assert!(text.contains(shown) && !acts(&text));
-    // JSON has the true text.
+    // JSON contains the original text.
     let output = run.roundtrip("show --format json .");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(
         json["environment"]["host_name"].as_str().unwrap().starts_with("\x1b]0;pwn\x07\n\u{9b}2J\u{202e}")
     );
-    // Nor does an error's text.
+    // Nor does the text of an error have an effect.
     run.change("run.json", |bytes| {
         *bytes = b"{\"schema\":\"roundtrip.run\",\"version\":\"\\u001b[2J\\u009b\\n\"}".to_vec();
     });
@@ -214,7 +214,7 @@ fn a_machines_name_acts_on_no_terminal_in_a_new_run() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// A service that says hostile things.
+/// A service with hostile output.
 struct Hostile(String);
 
 impl Stub for Hostile {
@@ -239,7 +239,7 @@ fn what_a_service_says_acts_on_no_terminal() {
     server.start_looper().unwrap();
     let service = server.publish(Service::binder(Hostile(format!("IHostile{EVIL}"))));
     ServiceManager::new(&server, Stack::Binder).add("hostile", &service).unwrap();
-    // On a terminal, as script(1) makes one.
+    // On a terminal created by script(1).
     let on_terminal = |args: &str| {
         let line = format!("'{}' {args} --context {}", env!("CARGO_BIN_EXE_roundtrip"), context.address());
         let mut command = Command::new("script");
@@ -249,7 +249,7 @@ fn what_a_service_says_acts_on_no_terminal() {
     };
     let (status, text) = on_terminal("service list");
     assert!(status.success() && text.contains(&format!("IHostile{SHOWN}")) && !acts(&text), "{text:?}");
-    // A dump has lines of its own.
+    // A dump contains line breaks.
     let (status, text) = on_terminal("service dump hostile");
     assert!(status.success() && text.contains("its state\\u001b]0;pwn\\u0007\nEVIL\n"), "{text:?}");
     host.stop();
@@ -264,7 +264,7 @@ fn what_a_device_says_acts_on_no_terminal_and_ends_no_line_of_a_table() {
     let evil = disk.directory.join("evil");
     std::fs::write(&evil, format!("write back{EVIL}\n")).unwrap();
     let measure = |args: &str| {
-        // Only for this program, its device has another setting.
+        // Changes the setting of the device for this program only.
         let script = "mount --bind \"$1\" \"$2\" && cd \"$3\" && shift 3 && exec \"$@\"";
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", script, "sh"]).arg(&evil);

@@ -1,12 +1,12 @@
-//! `--label` and `--quiet` on every command that measures: what is stored, what each format shows,
-//! and what standard error does not get.
+//! `--label` and `--quiet` with every command that measures: what is stored, what each format
+//! shows, and what standard error does not contain.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Every command that measures, made short.
+/// Every command that measures, with short runs.
 const COMMANDS: [&str; 8] = [
     "survey --duration 3s --out survey",
     "ipc throughput --sizes 4 --iterations 20",
@@ -32,7 +32,7 @@ impl Scratch {
         command.args(args).current_dir(&self.0).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// What a command prints, which must succeed.
+    /// The output of a command, which must succeed.
     fn printed(&self, line: &str, more: &[&str]) -> (String, String) {
         let output = self.run(&[&line.split(' ').collect::<Vec<_>>(), more].concat());
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -113,7 +113,7 @@ fn quiet_commands_say_nothing_but_their_result() {
         assert!(!text.is_empty() && said.is_empty(), "{line}: {said}");
     }
     assert!(loud >= 3, "nothing was said anyway: no test");
-    // An error is still told.
+    // Errors are still reported.
     let output = scratch.run(&["ipc", "workers", "--quiet", "--fail-on", "p50>1ns", "--iterations", "20"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("roundtrip: failed: p50>1ns"));

@@ -1,6 +1,6 @@
-//! Ctrl-C and SIGTERM in the middle of each command that measures: it prints and stores what was
-//! measured until then, and says so. Signals before anything was measured, and what they leave
-//! behind, are the business of `ending` and `attack`.
+//! Ctrl-C and SIGTERM during each command that measures: it prints and stores what was measured so
+//! far, and says so. `ending` and `attack` test signals before anything was measured, and
+//! leftovers.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -19,15 +19,15 @@ impl Scratch {
         Self(path)
     }
 
-    /// Starts a command in a process group of its own, as a shell does.
+    /// Starts a command in its own process group, like a shell.
     fn start(&self, line: &str) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
         command.args(line.split(' ')).current_dir(&self.0).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Sends the signal to a command's whole group after so long, and awaits its end. Nothing of it
-    /// may live on.
+    /// Sends the signal to a command's process group after this time, and waits for its end. No
+    /// process may survive.
     fn signalled(&self, line: &str, signal: Signal, after: Duration) -> Output {
         let child = self.start(line);
         let pid = Pid::from_child(&child);
@@ -40,8 +40,8 @@ impl Scratch {
         output
     }
 
-    /// As [`Scratch::signalled`], with the run as JSON in `run`. A machine that was too slow to
-    /// measure anything gets longer.
+    /// Like [`Scratch::signalled`], with the run as JSON in `run`. Waits longer if a slow machine
+    /// has not measured anything.
     fn cut(&self, line: &str, signal: Signal) -> Value {
         let line = format!("{line} --out run --force --format json");
         for seconds in [2, 5, 10, 30] {
@@ -65,7 +65,7 @@ impl Scratch {
             let stored: Value = serde_json::from_slice(&stored).unwrap();
             assert_eq!(stored["environment"], run["environment"], "{line}");
             assert_eq!(stored["partial"], run["partial"], "{line}");
-            // JSON of writes has their layers besides.
+            // The JSON of writes also has their layers.
             if !line.starts_with("storage layers") {
                 assert_eq!(stored["results"], run["results"], "{line}");
             }
@@ -87,7 +87,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The calls in a histogram, which has its percentiles.
+/// The number of calls in a histogram, which must have percentiles.
 fn count(histogram: &Value) -> u64 {
     let buckets = histogram["counts"].as_array().expect("a histogram");
     let count: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum();
@@ -135,7 +135,7 @@ fn throughput_keeps_whole_rows_and_those_that_were_begun() {
         assert!(batches.iter().all(|batch| batch["iterations"].as_u64().unwrap() >= 1), "{row}");
         assert!(count(&row["latency"]) >= 1, "percentiles are there");
     }
-    // A single batch that lasts is cut, too.
+    // A single long batch is interrupted, too.
     let results = scratch.cut("ipc throughput --iterations 100000000 --sizes 4 --stack binder", Signal::INT);
     let batch = &list(&results["throughput"]["rows"])[0]["batches"][0];
     let calls = batch["iterations"].as_u64().unwrap();
@@ -207,7 +207,7 @@ fn a_survey_keeps_the_tests_that_it_came_to() {
 #[test]
 fn signals_in_quick_succession_leave_the_result_and_a_later_one_does_not() {
     let scratch = Scratch::new("twice");
-    // timeout(1) sends its signal to the command and then to its own group.
+    // timeout(1) sends its signal to the command and then to its own process group.
     let mut command = Command::new("timeout");
     command.arg("4").arg(env!("CARGO_BIN_EXE_roundtrip")).args([
         "ipc",
@@ -219,7 +219,7 @@ fn signals_in_quick_succession_leave_the_result_and_a_later_one_does_not() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(124));
     assert!(text.contains("\npartial: SIGTERM ended the measuring after "), "{text}");
-    // A call that never seems to return: the run waits for it until it is told again.
+    // A call that does not seem to return: the run waits for it until the next signal.
     let child = scratch.start("ipc latency --work 5s --iterations 100 --callers other --stack binder");
     let pid = Pid::from_child(&child);
     std::thread::sleep(Duration::from_secs(3));

@@ -1,6 +1,5 @@
-//! The flight recorder and the global trace, as processes: what is left when they are cut short,
-//! and what there is without root. Where this process may not use the kernel's trace, a test is
-//! skipped.
+//! The flight recorder and the global trace as processes: what remains when they are interrupted,
+//! and what works without root. If this process may not use the kernel's trace, a test is skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 #[path = "support/global_trace.rs"]
@@ -16,7 +15,7 @@ use serde_json::Value;
 use skips::{Need, skip};
 use tracefs::{GlobalTrace, Recording, Tracefs};
 
-/// Long enough for the slowest machine; nothing waits for it when all is well.
+/// Long enough for the slowest machine. Nothing waits for it on success.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const ENDLESS: &str =
@@ -32,7 +31,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The kernel's trace; `None`, with the test skipped, where this process may not use it.
+/// The kernel's tracefs; `None`, with the test skipped, if this process may not use it.
 fn tracefs() -> Option<Tracefs> {
     Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)).ok()
 }
@@ -54,7 +53,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// A run that records, in a folder of its own. It is killed if the test fails.
+/// A run that records in a temporary folder. It is killed if the test fails.
 struct Run {
     child: Child,
     folder: PathBuf,
@@ -73,7 +72,7 @@ impl Run {
         let run = Self { child, folder };
         wait_until("it records", || {
             let on = |path: &PathBuf| std::fs::read(path.join("tracing_on")).is_ok_and(|text| text == b"1\n");
-            // An instance is on for a moment when it is made, before there are workers.
+            // An instance is briefly on when it is created, before there are workers.
             workers(run.child.id()).len() >= 3 && instances(tracefs, run.child.id()).iter().any(on)
         });
         run
@@ -84,7 +83,7 @@ impl Run {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// What is in its folder.
+    /// The contents of its folder.
     fn left(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -116,8 +115,7 @@ fn an_interrupted_run_leaves_neither_an_instance_nor_half_a_recording() {
         assert_eq!(instances(&tracefs, pid), [] as [PathBuf; 0]);
         let mut left = run.left();
         left.sort();
-        // What was measured until then is kept, as a whole. Without a slow call there is no
-        // recording.
+        // What was measured so far is kept completely. Without a slow call there is no recording.
         assert!(left.is_empty() || left == ["run.json"] || left == ["recording", "run.json"], "{left:?}");
         let whole =
             !left.contains(&"recording".to_owned()) || Recording::open(&run.folder.join("recording")).is_ok();
@@ -164,7 +162,7 @@ fn without_root_slow_calls_are_kept_with_what_counters_tell() {
          --explain-limit 2 --format json",
     );
     if rustix::process::geteuid().is_root() {
-        // "nobody", for whom the kernel's trace is closed.
+        // The user "nobody", who may not use the kernel's trace.
         command.uid(65534).gid(65534);
     }
     let output = match command.output() {
@@ -216,7 +214,7 @@ fn the_global_trace_is_started_stopped_and_put_back() {
     let before = settings(tracefs.root());
     let started = roundtrip("trace start -b 128").output().unwrap();
     if !started.status.success() {
-        // Somebody uses it: that is not ours to change.
+        // Another user has a trace, which must not be changed.
         assert_eq!(stderr(&started).lines().count(), 1, "{}", stderr(&started));
         return skip(Need::Machine, stderr(&started));
     }
@@ -246,11 +244,11 @@ fn the_global_trace_is_started_stopped_and_put_back() {
     assert!(stopped.status.success(), "{}", stderr(&stopped));
     let bytes = std::fs::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    // The first packet of a trace: field 1, of a length.
+    // The first packet of a trace: field 1, with a length.
     assert!(bytes.len() > 1000 && bytes[0] == 0x0a, "{} bytes", bytes.len());
     assert_eq!(settings(tracefs.root()), before);
     assert_eq!(roundtrip("trace status").output().unwrap().status.code(), Some(1));
-    // Of kernels 3.x and of no kernel since.
+    // Events of kernels 3.x that later kernels lack.
     let lacking = roundtrip("trace start sched load membus").output().unwrap();
     let text = stderr(&lacking);
     assert_eq!((lacking.status.code(), text.lines().count()), (Some(2), 1), "{text}");

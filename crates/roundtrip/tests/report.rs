@@ -1,12 +1,12 @@
-//! `roundtrip report`: a page is whole or not there, nothing is overwritten unasked, and a damaged
-//! run says what is damaged and shows the rest.
+//! `roundtrip report`: a page is complete or absent, nothing is overwritten unless requested, and a
+//! damaged run shows what is damaged and the rest.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_64-6.1-binder");
 
-/// A folder of a test's own, removed with it.
+/// A temporary folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {

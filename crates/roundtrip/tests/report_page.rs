@@ -1,6 +1,6 @@
-//! The report page in a real browser: it says nothing in the console, asks for nothing, draws what
-//! its data says, follows the keyboard, and fits narrow and wide windows. Needs Chromium, and is
-//! skipped without.
+//! The report page in a real browser: nothing in the console, no requests, charts that match the
+//! data, keyboard navigation, and narrow and wide windows. Needs Chromium, and is skipped without
+//! it.
 #![allow(clippy::print_stderr)] // How long pages took.
 
 #[path = "support/chromium.rs"]
@@ -17,7 +17,7 @@ use skips::{Need, skip};
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs");
 
-/// A folder of a test's own, removed with it.
+/// A temporary folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -36,7 +36,7 @@ impl Folder {
 
     /// The page of a comparison.
     fn comparison(&self, name: &str, runs: &str) -> PathBuf {
-        // Which run is the slower one does not matter here.
+        // It does not matter here which run is slower.
         let page = self.roundtrip(&format!("compare {runs} --fail-on p99>+900% --format html"));
         let path = self.0.join(format!("{name}.html"));
         std::fs::write(&path, page).unwrap();
@@ -56,7 +56,7 @@ impl Drop for Folder {
     }
 }
 
-/// Pages with every kind of result: of fixtures, and of short runs of this machine.
+/// Pages with every kind of result: of fixtures, and of short runs on this machine.
 fn pages(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     let driver = "--driver emulated";
     folder.roundtrip(&format!(
@@ -85,7 +85,7 @@ fn pages(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     ]
 }
 
-/// A browser, or the test's end.
+/// A browser; `None`, with the test skipped, if there is none.
 fn browser(test: &str) -> Option<Browser> {
     let Some(name) = Browser::name() else {
         skip(Need::Program("chromium"), "no Chromium here; install what Debian calls chromium");
@@ -94,8 +94,8 @@ fn browser(test: &str) -> Option<Browser> {
     Some(Browser::start(name, test))
 }
 
-/// What its script makes of the page: for each chart and line, drawn alone, how many of the data's
-/// points the plot has, and at the places of how many of them the canvas has the line's colour.
+/// How the script draws the page: for each chart and line, drawn alone, how many of the data's
+/// points the plot has, and at how many of these the canvas has the line's colour.
 const DRAWN: &str = r"(async () => {
   const { data, charts } = roundtrip;
   const probe = document.createElement('canvas').getContext('2d');
@@ -163,7 +163,7 @@ fn a_page_is_silent_asks_for_nothing_and_draws_its_data() {
     assert!(charts >= 8, "only {charts} lines were drawn");
 }
 
-/// Numbers that can be read on the page, and are in none of its data's numbers and texts.
+/// Numbers visible on the page that are not in its data's numbers and texts.
 const UNKNOWN: &str = r"(() => {
   const numbers = (text) => (text.match(/\d+(\.\d+)*/g) ?? []).map(Number);
   const known = new Set();
@@ -252,7 +252,7 @@ fn the_policy_refuses_what_is_not_the_pages_own() {
 fn a_page_fits_narrow_and_wide_windows_light_and_dark() {
     let Some(mut browser) = browser("fits") else { return };
     let folder = Folder::new("fits");
-    // People look at these.
+    // For people to look at.
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-page");
     std::fs::create_dir_all(&pictures).unwrap();
     for (name, page) in pages(&folder) {
@@ -265,7 +265,7 @@ fn a_page_fits_narrow_and_wide_windows_light_and_dark() {
             browser.window(width, 900, scheme);
             let page_width = browser.evaluate("document.scrollingElement.scrollWidth").as_u64().unwrap();
             assert!(page_width <= width.into(), "{name}: {page_width} pixels of {width}");
-            // Nothing outside of what scrolls by itself reaches over the edge.
+            // Nothing outside scrollable elements extends beyond the edge.
             let beyond = browser.evaluate(
                 "[...document.querySelectorAll('h1, h2, h3, p, li, summary, .figure, .range, .lane, .plot, canvas')]
                    .filter((one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 200))",
@@ -283,8 +283,7 @@ fn a_page_fits_narrow_and_wide_windows_light_and_dark() {
     }
 }
 
-/// Texts with a contrast below 4.5 to the ground that they stand on (WCAG 2.2, success criterion
-/// 1.4.3).
+/// Texts with a contrast below 4.5 to their background (WCAG 2.2, success criterion 1.4.3).
 const FAINT: &str = r"(() => {
   const parts = (colour) => {
     const found = colour.match(/[\d.]+/g).map(Number);
@@ -346,7 +345,7 @@ fn the_keyboard_reaches_charts_reads_their_points_and_zooms() {
     assert_eq!(browser.evaluate("width() < whole * 0.6"), true, "+ zooms");
     browser.press("0");
     assert_eq!(browser.evaluate("Math.abs(width() - whole) < 1e-9"), true, "0 shows everything");
-    // What is folded up opens too.
+    // Collapsed elements can be opened, too.
     browser.evaluate("document.querySelector('details:not([open]) > summary').focus(); globalThis.folded = document.activeElement.parentElement; 1");
     browser.press("Enter");
     assert_eq!(browser.evaluate("folded.open"), true);
@@ -362,7 +361,7 @@ fn ten_million_calls_make_a_page_below_5_mb_that_opens_within_2_s() {
     let mut random = fastrand::Rng::with_seed(7);
     let mut timeline = Timeline::new(0);
     for call in 0..10_000_000 {
-        // From 2 us to 2 s, alike in every power of two.
+        // From 2 us to 2 s, evenly distributed over the powers of two.
         let took_ns = (2_000 + random.u64(0..2_000)) << random.u32(0..20);
         times.record(took_ns);
         timeline.record(call * 100_000, took_ns, took_ns > 2_500_000);
@@ -378,7 +377,7 @@ fn ten_million_calls_make_a_page_below_5_mb_that_opens_within_2_s() {
     let length = std::fs::metadata(&page).unwrap().len();
     assert!(length < 5_000_000, "{length}");
     let Some(mut browser) = browser("many") else { return };
-    // Other tests run meanwhile: the page is quick if it once is.
+    // Other tests run at the same time, so the fastest of several attempts counts.
     let mut opened_ms = f64::INFINITY;
     for _ in 0..5 {
         browser.open(&page);

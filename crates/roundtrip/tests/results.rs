@@ -1,5 +1,4 @@
-//! What becomes of results that are there already, and of symbolic links in their place: they stay
-//! as they are.
+//! Existing results, and symbolic links in their place, stay unchanged.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 const BASELINE: &str =
     "ipc baseline --rounds 1 --duration 50ms --sizes 4 --transports futex --placements same";
 
-/// A folder of the test's own.
+/// A temporary folder of a test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -23,7 +22,7 @@ impl Folder {
         self.run("roundtrip", args)
     }
 
-    /// Runs the program by one of its names.
+    /// Runs the program under one of its names.
     fn run(&self, name: &str, args: &str) -> Output {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));

@@ -1,4 +1,4 @@
-//! `roundtrip service` on a context that another command runs.
+//! `roundtrip service` on another command's context.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn refusal(line: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// A measurement that lasts until this is dropped.
+/// A measurement that runs until this is dropped.
 struct Running(Child);
 
 impl Running {
@@ -28,7 +28,7 @@ impl Running {
         Self::at("")
     }
 
-    /// With calls so seldom that a server is never stopped in the middle of one.
+    /// With calls so rare that a server is never stopped during one.
     fn seldom() -> Self {
         Self::at(" --rate 10/s")
     }
@@ -40,7 +40,7 @@ impl Running {
         Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// The names of the two contexts that it runs, when both have their service.
+    /// The names of its two contexts, once both have their service.
     fn contexts(&self) -> Vec<(String, String)> {
         let until = Instant::now() + Duration::from_secs(30);
         let own = format!("roundtrip-{}-", self.0.id());
@@ -63,7 +63,7 @@ impl Running {
         }
     }
 
-    /// The ids of the processes that serve, one in each context.
+    /// The pids of the servers, one in each context.
     fn servers(&self) -> Vec<String> {
         let workers = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id())).unwrap();
         let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
@@ -104,7 +104,7 @@ fn services_of_a_running_measurement_are_listed_called_and_dumped() {
     let list = stdout(&format!("service list --context {hwbinder}"));
     assert!(list.contains(", 1 hwbinder service\n") && list.contains(hw_service), "{list}");
 
-    // INTERFACE_TRANSACTION: a length of 20, and the name in 16-bit letters.
+    // INTERFACE_TRANSACTION: a length of 20, and the name in UTF-16.
     let reply = stdout(&format!("service call --context {binder} {service} 1598968902"));
     assert!(
         reply.starts_with(
@@ -151,7 +151,7 @@ fn a_server_that_may_open_no_more_files_refuses_a_dump_and_lives_on() {
             );
         }
     };
-    // A dump comes with the descriptor that it is to be written to.
+    // A dump receives the descriptor to write to.
     limit("3");
     for (context, service) in &contexts {
         let (code, said) = refusal(&format!("service dump --context {context} {service}"));
@@ -197,7 +197,7 @@ fn what_cannot_be_looked_at_is_one_line() {
         assert_eq!((status, stderr.lines().count()), (Some(code), 1), "{line}: {stderr}");
         assert!(stderr.starts_with("roundtrip: ") && stderr.contains(expected), "{line}: {stderr}");
     }
-    // Two contexts run, at least.
+    // At least two contexts run.
     let (status, stderr) = refusal("service call any 1");
     assert_eq!(status, Some(1));
     assert!(stderr.starts_with("roundtrip: several contexts run: choose one with --context: "), "{stderr}");

@@ -1,4 +1,4 @@
-//! `roundtrip service` beside sockets that other programs, or other users, have put in its way.
+//! `roundtrip service` with interfering sockets of other programs or users.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Does not outlive the test.
+/// Killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -34,7 +34,7 @@ fn full_sockets_and_names_that_are_no_text_hide_no_context_and_hold_nobody_up() 
         rustix::net::listen(&socket, backlog).unwrap();
         socket
     };
-    // Each before all contexts in the order of names, and full: nobody accepts.
+    // Each sorts before all contexts, and its queue is full: nobody accepts.
     let full: Vec<_> = (0..8)
         .map(|number| {
             let name = format!("roundtrip-0-{}-{number}", std::process::id());
@@ -78,10 +78,10 @@ fn a_socket_of_another_user_is_sent_nothing() {
         return skips::skip(skips::Need::Root, "only root can be another user");
     }
     let name = format!("roundtrip-1-{}-0", std::process::id());
-    // The kernel notes who listens when that begins.
+    // The kernel notes the listening user when listening starts.
     let listener = std::thread::scope(|scope| {
         let listen = || {
-            // Of this thread alone.
+            // Only for this thread.
             rustix::thread::set_thread_res_uid(
                 rustix::process::Uid::ROOT,
                 rustix::process::Uid::from_raw(65_534),

@@ -1,5 +1,5 @@
-//! `roundtrip storage layers` as a process: real writes, on a journalled file system of its own
-//! where this may be mounted.
+//! `roundtrip storage layers` as a process: real writes, on a journalled file system of the test if
+//! it can be mounted.
 
 #[path = "support/storage.rs"]
 mod support;
@@ -98,7 +98,7 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
     let output = succeed(command.args(["--format", "csv", "--out"]).arg(&run));
     let csv = text(&output.stdout);
     let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    // Rows for the whole and the host and one for each of eleven layers; and again of the slowest
+    // Rows for the whole, for the host and for each of eleven layers; the same for the slowest
     // call, without the host.
     assert_eq!(rows.len(), 2 * 2 * (13 + 12), "{csv}");
     for of_one in rows.chunks(13 + 12).map(|rows| &rows[..13]) {
@@ -107,7 +107,7 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
         assert!((sum - 1.0).abs() < 1e-9, "{of_one:?}");
         let share =
             |layer: &str| of_one.iter().position(|row| row[4] == layer).map(|index| shares[index]).unwrap();
-        // Appending makes the journal write, and through the loop device that reaches a real one.
+        // Appending makes the journal write, which reaches a real device through the loop device.
         assert!(share("device") > 0.0 && share("fs") > 0.0 && share("platform") > 0.0, "{of_one:?}");
     }
     let shown = Command::new(env!("CARGO_BIN_EXE_roundtrip")).arg("show").arg(&run).output().unwrap();
@@ -156,13 +156,13 @@ fn a_full_disk_is_said_and_leaves_nothing() {
     assert_eq!(names(&mount), ["lost+found"]);
 }
 
-/// As a user who is not root, in a folder of that user's.
+/// Runs as an ordinary user, in a folder of that user.
 fn as_somebody(command: &mut Command, directory: &Path) {
     use std::os::unix::process::CommandExt as _;
     const NOBODY: u32 = 65534;
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
-        // The child inherits this thread's nice value, from which nobody may not go back to 0.
+        // The child inherits this thread's nice value, which "nobody" may not lower to 0.
         rustix::process::setpriority_process(None, 0).unwrap();
         command.uid(NOBODY).gid(NOBODY);
     }
@@ -201,7 +201,7 @@ fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
         as_somebody(&mut command, &directory);
         command
     };
-    // Of all that there is, what cannot be had is left out; of what was asked for, nothing is.
+    // By default, impossible conditions are left out. Requested ones must be possible.
     let refused = interference(&["--conditions", "hog-same,rq-affinity-2,io-limit"]).output().unwrap();
     let stderr = text(&refused.stderr);
     assert_eq!((refused.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
@@ -215,7 +215,7 @@ fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
         assert_eq!(told.count(), 1, "{missing}: {page}");
     }
     assert!(page.lines().any(|line| line.starts_with("alone  ")), "{page}");
-    // On a slow machine the time may not do for all.
+    // On a slow machine, the time may not suffice for all.
     for condition in ["hog-other", "hog-same", "hog-all", "timers", "network", "files", "fsync", "memory"] {
         let row = page.lines().any(|line| line.starts_with(&format!("{condition}  ")));
         let left_out = format!("Not possible: {condition}: left out: ");
@@ -239,7 +239,7 @@ fn the_studys_own_method_is_set_beside_the_kernels_events() {
     let method = ["--method", "strace", "--writers", "native", "--format", "json"];
     let output = layers(&directory).args(method).output().unwrap();
     if !output.status.success() {
-        // A container may forbid it; then one line says so.
+        // A container may forbid it. Then one line says so.
         let stderr = text(&output.stderr);
         assert!(stderr.contains("strace cannot watch the writer") && stderr.lines().count() == 1, "{stderr}");
         return skip(Need::Root, stderr);
@@ -252,7 +252,7 @@ fn the_studys_own_method_is_set_beside_the_kernels_events() {
             series["parts"]["strace_platform"]["calls"], 12,
             "every call has its write in strace's eyes"
         );
-        // What is outside of the write as strace sees it is strace itself.
+        // The part of a write outside of what strace shows is strace's own overhead.
         assert!(mean("strace_system") < mean("strace_response"));
         assert!(mean("strace_platform") > 0.0);
         if series["parts"]["platform"].is_object() {

@@ -1,6 +1,5 @@
-//! Writes whose layers are known beforehand: requests of a journal's thread, counted by the block
-//! layer itself, and writes that a control group's limit holds. Both need root, and are skipped
-//! without.
+//! Writes whose layers are known: requests of a journal's thread, which the block layer also
+//! counts, and writes held by a control group's limit. Both need root, and are skipped without it.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 #[path = "support/storage.rs"]
@@ -22,7 +21,7 @@ use skips::{Need, skip};
 use support::{Finally, Journalled, read};
 use writes_support::{Recorder, Writing, devices, path_of, writes};
 
-/// Writes and flushes that a disk has completed (Documentation/block/stat.rst).
+/// Writes and flushes completed by a disk (Documentation/block/stat.rst).
 fn completed(disk: &str) -> u64 {
     let stat = read(format!("/sys/block/{disk}/stat"));
     let fields: Vec<u64> = stat.split_whitespace().map(|field| field.parse().unwrap()).collect();
@@ -60,8 +59,8 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     for write in writes(&calls, tid) {
         let layers = recorded.layers(write);
         assert!(!layers.lost, "the buffers are too small for this test");
-        // Some virtual machines' kernels leave switches out: they may be anywhere between two
-        // events of their CPU.
+        // Some virtual machines' kernels omit switches, which may be anywhere between two events of
+        // their CPU.
         for_switches_ns += layers.unexplained_for_switches_ns;
         let unexplained = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
         unexplained_ns += unexplained;
@@ -88,14 +87,14 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     assert!(by_others >= 200, "the journal's thread writes for each call: {by_others}");
     let attributed = attributed.len() as u64;
     assert!(attributed * 100 >= counted * 99, "{attributed} of {counted}");
-    // No request was invented, nor another's taken.
+    // No request was invented or taken from another writer.
     assert!(attributed <= counted, "{attributed} of {counted}");
     assert!(unexplained_ns * 1000 <= whole_ns, "{unexplained_ns} ns of {whole_ns}");
     assert!(badly * 100 <= calls.len(), "{badly} calls have more than 1% unexplained");
 }
 
-/// A control group that may write so often to a device, with one process in it, until it is
-/// dropped.
+/// A control group with a limit on writes per second to a device, containing one process, until it
+/// is dropped.
 fn throttle(pid: u32, dev: u32, writes_per_second: u32) -> Result<Finally, String> {
     let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
     let name = format!("roundtrip-test-{}", std::process::id());
@@ -115,7 +114,7 @@ fn throttle(pid: u32, dev: u32, writes_per_second: u32) -> Result<Finally, Strin
     let group = above.join(name);
     let failed = |path: &PathBuf, error: std::io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir(&group).map_err(|error| failed(&group, error))?;
-    // A group goes when nobody is in it any more.
+    // A group can be removed when it is empty.
     let clean = format!(
         "for i in 1 2 3 4 5 6 7 8 9; do for p in $(cat '{0}/cgroup.procs'); do echo $p > '{1}/cgroup.procs'; done; rmdir '{0}' \
          && exit; sleep 0.2; done",
@@ -139,7 +138,7 @@ fn a_write_that_its_control_group_holds_back_is_held() {
     let mut writing = Writing::start(&file_system.mount.join("file"), real_time, None);
     let path = writing.path();
     let tid = writing.tid();
-    // What is held, what is not spent on waiting for a CPU, and every layer's part in words.
+    // The held time, the other time without waiting for a CPU, and all layers as text.
     let held = |writing: &mut Writing, calls: u32| {
         let recorder = Recorder::start(&[tid], WriteEvents::Usual);
         let calls = writing.write(calls);
@@ -156,7 +155,8 @@ fn a_write_that_its_control_group_holds_back_is_held() {
         let told = format!("{}; {lost} calls lost events", told.join(", "));
         (total_ns(Layer::Held), whole_ns - others_ns, told)
     };
-    // Beside others' work the loop device's worker may come late without a limit, too; not always.
+    // Next to other work, the loop device's worker may be late even without a limit, but not
+    // always.
     let free: Vec<_> = (0..4).map(|_| held(&mut writing, 20)).collect();
     let limit = throttle(writing.writer.opened.pid, path.device.as_ref().unwrap().dev, 50);
     let _limit = match limit {
@@ -169,8 +169,8 @@ fn a_write_that_its_control_group_holds_back_is_held() {
     for _ in 0..4 {
         let (held_ns, rest_ns, told) = held(&mut writing, 20);
         eprintln!("beneath a limit of 50 writes a second: {told}");
-        // The worker that lets a write go on waits for a CPU like all others; on a busy machine
-        // that is no little time, and all else takes longer, too.
+        // The worker that releases a write waits for a CPU like all others. On a busy machine that
+        // takes long, and everything else takes longer, too.
         assert!(held_ns * 2 > rest_ns, "{told}");
     }
 }

@@ -1,5 +1,5 @@
-//! `roundtrip storage interference` as a process: what it changes of the kernel's is put back,
-//! however it ends.
+//! `roundtrip storage interference` as a process: changed kernel settings are restored however it
+//! ends.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,21 +23,21 @@ fn interference(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Where every queue's completions are handled.
+/// The completion setting of every queue.
 fn affinities() -> BTreeMap<PathBuf, String> {
     let queues = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let files = queues.map(|entry| entry.path().join("queue/rq_affinity"));
     files.filter_map(|file| Some((file.clone(), std::fs::read_to_string(file).ok()?))).collect()
 }
 
-/// Tests that change settings take turns: one run at a time has one.
+/// Tests that change settings run sequentially, because only one run at a time can own a setting.
 static TURN: Mutex<()> = Mutex::new(());
 
 const SETTINGS: [&str; 6] =
     ["--conditions", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h", "--rounds", "1000"];
 
-/// Starts a comparison of settings, and waits until one is changed; `None` where this machine
-/// cannot.
+/// Starts a comparison of settings, and waits until one is changed; `None` if this machine does not
+/// support that.
 fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) -> Option<Child> {
     let mut child = interference(directory, &SETTINGS).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);
@@ -50,7 +50,7 @@ fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) 
             if !said.contains("belongs to another run") {
                 return None;
             }
-            // Somebody else's on this machine.
+            // Another run on this machine owns it.
             child = interference(directory, &SETTINGS).spawn().unwrap();
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -66,7 +66,7 @@ fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
     let directory = folder("settings");
     let before = affinities();
     let Some(mut child) = with_a_changed_setting(&directory, &before) else {
-        // Some file systems have no device whose setting could be changed.
+        // Some file systems have no device with a setting to change.
         let need = if before.is_empty() { Need::Machine } else { Need::Root };
         return skip(need, "no setting could be changed here");
     };
@@ -86,7 +86,7 @@ fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// timeout(1) signals its child and then its group, and people press Ctrl-C twice.
+/// timeout(1) signals its child and then its group, and users press Ctrl-C twice.
 #[test]
 fn a_second_signal_does_not_cut_the_cleaning_up_short() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,8 +99,8 @@ fn a_second_signal_does_not_cut_the_cleaning_up_short() {
         };
         let pid = Pid::from_child(&child);
         for _ in 0..3 {
-            // The run may have ended before the last one: nobody has waited for it, so the id is
-            // still its own.
+            // The run may have ended before the last one. It has not been reaped, so the pid is
+            // still valid.
             kill_process(pid, Signal::TERM).unwrap();
             std::thread::sleep(Duration::from_micros(pause_us));
         }
@@ -139,7 +139,7 @@ fn of_two_runs_at_a_time_one_has_a_setting_and_the_other_says_who_has_it() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Starts a run that lasts, and waits until it has made its test file and writes.
+/// Starts a long run, and waits until it has created its test file and writes.
 fn writing(directory: &Path) -> (Child, PathBuf) {
     let mut child = interference(directory, &["--conditions", "alone", "--duration", "1h"]).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);
@@ -178,7 +178,7 @@ fn the_file_of_a_killed_writer_goes_with_the_run_and_that_of_a_killed_run_with_t
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(file.exists());
-    // As long as a worker of the killed run lives, the file is not abandoned.
+    // While a worker of the killed run lives, the file is not abandoned.
     rustix::fs::flock(std::fs::File::open(&file).unwrap(), rustix::fs::FlockOperation::LockExclusive)
         .unwrap();
     let mine = directory.join("roundtrip-1.test");

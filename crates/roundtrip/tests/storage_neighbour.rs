@@ -1,5 +1,5 @@
-//! Writes beside another writer whose effect is known: its commits of the same journal. By itself,
-//! so that no other test is a neighbour too. Needs root, and is skipped without.
+//! Writes with another writer whose effect is known: its commits of the same journal. In a separate
+//! binary, so that no other test causes load. Needs root, and is skipped without it.
 
 #[path = "support/storage.rs"]
 mod support;
@@ -17,7 +17,7 @@ fn another_process_that_commits_the_same_journal_makes_durable_writes_longer_and
             command.args(line.split_whitespace()).current_dir(&file_system.directory).output().unwrap();
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     };
-    // What others do on this machine meanwhile may hide it once, not always.
+    // Other load on this machine may hide it once, but not always.
     let mut answers = Vec::new();
     for _ in 0..5 {
         roundtrip(

@@ -1,4 +1,4 @@
-//! `roundtrip survey` and `roundtrip show`, as a user runs them.
+//! `roundtrip survey` and `roundtrip show` as processes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

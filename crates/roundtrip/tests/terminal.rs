@@ -1,4 +1,5 @@
-//! What a narrow terminal shows: every report fits, between words, and says what a wide one says.
+//! Narrow terminals: every report fits, is broken between words, and has the same text as on a wide
+//! one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +9,7 @@ use skips::{Need, skip};
 
 const WIDTH: usize = 80;
 
-/// What a command prints where lines may have so many columns.
+/// The output of a command at this width.
 fn printed(args: &str, columns: Option<usize>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     command.args(args.split_whitespace()).stdin(Stdio::null()).env_remove("COLUMNS");
@@ -20,7 +21,7 @@ fn printed(args: &str, columns: Option<usize>) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Refuses a line that is too long, unless it is one word behind its indentation.
+/// Rejects a line that is too long, unless it is a single word after its indentation.
 fn fits(args: &str, text: &str) {
     for line in text.lines() {
         let words = line.split_whitespace().count();
@@ -123,7 +124,7 @@ fn progress_shows_the_time_that_is_left_on_a_terminal_and_is_gone_when_the_resul
     if !Need::Program("script").is_met() {
         return skip(Need::Program("script"), "there is no terminal to write to");
     }
-    // script(1) gives it a terminal.
+    // script(1) creates a terminal.
     let on_a_terminal = |more: &str| {
         let program = env!("CARGO_BIN_EXE_roundtrip");
         let line = format!(

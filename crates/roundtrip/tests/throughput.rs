@@ -1,5 +1,5 @@
 //! Throughput as processes: `roundtrip ipc throughput`, and the two programs whose names the binary
-//! answers to, with every flag and real measurements.
+//! accepts, with all flags and real measurements.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The binary under a name; without what the environment of the test says of Google Benchmark's
-/// flags.
+/// The binary under a name, without Google Benchmark's flags from the test's environment.
 fn program(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     command.arg0(name).stdin(Stdio::null()).env_clear();
@@ -19,7 +18,7 @@ fn output(name: &str, args: &[&str]) -> Output {
     program(name).args(args).output().unwrap()
 }
 
-/// Standard output of a command line that succeeds.
+/// Standard output of a successful command line.
 fn stdout(name: &str, args: &[&str]) -> String {
     let output = output(name, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -30,7 +29,7 @@ fn json(name: &str, args: &[&str]) -> Value {
     serde_json::from_str(&stdout(name, args)).unwrap()
 }
 
-/// A folder of its own for one test, removed behind it.
+/// A temporary folder for one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -335,7 +334,7 @@ fn google_benchmarks_compare_py_reads_what_the_old_names_measure() {
             ],
         );
     }
-    // Debian's packages belong to Debian's interpreter, whatever else calls itself python3.
+    // Debian's packages need Debian's interpreter, not any other python3.
     let compared = Command::new("/usr/bin/python3")
         .arg(script)
         .args(["--no-color", "benchmarks"])

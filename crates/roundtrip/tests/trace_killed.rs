@@ -1,8 +1,8 @@
 //! `roundtrip trace start` and `stop`, killed before each of their system calls: the next command,
-//! whichever it is, finds its way on, and everything is as it was before in the end.
+//! whichever it is, continues correctly, and in the end everything is restored.
 //!
-//! The tests kill where a system call before may have changed something. `cargo xtask attack trace`
-//! kills before every system call, which takes minutes.
+//! These tests only kill where an earlier system call may have changed something. `cargo xtask
+//! attack trace` kills before every system call, which takes minutes.
 
 #![allow(clippy::print_stdout)] // How often a command was killed.
 
@@ -20,10 +20,10 @@ use skips::{Need, skip};
 use stepped::{Stepped, Stopped};
 use tracefs::Tracefs;
 
-/// Set where every system call counts: for a long attack.
+/// Set if every system call counts, for a long attack.
 const LONG: &str = "ROUNDTRIP_ATTACK_ROUNDS";
 
-/// How long somebody else may use the trace. Nothing waits for it when all is well.
+/// How long another user may use the trace. Nothing waits for it on success.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn roundtrip(args: &str) -> Command {
@@ -42,7 +42,7 @@ fn said(output: &Output) -> String {
     format!("{:?}: {out}{err}", output.status)
 }
 
-/// What must be as it was in the end.
+/// What must be restored in the end.
 #[derive(Debug, PartialEq, Eq)]
 struct Before {
     settings: Vec<String>,
@@ -61,13 +61,13 @@ impl Before {
 }
 
 impl Before {
-    /// After a trace of ours: a buffer that was never used tells its size in another way.
+    /// The state after a trace of ours: an unused buffer then reports its size differently.
     fn undisturbed(root: &Path) -> Self {
         loop {
             start();
             assert!(output("trace stop --discard").status.success());
             let before = Self::now(root);
-            // Else somebody else on this machine has just begun a trace.
+            // Otherwise another user on this machine has just started a trace.
             if std::fs::read_to_string(root.join("set_event")).unwrap().is_empty() {
                 return before;
             }
@@ -75,8 +75,8 @@ impl Before {
     }
 }
 
-/// Runs a command until it is about to make its `number`th system call that counts, and kills it
-/// there; false when it ended before.
+/// Runs a command until just before the `number`th relevant system call, and kills it there; false
+/// if it ended before.
 fn kill_before(args: &str, number: usize) -> bool {
     let every = std::env::var_os(LONG).is_some();
     let mut command = Stepped::start(roundtrip(args).stdout(Stdio::null()).stderr(Stdio::null()));
@@ -98,7 +98,7 @@ fn kill_before(args: &str, number: usize) -> bool {
     }
 }
 
-/// Starts a trace, if need be when somebody else on this machine has ended theirs.
+/// Starts a trace, if necessary after another user on this machine has ended theirs.
 fn start() {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -111,11 +111,10 @@ fn start() {
     }
 }
 
-/// Kills `victim` at every moment; after each kill, other commands are run and must do what they
-/// are told.
+/// Kills `victim` at every moment. After each kill, other commands are run and must work.
 fn kill_at_every_moment(victim: &str, started: bool) {
     let _turn = Turn::take();
-    // Held to the end, so that the trace exists for this process when nobody else mounts it.
+    // Kept until the end, so that this process can use the trace even if nobody else mounts it.
     let Ok(tracefs) = Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)) else { return };
     let before = Before::undisturbed(tracefs.root());
     let (mut number, mut kills) = (0, 0);
@@ -126,7 +125,7 @@ fn kill_at_every_moment(victim: &str, started: bool) {
         let killed = kill_before(victim, number);
         for args in NEXT[number % NEXT.len()] {
             let next = output(args);
-            // No trace may be running: then `status` says so, and there is nothing to stop.
+            // If no trace runs, `status` says so, and there is nothing to stop.
             let known = ["no trace was started", "already started", "another program"];
             assert!(
                 next.status.success() || known.iter().any(|known| said(&next).contains(known)),
@@ -134,14 +133,14 @@ fn kill_at_every_moment(victim: &str, started: bool) {
                 said(&next)
             );
         }
-        // Whatever state that was: it runs, or it does not, and both end.
+        // Whether it runs or not, both end.
         let stop = output("trace stop --discard");
         assert!(
             stop.status.success() || said(&stop).contains("no trace was started"),
             "{number}: {}",
             said(&stop)
         );
-        // Somebody else on this machine may use the trace for a moment.
+        // Another user on this machine may use the trace for a moment.
         let until = Instant::now() + PATIENCE;
         while Before::now(tracefs.root()) != before && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
@@ -156,7 +155,7 @@ fn kill_at_every_moment(victim: &str, started: bool) {
     println!("{victim} was killed {kills} times");
 }
 
-/// What is run after a kill, in turn.
+/// What to run after a kill, in turn.
 const NEXT: [&[&str]; 4] = [
     &["trace status"],
     &["trace start -b 64 sched", "trace status"],
@@ -174,8 +173,8 @@ fn a_trace_stop_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend(
     kill_at_every_moment("trace stop --discard", true);
 }
 
-/// Anybody may put something into the temporary directory, and a start that was killed used to be
-/// looked for there.
+/// Any user can create files in the temporary directory, where earlier versions looked for a killed
+/// start.
 #[test]
 fn what_others_put_into_the_temporary_directory_does_not_matter() {
     let _turn = Turn::take();

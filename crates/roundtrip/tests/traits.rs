@@ -1,5 +1,5 @@
-//! `roundtrip ipc traits` as a process: one table, one JSON value, and honest words without the
-//! right to real time.
+//! `roundtrip ipc traits` as a process: one table, one JSON value, and correct reports without
+//! real-time permission.
 
 use std::process::{Command, Output, Stdio};
 
@@ -49,15 +49,14 @@ fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
     assert_eq!(printed["results"]["traits"]["rows"].as_array().unwrap().len(), 11);
 }
 
-/// The nice value that these tests run with (proc_pid_stat(5), field 19).
+/// The nice value of these tests (proc_pid_stat(5), field 19).
 fn own_nice() -> i64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let behind_name = stat.rsplit(')').next().unwrap();
     behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
 }
 
-/// The same as an ordinary user, in the same directories, where util-linux's setpriv(1) and the
-/// right to use it are there.
+/// The same as an ordinary user, in the same directories, if util-linux's setpriv(1) can be used.
 #[test]
 fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     let binary = std::env::temp_dir().join(format!("roundtrip-traits-nobody-{}", std::process::id()));
@@ -91,8 +90,7 @@ fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     }
     assert_eq!(row("nice_lowered")["binder"]["kind"], "not_tried");
     assert_eq!(row("background_policy")["binder"]["holds"], true);
-    // An ordinary user cannot lower a nice value, so with one above 0 this may not be possible to
-    // try.
+    // An ordinary user cannot lower a nice value, so this may not be testable with one above 0.
     let hwbinder = &row("background_policy")["hwbinder"];
     if own_nice() == 0 {
         assert_eq!(hwbinder["holds"], false, "{hwbinder}");

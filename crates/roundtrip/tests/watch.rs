@@ -1,4 +1,4 @@
-//! `roundtrip watch` on a terminal, where it is one, and in a pipe.
+//! `roundtrip watch` on a terminal and in a pipe.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -12,8 +12,8 @@ const WATCH: &str = "watch --driver emulated --stack binder --callers other --in
 
 const SIZE: (usize, usize) = (80, 24);
 
-/// What a terminal of that size shows after some output: text, moves and erasing are all that it
-/// understands.
+/// What a terminal of this size shows after some output. Supports text, cursor movement and
+/// erasing.
 fn screen(output: &str, (columns, rows): (usize, usize)) -> Vec<String> {
     let mut cells = vec![vec![' '; columns]; rows];
     let (mut row, mut column) = (0, 0);
@@ -50,7 +50,7 @@ fn screen(output: &str, (columns, rows): (usize, usize)) -> Vec<String> {
     cells.into_iter().map(|row| row.into_iter().collect::<String>().trim_end().to_owned()).collect()
 }
 
-/// A shell in a terminal of its own, which script(1) gives it.
+/// A shell in a new terminal from script(1).
 struct Session {
     child: std::process::Child,
     output: Arc<Mutex<Vec<u8>>>,
@@ -80,7 +80,7 @@ impl Session {
         String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
     }
 
-    /// What is drawn, if anything is, of pictures that are complete.
+    /// The output up to the last complete picture, if there is one.
     fn drawn(&self) -> Option<String> {
         let output = self.output();
         let (_, drawn) = output.split_once("\x1b[?1049h")?;
@@ -89,7 +89,7 @@ impl Session {
         Some(screen(complete, SIZE).join("\n"))
     }
 
-    /// Waits until the terminal shows something.
+    /// Waits until the terminal shows a text.
     fn wait_for(&self, text: &str) -> String {
         let began = Instant::now();
         loop {
@@ -110,8 +110,8 @@ impl Session {
         self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits for its end; what was printed behind the picture, and the status. The terminal must be
-    /// as it was before.
+    /// Waits for its end. Returns what was printed after the picture, and the status. The terminal
+    /// must be restored.
     fn end(mut self) -> (String, i32) {
         let began = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
@@ -179,7 +179,7 @@ fn control_c_ends_it_as_q_does_and_a_signal_as_it_ends_every_command() {
     assert!(status == 0 && printed.contains("Watched for "), "{status}: {printed}");
     let line = format!("timeout --foreground -s TERM 5 '{}' {WATCH}", program());
     let (printed, status) = Session::start(&line, &[]).end();
-    // timeout(1) tells 124 for whatever it has ended.
+    // timeout(1) returns 124 for whatever it has ended.
     assert!(
         status == 124 && printed.contains("SIGTERM") && printed.contains("Watched for "),
         "{status}: {printed}"
@@ -203,7 +203,7 @@ fn it_fits_a_terminal_that_becomes_smaller_and_has_no_colour_where_none_is_wante
     let drawn = output.split("\x1b[?1049h").nth(1).unwrap().split("\x1b[?1049l").next().unwrap();
     let (_, small) = drawn.rsplit_once("\x1b[2J").expect("it is drawn anew");
     assert!(screen(small, (40, 10)).join("\n").contains("binder, other"), "{small:?}");
-    // Every call missed, which is red where colour is wanted.
+    // All calls missed the deadline, which is shown in red if colours are wanted.
     assert!(!drawn.contains(";31m"), "{drawn:?}");
     let coloured = Session::start(&format!("'{}' {WATCH} --duration 1s --deadline 1ns", program()), &[]);
     let output = Arc::clone(&coloured.output);
@@ -238,7 +238,7 @@ fn a_dumb_terminal_and_a_pipe_get_lines_and_the_run_is_stored() {
     assert!(lines(&text) > 1 && !text.contains('\x1b'), "{text:?}");
 }
 
-/// What `watch` prints and how it ends, in a pipe.
+/// The output and status of `watch` in a pipe.
 fn piped(more: &str) -> std::process::Output {
     let mut command = Command::new(program());
     command.args(WATCH.split(' ')).args(["--duration", "1s"]).args(more.split_whitespace());
@@ -257,7 +257,7 @@ fn a_violated_gate_makes_it_fail_behind_its_result() {
     assert!(String::from_utf8(bad.stdout).unwrap().contains("Watched for "));
     let good = piped("--fail-on p50>1000s");
     assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
-    // No caller of these is a real-time one: nothing is measured.
+    // There is no real-time caller, so nothing is measured.
     let refused = piped("--require realtime");
     assert!(refused.status.code() == Some(2) && refused.stdout.is_empty());
 }

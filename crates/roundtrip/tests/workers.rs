@@ -1,5 +1,5 @@
-//! Many workers as a process: the modern face, the two old names, and that nothing is left when a
-//! run is cut short.
+//! Many workers as a process: the new command, the two old names, and that nothing is left behind
+//! when a run is interrupted.
 
 #[path = "support/long_run.rs"]
 mod long_run;
@@ -31,7 +31,7 @@ fn without_numbers(output: &[u8]) -> Vec<String> {
         let mut words = String::new();
         for letter in line.chars() {
             match letter {
-                // Percentiles' names stay.
+                // Keep the names of percentiles.
                 '0'..='9' | '.' if words.ends_with('N') => {}
                 '0'..='9' => words.push('N'),
                 other => words.push(other),
@@ -42,7 +42,7 @@ fn without_numbers(output: &[u8]) -> Vec<String> {
     lines
 }
 
-/// What binderThroughputTest prints between its beginning and its summary.
+/// What binderThroughputTest prints between its start and its summary.
 fn stages(workers: usize) -> Vec<&'static str> {
     let made = std::iter::repeat_n("Created BinderWorkerN", workers);
     let mut lines = vec!["waiting for workers to complete"];
@@ -61,7 +61,7 @@ fn the_binder_throughput_test_prints_the_originals_lines_in_their_order() {
         assert!(stdout.contains("\nCreated BinderWorker0\nCreated BinderWorker1\n"), "{stdout}");
         let names: Vec<_> = stdout.lines().last().unwrap().split(' ').step_by(2).collect();
         assert_eq!(names, ["50%:", "90%:", "95%:", "99%:"]);
-        // Which driver depends on the machine.
+        // The driver depends on the machine.
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
             stderr.starts_with("binderThroughputTest: driver: ") && stderr.contains(" driver "),
@@ -90,7 +90,7 @@ fn training_and_long_calls_are_told_on_standard_output_as_by_the_original() {
     let lines = without_numbers(&succeed(called("binderThroughputTest", "-i 20 -m 1")).stdout);
     let above = "N% of transactions took longer than estimated max latency. Consider setting -m to be higher than N microseconds";
     assert_eq!(lines, [stages(2), vec![above], SUMMARY.to_vec()].concat());
-    // Its help shows a number behind -t, and it makes nothing of it.
+    // Its help shows a number after -t, but it is ignored.
     for args in ["-t 1 -i 20", "-i 20 -t"] {
         let lines = without_numbers(&succeed(called("binderThroughputTest", args)).stdout);
         let training = [vec!["Start training round"], stages(2)].concat();
@@ -160,8 +160,8 @@ fn cpu_ticks(pid: u32) -> u64 {
     number(14) + number(15)
 }
 
-/// So many processes, once each uses CPU time: then they call each other. The first is the service
-/// manager, which has nothing to do once all are found.
+/// This many processes, once each uses CPU time, because then they call each other. The first is
+/// the service manager, which has nothing to do once all services are found.
 fn long_run(name: &str, args: &str, count: usize) -> (LongRun, Vec<u32>) {
     let run = LongRun::start(&mut called(name, args));
     let workers = run.workers(count, |workers| workers[1..].iter().all(|&pid| cpu_ticks(pid) >= 5));

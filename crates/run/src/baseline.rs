@@ -1,5 +1,5 @@
-//! What to measure and what came of it: plain data, stored in run directories. Must not know how it
-//! is measured.
+//! The baseline's plan and result: plain data, stored in run directories. Must not know how
+//! anything is measured.
 
 use latency::{Comparison, Histogram};
 use serde::{Deserialize, Serialize};
@@ -10,28 +10,28 @@ use crate::ipc::Backend;
 use crate::plan_fault::{Counted, PlanFault, Unknown};
 use crate::recorder::RecorderInfo;
 
-/// The longest request that can be asked for, in bytes.
+/// The longest request, in bytes.
 pub const MAX_SIZE: usize = 16 << 20;
 
-/// The transport that all others are compared with.
+/// The transport to which all others are compared.
 pub const FUTEX: &str = "futex";
 
-/// What to measure. Every (transport, size, placement) is run in short blocks, in an order shuffled
-/// anew in each round, so that a drift of the machine hits all alike.
+/// What to measure. Each (transport, size, placement) runs in short blocks, in an order shuffled
+/// anew for each round, so that drift of the machine affects all alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaselinePlan {
-    /// Bytes in each request, and as many in each reply; 1 to [`MAX_SIZE`].
+    /// Bytes in each request, and in each reply; 1 to [`MAX_SIZE`].
     pub sizes_bytes: Vec<usize>,
     /// Where the two sides run.
     pub placements: Vec<CpuPlacement>,
     /// Names from [`TRANSPORTS`]. The futex baseline is always measured.
     pub transports: Vec<String>,
-    /// How often each block is repeated; from 6 on a ratio has a confidence interval.
+    /// How often each block is repeated. From 6 on, a ratio has a confidence interval.
     pub rounds: u32,
-    /// About how long it may take in all, in nanoseconds. Slow transports make fewer calls, not
+    /// The approximate total time, in nanoseconds. Slow transports make fewer calls, rather than
     /// longer blocks.
     pub budget_ns: u64,
-    /// Measure everything twice, interleaved: without and with the flight recorder.
+    /// Measure everything twice, interleaved: with and without the flight recorder.
     #[serde(default)]
     pub recorder: bool,
 }
@@ -54,10 +54,10 @@ impl Default for BaselinePlan {
 }
 
 impl BaselinePlan {
-    /// Refuses what no machine can do.
+    /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.placements.is_empty() {
             return Err(PlanFault::EmptyBaseline.into());
@@ -81,12 +81,12 @@ impl BaselinePlan {
     }
 }
 
-/// A transport that can be asked for.
+/// A transport that a plan can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransportName {
     /// Its name in plans and reports.
     pub name: &'static str,
-    /// Whether it takes part without being asked for.
+    /// Whether it is measured without being requested.
     pub by_default: bool,
 }
 
@@ -109,27 +109,27 @@ pub const TRANSPORTS: [TransportName; 10] = {
     ]
 };
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaselineResult {
-    /// What was asked for.
+    /// The plan.
     pub plan: BaselinePlan,
-    /// What one clock reading costs, in nanoseconds; every call's time contains about one.
+    /// The cost of one clock reading, in nanoseconds. The time of each call includes about one.
     pub clock_read_cost_ns: f64,
     /// One entry for each transport, size and placement that could be measured.
     pub cells: Vec<BaselineCell>,
     /// What could not be measured, and why.
     pub not_possible: Vec<NotPossible>,
-    /// What the flight recorder recorded, where the plan asks for it.
+    /// The flight recorder's settings, if the plan uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorder: Option<RecorderInfo>,
-    /// How the driver wakes threads, where that is its own choice.
+    /// How the driver wakes threads, if the driver chooses that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
 }
 
 impl BaselineResult {
-    /// The binder driver below the transports that have one.
+    /// The binder driver below the transports that use one.
     #[must_use]
     pub fn backend(&self) -> Option<&Backend> {
         self.cells.iter().find_map(|cell| cell.backend.as_ref())
@@ -149,37 +149,37 @@ impl BaselineResult {
 pub struct BaselineCell {
     /// The transport's name.
     pub transport: String,
-    /// The binder driver that it runs over; `None` for a transport that needs none.
+    /// The binder driver that it uses; `None` for transports without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// Bytes each way.
+    /// Bytes in each direction.
     pub size_bytes: usize,
-    /// Where the two sides were put.
+    /// Where the two sides ran.
     pub placement: CpuPlacement,
-    /// The CPUs that the client was allowed.
+    /// The CPUs that the client could use.
     pub client_cpus: Vec<u32>,
-    /// The CPUs that the server was allowed.
+    /// The CPUs that the server could use.
     pub server_cpus: Vec<u32>,
     /// The median call of each round, in nanoseconds.
     pub round_medians_ns: Vec<u64>,
-    /// Every call of all rounds.
+    /// All calls of all rounds.
     pub latency: Histogram,
-    /// Against the futex at the same size and placement, round by round; `None` where that is
+    /// The ratio to the futex with the same size and placement, by round; `None` if that is
     /// missing.
     pub against_futex: Option<Comparison>,
-    /// The same while the flight recorder was on, where the plan asks for it.
+    /// The same with the flight recorder on, if the plan uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedCell>,
 }
 
-/// A cell while the flight recorder was on.
+/// A cell with the flight recorder on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordedCell {
     /// The median call of each round, in nanoseconds.
     pub round_medians_ns: Vec<u64>,
-    /// Every call of all rounds.
+    /// All calls of all rounds.
     pub latency: Histogram,
-    /// Against the same without the recorder, round by round.
+    /// The ratio to the same without the recorder, by round.
     pub against_off: Option<Comparison>,
 }
 
@@ -190,7 +190,7 @@ impl BaselineCell {
         self.quantile_ns(0.5)
     }
 
-    /// A quantile (0 to 1) of the rounds' medians, in nanoseconds: how far rounds differ.
+    /// A quantile (0 to 1) of the rounds' medians, in nanoseconds, to show how much rounds vary.
     #[must_use]
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
         quantile_ns(&self.round_medians_ns, q)
@@ -211,21 +211,21 @@ fn quantile_ns(medians_ns: &[u64], q: f64) -> Option<f64> {
     latency::quantile(&medians, q)
 }
 
-/// Something that was asked for and cannot be had on this machine.
+/// Something that was requested and is not possible on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotPossible {
     /// The transport; `None` for all of them.
     pub transport: Option<String>,
-    /// Bytes each way; `None` for all sizes.
+    /// Bytes in each direction; `None` for all sizes.
     pub size_bytes: Option<usize>,
     /// The placement; `None` for all.
     pub placement: Option<CpuPlacement>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Sets each cell against the futex of its size and placement, and what was recorded against what
-/// was not.
+/// Compares each cell with the futex of the same size and placement, and calls with the recorder on
+/// to those with it off.
 pub fn compare(cells: &mut [BaselineCell]) {
     let floats = |medians_ns: &[u64]| medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
     let rounds = |cell: &BaselineCell| floats(&cell.round_medians_ns);

@@ -1,25 +1,25 @@
-//! What the scheduler did to one thread. Counts only; must not know where they are read from.
+//! What the scheduler did to one thread. Counters only. Must not know where they are read from.
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of one thread since it began, or between two looks at it.
+/// Counters of one thread since its start, or between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadCounters {
-    /// Times that it gave up the CPU because it waited for something (proc_pid_status(5)).
+    /// How often it gave up the CPU to wait for something (proc_pid_status(5)).
     pub voluntary_switches: u64,
-    /// Times that the CPU was taken from it.
+    /// How often it was preempted.
     pub involuntary_switches: u64,
-    /// Times that it was moved to another CPU (/proc/PID/sched); `None` where the kernel does not
-    /// tell. Then count the CPUs that the samples name.
+    /// How often it migrated to another CPU (/proc/PID/sched); `None` if the kernel does not report
+    /// it. Then count the CPUs in the samples.
     pub migrations: Option<u64>,
     /// Nanoseconds on a CPU; `None` without schedstat.
     pub running_ns: Option<u64>,
-    /// Nanoseconds that it was runnable and waited for a CPU; `None` without schedstat.
+    /// Nanoseconds runnable but waiting for a CPU; `None` without schedstat.
     pub run_delay_ns: Option<u64>,
 }
 
 impl ThreadCounters {
-    /// What was added since an earlier look.
+    /// The difference to an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let both = |later: Option<u64>, earlier: Option<u64>| Some(later?.saturating_sub(earlier?));
@@ -32,7 +32,7 @@ impl ThreadCounters {
         }
     }
 
-    /// Both threads' counts together; what one of them does not tell is not told of both.
+    /// The sum of both threads' counters. A counter that either thread lacks is `None`.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::plan_fault::Unknown;
 
-/// Reads the kernel's list format, "0-3,5" (Documentation/admin-guide/cputopology.rst); `None` when
+/// Parses the kernel's list format, "0-3,5" (Documentation/admin-guide/cputopology.rst); `None` if
 /// it is malformed.
 #[must_use]
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
@@ -17,7 +17,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        // No machine has more, and a malformed list must not fill the memory.
+        // No machine has more CPUs, and a malformed list must not fill the memory.
         if first > last || last > 1 << 20 || cpus.len() > 1 << 20 {
             return None;
         }
@@ -26,15 +26,14 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// The largest CPU number that any kernel has: its `NR_CPUS` is at most 8192.
+/// The largest CPU number that a kernel can have: `NR_CPUS` is at most 8192.
 const LAST: u32 = 8191;
 
-/// Reads the CPUs that somebody asks for, "0,2-3": ascending, each once. `None` when the list is
-/// malformed, names none, or one that no kernel has.
+/// Parses a user's CPU list, "0,2-3": ascending, without duplicates. `None` if the list is
+/// malformed or empty, or has a number that no kernel supports.
 #[must_use]
 pub fn chosen(text: &str) -> Option<Vec<u32>> {
-    // What the kernel writes may hold white space and end with a comma; what a person types is
-    // taken at its word.
+    // The kernel's lists may contain white space and end with a comma. User input may not.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'-'));
     if !plain || text.split(',').any(str::is_empty) {
         return None;
@@ -45,13 +44,12 @@ pub fn chosen(text: &str) -> Option<Vec<u32>> {
     cpus.last().is_some_and(|&last| last <= LAST).then_some(cpus)
 }
 
-/// As [`chosen`] for a list within another text, where a comma would end it: "0-1+3" is CPUs 0, 1
-/// and 3.
+/// Like [`chosen`], for a list within text that is separated by commas: "0-1+3" is CPUs 0, 1 and 3.
 pub(crate) fn list_within(text: &str) -> Option<Vec<u32>> {
     chosen(&text.replace('+', ","))
 }
 
-/// Ascending CPU numbers as the kernel lists them: "0-3,8".
+/// Formats ascending CPU numbers like the kernel: "0-3,8".
 #[must_use]
 pub fn ranges(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
@@ -74,9 +72,9 @@ pub fn ranges(cpus: &[u32]) -> String {
 pub enum CpuPlacement {
     /// Both pinned to one CPU.
     Same,
-    /// Pinned to two CPUs.
+    /// Pinned to two different CPUs.
     Split,
-    /// Wherever the kernel puts them, beginning on two CPUs.
+    /// Not pinned, but started on two different CPUs.
     Free,
 }
 
@@ -111,7 +109,7 @@ impl FromStr for CpuPlacement {
     }
 }
 
-/// The CPUs of the client and of the server, from those that may be used; `None` if there are not
+/// The CPUs for the client and for the server, out of the usable ones; `None` if there are not
 /// enough.
 #[must_use]
 pub fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {

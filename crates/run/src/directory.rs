@@ -1,6 +1,6 @@
-//! The run directory: what was planned, on what machine, and what came of it, in one versioned JSON
-//! file that every later command reads. Written whole or not at all. Must not know how results are
-//! made or shown.
+//! The run directory: plan, environment and results in one versioned JSON file that all later
+//! commands read. It is written completely or not at all. Must not know how results are made or
+//! shown.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,29 +12,30 @@ use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::results::Results;
 
-/// The name of the file in a run directory.
+/// The name of the run's file in a run directory.
 pub const FILE_NAME: &str = "run.json";
 
-/// The name of the folder in a run directory that holds what the kernel recorded of slow calls.
+/// The name of the folder with the kernel's recordings of slow calls.
 pub const RECORDING: &str = "recording";
 
-/// The name of the file in a run directory that lists every sample.
+/// The name of the file with all samples.
 pub const SAMPLES: &str = "latency-samples.csv";
 
-/// The name of the file in a run directory that lists what was done to disturb the calls.
+/// The name of the file with the injected disturbances.
 pub const INJECTED: &str = "injected.csv";
 
-/// All that a run directory may hold. The run itself comes last: where it is, everything is.
+/// Everything that a run directory may contain. The run itself comes last: if it exists, so does
+/// everything else.
 pub const FILES: [&str; 4] = [RECORDING, SAMPLES, INJECTED, FILE_NAME];
 
 /// The longest file that is read as a run, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// What the file says it is.
+/// The value of the file's "schema" field.
 const SCHEMA: &str = "roundtrip.run";
 
-/// The version of the file's layout. A new optional field leaves it alone; anything that an older
-/// Roundtrip would misread raises it.
+/// The version of the file's layout. A new optional field does not change it. Anything that an
+/// older Roundtrip would misread increments it.
 const VERSION: u64 = 1;
 
 /// One run.
@@ -42,24 +43,24 @@ const VERSION: u64 = 1;
 pub struct Run {
     /// The machine.
     pub environment: Environment,
-    /// What the user calls the run.
+    /// The labels that the user gave the run.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Why it is not all that was asked for, if it is not.
+    /// Why the run is incomplete, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
-    /// What was measured, each part beside its plan.
+    /// The results, each with its plan.
     pub results: Results,
     /// What a reader must know before trusting the figures: losses, refusals, disturbances.
     pub warnings: Vec<String>,
 }
 
-/// A signal ended the measuring: the run holds what was measured until then.
+/// A signal ended the measurement. The run contains what was measured until then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
     /// The signal's name: "SIGINT".
     pub signal: String,
-    /// How long the run had gone on, in nanoseconds.
+    /// How long the run had lasted, in nanoseconds.
     pub after_ns: u64,
 }
 
@@ -72,8 +73,7 @@ struct Stored<'a> {
 }
 
 impl Run {
-    /// A run, with the warnings that its environment and its results give cause for, and those of
-    /// the `machine`.
+    /// A run, with the warnings that follow from its environment, its results and the `machine`.
     #[must_use]
     pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Self {
         let mut warnings = environment.warnings(results.observed());
@@ -82,23 +82,22 @@ impl Run {
         Self { environment, labels: Labels::default(), partial: None, results, warnings }
     }
 
-    /// The run as the JSON text that a run directory holds.
+    /// The run as the JSON text of a run directory.
     ///
     /// # Errors
-    /// [`Error::NotJson`] for figures that JSON cannot hold.
+    /// [`Error::NotJson`] for figures that JSON cannot represent.
     pub fn to_json(&self) -> Result<String> {
         let stored = Stored { schema: SCHEMA, version: VERSION, run: self };
         let json = stored::to_text(&stored);
         json.map(|json| json + "\n").map_err(|error| Error::NotJson { reason: error.to_string() })
     }
 
-    /// Writes the run into a directory, which is made if it is not there, and returns the file's
-    /// path. On an error nothing is left behind, and a run that was there before stays as it
-    /// was.
+    /// Writes the run into a directory, which is created if it does not exist, and returns the
+    /// file's path. After an error nothing new is left behind, and an earlier run is unchanged.
     ///
     /// # Errors
-    /// [`Error::File`] when the directory or the file cannot be written, also for want of space or
-    /// since there is a run.
+    /// [`Error::File`] if the directory or the file cannot be written: there may be no space, or
+    /// already a run.
     #[cfg(feature = "write")]
     pub fn write(&self, directory: &Path) -> Result<std::path::PathBuf> {
         let made = !directory.exists();
@@ -110,7 +109,7 @@ impl Run {
                 .map_err(|cause| Error::file("write", &path, cause))
         });
         if made && written.is_err() {
-            // The error to tell is the first one.
+            // Report the first error, not this one.
             let _ = std::fs::remove_dir(directory);
         }
         written.map(|()| path)
@@ -119,8 +118,8 @@ impl Run {
     /// Reads a run from its directory, or from the file itself.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, [`Error::NotARun`] when it is something else or of a
-    /// newer version.
+    /// [`Error::File`] if it cannot be read, [`Error::NotARun`] if it is not a run or from a newer
+    /// version.
     pub fn read(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
@@ -165,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A folder of a test's own, removed with it.
+    /// A temporary folder of a test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -221,7 +220,7 @@ mod tests {
         labelled.partial = Some(Partial { signal: "SIGINT".into(), after_ns: 5 });
         let path = labelled.write(&directory).unwrap();
         assert_eq!(Run::read(&directory).unwrap(), labelled);
-        // What an earlier Roundtrip has written has neither field.
+        // Runs of earlier versions have neither field.
         let text = run().to_json().unwrap();
         assert!(!text.contains("labels") && !text.contains("partial"), "{text}");
         std::fs::write(&path, text).unwrap();

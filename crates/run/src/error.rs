@@ -1,5 +1,5 @@
-//! What can be wrong with a plan, or with a run's files: one enum whose variants name the operation
-//! and the path.
+//! What can be wrong with a plan, or with the files of a run: one enum whose variants name the
+//! operation and the path.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 use crate::label_fault::LabelFault;
 use crate::plan_fault::{PlanFault, TextFault, Unknown};
 
-/// Why a plan is refused, or a run cannot be read, written or merged.
+/// Why a plan is rejected, or a run cannot be read, written or merged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A plan that cannot be carried out on any machine.
     #[error(transparent)]
     Plan(#[from] PlanFault),
-    /// A word that means nothing.
+    /// An unknown word.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// A background load that means nothing.
+    /// An invalid background load.
     #[error("load '{text}': {fault}")]
     Load {
-        /// What was given.
+        /// The given text.
         text: String,
         /// What is wrong with it.
         fault: TextFault,
     },
-    /// A disturbance that means nothing.
+    /// An invalid disturbance.
     #[error("disturbance '{text}': {fault}")]
     Disturbance {
-        /// What was given.
+        /// The given text.
         text: String,
         /// What is wrong with it.
         fault: TextFault,
@@ -36,13 +36,13 @@ pub enum Error {
     /// Runs that cannot be merged.
     #[error("{0}: show them one by one")]
     NotMerged(MergeFault),
-    /// A run whose figures JSON cannot hold.
+    /// A run with figures that JSON cannot represent.
     #[error("the run cannot be written as JSON: {reason}")]
     NotJson {
-        /// What the writer of JSON said.
+        /// The JSON writer's error.
         reason: String,
     },
-    /// A label that cannot be stored.
+    /// An invalid label.
     #[error(transparent)]
     Label(#[from] LabelFault),
     /// A file operation failed.
@@ -52,7 +52,7 @@ pub enum Error {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said. Not the error's `source`, for the message already has it.
+        /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
     /// A recorded run that this version cannot read.
@@ -60,7 +60,7 @@ pub enum Error {
     NotARun {
         /// The file that was read.
         path: PathBuf,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
 }
@@ -69,13 +69,13 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeFault {
-    /// Results of this kind never can.
+    /// Results of this kind cannot be merged.
     #[error("{what} cannot be merged")]
     Never {
         /// "recordings of writes".
         what: &'static str,
     },
-    /// They differ in what must be the same.
+    /// They differ in something that must be equal.
     #[error("runs of different {what} cannot be merged")]
     Different {
         /// "plans".
@@ -89,5 +89,5 @@ impl Error {
     }
 }
 
-/// The result of everything in this crate that can fail.
+/// The result of every fallible function in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

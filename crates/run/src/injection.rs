@@ -1,5 +1,5 @@
-//! Disturbances in a plan: what is done on purpose to make some round trips slow. Must not know how
-//! it is done.
+//! Disturbances in a plan, which make some round trips slow on purpose. Must not know how they are
+//! carried out.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,30 +11,30 @@ use crate::error::{Error, Result};
 use crate::plan_fault::{TextFault, Unknown};
 use crate::scheduling::Scheduling;
 
-/// What is done.
+/// What causes the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The server's handler works longer.
+    /// The server's handler computes longer.
     Work,
-    /// It sleeps.
+    /// The handler sleeps.
     Sleep,
-    /// It writes a file and waits until that is on the disk.
+    /// The handler writes a file and syncs it.
     Fsync,
-    /// It waits for a lock that another process holds.
+    /// The handler waits for a lock that another process holds.
     Lock,
-    /// It waits for a lock whose holder has lost its CPU to a hog.
+    /// The handler waits for a lock whose holder was preempted by a hog.
     LockPreempted,
     /// Another process uses a CPU.
     Hog,
     /// A signal stops the server.
     Stop,
-    /// Another process sends packets to this machine itself.
+    /// Another process sends packets to this machine.
     Flood,
 }
 
 impl Cause {
-    /// All.
+    /// All causes.
     pub const ALL: [Self; 8] = [
         Self::Work,
         Self::Sleep,
@@ -61,33 +61,33 @@ impl Cause {
         }
     }
 
-    /// Whether it is a wait for a lock.
+    /// Whether the handler waits for a lock.
     #[must_use]
     pub fn takes_lock(self) -> bool {
         matches!(self, Self::Lock | Self::LockPreempted)
     }
 }
 
-/// A disturbance that is repeated all the while.
+/// A disturbance that is repeated during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Injection {
-    /// What.
+    /// The cause.
     pub cause: Cause,
-    /// From the begin of one to the begin of the next, in nanoseconds.
+    /// From the start of one to the start of the next, in nanoseconds.
     pub every_ns: u64,
-    /// How long each lasts, in nanoseconds. (A file takes what it takes.)
+    /// How long each lasts, in nanoseconds. Ignored for `Fsync`.
     pub for_ns: u64,
     /// How a hog is scheduled.
     pub scheduling: Scheduling,
-    /// The CPUs of hogs and lock holders; `None`: the servers'.
+    /// The CPUs for hogs and lock holders; `None`: those of the servers.
     pub cpus: Option<Vec<u32>>,
-    /// Where each is noted: `cause,tid,begin_ns,end_ns`. Not stored.
+    /// The log of disturbances: `cause,tid,begin_ns,end_ns`. Not stored.
     #[serde(skip)]
     pub log: Option<PathBuf>,
 }
 
 impl Injection {
-    /// Whether its scheduling is that of some process.
+    /// Whether its scheduling applies to some process.
     #[must_use]
     pub fn starts_hogs(&self) -> bool {
         matches!(self.cause, Cause::Hog | Cause::LockPreempted)
@@ -97,8 +97,8 @@ impl Injection {
 impl FromStr for Injection {
     type Err = Error;
 
-    /// Reads `CAUSE[,every=TIME][,for=TIME][,policy=fifo:N|…][,cpus=LIST]`. A comma within a CPU
-    /// list is a plus sign.
+    /// Parses `CAUSE[,every=TIME][,for=TIME][,policy=fifo:N|…][,cpus=LIST]`. In a CPU list, plus
+    /// signs replace commas.
     fn from_str(text: &str) -> Result<Self> {
         Self::read(text).map_err(|fault| Error::Disturbance { text: text.to_owned(), fault })
     }
@@ -139,7 +139,7 @@ impl Injection {
     }
 }
 
-/// A time from 1 us to 1 h, as in `5ms`.
+/// Parses a time from 1 us to 1 h, such as `5ms`.
 fn time_ns(text: &str) -> Result<u64, TextFault> {
     let wrong = || TextFault::NotATime { value: text.to_owned() };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -1,6 +1,6 @@
-//! What labels may be, and what can be wrong with one. Must not know how they are stored.
+//! Limits of labels, and what can be wrong with one. Must not know how they are stored.
 
-/// The most labels of a run.
+/// The most labels in a run.
 pub const MOST_LABELS: usize = 32;
 
 /// The longest key, in bytes.
@@ -16,10 +16,10 @@ pub enum LabelFault {
     /// There is no equals sign.
     #[error("'{text}' is not KEY=VALUE, as in build=1234")]
     NotKeyValue {
-        /// What was given.
+        /// The given text.
         text: String,
     },
-    /// A key of other characters, or too long.
+    /// A key that is too long or has other characters.
     #[error("the key '{key}' is not 1 to {LONGEST_KEY} letters, digits, '.', '_' and '-'")]
     Key {
         /// The key.
@@ -30,16 +30,16 @@ pub enum LabelFault {
     Long {
         /// Its key.
         key: String,
-        /// How long it is.
+        /// Its length.
         bytes: usize,
     },
-    /// A value that would act on a terminal.
+    /// A value with characters that control a terminal.
     #[error("the value of '{key}' has control characters in it")]
     Control {
         /// Its key.
         key: String,
     },
-    /// There is no room for another label.
+    /// Too many labels.
     #[error("a run has at most {MOST_LABELS} labels")]
     TooMany,
 }

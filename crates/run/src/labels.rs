@@ -1,5 +1,5 @@
-//! What a user calls a run: keys and values that `--label` has set, to tell runs apart. Must not
-//! know who shows them.
+//! Labels of a run: keys and values from `--label`, to distinguish runs. Must not know who shows
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::label_fault::{LONGEST_KEY, LONGEST_VALUE, LabelFault, MOST_LABELS};
 pub struct Labels(BTreeMap<String, String>);
 
 impl Labels {
-    /// Adds a label, from `KEY=VALUE`. A key that is there already gets the new value.
+    /// Adds a label from `KEY=VALUE`. An existing key gets the new value.
     ///
     /// # Errors
     /// [`crate::Error::Label`] for text without a `=`, for a key that is not 1 to 64 letters,
-    /// digits, `.`, `_` and `-`, for a value of more than 256 bytes or with control characters,
-    /// and for the 33rd label.
+    /// digits, `.`, `_` and `-`, for a value of more than 256 bytes or with control characters, and
+    /// for the 33rd label.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let Some((key, value)) = text.split_once('=') else {
             return Err(LabelFault::NotKeyValue { text: text.to_owned() }.into());
@@ -42,18 +42,18 @@ impl Labels {
         Ok(())
     }
 
-    /// Whether there is none.
+    /// Whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Keys and values, in the order of the keys.
+    /// Keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Keeps those that the other run has too.
+    /// Keeps the labels that the other run has, too.
     pub(crate) fn keep_common(&mut self, other: &Self) {
         self.0.retain(|key, value| other.0.get(key) == Some(value));
     }

@@ -1,21 +1,21 @@
-//! A run as data: what was to be measured (plans), on what machine (the environment), what came of
-//! it (results), what a reader must know (warnings), and the directory that keeps all of it.
-//! Nothing here measures, prints or reads arguments.
+//! A run as data: plans, the environment, results, warnings, and the directory that stores all of
+//! them. Nothing here measures, prints or reads arguments.
 //!
-//! Whoever measures makes plans into results and stores a [`Run`]; whoever explains or shows reads
-//! one, on any machine:
+//! Measuring turns plans into results and stores a [`Run`]. Explaining and showing read one, on any
+//! machine:
 //!
-//! - a plan is a value with defaults, and `check` refuses what no machine can carry out, with what
-//!   there is instead: [`ipc::latency::LatencyPlan`], [`ipc::throughput::ThroughputPlan`],
-//!   [`storage::StoragePlan`] and their siblings;
-//! - a result stands beside its plan, and its parts can be merged: [`ipc::latency::LatencyResult`]
-//!   and its siblings;
-//! - [`Results`] holds those of a run, and [`Run`] the results with their
-//!   [`environment::Environment`] and warnings;
-//! - [`Run::write`] and [`Run::read`] keep a run in a directory, in one versioned JSON file that is
-//!   written whole or not at all; [`Run::merge`] adds the calls of another run of the same plan.
+//! - A plan is a value with defaults. Its `check` rejects what no machine can carry out, and says
+//!   what is possible instead: [`ipc::latency::LatencyPlan`], [`ipc::throughput::ThroughputPlan`],
+//!   [`storage::StoragePlan`] and others.
+//! - A result contains its plan, and its parts can be merged: [`ipc::latency::LatencyResult`] and
+//!   others.
+//! - [`Results`] contains the results of a run, and [`Run`] adds their [`environment::Environment`]
+//!   and warnings.
+//! - [`Run::write`] and [`Run::read`] store a run in a directory, in one versioned JSON file that
+//!   is written completely or not at all. [`Run::merge`] adds the calls of another run of the same
+//!   plan.
 //!
-//! A further test adds its plan and result as a module here, and a field to [`Results`].
+//! A new test adds its plan and result as a module here, and a field to [`Results`].
 //!
 //! ```
 //! use run::ipc::latency::LatencyPlan;
@@ -23,11 +23,11 @@
 //! use run::ipc::{Backend, Profile};
 //! use run::{Results, Run};
 //!
-//! // A plan that cannot be carried out says what is possible.
+//! // An invalid plan says what is possible.
 //! let plan = LatencyPlan { pairs: 1000, ..LatencyPlan::default() };
 //! assert_eq!(plan.check().unwrap_err().to_string(), "1 to 256 pairs are possible, not 1000");
 //!
-//! // A run is stored in a directory, and read back on any machine.
+//! // A run is stored in a directory, and can be read on any machine.
 //! let backend = Backend::Emulated { profile: Profile::Ack };
 //! let result = TraitsResult { plan: TraitsPlan::default(), backend, rows: vec![] };
 //! let run = Run::new(Default::default(), Results::from(result), None);

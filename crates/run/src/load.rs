@@ -1,5 +1,4 @@
-//! Background load in a plan: processes that do nothing but use CPUs. Must not know how they are
-//! started.
+//! Background load in a plan: processes that only use CPUs. Must not know how they are started.
 
 use std::str::FromStr;
 
@@ -13,22 +12,22 @@ use crate::scheduling::Scheduling;
 /// Processes that spin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// How many.
+    /// The number of processes.
     pub hogs: u32,
     /// How each is scheduled.
     pub scheduling: Scheduling,
-    /// The CPUs that they may use; `None` for all.
+    /// The allowed CPUs; `None` for all.
     pub cpus: Option<Vec<u32>>,
 }
 
-/// The most processes that can be asked for.
+/// The most processes.
 const MAX_HOGS: u32 = 4096;
 
 impl FromStr for Load {
     type Err = Error;
 
-    /// Reads `hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=LIST]`. A comma within a CPU list is a
-    /// plus sign, "0-1+3".
+    /// Parses `hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=LIST]`. In a CPU list, plus signs
+    /// replace commas: "0-1+3".
     fn from_str(text: &str) -> Result<Self> {
         Self::read(text).map_err(|fault| Error::Load { text: text.to_owned(), fault })
     }

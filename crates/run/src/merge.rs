@@ -1,4 +1,4 @@
-//! Several runs of one plan as one: their calls and rounds together. Must not know how a run was
+//! Merges several runs of one plan: combines their calls and rounds. Must not know how a run was
 //! made or is shown.
 
 use crate::baseline::{self, BaselineResult};
@@ -10,11 +10,11 @@ use crate::ipc::workers::{Above, WorkersResult};
 use crate::results::Results;
 
 impl Run {
-    /// Adds the calls of another run of the same plan on the same driver. The environment stays
-    /// that of the first; what differs on the way is a warning.
+    /// Adds the calls of another run of the same plan on the same driver. The environment remains
+    /// that of the first. Differences become warnings.
     ///
     /// # Errors
-    /// [`Error::NotMerged`] when the runs measured different things: then nothing is merged.
+    /// [`Error::NotMerged`] if the runs measured different things. Then nothing is merged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let (ours, theirs) = (&self.environment, &other.environment);
         if ours.driver != theirs.driver {
@@ -59,7 +59,7 @@ impl Results {
     }
 }
 
-/// Both runs have a part, or neither has it.
+/// Merges a part that both runs have. It is an error if only one has it.
 fn both<T>(ours: &mut Option<T>, theirs: &Option<T>, merge: fn(&mut T, &T) -> Result<()>) -> Result<()> {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) => merge(ours, theirs),
@@ -108,7 +108,7 @@ fn merge_throughput(ours: &mut ThroughputResult, theirs: &ThroughputResult) -> R
 
 fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()> {
     same_plan(&ours.plan, &theirs.plan)?;
-    // Without permission for real-time callers one of the runs has fewer of them.
+    // Without permission for real-time callers, one run has fewer callers.
     if ours.realtime_refused.is_some() != theirs.realtime_refused.is_some() {
         return Err(different("callers"));
     }
@@ -127,7 +127,7 @@ fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()>
 
 fn merge_workers(ours: &mut WorkersResult, theirs: &WorkersResult) -> Result<()> {
     same_plan(&ours.plan, &theirs.plan)?;
-    // All calls by all time, not the mean of the two rates.
+    // All calls divided by the total time, not the mean of the two rates.
     let calls = |result: &WorkersResult| result.iterations_per_s * result.wall_ns as f64;
     let calls_times_ns = calls(ours) + calls(theirs);
     ours.wall_ns += theirs.wall_ns;
@@ -137,8 +137,8 @@ fn merge_workers(ours: &mut WorkersResult, theirs: &WorkersResult) -> Result<()>
         caller.wall_ns += more.wall_ns;
         caller.latency.merge(&more.latency);
     }
-    // After a training round each run has a threshold of its own, and counts above different ones
-    // do not add up.
+    // After a training round each run has its own threshold, and counts above different thresholds
+    // cannot be added.
     ours.above = match (ours.above, theirs.above) {
         (Some(above), Some(more)) if above.threshold_ns == more.threshold_ns => Some(Above {
             threshold_ns: above.threshold_ns,

@@ -1,16 +1,16 @@
-//! What can be wrong with a plan, and the words for it. Must not know how a plan is checked.
+//! What can be wrong with a plan, and the messages. Must not know how a plan is checked.
 
 use std::fmt;
 
-/// A word that is none of those that mean something.
+/// A word that is not among the valid ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unknown {
-    /// What it should be: "stack".
+    /// What the word should name: "stack".
     pub what: &'static str,
-    /// What was given.
+    /// The given word.
     pub text: String,
-    /// What there is instead.
+    /// The valid words.
     pub choices: Vec<&'static str>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
-/// Why the text of a load or a disturbance means nothing.
+/// Why the text of a load or a disturbance is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextFault {
@@ -41,45 +41,45 @@ pub enum TextFault {
         /// The part.
         part: String,
     },
-    /// A value that should be CPUs.
+    /// A value that is not a CPU list.
     #[error("'{value}' is not a CPU list such as 0-1+3")]
     NotCpus {
         /// The value.
         value: String,
     },
-    /// A value that should be a time.
+    /// A value that is not a time.
     #[error("'{value}' is not a time from 1us to 1h such as 5ms")]
     NotATime {
         /// The value.
         value: String,
     },
-    /// Too many hogs, none, or what is no number.
+    /// Too many hogs, none, or not a number.
     #[error("hogs must be 1 to {most}, not '{value}'")]
     HogsOutOfRange {
         /// The value.
         value: String,
-        /// How many are possible.
+        /// The largest possible number.
         most: u32,
     },
-    /// A load that does not say how large it is.
+    /// A load without a number of hogs.
     #[error("give their number: hogs=N")]
     NoHogs,
-    /// Disturbances that fill most of the time.
+    /// Disturbances that take most of the time.
     #[error("for=TIME must be at most half of every=TIME")]
     LeavesTooLittle,
 }
 
-/// What a plan counts, where it has a range.
+/// Numbers in a plan that have a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counted {
-    /// Bytes of a payload of the baseline.
+    /// Payload bytes in the baseline.
     BaselineBytes,
-    /// Bytes of a payload of the throughput test.
+    /// Payload bytes in the throughput test.
     PayloadBytes,
-    /// Calls of one batch.
+    /// Calls in one batch.
     BatchCalls,
-    /// Calls for the comparison of the stacks.
+    /// Calls to compare the stacks with.
     Calls,
     /// Rounds.
     Rounds,
@@ -88,7 +88,7 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// That this many cannot be had.
+    /// Says that this number is not possible.
     fn refuse(self, number: u64) -> String {
         match self {
             Self::BaselineBytes => format!("a size of {number} bytes cannot be measured"),
@@ -105,42 +105,42 @@ impl Counted {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanFault {
-    /// A number beyond its range, which begins at 1.
+    /// A number out of its range, which starts at 1.
     #[error("{}: choose from 1 to {most}", what.refuse(*number))]
     OutOfRange {
-        /// What is counted.
+        /// What the number counts.
         what: Counted,
-        /// How many there are to be.
+        /// The requested number.
         number: u64,
-        /// How many are possible.
+        /// The largest possible number.
         most: u64,
     },
-    /// A transport that there is not.
+    /// An unknown transport.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// A baseline of nothing.
+    /// A baseline without sizes or placements.
     #[error("the baseline needs at least one size and one placement")]
     EmptyBaseline,
-    /// A survey for which the time is too short.
+    /// A survey with too little time.
     #[error("a survey takes at least {least_s}s")]
     ShortSurvey {
-        /// What it takes, in seconds.
+        /// The least time, in seconds.
         least_s: u64,
     },
-    /// Throughput of nothing.
+    /// Throughput without sizes or stacks.
     #[error("throughput needs at least one size and one stack")]
     EmptyThroughput,
-    /// Calls within one process over a stack that has none.
+    /// Passthrough mode with a stack that has none.
     #[error("only the hwbinder stack has a passthrough mode")]
     PassthroughOverBinder,
 
-    /// A worker that calls every other, of which there is none.
+    /// A single worker, which has no other to call.
     #[error("a single worker has no other to call: choose 2 or more")]
     LonelyWorker,
     /// Too few workers for a pair.
     #[error("{workers} workers cannot form pairs: choose 2 or more")]
     Unpaired {
-        /// How many.
+        /// The number of workers.
         workers: u32,
     },
     /// Workers without a service.
@@ -152,144 +152,144 @@ pub enum PlanFault {
     /// Too many workers and services.
     #[error("{processes} processes are too many: choose at most {most} workers and services together")]
     TooManyProcesses {
-        /// How many there are to be.
+        /// The requested number.
         processes: u64,
-        /// How many are possible.
+        /// The largest possible number.
         most: u32,
     },
-    /// Workers that do not call.
+    /// Workers that make no calls.
     #[error("0 calls cannot be measured: choose 1 or more")]
     NoWorkerCalls,
-    /// Empty replies where there are none.
+    /// Empty replies where they are not supported.
     #[error("only the binder stack over a driver has calls with an empty reply")]
     EmptyReply,
-    /// A payload of the workers that is too long.
+    /// A payload of the workers test that is too long.
     #[error("a payload of {bytes} bytes does not fit into a receive area: choose at most {most}")]
     PayloadTooLong {
-        /// How long it is to be.
+        /// The requested length.
         bytes: usize,
-        /// How long it may be.
+        /// The longest possible.
         most: usize,
     },
 
-    /// A latency test of nothing.
+    /// A latency test without stack, inheritance setting or caller.
     #[error("a stack, an inheritance setting and a caller are needed")]
     EmptyLatency,
     /// Too many pairs, or none.
     #[error("1 to {most} pairs are possible, not {pairs}")]
     Pairs {
-        /// How many there are to be.
+        /// The requested number.
         pairs: u32,
-        /// How many are possible.
+        /// The largest possible number.
         most: u32,
     },
-    /// Too many threads of a server, or none.
+    /// Too many server threads, or none.
     #[error("1 to {most} server threads are possible, not {threads}")]
     ServerThreads {
-        /// How many there are to be.
+        /// The requested number.
         threads: u32,
-        /// How many are possible.
+        /// The largest possible number.
         most: u32,
     },
-    /// A payload that no call of the latency test has.
+    /// A payload too long for the latency test.
     #[error("a payload of {bytes} bytes is not possible: choose at most {most}")]
     PayloadNotPossible {
-        /// How long it is to be.
+        /// The requested length.
         bytes: usize,
-        /// How long it may be.
+        /// The longest possible.
         most: usize,
     },
-    /// A payload that a server cannot hold as often as it may be there.
+    /// A payload that does not fit into a receive area as often as needed.
     #[error(
         "a payload of {bytes} bytes does not fit into a server's receive area for {callers} callers and \
          {server_threads} server threads at once: choose at most {most}"
     )]
     PayloadTooOften {
-        /// How long it is to be.
+        /// The requested length.
         bytes: usize,
-        /// How many callers a server has.
+        /// The number of a server's callers.
         callers: usize,
-        /// How many threads it has.
+        /// The number of its threads.
         server_threads: u32,
-        /// How long it may be.
+        /// The longest possible.
         most: usize,
     },
     /// A latency test without calls.
     #[error("at least one iteration is needed")]
     NoIterations,
-    /// A rate of callers that begin a thread for each call.
+    /// A rate for callers with a new thread for each call.
     #[error("--rate needs callers that keep their threads: leave out --fresh-threads")]
     RateOfFreshThreads,
-    /// Disturbances of a server that is not there.
+    /// Disturbances of a server, without a server.
     #[error("disturbances need a server process, which passthrough mode does not have")]
     DisturbancesWithoutServer,
-    /// Both ways to treat a missed deadline.
+    /// Two ways to handle a missed deadline.
     #[error("--trace ends the run at the first miss, --explain continues: choose one")]
     HaltAndExplain,
-    /// An explanation of no call.
+    /// Explanations of no calls.
     #[error("at least the slowest call is needed")]
     NoSlowestCall,
     /// More samples than can be kept.
     #[error("at most {most} samples can be kept: use fewer iterations or pairs")]
     TooManySamples {
-        /// How many can.
+        /// The largest possible number.
         most: u64,
     },
 
-    /// A storage test of nothing.
+    /// A storage test without a size, writer or durability.
     #[error("there is nothing to measure: no size, writer or durability is given")]
     EmptyStorage,
-    /// A write that is too long, or empty.
+    /// A write that is empty or too long.
     #[error("a write of {bytes} bytes is not possible: 1 to {most}")]
     Write {
-        /// How long it is to be.
+        /// The requested length.
         bytes: u64,
-        /// How long it may be.
+        /// The longest possible.
         most: u64,
     },
-    /// A write that is longer than the file that it is to be written over.
+    /// A write longer than the file to overwrite.
     #[error(
         "a write of {bytes} bytes does not fit into a file of {file_bytes} bytes: use a larger \
          --file-size"
     )]
     WriteBeyondFile {
-        /// How long it is to be.
+        /// The requested length.
         bytes: u64,
-        /// How long the file is.
+        /// The length of the file.
         file_bytes: u64,
     },
-    /// Too many calls, or too few for the rounds.
+    /// Too many calls, or fewer calls than rounds.
     #[error(
         "{calls} calls cannot be divided among {rounds} rounds: use 1 to {most} calls, and no more rounds \
          than calls"
     )]
     CallsPerRound {
-        /// How many calls there are to be.
+        /// The requested number of calls.
         calls: u32,
-        /// In how many rounds.
+        /// The number of rounds.
         rounds: u32,
-        /// How many calls are possible.
+        /// The largest possible number of calls.
         most: u32,
     },
-    /// A comparison of writes with nothing.
+    /// A comparison of writes without a condition.
     #[error("there is nothing to compare with: name a condition")]
     NoCondition,
     /// Too many rounds of a comparison of writes, or none.
     #[error("a comparison takes 1 to {most} rounds")]
     ComparisonRounds {
-        /// How many are possible.
+        /// The largest possible number.
         most: u32,
     },
-    /// A share of memory that leaves nothing, or is none.
+    /// A share of memory that is zero or leaves nothing.
     #[error("the share of memory must be 1% to {most}%: with more, the kernel kills processes")]
     MemoryShare {
-        /// The largest, in percent.
+        /// The largest possible, in percent.
         most: u32,
     },
-    /// A limit that lets no write through.
+    /// A limit too low for any write to finish.
     #[error("the limit must be at least {least} bytes a second: with less, no write completes")]
     IoLimit {
-        /// The lowest, in bytes a second.
+        /// The lowest possible, in bytes per second.
         least: u64,
     },
 }

@@ -1,10 +1,9 @@
-//! What a recorder of the kernel's events recorded. Must not know how it does that.
+//! What a recorder of kernel events recorded. Must not know how.
 
 use serde::{Deserialize, Serialize};
 
-/// The size of each CPU's buffer, in kilobytes, where nothing else is asked for. Calls that follow
-/// each other without a pause fill about 100 MB in a second, and so this goes back 40 ms at least;
-/// for most of what is measured, seconds.
+/// The default size of each CPU's buffer, in kilobytes. Calls without pauses produce about 100 MB
+/// per second, so this covers at least 40 ms. For most measurements it covers seconds.
 pub const DEFAULT_KILOBYTES: u64 = 4096;
 
 /// What a recorder records.
@@ -12,7 +11,7 @@ pub const DEFAULT_KILOBYTES: u64 = 4096;
 pub struct RecorderInfo {
     /// The events, `system/event`.
     pub events: Vec<String>,
-    /// Events that would have told more, and that this kernel does not have.
+    /// Events that would have added information, but that this kernel lacks.
     pub missing: Vec<String>,
     /// The size of each CPU's buffer, in kilobytes.
     pub kilobytes: u64,

@@ -1,4 +1,4 @@
-//! The parts of a run, one for each test, and what they say that a reader must know.
+//! The parts of a run, one for each test, and their warnings.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +12,11 @@ use crate::storage::StorageResult;
 use crate::storage::interference::InterferenceResult;
 use crate::storage::observe::ObserveWritesResult;
 
-/// The parts of a run, each there if it was measured. A further test adds its result here.
+/// The parts of a run; each is present if it was measured. A new test adds its result here.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Results {
-    /// Round trips by other means than binder.
+    /// Round trips by mechanisms other than binder.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(rename = "floor")]
     pub baseline: Option<BaselineResult>,
@@ -32,7 +32,7 @@ pub struct Results {
     /// Synchronous writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageResult>,
-    /// Synchronous writes beside neighbours.
+    /// Synchronous writes with and without background load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interference: Option<InterferenceResult>,
     /// Other programs' calls.
@@ -47,7 +47,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// What the tests themselves say that a reader must know, each once.
+    /// Warnings of the tests themselves, without duplicates.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let ended = [
             self.storage.as_ref().and_then(|result| result.recording_ended.clone()),
@@ -70,14 +70,14 @@ impl Results {
         all
     }
 
-    /// Whether other programs were observed: then nothing of this program is measured.
+    /// Whether other programs were observed. Then nothing of this program was measured.
     #[must_use]
     pub fn observed(&self) -> bool {
         self.observed_calls.is_some() || self.observed_writes.is_some()
     }
 
-    /// Whether there was a recorder that could not go on, or whose recording is lost: not all that
-    /// was asked for is there.
+    /// Whether a recorder ended early, or its recording is lost, so that something requested is
+    /// missing.
     #[must_use]
     pub fn recording_ended(&self) -> bool {
         let latency = self.latency.as_ref().and_then(|result| result.explained.as_ref());

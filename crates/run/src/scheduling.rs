@@ -14,9 +14,9 @@ use crate::plan_fault::Unknown;
 pub struct Scheduling {
     /// The scheduling policy.
     pub policy: Policy,
-    /// Real-time priority, 1 to 99 for SCHED_FIFO and SCHED_RR; 0 for all others.
+    /// Real-time priority: 1 to 99 for SCHED_FIFO and SCHED_RR, 0 for all others.
     pub priority: u8,
-    /// Nice value, -20 to 19; without meaning for real-time threads.
+    /// Nice value, -20 to 19; meaningless for real-time threads.
     pub nice: i8,
 }
 
@@ -35,7 +35,7 @@ impl Scheduling {
 }
 
 impl fmt::Display for Scheduling {
-    /// As it is read: "fifo:99", "rr:5", "nice:10", "other"; another policy by its name.
+    /// In the format of [`FromStr`]: "fifo:99", "rr:5", "nice:10", "other"; other policies by name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self { policy: Policy::Fifo, priority, .. } => f.pad(&format!("fifo:{priority}")),
@@ -50,14 +50,14 @@ impl fmt::Display for Scheduling {
 impl FromStr for Scheduling {
     type Err = Error;
 
-    /// Reads "other", "nice:-20", "fifo:50", "rr:1".
+    /// Parses "other", "nice:-20", "fifo:50", "rr:1".
     fn from_str(text: &str) -> Result<Self> {
         Ok(Self::read(text)?)
     }
 }
 
 impl Scheduling {
-    /// As [`FromStr`] reads it.
+    /// Parses like [`FromStr`].
     pub(crate) fn read(text: &str) -> Result<Self, Unknown> {
         let wrong = || Unknown::new("policy", text, ["other", "nice:-20..19", "fifo:1..99", "rr:1..99"]);
         let number = |text: &str, range: std::ops::RangeInclusive<i8>| {
@@ -76,7 +76,7 @@ impl Scheduling {
     }
 }
 
-/// Whether SCHED_FIFO can be had here.
+/// Whether SCHED_FIFO is permitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "realtime", rename_all = "snake_case")]
 pub enum RealtimePermission {
@@ -87,20 +87,20 @@ pub enum RealtimePermission {
     },
     /// No.
     Refused {
-        /// Who forbids it, and how to mend it.
+        /// Why it is not permitted, and how to fix that.
         reason: String,
     },
 }
 
 impl Default for RealtimePermission {
-    /// Nobody has tried.
+    /// It was not tried.
     fn default() -> Self {
         Self::Refused { reason: "not tried".into() }
     }
 }
 
 impl RealtimePermission {
-    /// The highest SCHED_FIFO priority that is to be had; `None` when there is none.
+    /// The highest permitted SCHED_FIFO priority; `None` if there is none.
     #[must_use]
     pub fn max_priority(&self) -> Option<u8> {
         match self {

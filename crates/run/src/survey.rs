@@ -1,6 +1,6 @@
 //! The survey: the plans of a run that shows a newcomer what this machine can do, in about half a
-//! minute. A short baseline, throughput at a few sizes, and latency against a deadline. Must not
-//! know how they are carried out.
+//! minute. It consists of a short baseline, throughput at a few sizes, and latency against a
+//! deadline. Must not know how they are carried out.
 
 use latency::Deadline;
 
@@ -12,17 +12,17 @@ use crate::ipc::throughput::{Length, ThroughputPlan};
 use crate::ipc::{DriverPlan, Stack};
 use crate::plan_fault::PlanFault;
 
-/// The shortest survey, in nanoseconds: below, a test would have too few calls to say anything.
+/// The shortest survey, in nanoseconds. With less time, a test would have too few calls.
 pub const SHORTEST_NS: u64 = 3_000_000_000;
 
-/// What a survey is to do.
+/// The plan of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SurveyPlan {
-    /// About how long it may take in all, in nanoseconds; at least [`SHORTEST_NS`].
+    /// The approximate total time, in nanoseconds; at least [`SHORTEST_NS`].
     pub budget_ns: u64,
     /// The driver.
     pub driver: DriverPlan,
-    /// A call that takes longer has missed.
+    /// A call that takes longer misses the deadline.
     pub deadline: Deadline,
 }
 
@@ -40,22 +40,22 @@ impl Default for SurveyPlan {
 /// The parts of a survey, one for each test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
-    /// By other means than binder.
+    /// Round trips by mechanisms other than binder.
     pub baseline: BaselinePlan,
-    /// By payload size.
+    /// Throughput by payload size.
     pub throughput: ThroughputPlan,
-    /// Against a deadline.
+    /// Latency against a deadline.
     pub latency: LatencyPlan,
 }
 
 impl SurveyPlan {
-    /// How much of the time the baseline, throughput and latency take, in percent.
+    /// The shares of baseline, throughput and latency in the total time, in percent.
     pub const SHARES_PERCENT: [u64; 3] = [40, 20, 40];
 
-    /// The plans of the tests, for a process that may use so many CPUs.
+    /// The plans of the tests, for a process that may use `usable_cpus` CPUs.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] for too short a time.
+    /// [`crate::Error::Plan`] if there is too little time.
     pub fn parts(&self, usable_cpus: usize) -> Result<Parts> {
         if self.budget_ns < SHORTEST_NS {
             return Err(PlanFault::ShortSurvey { least_s: SHORTEST_NS / 1_000_000_000 }.into());
@@ -70,7 +70,7 @@ impl SurveyPlan {
             ..BaselinePlan::default()
         };
         let sizes_bytes = vec![4, 1024, 16384, 65536];
-        // Each row is a calibration, a batch and a series of single calls of about the same length.
+        // Each row has a calibration, a batch and individual calls, which take about equally long.
         let rows = (Stack::ALL.len() * sizes_bytes.len()) as u64;
         let throughput = ThroughputPlan {
             driver: self.driver,
@@ -83,7 +83,7 @@ impl SurveyPlan {
         let latency = LatencyPlan {
             driver: self.driver,
             stacks: Stack::ALL.into(),
-            // The advice for this test: one CPU stays free for everything else.
+            // As recommended for this test: leave one CPU free for everything else.
             pairs: u32::try_from(usable_cpus.saturating_sub(1).clamp(1, 8)).unwrap_or(1),
             amount: Amount::DurationNs(of_latency_ns / Stack::ALL.len() as u64),
             deadline: self.deadline,

@@ -1,11 +1,9 @@
-//! Makes a fixture for this crate's tests: a few pages of each CPU beside the kernel's text for the
+//! Makes a fixture for this crate's tests: a few pages of each CPU, and the kernel's text for the
 //! same events.
 //!
-//! ```text
-//! capture FOLDER [KILOBYTES [EVENTS [COMMAND ARGUMENTS…]]]
-//! ```
+//! ```text capture FOLDER [KILOBYTES [EVENTS [COMMAND ARGUMENTS…]]] ```
 //!
-//! EVENTS is `all`, or `SYSTEM/EVENT`s with commas between them. Needs root.
+//! EVENTS is `all`, or a comma-separated list of `SYSTEM/EVENT`. Needs root.
 
 #[path = "../tests/common/capture.rs"]
 #[allow(dead_code)]
@@ -47,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         capture::drain(&mut instance.pipe(cpu)?, page, usize::MAX, &mut bytes)?;
         fs::write(folder.join(format!("cpu{cpu}.pages")), bytes)?;
     }
-    // Only the functions that the text names: the whole table is megabytes.
+    // Only the functions that occur in the text: the whole table has megabytes.
     let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
     let symbols = fs::read_to_string("/proc/kallsyms")?;
     let wanted = symbols

@@ -1,5 +1,5 @@
-//! The buffers of one trace, an instance's or the global one: switching it on and off, taking out
-//! what it holds, page by page. Must not know which events it records, nor who made it.
+//! The buffers of one trace, an instance's or the global one: switches recording on and off, and
+//! takes out the contents page by page. Must not know which events it records, nor who created it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,17 +17,17 @@ use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
 /// A trace's directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Buffers {
-    /// With `tracing_on`, `trace` and `per_cpu`.
+    /// Contains `tracing_on`, `trace` and `per_cpu`.
     pub(crate) directory: PathBuf,
-    /// The root of tracefs, where the kernel keeps who was who.
+    /// The root of tracefs, where the kernel keeps the names and processes of threads.
     pub(crate) root: PathBuf,
-    /// One page, in bytes.
+    /// The page size in bytes.
     pub(crate) page_bytes: usize,
 }
 
 impl Buffers {
     pub(crate) fn new(directory: PathBuf, root: &Path) -> Self {
-        // Linux 6.8 lets it be several pages; older kernels have one page.
+        // Since Linux 6.8, a sub-buffer can have several pages. On older kernels it is one page.
         let kilobytes = read(&directory.join("buffer_subbuf_size_kb")).ok();
         let kilobytes = kilobytes.and_then(|text| text.trim().parse::<usize>().ok());
         let page_bytes = kilobytes.map_or_else(rustix::param::page_size, |kilobytes| kilobytes * 1024);
@@ -42,14 +42,14 @@ impl Buffers {
         write(&self.switch(), if on { "1" } else { "0" })
     }
 
-    /// Forgets all events and counts.
+    /// Discards all events and counters.
     pub(crate) fn clear(&self) -> Result<()> {
         let path = self.directory.join("trace");
         let cleared = File::options().write(true).truncate(true).open(&path);
         cleared.map(drop).map_err(|cause| Error::file("clear", &path, cause))
     }
 
-    /// Sets the clock to CLOCK_BOOTTIME, or to the best that the kernel has, and tells which it is.
+    /// Sets the clock to CLOCK_BOOTTIME, or to the best that the kernel has. Returns its name.
     pub(crate) fn set_clock(&self) -> Result<String> {
         let path = self.directory.join("trace_clock");
         let known = read(&path)?;
@@ -62,7 +62,7 @@ impl Buffers {
         Ok(clock.to_owned())
     }
 
-    /// The CPUs that have a buffer.
+    /// The CPUs with a buffer.
     pub(crate) fn cpus(&self) -> Result<Vec<u32>> {
         let path = self.directory.join("per_cpu");
         let entries = std::fs::read_dir(&path).map_err(|cause| Error::file("read", &path, cause))?;
@@ -77,17 +77,16 @@ impl Buffers {
         Ok(parse_stats(&read(&self.per_cpu(cpu, "stats"))?))
     }
 
-    /// Takes everything out of the buffers. `started_ns` is when recording had certainly begun,
-    /// with nothing in the buffers from before, `stopped_ns` when it had certainly stopped.
+    /// Takes everything out of the buffers. `started_ns` is an instant at which recording had
+    /// certainly started, with empty buffers, `stopped_ns` one at which it had certainly stopped.
     pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
         let cpus = self.take(None)?;
         let (processes, comms) = self.who_is_who();
         Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
     }
 
-    /// Takes out what each CPU's buffer holds. While recording goes on that needs an end, an
-    /// instant on the trace's clock: whoever takes pages out would find what that itself has
-    /// recorded meanwhile, on and on.
+    /// Takes out the contents of each CPU's buffer. While recording is on, this needs an end, an
+    /// instant on the trace's clock: taking pages out causes new events, so it would never finish.
     pub(crate) fn take(&self, until_ns: Option<u64>) -> Result<Vec<CpuSnapshot>> {
         let cpus = self.cpus()?.into_iter();
         let one = |cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu, until_ns)? });
@@ -106,12 +105,12 @@ impl Buffers {
         let mut pages = Vec::new();
         let mut page = vec![0; self.page_bytes];
         loop {
-            // The kernel hands out one sub-buffer in each call, whole if there is room for it.
+            // The kernel returns one sub-buffer per call, whole if it fits.
             match raw.read(&mut page) {
                 Ok(0) => return Ok(pages),
                 Ok(length) if length == page.len() => {
                     pages.extend_from_slice(&page);
-                    // A page begins with the time of its first event.
+                    // A page starts with the time of its first event.
                     let begins_ns = page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
                     if until_ns.is_some_and(|until_ns| begins_ns >= until_ns) {
                         return Ok(pages);
@@ -132,8 +131,8 @@ impl Buffers {
         self.directory.join(format!("per_cpu/cpu{cpu}/{file}"))
     }
 
-    /// The processes of the threads that the kernel has noted while it recorded, and the names of
-    /// those that are still there. What is not known is left out.
+    /// The processes of the threads that the kernel noted while recording, and the names of
+    /// processes that still exist. Unknown ones are left out.
     pub(crate) fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
         let text = read(&self.root.join("saved_tgids")).unwrap_or_default();
         let processes: BTreeMap<u32, u32> = text
@@ -153,7 +152,7 @@ impl Buffers {
     }
 }
 
-/// The clock in brackets.
+/// The clock in brackets, which is the current one.
 pub(crate) fn current(clocks: &str) -> Option<String> {
     let chosen = clocks.split_whitespace().find(|clock| clock.starts_with('['))?;
     Some(chosen.trim_matches(['[', ']']).to_owned())
@@ -172,7 +171,7 @@ fn parse_stats(text: &str) -> CpuStats {
     }
 }
 
-/// Now, by CLOCK_BOOTTIME.
+/// The current CLOCK_BOOTTIME.
 pub(crate) fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     // Both parts are non-negative for this clock.

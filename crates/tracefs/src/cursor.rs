@@ -1,5 +1,5 @@
-//! One CPU's pages as one stream of records in the order of time, and what is missing between them.
-//! Must not know what a record says.
+//! One CPU's pages as one stream of records in chronological order, with the losses between them.
+//! Must not know what a record means.
 
 use crate::formats::PageLayout;
 use crate::page::{Damaged, Page, Record, Records};
@@ -7,27 +7,27 @@ use crate::trace::Loss;
 
 /// How far a CPU's clock may step back between two pages, in nanoseconds. The kernel's fast clock
 /// reader documents steps of up to a few microseconds when the clock is adjusted
-/// (`ktime_get_mono_fast_ns`); more than this is damage.
+/// (`ktime_get_mono_fast_ns`). A larger step is damage.
 const STEP_BACK_NS: u64 = 10_000;
 
-/// Where one CPU's reading is.
+/// The reading position in one CPU's pages.
 pub(crate) struct Cursor<'a> {
     layout: PageLayout,
     pub(crate) cpu: u32,
     rest: &'a [u8],
     records: Records<'a>,
-    /// No record of the current page may be later: see [`Cursor::ceiling`].
+    /// The latest possible time of the current page's records, see [`Cursor::ceiling`].
     ceiling_ns: u64,
     /// When the recording stopped.
     stopped_ns: u64,
-    /// The time of the last record that was accepted; 0 before the first.
+    /// The time of the last accepted record; 0 before the first.
     last_ns: u64,
-    /// What was lost between that record and the next.
+    /// What was lost between that record and the next one.
     missing: Option<Loss>,
 }
 
 impl<'a> Cursor<'a> {
-    /// Begins before the first record of a CPU's pages.
+    /// Starts before the first record of a CPU's pages.
     pub(crate) fn new(layout: PageLayout, cpu: u32, bytes: &'a [u8], stopped_ns: Option<u64>) -> Self {
         Self {
             layout,
@@ -41,8 +41,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next record, to be accepted or refused before the one after it is asked for. `None` at
-    /// the end.
+    /// The next record, which must be accepted or refused before the next call. `None` at the end.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Record<'a>> {
         loop {
@@ -68,7 +67,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The record from [`Cursor::next`] is good: what was missing before it ends with it.
+    /// Accepts the record from [`Cursor::next`], and adds the loss before it, if any, to `losses`.
     #[inline]
     pub(crate) fn accept(&mut self, record: Record<'_>, losses: &mut Vec<Loss>) {
         self.last_ns = record.time_ns;
@@ -77,15 +76,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The record from [`Cursor::next`], or what follows it, is damaged: leaves the rest of its
-    /// page.
+    /// Refuses the record from [`Cursor::next`], because it or what follows is damaged. Skips the
+    /// rest of its page.
     #[cold]
     pub(crate) fn refuse(&mut self) {
         self.records = Page::empty().records();
         self.lose(None, true);
     }
 
-    /// What is missing at the end.
+    /// The loss at the end, if any.
     pub(crate) fn finish(&mut self) -> Option<Loss> {
         self.missing.take()
     }
@@ -105,9 +104,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The time that the current page cannot go beyond. The next two pages say it, so that one with
-    /// a damaged time neither makes a good one before it look late, nor leaves itself
-    /// unnoticed.
+    /// The latest possible time of the current page, taken from the next two pages. With two, a
+    /// page with a damaged time neither makes the good page before it look late, nor goes unnoticed
+    /// itself.
     fn ceiling(&self) -> u64 {
         let next =
             self.rest.chunks(self.layout.size).take(2).filter_map(|next| Page::parse(self.layout, next).ok());
@@ -115,7 +114,7 @@ impl<'a> Cursor<'a> {
         believable.max().unwrap_or(u64::MAX).min(self.stopped_ns)
     }
 
-    /// Notes a loss after the last record; several before the next record are one.
+    /// Notes a loss after the last record. Several losses before the next record are combined.
     fn lose(&mut self, events: Option<u64>, damaged: bool) {
         let fresh = Loss {
             cpu: self.cpu,

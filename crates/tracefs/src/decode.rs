@@ -1,6 +1,6 @@
-//! Records into events. Each group of events has a file here that turns a format into a [`Reader`]:
-//! a function with the fields' offsets in it. What a kernel's format does not have or has otherwise
-//! becomes [`Body::Other`], never a guess.
+//! Converts records to events. Each group of events has a file here that turns a format into a
+//! [`Reader`], a function that contains the fields' offsets. If a kernel's format lacks a field or
+//! has another type, the event becomes [`Body::Other`]; nothing is guessed.
 //!
 //! A new kind of event is one arm in one group. Must not know pages, nor what events are used for.
 
@@ -22,10 +22,10 @@ use crate::page::{Damaged, Record};
 use slots::Number;
 use texts::Texts;
 
-/// Reads one kind of event's records; `None` for a record that is shorter than its fields.
+/// Reads the records of one kind of event; `None` for a record shorter than its fields.
 type Reader = Box<dyn Fn(&[u8], &mut Texts<'_>) -> Option<Body>>;
 
-/// The reader for a format, from the group that knows it.
+/// The reader for a format, from the group that knows the event.
 fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
     sched::reader(format)
         .or_else(|| irq::reader(format, names))
@@ -35,19 +35,19 @@ fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
         .or_else(|| binder::reader(format))
 }
 
-/// What is known of one event's number.
+/// What is known about one event id.
 struct Known {
     event: Name,
     tid: Number,
     reader: Option<Reader>,
 }
 
-/// Turns records into events.
+/// Converts records to events.
 pub(crate) struct Decoder<'a> {
-    /// By the events' numbers.
+    /// By event id.
     known: Vec<Option<Known>>,
     texts: Texts<'a>,
-    /// The bytes of those that are not decoded.
+    /// The bytes of events that are not decoded.
     other: &'a mut Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ impl From<Damaged> for Refused {
 impl<'a> Decoder<'a> {
     pub(crate) fn new(formats: &'a Formats, names: &'a mut Names, other: &'a mut Vec<u8>) -> Self {
         let mut known: Vec<Option<Known>> = Vec::new();
-        // By number, so that names have the same places whenever the same recording is read.
+        // Sorted by id, so that names are numbered the same way each time a recording is read.
         let mut all: Vec<&Format> = formats.iter().collect();
         all.sort_by_key(|format| format.id);
         for format in all {
@@ -79,7 +79,7 @@ impl<'a> Decoder<'a> {
         Self { known, texts: Texts::new(names, formats), other }
     }
 
-    /// One record's event.
+    /// Converts one record.
     #[inline]
     pub(crate) fn decode(&mut self, cpu: u32, record: Record<'_>) -> Result<Event, Refused> {
         let data = record.data;
@@ -96,7 +96,7 @@ impl<'a> Decoder<'a> {
         Ok(Event { time_ns: record.time_ns, cpu, tid, body })
     }
 
-    /// An event whose format was not recorded: kept, and told by its number.
+    /// An event whose format was not recorded. It is kept, and named by its id.
     #[cold]
     fn unknown(&mut self, cpu: u32, record: Record<'_>, id: u16) -> Result<Event, Refused> {
         let tid = COMMON_PID.u32(record.data).ok_or(Damaged)?;
@@ -112,5 +112,5 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Where the thread is in every event of every kernel so far.
+/// Where the thread id is in every event of every kernel so far.
 const COMMON_PID: Number = Number::new(4, 4, true);

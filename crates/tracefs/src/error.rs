@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A description of the recording's layout (`format`, `header_page`, `header_event`) that
-    /// cannot be understood.
+    /// A description of the recording's layout (`format`, `header_page`, `header_event`) that is
+    /// not valid.
     #[error("{file}: {what}; is it a copy of the recording kernel's file of that name?")]
     Format {
-        /// The file, as below `events` in the tracing file system.
+        /// The file, relative to `events` in tracefs.
         file: String,
         /// What is wrong with it.
         what: String,
     },
-    /// Pages of a machine whose words begin with their highest byte.
+    /// Pages of a big-endian machine.
     #[error("pages of CPU {cpu}: recorded on a big-endian machine, which this program does not read")]
     BigEndian {
-        /// Whose pages.
+        /// The CPU.
         cpu: u32,
     },
-    /// One CPU's pages were given in two pieces.
+    /// The pages of one CPU were given twice.
     #[error("pages of CPU {cpu}: given twice; join the pieces in the order in which they were recorded")]
     CpuTwice {
-        /// Which CPU.
+        /// The CPU.
         cpu: u32,
     },
-    /// More events without a decoded form than one trace can hold (4 GiB of their bytes).
+    /// More undecoded events than one trace can hold (4 GiB).
     #[error(
         "more than 4 GiB of events other than scheduler, interrupt and system call ones; record for a shorter time"
     )]
@@ -41,16 +41,16 @@ pub enum Error {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said. Not the error's `source`, for the message already has it.
+        /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
-    /// There is no tracefs that this process may use.
+    /// This process cannot use any tracefs.
     #[error("the kernel's trace cannot be used: {reason}")]
     NotAvailable {
         /// Why, and what to do.
         reason: String,
     },
-    /// An event without which nothing can be explained is missing.
+    /// An event without which nothing can be explained does not exist.
     #[error("this kernel has no event {event}: it needs CONFIG_TRACING with the scheduler's events")]
     MissingEvent {
         /// `system/event`.
@@ -61,28 +61,28 @@ pub enum Error {
     NotARecording {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
-    /// This program has started the global trace before.
+    /// This program has already started the global trace.
     #[error("a trace was already started in {}", root.display())]
     AlreadyStarted {
-        /// The root of the tracing file system.
+        /// The root of tracefs.
         root: PathBuf,
     },
     /// Another process of this program is starting or stopping the global trace.
     #[error("another process is starting or stopping the trace")]
     Busy,
-    /// Somebody else's tracer is on.
+    /// Another user's tracer is on.
     #[error("another program uses the global trace: {}/current_tracer is {tracer}; to end that, write nop to \
              it", root.display())]
     TracerInUse {
-        /// The root of the tracing file system.
+        /// The root of tracefs.
         root: PathBuf,
         /// The tracer.
         tracer: String,
     },
-    /// Somebody else's events are on.
+    /// Another user's events are on.
     #[error(
         "another program uses the global trace: {events} events are on in {}, {first} among them; to switch \
          them off, `echo > {}/set_event`",
@@ -90,28 +90,29 @@ pub enum Error {
         root.display()
     )]
     EventsInUse {
-        /// The root of the tracing file system.
+        /// The root of tracefs.
         root: PathBuf,
         /// How many are on.
         events: usize,
         /// One of them.
         first: String,
     },
-    /// Somebody else's events are still in the buffers.
+    /// Another user's events are still in the buffers.
     #[error(
         "the global trace holds {events} events of another program; to discard them, `echo > {}/trace`",
         root.display()
     )]
     HoldsEvents {
-        /// The root of the tracing file system.
+        /// The root of tracefs.
         root: PathBuf,
         /// How many.
         events: u64,
     },
-    /// There is no private directory for the note of how far a command has come.
+    /// There is no private directory for the state file.
     #[error("{cause}")]
     NoPlace {
-        /// What is wrong with each. Not the error's `source`, for the message already has it.
+        /// What is wrong with each candidate. Not the error's `source`, because the message already
+        /// contains it.
         cause: io::Error,
     },
 }
@@ -122,5 +123,5 @@ impl Error {
     }
 }
 
-/// The result of everything in this crate that can fail.
+/// The result of every fallible function in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,28 +1,28 @@
-//! What a kernel event says, decoded: the kinds that explanations and layers are made of, and the
-//! rest by their bytes.
+//! A decoded kernel event. The kinds that explanations and layers need are decoded; the others are
+//! kept as bytes.
 
 use crate::name::Name;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds of the recording's clock (CLOCK_BOOTTIME for those of an `Instance`).
+    /// Time in nanoseconds of the recording's clock (CLOCK_BOOTTIME for those of an `Instance`).
     pub time_ns: u64,
-    /// Where it was recorded.
+    /// The CPU on which it was recorded.
     pub cpu: u32,
-    /// The thread that ran there (`common_pid`); 0 is the idle thread.
+    /// The current thread on that CPU (`common_pid`); 0 is the idle thread.
     pub tid: u32,
     /// What happened.
     pub body: Body,
 }
 
-/// A thread as a scheduler event names it.
+/// A thread in the form of scheduler events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRef {
     /// Thread id; 0 is an idle thread, which every CPU has.
     pub tid: u32,
-    /// The kernel's priority, as `task_struct.prio`: below 0 deadline, 0 to 98 real-time (99 less
-    /// `sched_priority`), 100 to 139 ordinary (120 plus nice).
+    /// The kernel's priority as in `task_struct.prio`: below 0 deadline, 0 to 98 real-time (99 -
+    /// `sched_priority`), 100 to 139 ordinary (120 + nice).
     pub prio: i32,
     /// The thread's name.
     pub comm: Name,
@@ -32,23 +32,23 @@ pub struct ThreadRef {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaskState(
     /// The kernel's bits: 0 runnable, 1 `S`, 2 `D`, 4 `T`, 8 `t`, 0x10 `X`, 0x20 `Z`, 0x40 `P`,
-    /// 0x80 `I`. "Preempted" is [`TaskState::PREEMPTED`] whatever bit the recording kernel uses
+    /// 0x80 `I`. "Preempted" is [`TaskState::PREEMPTED`], whatever bit the recording kernel uses
     /// for it.
     pub u32,
 );
 
 impl TaskState {
-    /// Left the CPU although it could go on, and not by its own wish.
+    /// The thread is still runnable, but was preempted.
     pub const PREEMPTED: Self = Self(1 << 31);
 
-    /// Whether the thread still wants the CPU.
+    /// Whether the thread is still runnable.
     #[must_use]
     pub fn runnable(self) -> bool {
         self.0 == 0 || self == Self::PREEMPTED
     }
 
-    /// How a thread that is not runnable is off the CPU, by the lowest of the bits; `None` if it is
-    /// runnable, or if that bit has no meaning here.
+    /// How a thread that is not runnable is off the CPU, from the lowest bit; `None` if it is
+    /// runnable, or if that bit is unknown.
     #[must_use]
     pub fn off(self) -> Option<OffCpu> {
         const STATES: [OffCpu; 8] = [
@@ -79,9 +79,9 @@ impl TaskState {
 /// How a thread is off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OffCpu {
-    /// It waits, and a signal would wake it.
+    /// It sleeps, and a signal would wake it.
     Interruptible,
-    /// It waits, and no signal wakes it: for a device, as a rule.
+    /// It sleeps, and no signal wakes it: usually it waits for a device.
     Uninterruptible,
     /// A signal stopped it.
     Stopped,
@@ -89,11 +89,11 @@ pub enum OffCpu {
     Traced,
     /// It has ended.
     Dead,
-    /// It has ended, and its parent has not been told.
+    /// It has ended, but its parent has not waited for it.
     Zombie,
-    /// A thread of the kernel that is not to run for now.
+    /// A kernel thread that is parked.
     Parked,
-    /// A thread of the kernel that has nothing to do.
+    /// A kernel thread that has nothing to do.
     Idle,
 }
 
@@ -114,69 +114,70 @@ impl OffCpu {
     }
 }
 
-/// What happened. Priorities are the kernel's, see [`ThreadRef::prio`].
+/// What happened. Priorities are as in [`ThreadRef::prio`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Body {
-    /// `sched_switch`: one thread leaves the CPU to another.
+    /// `sched_switch`: one thread replaces another on the CPU.
     Switch {
-        /// Who leaves.
+        /// The thread that leaves the CPU.
         prev: ThreadRef,
-        /// And why.
+        /// Its state.
         prev_state: TaskState,
-        /// Who comes.
+        /// The thread that runs next.
         next: ThreadRef,
     },
     /// `sched_waking`: [`Event::tid`] (or an interrupt above it) wakes a thread. Always recorded on
     /// the waker's CPU.
     Waking {
-        /// Who is woken.
+        /// The woken thread.
         thread: ThreadRef,
-        /// Where it ran *before*; where it will run is [`Body::Wakeup`]'s.
+        /// The CPU that it ran on *before*. [`Body::Wakeup`] has the one that it will run on.
         target_cpu: u32,
     },
     /// `sched_wakeup` and `sched_wakeup_new`: the thread is on a run queue.
     Wakeup {
-        /// Who is woken.
+        /// The woken thread.
         thread: ThreadRef,
-        /// Whose run queue.
+        /// The CPU of the run queue.
         target_cpu: u32,
-        /// Whether it has just been made (`sched_wakeup_new`).
+        /// Whether the thread is new (`sched_wakeup_new`).
         new: bool,
     },
     /// `sched_migrate_task`.
     Migrate {
-        /// Who moves.
+        /// The thread that migrates.
         thread: ThreadRef,
-        /// From this CPU.
+        /// The old CPU.
         from_cpu: u32,
-        /// To this one.
+        /// The new CPU.
         to_cpu: u32,
     },
-    /// `sched_pi_setprio`: a thread is lent a priority, or gives it back.
+    /// `sched_pi_setprio`: a thread inherits a priority through a PI futex or rt_mutex, or loses it
+    /// again.
     PiSetprio {
-        /// Whose.
+        /// The thread.
         tid: u32,
-        /// Before.
+        /// The old priority.
         old_prio: i32,
-        /// After.
+        /// The new priority.
         new_prio: i32,
     },
-    /// `sched_stat_runtime`: CPU time that the scheduler has accounted to a thread since its last
-    /// account.
+    /// `sched_stat_runtime`: the CPU time that the scheduler accounts to a thread since the last
+    /// such event.
     StatRuntime {
-        /// Whose.
+        /// The thread.
         tid: u32,
-        /// How much, in nanoseconds.
+        /// The CPU time in nanoseconds.
         runtime_ns: u64,
     },
-    /// `sched_blocked_reason` (Android's kernels): where a thread in `D` state was blocked.
+    /// `sched_blocked_reason` (Android's kernels): where a thread in state `D` was blocked.
     BlockedReason {
-        /// Who.
+        /// The thread.
         tid: u32,
         /// Whether it waited for a device.
         io_wait: bool,
-        /// The function, as an address or a name.
+        /// The blocking function, as an address or a name.
         caller: Name,
     },
     /// `sched_process_fork`.
@@ -188,14 +189,14 @@ pub enum Body {
     },
     /// `sched_process_exit` of [`Event::tid`].
     Exit,
-    /// `task_rename`: a thread's new name.
+    /// `task_rename`: a thread changes its name.
     Rename {
-        /// Who.
+        /// The thread.
         tid: u32,
-        /// Its name from now on.
+        /// The new name.
         comm: Name,
     },
-    /// `irq_handler_entry`: a device's interrupt.
+    /// `irq_handler_entry`: a device's interrupt handler starts.
     IrqEntry {
         /// Its number.
         irq: u32,
@@ -206,8 +207,8 @@ pub enum Body {
     IrqExit {
         /// Its number.
         irq: u32,
-        /// Whether the handler took it for its device's; of several devices on one line only one
-        /// does.
+        /// Whether the handler recognised its device's interrupt. On a shared line, only one
+        /// handler does.
         handled: bool,
     },
     /// `softirq_raise`.
@@ -218,12 +219,12 @@ pub enum Body {
     },
     /// `softirq_entry`.
     SoftirqEntry {
-        /// As of [`Body::SoftirqRaise`].
+        /// As in [`Body::SoftirqRaise`].
         vector: u32,
     },
     /// `softirq_exit`.
     SoftirqExit {
-        /// As of [`Body::SoftirqRaise`].
+        /// As in [`Body::SoftirqRaise`].
         vector: u32,
     },
     /// x86's `irq_vectors/*_entry`: timer, reschedule, call_function and the like.
@@ -236,61 +237,61 @@ pub enum Body {
         /// The event's name without `_exit`.
         kind: Name,
     },
-    /// `ipi_raise`, `ipi_send_cpu`, `ipi_send_cpumask`: a CPU asks others for something.
+    /// `ipi_raise`, `ipi_send_cpu`, `ipi_send_cpumask`: a CPU interrupts others.
     IpiRaise {
-        /// The one CPU that is asked, where the event says one.
+        /// The target, if the event names exactly one.
         target_cpu: Option<u32>,
-        /// What for, as far as the event says.
+        /// The reason, as far as the event has one.
         reason: Name,
     },
     /// `ipi_entry` (arm, arm64).
     IpiEntry {
-        /// What for.
+        /// The reason.
         reason: Name,
     },
     /// `ipi_exit` (arm, arm64).
     IpiExit {
-        /// What for.
+        /// The reason.
         reason: Name,
     },
-    /// `cpu_idle`: a CPU goes to sleep, or wakes.
+    /// `cpu_idle`: a CPU enters or leaves an idle state.
     Idle {
-        /// Which CPU.
+        /// The CPU.
         cpu: u32,
-        /// The idle state that it enters; `None` when it leaves idling.
+        /// The idle state that it enters; `None` if it leaves one.
         state: Option<u32>,
     },
     /// `cpu_frequency`.
     Frequency {
-        /// Which CPU.
+        /// The CPU.
         cpu: u32,
-        /// In kHz.
+        /// The new frequency in kHz.
         khz: u32,
     },
     /// `raw_syscalls/sys_enter`, or `syscalls/sys_enter_*`.
     SysEnter {
         /// The system call's number on the recording architecture.
         number: i64,
-        /// Its first argument, a file descriptor or an address for most.
+        /// The first argument: for most calls, a file descriptor or an address.
         first: u64,
-        /// The lower half of its third one, and of its sixth: a size or flags for many. 0 for a
-        /// call that has none.
+        /// The lower half of the third argument: for many calls, a size or flags. 0 if there is
+        /// none.
         third: u32,
-        /// As of `third`.
+        /// The lower half of the sixth argument, likewise.
         sixth: u32,
     },
     /// `raw_syscalls/sys_exit`.
     SysExit {
-        /// As of [`Body::SysEnter`].
+        /// As in [`Body::SysEnter`].
         number: i64,
-        /// What it returned; an error is negative.
+        /// The return value; errors are negative.
         result: i64,
     },
-    /// `contention_begin` (Linux 5.19 on): [`Event::tid`] waits for a kernel lock.
+    /// `contention_begin` (since Linux 5.19): [`Event::tid`] waits for a kernel lock.
     ContentionBegin {
         /// The lock's address.
         lock: u64,
-        /// `LCB_F_*` of the kernel's `lock.h`.
+        /// `LCB_F_*` from the kernel's `lock.h`.
         flags: u32,
     },
     /// `contention_end`.
@@ -307,38 +308,38 @@ pub enum Body {
     },
     /// `workqueue_execute_end`.
     WorkEnd {
-        /// As of [`Body::WorkStart`].
+        /// As in [`Body::WorkStart`].
         work: u64,
     },
-    /// `binder_transaction`, by its sender.
+    /// `binder_transaction`, recorded by the sender.
     BinderTransaction {
-        /// Joins it with [`Body::BinderReceived`].
+        /// Matches that of [`Body::BinderReceived`].
         debug_id: i32,
-        /// The number of the node that is called; 0 for a reply.
+        /// The number of the target node; 0 for a reply.
         target_node: i32,
         /// The receiving process.
         to_proc: u32,
-        /// The receiving thread, 0 when any may take it.
+        /// The receiving thread; 0 if any thread may take it.
         to_thread: u32,
         /// Whether it is a reply.
         reply: bool,
-        /// The caller's code.
+        /// The transaction code.
         code: u32,
         /// `TF_*`.
         flags: u32,
     },
-    /// `binder_transaction_received`, by its receiver.
+    /// `binder_transaction_received`, recorded by the receiver.
     BinderReceived {
-        /// As of [`Body::BinderTransaction`].
+        /// As in [`Body::BinderTransaction`].
         debug_id: i32,
     },
-    /// `binder_wait_for_work`: [`Event::tid`] begins to read from the driver, and may sleep in it.
+    /// `binder_wait_for_work`: [`Event::tid`] starts to read from the driver, and may sleep there.
     BinderWait {
-        /// Whether it takes work of its process too, as a looper does.
+        /// Whether it also takes its process's work, as a looper does.
         proc_work: bool,
         /// Whether it waits for a reply or serves a call.
         transaction_stack: bool,
-        /// Whether something for it is there already.
+        /// Whether work for the thread is already queued.
         thread_todo: bool,
     },
     /// `binder_return`: what [`Event::tid`] reads from the driver.
@@ -348,25 +349,25 @@ pub enum Body {
     },
     /// `binder_set_priority` (Android's kernels).
     BinderSetPriority {
-        /// Whose.
+        /// The thread.
         tid: u32,
-        /// Before.
+        /// The old priority.
         old_prio: i32,
-        /// After.
+        /// The new priority.
         new_prio: i32,
     },
-    /// `print`: what user space wrote to `trace_marker`.
+    /// `print`: text that user space wrote to `trace_marker`.
     Print {
-        /// The text, without its line's end.
+        /// The text without its line break.
         text: Name,
     },
-    /// Any other event; its fields are read by its format.
+    /// Any other event. Its fields can be read with its format.
     Other {
         /// `system/event`.
         event: Name,
-        /// Where its bytes begin in the trace's store.
+        /// Where its bytes start in the trace's store.
         at: u32,
-        /// How many they are.
+        /// The number of bytes.
         length: u32,
     },
 }

@@ -1,16 +1,16 @@
-//! Constant integer expressions as they stand in a format's `print fmt` line: the kernel prints its
-//! C source there, so a flag's value can read `(((0x01 | 0x02) + 1) << 1)`. Knows nothing of fields
-//! or events.
+//! Constant integer expressions in a format's `print fmt` line. The kernel prints its C source
+//! there, so a flag's value can look like `(((0x01 | 0x02) + 1) << 1)`. Knows nothing of fields or
+//! events.
 
-/// The value of a constant expression; `None` if it has names, casts or anything but integers and
-/// `| ^ & << >> + - * ~ ( )`. Arithmetic wraps at 64 bits.
+/// The value of a constant expression; `None` if it contains names, casts or anything but integers
+/// and `| ^ & << >> + - * ~ ( )`. Arithmetic wraps at 64 bits.
 pub(crate) fn evaluate(text: &str) -> Option<u64> {
     let mut parser = Parser { rest: text.trim_start(), depth: 0 };
     let value = parser.binary(0)?;
     parser.rest.is_empty().then_some(value)
 }
 
-/// Nesting beyond this is no kernel's.
+/// The deepest nesting. No kernel nests this deep.
 const DEEPEST: u32 = 64;
 
 struct Parser<'a> {
@@ -18,8 +18,7 @@ struct Parser<'a> {
     depth: u32,
 }
 
-/// Binary operators with C's precedence, the loosest first. The longer of two that begin alike
-/// stands first.
+/// Binary operators with C's precedence, lowest first. Longer operators come before their prefixes.
 const OPERATORS: [(&str, u32); 8] =
     [("<<", 4), (">>", 4), ("|", 1), ("^", 2), ("&", 3), ("+", 5), ("-", 5), ("*", 6)];
 

@@ -1,4 +1,4 @@
-//! Fields of events that have no decoded form, by name.
+//! Access by name to fields of events without a decoded form.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use crate::formats::Formats;
 /// A field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// An integer that the kernel takes for signed.
+    /// A signed integer.
     Signed(i64),
-    /// Any other integer, or an address.
+    /// An unsigned integer, or an address.
     Unsigned(u64),
-    /// Characters up to the first zero; what is no UTF-8 is replaced.
+    /// Text up to the first zero. Invalid UTF-8 is replaced.
     Text(Cow<'a, str>),
-    /// An array or a structure, in the recording machine's layout.
+    /// An array or a structure, in the memory layout of the recording machine.
     Bytes(&'a [u8]),
 }
 
 impl Value<'_> {
-    /// An integer; a negative one keeps its bits. `None` for texts and bytes.
+    /// An integer; a negative one keeps its bits. `None` for text and bytes.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         match self {
@@ -31,7 +31,7 @@ impl Value<'_> {
         }
     }
 
-    /// A text. `None` for anything else.
+    /// Text; `None` for anything else.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -41,7 +41,7 @@ impl Value<'_> {
     }
 }
 
-/// The records behind a trace's [`Body::Other`] events, with the formats that describe them.
+/// The records of a trace's [`Body::Other`] events, and the formats that describe them.
 #[derive(Clone, Debug, Default)]
 pub struct Others {
     pub(crate) formats: Formats,
@@ -49,7 +49,7 @@ pub struct Others {
 }
 
 impl Others {
-    /// The bytes of a [`Body::Other`]; empty if it is not of this trace.
+    /// The bytes of a [`Body::Other`]; empty if it does not belong to this trace.
     #[must_use]
     pub fn bytes(&self, at: u32, length: u32) -> &[u8] {
         self.bytes.get(at as usize..).and_then(|rest| rest.get(..length as usize)).unwrap_or_default()

@@ -1,29 +1,29 @@
-//! One event's `format` file: its number, its fields' places, and the tables of its `print fmt`
-//! line. Must not know what any event means.
+//! One event's `format` file: its id, the locations of its fields, and the tables in its `print
+//! fmt` line. Must not know what any event means.
 
 use crate::error::Error;
 use crate::expression::evaluate;
 
-/// How a field's bytes are found.
+/// How to find a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At the field's offset.
     Fixed,
-    /// Elsewhere in the record: the field is a word with the offset from the record's beginning in
-    /// its low half and the length in its high half (`__data_loc`).
+    /// Elsewhere in the record: the field is a word with the offset from the start of the record in
+    /// the low half and the length in the high half (`__data_loc`).
     DataLoc,
-    /// The same, with the offset from the field's own end (`__rel_loc`, Linux 5.18 on).
+    /// The same, with the offset from the end of the field (`__rel_loc`, since Linux 5.18).
     RelLoc,
-    /// From the field's offset to the record's end (`char buf[]`).
+    /// From the field's offset to the end of the record (`char buf[]`).
     Tail,
 }
 
-/// What a field's bytes are.
+/// The type of a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An integer, or an address.
     Number,
-    /// Characters, ended by a zero or the field's end.
+    /// Text that ends at a zero or at the end of the field.
     Text,
     /// An array of anything else, or a structure.
     Bytes,
@@ -36,39 +36,39 @@ pub struct Field {
     pub name: String,
     /// Its C type, without name and array length: `unsigned long`, `__data_loc char[]`.
     pub type_name: String,
-    /// Where it begins in the record, in bytes.
+    /// Its offset in the record, in bytes.
     pub offset: usize,
-    /// Its size in bytes; 0 for one that reaches to the record's end.
+    /// Its size in bytes; 0 if it extends to the end of the record.
     pub size: usize,
-    /// Whether the kernel takes it for signed.
+    /// Whether the type is signed.
     pub signed: bool,
-    /// How its bytes are found.
+    /// How to find its bytes.
     pub place: Place,
-    /// What they are.
+    /// The type of its bytes.
     pub kind: Kind,
 }
 
 /// An event's `format` file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The number that the event's records begin with.
+    /// The event id, which the event's records start with.
     pub id: u16,
-    /// The folder that it is in: `sched`.
+    /// Its folder: `sched`.
     pub system: String,
     /// Its name: `sched_switch`.
     pub name: String,
-    /// All fields, those that every event has (`common_…`) included.
+    /// All fields, including those common to all events (`common_…`).
     pub fields: Vec<Field>,
     /// What follows `print fmt:`.
     pub print: String,
 }
 
 impl Format {
-    /// Reads the text of `events/SYSTEM/NAME/format`.
+    /// Parses the text of `events/SYSTEM/NAME/format`.
     ///
     /// # Errors
     ///
-    /// [`Error::Format`] if it has no id or a field that makes no sense.
+    /// [`Error::Format`] if it has no id or an invalid field.
     pub fn parse(system: &str, name: &str, text: &str) -> Result<Self, Error> {
         let wrong = |what: String| Error::Format { file: format!("events/{system}/{name}/format"), what };
         let mut id = None;
@@ -90,15 +90,15 @@ impl Format {
         Ok(Self { id, system: system.to_owned(), name: name.to_owned(), fields, print })
     }
 
-    /// A field by its name.
+    /// A field by name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
     /// The names that the kernel prints for a field's values (`__print_symbolic`) or bits
-    /// (`__print_flags`), in its order. Values that are not constants are left out; empty if
-    /// the field has no such table.
+    /// (`__print_flags`), in the kernel's order. Values that are not constant are left out. Empty
+    /// if the field has no such table.
     #[must_use]
     pub fn symbols(&self, field: &str) -> Vec<(u64, String)> {
         let subject = format!("REC->{field}");
@@ -109,7 +109,7 @@ impl Format {
             else {
                 continue;
             };
-            // The table's first brace ends the arguments that say what is printed.
+            // The table starts at the first brace, after the expression to print.
             let Some(brace) = inside.find('{') else { continue };
             if !mentions(&inside[..brace], &subject) {
                 continue;
@@ -119,25 +119,25 @@ impl Format {
         Vec::new()
     }
 
-    /// The bits of a field that choose the text `chosen` in `REC->field & BITS ? "chosen" : …`: how
-    /// `sched_switch` says which bit of `prev_state` means preempted.
+    /// The bits of a field that select the text `chosen` in `REC->field & BITS ? "chosen" : …`.
+    /// This is how `sched_switch` shows which bit of `prev_state` means preempted.
     #[must_use]
     pub fn bits_choosing(&self, field: &str, chosen: &str) -> Option<u64> {
         let before = &self.print[..self.print.find(&format!("? \"{chosen}\""))?];
         let subject = format!("REC->{field} &");
         let bits = before[before.rfind(&subject)? + subject.len()..].trim();
-        // The whole condition may stand in parentheses of its own.
+        // The whole condition may be in parentheses.
         evaluate(bits).or_else(|| evaluate(bits.strip_suffix(')')?))
     }
 }
 
-/// Whether a text has the word, not just a longer one that begins with it.
+/// Whether a text contains the whole word, not just a longer one that starts with it.
 fn mentions(text: &str, word: &str) -> bool {
     text.match_indices(word)
         .any(|(at, _)| !text[at + word.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
 }
 
-/// `{ VALUE, "TEXT" }, …` up to whatever is no such pair.
+/// Parses `{ VALUE, "TEXT" }, …` until something else follows.
 fn pairs(mut rest: &str) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     while let Some(inside) = rest.strip_prefix('{') {
@@ -154,7 +154,7 @@ fn pairs(mut rest: &str) -> Vec<(u64, String)> {
     found
 }
 
-/// One line `field:TYPE NAME[LENGTH]; offset:N; size:N; signed:N;`.
+/// Parses one line `field:TYPE NAME[LENGTH]; offset:N; size:N; signed:N;`.
 pub(crate) fn parse_field(line: &str) -> Option<Field> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';');
     let declaration = parts.next()?.trim();
@@ -170,7 +170,7 @@ pub(crate) fn parse_field(line: &str) -> Option<Field> {
         }
     }
     let (offset, size) = (usize::from(offset?), usize::try_from(size?).ok()?);
-    // The length may be a number, a constant's name, or missing.
+    // The length may be a number, the name of a constant, or missing.
     let (bare, array) = match declaration.strip_suffix(']').and_then(|inner| inner.rsplit_once('[')) {
         Some((bare, _)) => (bare.trim_end(), true),
         None => (declaration, false),

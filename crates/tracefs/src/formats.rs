@@ -1,5 +1,6 @@
-//! All that is needed to read a recording's pages: the events' formats, the page's layout, and
-//! names of addresses. Comes from the recording kernel; nothing is assumed that these files say.
+//! Everything needed to read a recording's pages: the events' formats, the layout of pages, and the
+//! names of addresses. All of it comes from the recording kernel, and nothing that these files
+//! contain is assumed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -7,16 +8,16 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::format::{Format, parse_field};
 
-/// Where things are in a ring-buffer page (`events/header_page`).
+/// The layout of a ring-buffer page (`events/header_page`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Where the page's time is, 8 bytes.
+    /// The offset of the page's time, which has 8 bytes.
     pub time_at: usize,
-    /// Where the length and flags are.
+    /// The offset of the commit word: length and flags.
     pub commit_at: usize,
-    /// Their size: the recording kernel's `long`, 4 or 8 bytes.
+    /// The size of the commit word: the recording kernel's `long`, 4 or 8 bytes.
     pub commit_size: usize,
-    /// Where the records begin.
+    /// The offset of the records.
     pub data_at: usize,
     /// The size of a whole page ("sub-buffer"), in bytes.
     pub size: usize,
@@ -30,7 +31,7 @@ pub struct Formats(Arc<Inner>);
 struct Inner {
     page: PageLayout,
     by_id: HashMap<u16, Format>,
-    /// Exact addresses of texts (`printk_formats`) and beginnings of functions (`kallsyms`).
+    /// Addresses of strings (`printk_formats`) and of the starts of functions (`kallsyms`).
     addresses: BTreeMap<u64, Box<str>>,
     functions: BTreeMap<u64, Box<str>>,
 }
@@ -43,13 +44,13 @@ impl Default for Inner {
 }
 
 impl Formats {
-    /// Reads the texts of `events/header_page`, `events/header_event`, of
+    /// Parses the texts of `events/header_page`, of `events/header_event`, of
     /// `events/SYSTEM/EVENT/format` as (system, event, text), and of `printk_formats` (may be
     /// empty).
     ///
     /// # Errors
     ///
-    /// [`Error::Format`] if one cannot be understood, or two events have the same number.
+    /// [`Error::Format`] if one is not valid, or two events have the same id.
     pub fn parse<'a>(
         header_page: &str,
         header_event: &str,
@@ -77,9 +78,9 @@ impl Formats {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Adds the functions of `/proc/kallsyms` (`ADDRESS TYPE NAME …` lines, or those of them that
-    /// are wanted), so that events which name a function by its address can be told. Lines with
-    /// hidden addresses (all zero) are passed over.
+    /// Adds the functions of `/proc/kallsyms` (its `ADDRESS TYPE NAME …` lines, or the relevant
+    /// ones), to name functions by their addresses. Lines with hidden addresses (all zeros) are
+    /// ignored.
     #[must_use]
     pub fn with_kallsyms(self, text: &str) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);
@@ -95,13 +96,13 @@ impl Formats {
         Self(Arc::new(inner))
     }
 
-    /// An event's format by the number in its records.
+    /// An event's format by the id in its records.
     #[must_use]
     pub fn by_id(&self, id: u16) -> Option<&Format> {
         self.0.by_id.get(&id)
     }
 
-    /// An event's format by its name.
+    /// An event's format by name.
     #[must_use]
     pub fn event(&self, system: &str, name: &str) -> Option<&Format> {
         self.iter().find(|format| format.system == system && format.name == name)
@@ -112,18 +113,18 @@ impl Formats {
         self.0.by_id.values()
     }
 
-    /// The page's layout.
+    /// The layout of pages.
     #[must_use]
     pub fn page(&self) -> PageLayout {
         self.0.page
     }
 
-    /// What an address is: a text of the kernel, or the function that it is the beginning of or
-    /// lies in (without the distance). `None` if the recording does not tell.
+    /// The kernel string at an address, or the name of the function that contains it (without an
+    /// offset). `None` if the recording does not have it.
     #[must_use]
     pub fn symbol(&self, address: u64) -> Option<&str> {
-        /// No function is longer, so an address further behind one belongs to something that was
-        /// not listed.
+        /// No function is longer, so an address further behind a function's start belongs to
+        /// something that is not listed.
         const LONGEST_FUNCTION: u64 = 1 << 16;
         if let Some(text) = self.0.addresses.get(&address) {
             return Some(text);
@@ -153,8 +154,7 @@ fn parse_header_page(text: &str) -> Result<PageLayout, Error> {
     if time.size != 8 || !matches!(commit.size, 4 | 8) {
         return Err(wrong("its time or length has an unknown size"));
     }
-    // A time extend is the longest record that is not data; and bits of the length above 27 are
-    // flags.
+    // A time extend is the longest record without data, and bits of the length above 27 are flags.
     if layout.data_at < layout.time_at + 8
         || layout.data_at < layout.commit_at + layout.commit_size
         || data.size < 8
@@ -165,8 +165,8 @@ fn parse_header_page(text: &str) -> Result<PageLayout, Error> {
     Ok(layout)
 }
 
-/// The record header has been the same since Linux 2.6.30. A kernel that says otherwise is refused
-/// rather than misread.
+/// The record header has been the same since Linux 2.6.30. Another description is rejected, rather
+/// than misread.
 fn check_header_event(text: &str) -> Result<(), Error> {
     let expected = [
         ("type_len", ':', 5),

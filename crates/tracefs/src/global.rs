@@ -1,10 +1,10 @@
-//! The global trace: started with events that its user chooses, stopped, and restored to its
-//! earlier settings. A file holds these meanwhile (`global_state.rs`), so that another process can
-//! stop what one has started, even after a crash.
+//! The global trace: starts it with the user's events, stops it, and restores its earlier settings.
+//! Meanwhile a file contains these (`global_state.rs`), so that another process can stop what one
+//! has started, even after a crash.
 //!
-//! A command may be killed between any two of its system calls. So the file says what is about to
-//! be done before anything is, each step can be done again, and the next command, whichever it is,
-//! first finishes what was begun. Must not know who looks at the trace.
+//! A command may be killed between any two of its system calls. So each step is written to the file
+//! before it is carried out, each step can be repeated, and the next command, whichever it is,
+//! first completes what was interrupted. Must not know who reads the trace.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,19 +20,20 @@ use crate::namespace::foreign_clock;
 use crate::recording::{Header, Recording};
 use crate::status::Status;
 
-/// What a mount of ours is named, so that nobody else's is taken for it.
+/// The source name of our mount, so that we recognise it.
 const SOURCE: &str = "roundtrip-trace";
 
 /// The events that a global trace records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// `system/event`, or `system` for all of a system, in the order in which they are enabled.
+    /// `system/event`, or `system` for all events of a system, in the order in which they are
+    /// enabled.
     pub events: Vec<String>,
-    /// What was wanted but is missing on this kernel, as [`Status`] shall name it.
+    /// What was requested but is missing on this kernel, in the words for [`Status`].
     pub missing: Vec<String>,
 }
 
-/// The global trace while it runs, or after it was stopped and before its settings were put back.
+/// The global trace while it runs, or after it was stopped and before its settings are restored.
 #[derive(Debug)]
 pub struct GlobalTrace {
     buffers: Buffers,
@@ -41,17 +42,18 @@ pub struct GlobalTrace {
 }
 
 impl GlobalTrace {
-    /// Starts recording into buffers of this many kilobytes for each CPU. When a buffer is full,
-    /// new events overwrite the oldest.
+    /// Starts recording into buffers of `kilobytes` for each CPU. When a buffer is full, new events
+    /// overwrite the oldest.
     ///
-    /// `choose` gets the root of the tracing file system and returns the events, and the names of
-    /// what was wanted and is missing. An event is `system/event`, or `system` for all of a system.
+    /// `choose` gets the root of tracefs. It returns the events, and the names of what was
+    /// requested but is missing. An event is `system/event`, or `system` for all events of a
+    /// system.
     ///
     /// # Errors
     /// The error of `choose`. [`Error::AlreadyStarted`]. [`Error::TracerInUse`],
     /// [`Error::EventsInUse`] or [`Error::HoldsEvents`] if somebody else uses the global trace.
     /// [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if the kernel
-    /// refuses a setting. All settings are then as they were.
+    /// refuses a setting. All settings are then unchanged.
     pub fn start<E: From<Error>>(
         kilobytes: u64,
         choose: impl FnOnce(&Path) -> Result<Chosen, E>,
@@ -66,8 +68,7 @@ impl GlobalTrace {
         let mut trace = Self { buffers: Buffers::new(root.clone(), &root), state, place };
         let started = trace.begin(choose);
         if started.is_err() {
-            // The error to tell is the first one. What could not be put back now the next command
-            // puts back.
+            // Report the first error. The next command restores what could not be restored now.
             let _ = trace.put_back();
         }
         started.map(|()| trace)
@@ -80,7 +81,7 @@ impl GlobalTrace {
             mount_at(&root)?;
             self.buffers = Buffers::new(root.clone(), &root);
         }
-        // What was asked for cannot be had whatever others do.
+        // Checked first, because this error does not depend on what others do.
         let Chosen { events, missing } = choose(&root)?;
         Ok(self.record_events(events, missing)?)
     }
@@ -89,7 +90,7 @@ impl GlobalTrace {
         let root = self.state.root.clone();
         refuse_if_used(&self.buffers)?;
         let mut before = Vec::new();
-        // Events first: nothing is recorded any more when the rest changes.
+        // Events first: then nothing is recorded while the other settings change.
         for event in &events {
             before.push((format!("events/{event}/enable"), "0".to_owned()));
         }
@@ -125,13 +126,13 @@ impl GlobalTrace {
         self.place.store(&self.state)
     }
 
-    /// The one that was started before, by whichever process of this user. What a killed command
-    /// had begun is finished first: a start is undone, a stop that had come to the settings
-    /// puts them all back.
+    /// The trace that was started earlier, by any process of this user. First completes what a
+    /// killed command had started: a start is undone; a stop that was already restoring settings
+    /// restores all of them.
     ///
     /// # Errors
-    /// [`Error::Busy`] when another command is at work, [`Error::NotARecording`] when the file that
-    /// says so is damaged, [`Error::File`] when something cannot be put back.
+    /// [`Error::Busy`] if another command is running, [`Error::NotARecording`] if the state file is
+    /// damaged, [`Error::File`] if something cannot be restored.
     pub fn find() -> Result<Option<Self>> {
         Place::find()?.map_or(Ok(None), |place| Self::settle(&place))
     }
@@ -151,7 +152,7 @@ impl GlobalTrace {
         Ok(None)
     }
 
-    /// Somebody may have unmounted what the settings are to be put back in.
+    /// Somebody may have unmounted the tracefs whose settings must be restored.
     fn mount_again(&mut self) -> Result<()> {
         if self.buffers.switch().exists() {
             return Ok(());
@@ -168,10 +169,10 @@ impl GlobalTrace {
         Ok(())
     }
 
-    /// How it is doing.
+    /// The trace's current state.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel does not tell.
+    /// [`Error::File`] if it cannot be read.
     pub fn status(&self) -> Result<Status> {
         let cpus = self.buffers.cpus()?.into_iter();
         Ok(Status {
@@ -186,26 +187,26 @@ impl GlobalTrace {
         })
     }
 
-    /// Stops recording; the events stay where they are.
+    /// Stops recording. The events stay in the buffers.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub fn halt(&self) -> Result<()> {
         self.buffers.set_on(false)
     }
 
-    /// Writes the trace's classic text form, without taking anything out. To be halted before.
+    /// Writes the trace's classic text form, without removing events. The trace must be halted.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read or written.
+    /// [`Error::File`] if it cannot be read or written.
     pub fn write_text(&self, to: &mut dyn Write) -> Result<u64> {
         let path = self.state.root.join("trace");
         let copied = File::open(&path).and_then(|mut file| std::io::copy(&mut file, to));
         copied.map_err(|cause| Error::file("copy", &path, cause))
     }
 
-    /// Takes the events out of the buffers into a new recording with one snapshot. To be halted
-    /// before.
+    /// Moves the events from the buffers into a new recording with one snapshot. The trace must be
+    /// halted.
     ///
     /// # Errors
     /// As [`Recording::create`] and [`Recording::add`].
@@ -219,17 +220,18 @@ impl GlobalTrace {
         Ok(recording)
     }
 
-    /// Forgets the events, and puts every setting back as it was before the start.
+    /// Discards the events, and restores all settings from before the start.
     ///
     /// # Errors
-    /// [`Error::File`] with the first setting that the kernel refuses; the others are put back all
-    /// the same, and it can be tried again.
+    /// [`Error::File`] with the first setting that the kernel refuses. The others are restored all
+    /// the same, and this can be called again.
     pub fn restore(mut self) -> Result<()> {
         self.put_back()
     }
 
     fn put_back(&mut self) -> Result<()> {
-        // Without them nothing was changed yet, and all that the trace holds is somebody's.
+        // Without earlier settings, nothing has been changed yet, and the trace's contents belong
+        // to somebody else.
         if !self.state.before.is_empty() {
             self.state.phase = Phase::Restoring;
             self.place.store(&self.state)?;
@@ -254,7 +256,7 @@ impl GlobalTrace {
         results.into_iter().collect()
     }
 
-    /// The last steps, from which on the trace may be somebody else's.
+    /// The last steps. From here on, somebody else may use the trace.
     fn leave(&self) -> Result<()> {
         let root = &self.state.root;
         if self.state.mounted && is_our_mount(root) {
@@ -264,7 +266,7 @@ impl GlobalTrace {
     }
 }
 
-/// Mounts tracefs, for others to see.
+/// Mounts tracefs visibly.
 fn mount_at(place: &Path) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount(SOURCE, place, "tracefs", flags, None).map_err(|errno| Error::NotAvailable {
@@ -275,7 +277,7 @@ fn mount_at(place: &Path) -> Result<()> {
     })
 }
 
-/// Whether the topmost mount at a place is one of [`mount_at`] (proc_pid_mountinfo(5)).
+/// Whether the topmost mount at a path was made by [`mount_at`] (proc_pid_mountinfo(5)).
 fn is_our_mount(place: &Path) -> bool {
     let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = String::from_utf8_lossy(&mounts).into_owned();
@@ -284,7 +286,7 @@ fn is_our_mount(place: &Path) -> bool {
     last.is_some_and(|(_, rest)| rest.starts_with(&format!("tracefs {SOURCE} ")))
 }
 
-/// Somebody else's trace is neither changed nor thrown away.
+/// Somebody else's trace is neither changed nor discarded.
 fn refuse_if_used(buffers: &Buffers) -> Result<()> {
     let root = &buffers.directory;
     let tracer = read(&root.join("current_tracer"))?;
@@ -303,7 +305,7 @@ fn refuse_if_used(buffers: &Buffers) -> Result<()> {
     Ok(())
 }
 
-/// The events behind a name: of a whole system all that it has.
+/// The single events behind a name: for a system, all of its events.
 fn single_events(root: &Path, event: &str) -> Vec<String> {
     if event.contains('/') {
         return vec![event.to_owned()];
@@ -317,9 +319,9 @@ fn single_events(root: &Path, event: &str) -> Vec<String> {
     names
 }
 
-/// What to write to have the buffers as they are now. A buffer that was never used is small, and
-/// grows when it is: it says "7 (expanded: 1408)", and what can be had back is the size that it
-/// would have had in use.
+/// What to write to restore the current buffer sizes. An unused buffer is small, and expands when
+/// it is used: its size file shows "7 (expanded: 1408)". Then only the expanded size can be
+/// restored.
 fn sizes(buffers: &Buffers) -> Result<Vec<(String, String)>> {
     let size = |file: String| {
         let text = read(&buffers.directory.join(&file))?;
@@ -328,7 +330,7 @@ fn sizes(buffers: &Buffers) -> Result<Vec<(String, String)>> {
         Ok((file, expanded.unwrap_or(text).to_owned()))
     };
     let all = size("buffer_size_kb".to_owned())?;
-    // CPUs with buffers of different sizes: "X".
+    // "X" if the CPUs have buffers of different sizes.
     if all.1.parse::<u64>().is_ok() {
         return Ok(vec![all]);
     }

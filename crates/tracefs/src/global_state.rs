@@ -1,6 +1,6 @@
-//! What the global trace was like before it was started, and how far a command has come, in a file
-//! that is always whole: each change is a new file in its place. One command at a time has it. Must
-//! not know what the settings mean.
+//! The settings of the global trace before it was started, and how far a command has come, in a
+//! file that is always complete: each change replaces the file. Only one command at a time can use
+//! it. Must not know what the settings mean.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -15,41 +15,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The name of the file.
+/// The name of the state file.
 const NAME: &str = "trace.json";
 
-/// The name of one that is being written.
+/// The name of the file while it is written.
 const PARTIAL: &str = "trace.json.partial";
 
-/// How long another command may take.
+/// How long to wait for another command.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How far the commands have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Phase {
-    /// Settings are being changed; nobody was told that it runs.
+    /// Settings are being changed; nobody has been told that the trace runs.
     Starting,
     Running,
-    /// Settings are being put back; the events are stored, or are not wanted.
+    /// Settings are being restored; the events have been stored or are not wanted.
     Restoring,
-    /// All settings are as they were.
+    /// All settings are restored.
     Leaving,
 }
 
-/// What was before, and what was started.
+/// The settings before the start, and what was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     schema: String,
     version: u32,
     boot_id: String,
     pub(crate) phase: Phase,
-    /// When it was started, in nanoseconds of CLOCK_BOOTTIME: after a reboot nothing of it holds.
+    /// When it was started, in nanoseconds of CLOCK_BOOTTIME. After a reboot, the state is
+    /// obsolete.
     pub(crate) started_ns: u64,
     pub(crate) root: PathBuf,
-    /// Whether tracefs is, or is about to be, mounted there for it.
+    /// Whether tracefs has been, or is about to be, mounted for it.
     pub(crate) mounted: bool,
-    /// Files below the root, and what to write to them, in this order. Empty before anything was
+    /// Files below the root and the values to restore, in this order. Empty before anything was
     /// changed.
     pub(crate) before: Vec<(String, String)>,
     pub(crate) events: Vec<String>,
@@ -77,21 +78,22 @@ impl State {
     }
 }
 
-/// Where the state is kept. Whoever has this value, or a copy, is the only one at work.
+/// The directory of the state file. Only the process that has this value, or a clone, works on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     file: PathBuf,
-    /// The directory, which holds the lock: the kernel ends that with the process.
+    /// The locked directory. The kernel releases the lock when the process ends.
     _directory: Rc<File>,
 }
 
 impl Place {
-    /// The place, made if it is not there.
+    /// Finds or creates the directory.
     ///
     /// # Errors
-    /// [`Error::NoPlace`] when there can be none, [`Error::Busy`] when another command is at work.
+    /// [`Error::NoPlace`] if no directory is possible, [`Error::Busy`] if another command is
+    /// running.
     pub(crate) fn make() -> Result<Self> {
-        // One that was chosen when another was not possible counts as long as it has a state.
+        // A directory that was chosen earlier is used as long as it has a state.
         match Self::find()? {
             Some(place) => Ok(place),
             None => {
@@ -102,10 +104,10 @@ impl Place {
         }
     }
 
-    /// The place that has a state; `None` where nothing was started.
+    /// The directory that has a state; `None` if nothing was started.
     ///
     /// # Errors
-    /// [`Error::Busy`] when another command is at work.
+    /// [`Error::Busy`] if another command is running.
     pub(crate) fn find() -> Result<Option<Self>> {
         let exists = |path: PathBuf| path.symlink_metadata().is_ok();
         let has_state = |directory: &PathBuf| exists(directory.join(NAME)) || exists(directory.join(PARTIAL));
@@ -129,10 +131,10 @@ impl Place {
         self.file.with_file_name(PARTIAL)
     }
 
-    /// Writes the state anew, whole or not at all.
+    /// Replaces the state file, completely or not at all.
     ///
     /// # Errors
-    /// [`Error::File`] when that is not possible.
+    /// [`Error::File`] if that fails.
     pub(crate) fn store(&self, state: &State) -> Result<()> {
         let partial = self.partial();
         let text = stored::to_text(state).unwrap_or_default();
@@ -151,11 +153,10 @@ impl Place {
         })
     }
 
-    /// The state; `None` where nothing was started since the machine was.
+    /// The state; `None` if nothing was started since boot.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, [`Error::NotARecording`] when somebody has damaged
-    /// it.
+    /// [`Error::File`] if it cannot be read, [`Error::NotARecording`] if it is damaged.
     pub(crate) fn load(&self) -> Result<Option<State>> {
         let _ = std::fs::remove_file(self.partial());
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -173,7 +174,7 @@ impl Place {
         if state.boot_id == boot_id() {
             return Ok(Some(state));
         }
-        // The machine was started anew since: there is nothing to put back.
+        // The machine has rebooted since: there is nothing to restore.
         self.forget()?;
         Ok(None)
     }
@@ -181,7 +182,7 @@ impl Place {
     /// Removes the state.
     ///
     /// # Errors
-    /// [`Error::File`] when that is not possible.
+    /// [`Error::File`] if that fails.
     pub(crate) fn forget(&self) -> Result<()> {
         match std::fs::remove_file(&self.file) {
             Err(cause) if cause.kind() != ErrorKind::NotFound => {

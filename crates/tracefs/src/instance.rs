@@ -1,6 +1,6 @@
-//! A private instance of the kernel's trace as a flight recorder: it overwrites the oldest events,
-//! and is stopped when something has happened. Everything that it sets is its own, and ends with
-//! it. Must not know what is waited for.
+//! A private trace instance as a flight recorder: it overwrites the oldest events, and is stopped
+//! when something has happened. All settings belong to the instance, and end with it. Must not know
+//! what it waits for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::recording::Header;
 use crate::selection::Selection;
 use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
 
-/// What the names of our instances begin with.
+/// The prefix of our instances' names.
 const PREFIX: &str = "roundtrip-";
 
 /// An instance that records the events of a selection into buffers of a fixed size.
@@ -27,19 +27,19 @@ pub struct Instance {
     clock: String,
     events: Vec<String>,
     missing: Vec<String>,
-    /// Open all the time: so the kernel refuses to remove an instance that is in use.
+    /// Always open, so that the kernel refuses to remove the instance while it is in use.
     switch: Option<File>,
-    /// Held until it is removed.
+    /// Held until the instance is removed.
     _owned: Owned,
 }
 
 impl Instance {
-    /// Makes one, not yet recording, with buffers of `kilobytes` for each CPU. Before that,
-    /// instances of processes that have ended without removing them are removed.
+    /// Creates an instance, not yet recording, with buffers of `kilobytes` for each CPU. First
+    /// removes instances that other processes left behind when they ended.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when this process may not make one, [`Error::File`] when the kernel
-    /// refuses a setting, also for want of memory. Then nothing is left of it.
+    /// [`Error::NotAvailable`] if this process lacks permission, [`Error::File`] if the kernel
+    /// refuses a setting or lacks memory. Then nothing of it remains.
     pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Self> {
         remove_abandoned(tracefs);
         let instances = tracefs.root().join("instances");
@@ -61,10 +61,11 @@ impl Instance {
             _owned: owned,
         };
         if nobody_else_records(tracefs) {
-            // The kernel notes the names of threads that are switched to, which costs a short round
-            // trip as much as two events; the events hold the names. While other traces are on,
-            // this option would act on them, too (`trace_event_enable_cmd_record` in the kernel's
-            // trace_events.c), and is left alone.
+            // The kernel records the names of threads on each switch, which costs a short round
+            // trip as much as two events. We do not need that, because the events contain the
+            // names. If other traces are on, this option would affect them, too
+            // (`trace_event_enable_cmd_record` in the kernel's trace_events.c), so it is left
+            // alone.
             let _ = write(&instance.buffers.directory.join("trace_options"), "norecord-cmd");
         }
         instance.set_up(selection, kilobytes)?;
@@ -77,7 +78,7 @@ impl Instance {
         self.clock = self.buffers.set_clock()?;
         write(&directory.join("buffer_size_kb"), &kilobytes.to_string())?;
         write(&directory.join("options/overwrite"), "1")?;
-        // Since Linux 4.13. Without it processes are not known; the events do not depend on it.
+        // Since Linux 4.13. Without it processes are unknown, but events are not affected.
         let _ = write(&directory.join("options/record-tgid"), "1");
         for (event, filter) in &selection.filters {
             write(&directory.join("events").join(event).join("filter"), filter)?;
@@ -92,21 +93,21 @@ impl Instance {
         Ok(())
     }
 
-    /// Begins to record, or goes on, and tells when that was certainly so, in nanoseconds of
-    /// CLOCK_BOOTTIME.
+    /// Starts or continues recording. Returns an instant at which it was certainly on, in
+    /// nanoseconds of CLOCK_BOOTTIME.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub fn on(&self) -> Result<u64> {
         self.turn(b"1")?;
         Ok(now_ns())
     }
 
-    /// Stops recording, and tells when that was certainly so, in nanoseconds of CLOCK_BOOTTIME: no
-    /// event follows.
+    /// Stops recording. Returns an instant at which it was certainly off, in nanoseconds of
+    /// CLOCK_BOOTTIME. No later event is recorded.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub fn off(&self) -> Result<u64> {
         self.turn(b"0")?;
         Ok(now_ns())
@@ -117,56 +118,58 @@ impl Instance {
         switch.write_all(value).map_err(|cause| Error::file("write", self.buffers.switch(), cause))
     }
 
-    /// The file that other processes write a 0 to, to stop recording; they can open it for as long
-    /// as this value and its [`Tracefs`] live.
+    /// The file to which other processes write a 0 to stop recording. They can open it as long as
+    /// this value and its [`Tracefs`] live.
     #[must_use]
     pub fn switch_path(&self) -> PathBuf {
         self.buffers.switch()
     }
 
-    /// Takes out what was recorded, which empties the buffers. `started_ns` is when recording had
-    /// certainly begun, with empty buffers, `stopped_ns` when it had certainly stopped.
+    /// Takes out what was recorded, which empties the buffers. `started_ns` is an instant at which
+    /// recording had certainly started, with empty buffers, `stopped_ns` one at which it had
+    /// certainly stopped.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub fn snapshot(&self, started_ns: u64, stopped_ns: u64) -> Result<Snapshot> {
-        // Only this clock is the one that these instants are of.
+        // The instants are only valid on this clock.
         let ours = |instant_ns| (self.clock == "boot").then_some(instant_ns);
         self.buffers.snapshot(ours(started_ns), ours(stopped_ns))
     }
 
-    /// Takes out what each CPU's buffer holds, for a [`Stream`](crate::Stream); recording goes on.
+    /// Takes out the contents of each CPU's buffer, for a [`Stream`](crate::Stream). Recording
+    /// continues.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub fn take(&self) -> Result<Vec<CpuSnapshot>> {
         self.buffers.take(Some(now_ns()))
     }
 
-    /// The processes of the threads that were recorded, as far as the kernel has noted them, and
-    /// the names of those processes that are still there.
+    /// The processes of the recorded threads, as far as the kernel knows them, and the names of
+    /// those processes that still exist.
     #[must_use]
     pub fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
         self.buffers.who_is_who()
     }
 
-    /// Forgets what was recorded.
+    /// Discards what was recorded.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub fn clear(&self) -> Result<()> {
         self.buffers.clear()
     }
 
-    /// What the kernel has counted, by CPU.
+    /// The kernel's counters by CPU.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub fn stats(&self) -> Result<Vec<(u32, CpuStats)>> {
         self.buffers.cpus()?.into_iter().map(|cpu| Ok((cpu, self.buffers.stats(cpu)?))).collect()
     }
 
-    /// What a reader must know of its recordings.
+    /// The header of its recordings.
     #[must_use]
     pub fn header(&self) -> Header {
         Header::of_this_machine(&self.buffers, &self.clock, self.events.clone(), self.missing.clone())
@@ -178,13 +181,13 @@ impl Instance {
         &self.clock
     }
 
-    /// The events that are recorded, `system/event`.
+    /// The recorded events, `system/event`.
     #[must_use]
     pub fn events(&self) -> &[String] {
         &self.events
     }
 
-    /// Wanted events that this kernel does not have.
+    /// Requested events that this kernel lacks.
     #[must_use]
     pub fn missing(&self) -> &[String] {
         &self.missing
@@ -201,13 +204,12 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.turn(b"0");
         self.switch = None;
-        // Events are switched off with their instance (`__remove_instance` in the kernel's
-        // trace.c).
+        // Removing an instance disables its events (`__remove_instance` in the kernel's trace.c).
         remove(&self.buffers.directory);
     }
 }
 
-/// Whether no other trace has an event on, neither the global one nor another instance.
+/// Whether no other trace has events enabled, neither the global one nor another instance.
 fn nobody_else_records(tracefs: &Tracefs) -> bool {
     let instances = std::fs::read_dir(tracefs.root().join("instances"));
     let instances = instances.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -215,7 +217,7 @@ fn nobody_else_records(tracefs: &Tracefs) -> bool {
     traces.all(|trace| read(&trace.join("set_event")).is_ok_and(|events| events.trim().is_empty()))
 }
 
-/// Removes an instance. A worker that is just dying may hold one of its files for a moment longer.
+/// Removes an instance. A dying worker may keep one of its files open for a moment.
 fn remove(directory: &Path) -> bool {
     for _ in 0..50 {
         match std::fs::remove_dir(directory) {
@@ -228,8 +230,8 @@ fn remove(directory: &Path) -> bool {
     false
 }
 
-/// Removes the instances of processes that were killed before they could, and tells how many. Those
-/// that cannot be removed are in use, and are left alone.
+/// Removes the instances of killed processes, and returns how many. Instances that cannot be
+/// removed are in use, and are left alone.
 #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
 pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
     let abandoned = Owned::abandoned(&tracefs.root().join("instances"), PREFIX);

@@ -1,17 +1,16 @@
-//! The kernel's tracing file system: recording in private instances, and turning what was recorded
-//! into [`Event`]s with their [`Loss`]es.
+//! The kernel's tracing file system: records in private instances, and reads recordings as
+//! [`Event`]s and [`Loss`]es.
 //!
-//! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the
-//! formats that describe them, and is read on any machine. Must not know what a round trip is, nor
+//! Recording and reading are separate. A recording is a folder of raw ring-buffer pages and the
+//! formats that describe them, and any machine can read it. Must not know what a round trip is, nor
 //! what an event is used for.
 //!
-//! Reading needs nothing of the machine. Recording does, and is there with the feature `live`:
-//! `Tracefs` finds or mounts the file system, and `Instance` records the events of a `Selection` in
-//! a private instance of it.
+//! Recording needs the feature `live`: `Tracefs` finds or mounts the file system, and `Instance`
+//! records the events of a `Selection` in a private instance.
 //!
 //! # Example
 //!
-//! Counts how often CPUs went from one thread to another, and checks that the recording is whole.
+//! Counts context switches, and checks that the recording is complete.
 //!
 //! ```
 //! use std::path::Path;

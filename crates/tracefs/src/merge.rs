@@ -1,4 +1,5 @@
-//! All CPUs' pages into one trace, in the order of time. Must not know where the pages came from.
+//! Merges all CPUs' pages into one trace in chronological order. Must not know where the pages came
+//! from.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,32 +16,31 @@ use crate::trace::{Loss, Trace};
 /// One CPU's part of a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuPages<'a> {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: u32,
-    /// Its pages as `per_cpu/cpuN/trace_pipe_raw` gave them, one after the other.
+    /// Its pages from `per_cpu/cpuN/trace_pipe_raw`, one after the other.
     pub bytes: &'a [u8],
     /// Events that the kernel dropped without a mark in the pages (`dropped events` and `commit
-    /// overrun` in `per_cpu/cpuN/stats`): a full buffer that is not overwritten, or an
-    /// interrupt in the midst of writing. Where they are missing is not known.
+    /// overrun` in `per_cpu/cpuN/stats`), because a full buffer does not overwrite, or an interrupt
+    /// came during a write. Where they are missing is unknown.
     pub dropped: u64,
 }
 
-/// When a recording began and ended, on its own clock, as far as is known.
+/// When a recording started and stopped, on its own clock, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// An instant, in nanoseconds, at which it was already on, with nothing in the buffers from
-    /// before.
+    /// An instant, in nanoseconds, at which it was already on, with no older events in the buffers.
     pub started_ns: Option<u64>,
     /// An instant, in nanoseconds, at which it was already off.
     pub stopped_ns: Option<u64>,
 }
 
-/// Reads a recording. The trace's events, losses, names, ends and recorded events (those that have
-/// a format) are filled in; processes and the machine's name are left to the caller.
+/// Reads a recording. Fills in the trace's events, losses, names, ends and recorded events (those
+/// with a format). Processes and the machine's name are left to the caller.
 ///
-/// Damage does not end the reading: the rest of a damaged page is passed over and told as a
-/// [`Loss`]. Within a CPU, a time that steps back by less than 10 µs between pages (the kernel's
-/// clock may) is raised to the one before it.
+/// Damage does not stop the reading: the rest of a damaged page is skipped and reported as a
+/// [`Loss`]. If the time of a CPU steps back by less than 10 µs between pages (which the kernel's
+/// clock may do), it is raised to the previous time.
 ///
 /// # Errors
 ///
@@ -51,8 +51,7 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
     trace.recorded.sort();
     let mut cursors = cursors(formats.page(), cpus, period)?;
 
-    // An event takes about 50 bytes in a page.
-    // Of long pages no more is believed before it is read.
+    // An event takes about 50 bytes. The reservation is limited, because the pages may be invalid.
     let about = cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50;
     trace.events.reserve(about.min(1 << 20));
     let mut bytes = Vec::new();
@@ -86,7 +85,7 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
 
     while let Some(Reverse((_, cpu, index))) = turns.pop() {
         let turn = turns.peek().map(|Reverse((time_ns, cpu, _))| (*time_ns, *cpu));
-        // This CPU goes on until another one's turn comes: most often for many events.
+        // This CPU continues until another one has an earlier event, most often for many events.
         while let Some(event) = next[index] {
             if turn.is_some_and(|turn| turn < (event.time_ns, cpu)) {
                 turns.push(Reverse((event.time_ns, cpu, index)));
@@ -101,7 +100,7 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
     Ok(trace)
 }
 
-/// Each CPU's pages as a stream, none of which was read.
+/// A cursor for each CPU's pages.
 fn cursors<'a>(layout: PageLayout, cpus: &[CpuPages<'a>], period: Period) -> Result<Vec<Cursor<'a>>, Error> {
     let mut cursors: Vec<Cursor<'_>> = Vec::new();
     for pages in cpus {

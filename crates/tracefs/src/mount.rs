@@ -1,5 +1,4 @@
-//! Finding the kernel's tracing file system, or mounting it where nobody else sees it. Must not
-//! know what is read there.
+//! Finds tracefs, or mounts it where nobody else sees it. Must not know what is read there.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -17,30 +16,28 @@ use rustix::mount::{
 use crate::error::{Error, Result};
 use crate::namespace::{foreign_clock, foreign_ids};
 
-/// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way
+/// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second path is
 /// through debugfs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// What the names of directories begin with that are mounted on for a moment.
+/// The prefix of directories that serve as temporary mount points.
 const MOMENT: &str = "roundtrip-tracefs-";
 
-/// A tracing file system that this process may use.
+/// A tracefs that this process may use.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// Holds the mount that only this process has; it ends with this value.
+    /// Keeps a private mount alive, which ends with this value.
     private: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// One mounted for this process alone: it has no name in any directory, so nothing can be left
-    /// behind, the machine's mounts stay as they are, and nobody can unmount it. Where that may
-    /// not be, the mounted one.
+    /// A private mount if possible: it has no name in any directory, so nothing can be left behind,
+    /// the machine's mounts do not change, and nobody can unmount it. Otherwise the mounted one.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a
-    /// pid or time namespace of its own, whose thread ids or instants are not those of the
-    /// events.
+    /// [`Error::NotAvailable`] if there is none and none can be mounted. Also for a process in
+    /// another pid or time namespace, where thread ids or times differ from those in the events.
     pub fn open() -> Result<Self> {
         if let Some(reason) = foreign_ids().or_else(foreign_clock) {
             return Err(not_available(reason));
@@ -59,15 +56,15 @@ impl Tracefs {
                 });
             }
         };
-        // By pid, so that other processes of the same user can open files below it, too.
+        // Through the pid, so that other processes of the same user can open files below it, too.
         let root = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()));
         Ok(Self { root, private: Some(descriptor) })
     }
 
-    /// The mounted one that this process may read, if there is one.
+    /// The mounted tracefs, if there is one.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when it is mounted but closed to this process.
+    /// [`Error::NotAvailable`] if it is mounted but this process may not read it.
     pub fn mounted() -> Result<Option<Self>> {
         for place in PLACES {
             match std::fs::metadata(Path::new(place).join("tracing_on")) {
@@ -84,20 +81,20 @@ impl Tracefs {
         Ok(None)
     }
 
-    /// The one under this directory, whatever it is.
+    /// The tracefs at this path, which is not checked.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), private: None }
     }
 
-    /// Its directory. Below a private mount, paths can be opened by other processes for as long as
-    /// this value lives.
+    /// Its root directory. Other processes can open paths below a private mount as long as this
+    /// value lives.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether it was mounted for this process alone.
+    /// Whether it is mounted for this process only.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.private.is_some()
@@ -114,8 +111,8 @@ fn not_available(reason: impl Into<String>) -> Error {
     Error::NotAvailable { reason: reason.into() }
 }
 
-/// A mount without a place: by the mount calls of Linux 5.2, else mounted on a fresh directory that
-/// is taken away at once.
+/// A detached mount: by the mount calls of Linux 5.2, else on a new directory that is unmounted and
+/// removed at once.
 fn detached() -> Result<OwnedFd, Errno> {
     let made = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
         fsconfig_create(&context)?;
@@ -139,7 +136,7 @@ fn mounted_for_a_moment() -> Result<OwnedFd, Errno> {
     let opened =
         mount("nodev", place, "tracefs", MountFlags::NOSUID | MountFlags::NODEV, None).and_then(|()| {
             let opened = rustix::fs::open(place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-            // The open directory keeps the mount; its place is free again.
+            // The open directory keeps the mount alive.
             unmount(place, UnmountFlags::DETACH)?;
             opened
         });
@@ -147,13 +144,13 @@ fn mounted_for_a_moment() -> Result<OwnedFd, Errno> {
     opened.and_then(|opened| removed.map(|()| opened))
 }
 
-/// Reads a control file, to be taken as text.
+/// Reads a control file as text.
 pub(crate) fn read(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
 }
 
-/// Reads a control file. Some give no more than their first piece (`events/header_page`), and so it
-/// must be a large one.
+/// Reads a control file. Some files return only what fits into the first read
+/// (`events/header_page`), so the first read must be large.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let failed = |cause| Error::file("read", path, cause);
     let mut file = File::open(path).map_err(failed)?;
@@ -168,8 +165,7 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// Writes a setting in one call, without cutting the file off first: for some files that means to
-/// clear them.
+/// Writes a setting in one call, without truncating the file first, which would clear some files.
 pub(crate) fn write(path: &Path, value: &str) -> Result<()> {
     let written =
         File::options().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
@@ -195,7 +191,7 @@ mod tests {
             };
             let root = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()));
             assert!(Tracefs::at(&root).has_event("sched/sched_switch"));
-            // As a worker does: another process, by the same path.
+            // Like a worker: another process, with the same path.
             let seen = std::process::Command::new("cat").arg(root.join("tracing_on")).output().unwrap();
             assert!(seen.status.success() && seen.stdout.len() == 2, "{seen:?}");
             assert_eq!(places(), before);

@@ -1,12 +1,12 @@
-//! Texts that events carry (names of threads, interrupts, functions), each stored once.
+//! Strings in events (names of threads, interrupts, functions), each stored once.
 
 use std::collections::HashMap;
 
-/// A text, by its place in a [`Names`].
+/// A string: an index into [`Names`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(pub u32);
 
-/// The texts of a trace. [`Name`]`(0)` is the empty one.
+/// The strings of a trace. [`Name`]`(0)` is the empty one.
 #[derive(Clone, Debug)]
 pub struct Names {
     texts: Vec<Box<str>>,
@@ -22,7 +22,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// The place of a text, which is stored if it is new.
+    /// The index of a string, which is added if it is new.
     pub fn intern(&mut self, text: &str) -> Name {
         if let Some(&name) = self.places.get(text) {
             return name;
@@ -33,7 +33,7 @@ impl Names {
         name
     }
 
-    /// Changes every text, for whoever shows them. What they are found by stays.
+    /// Replaces strings, for whoever shows them. Lookups still use the original strings.
     pub fn change(&mut self, change: impl Fn(&str) -> Option<String>) {
         for text in &mut self.texts {
             if let Some(changed) = change(text) {
@@ -42,7 +42,7 @@ impl Names {
         }
     }
 
-    /// The text of a name; empty for one that is not of this trace.
+    /// The string of a name; empty if it does not belong to this trace.
     #[must_use]
     pub fn text(&self, name: Name) -> &str {
         self.texts.get(name.0 as usize).map_or("", |text| text)

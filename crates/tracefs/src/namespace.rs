@@ -1,14 +1,14 @@
-//! Whether this process sees the machine's thread ids and clock, as the kernel's events do. Must
-//! not know what for.
+//! Whether this process uses the same thread ids and clock as the kernel's events. Must not know
+//! what for.
 
 use std::path::Path;
 
-/// The numbers of the first pid and time namespaces (`PROC_PID_INIT_INO` and `PROC_TIME_INIT_INO`
-/// in the kernel's `proc_ns.h`).
+/// The inode numbers of the initial pid and time namespaces (`PROC_PID_INIT_INO` and
+/// `PROC_TIME_INIT_INO` in the kernel's `proc_ns.h`).
 const FIRST_PID: &str = "pid:[4026531836]";
 const FIRST_TIME: &str = "time:[4026531834]";
 
-/// Why events name threads by other ids than this process does; `None` where they do not.
+/// Why events use other thread ids than this process; `None` if they use the same.
 pub(crate) fn foreign_ids() -> Option<String> {
     let namespace = link("pid");
     (namespace.starts_with("pid:[") && namespace != FIRST_PID).then(|| {
@@ -18,8 +18,8 @@ pub(crate) fn foreign_ids() -> Option<String> {
     })
 }
 
-/// Why instants of this process are not those of the kernel's events: it is in a time namespace
-/// (time_namespaces(7)) with another CLOCK_BOOTTIME. `None` where they are.
+/// Why this process's times differ from those of kernel events: it is in a time namespace
+/// (time_namespaces(7)) with a different CLOCK_BOOTTIME. `None` if they are the same.
 #[must_use]
 pub fn foreign_clock() -> Option<String> {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
@@ -35,8 +35,7 @@ fn link(name: &str) -> String {
     link.to_string_lossy().into_owned()
 }
 
-/// How far the clock is shifted, in words. The offsets are those of the namespace that children are
-/// in.
+/// The clock's offset, in words. The offsets are those of the namespace for children.
 fn shift(own: &str, children: &str, offsets: &str) -> Option<String> {
     if own.is_empty() || own == FIRST_TIME {
         return None;

@@ -1,9 +1,9 @@
-//! Ring-buffer pages as the kernel hands them out (`per_cpu/cpuN/trace_pipe_raw`): one page into
-//! its records, without copying. Knows no event: a record here is a time and bytes. The layout is
-//! that of the kernel's `kernel/trace/ring_buffer.c` and `include/linux/ring_buffer.h`, the same
-//! from Linux 2.6.30 to 6.18.
+//! Splits a ring-buffer page from the kernel (`per_cpu/cpuN/trace_pipe_raw`) into its records,
+//! without copying. Knows no events: a record here is a time and bytes. The layout is that of the
+//! kernel's `kernel/trace/ring_buffer.c` and `include/linux/ring_buffer.h`, which is the same from
+//! Linux 2.6.30 to 6.18.
 //!
-//! A page that says something impossible ends there: what came before is good, what follows is
+//! Reading a page ends at the first impossible value: what came before is good, what follows is
 //! [`Damaged`].
 
 use crate::formats::PageLayout;
@@ -12,7 +12,7 @@ use crate::formats::PageLayout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged;
 
-/// A page, its header read.
+/// A page with its header parsed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
     /// When its first record was written, in nanoseconds.
@@ -21,18 +21,17 @@ pub(crate) struct Page<'a> {
     pub(crate) lost: Option<Option<u64>>,
     /// The records.
     data: &'a [u8],
-    /// Whether this is not a whole page: the file was cut off.
+    /// Whether the page is incomplete because the file was truncated.
     cut: bool,
 }
 
-/// The commit word's flags (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`), and the bits that a length may
-/// have.
+/// The commit word's flags (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`), and the mask of its length.
 const LOST: u32 = 1 << 31;
 const LOST_COUNTED: u32 = 1 << 30;
 const LENGTH: u32 = (1 << 27) - 1;
 
-/// The commit word's length and flags, if it is one that a kernel writes. The upper half of a
-/// 64-bit one is empty, or all ones: the kernel adds its flags as negative numbers of 32 bits.
+/// The commit word's length and flags, if it is valid. The upper half of a 64-bit word is all zeros
+/// or all ones, because the kernel adds its flags as negative 32-bit numbers.
 fn length(layout: PageLayout, commit: u64) -> Option<(usize, u32)> {
     let (high, low) = ((commit >> 32) as u32, commit as u32);
     let length = (low & LENGTH) as usize;
@@ -42,13 +41,12 @@ fn length(layout: PageLayout, commit: u64) -> Option<(usize, u32)> {
 }
 
 impl<'a> Page<'a> {
-    /// Reads a page's header. `bytes` is one page, or less where the recording was cut off.
+    /// Parses a page's header. `bytes` is one page, or less if the recording was truncated.
     pub(crate) fn parse(layout: PageLayout, bytes: &'a [u8]) -> Result<Self, Damaged> {
         let time_ns = word64(bytes, layout.time_at).ok_or(Damaged)?;
         let commit = commit(layout, bytes).ok_or(Damaged)?;
         let (length, flags) = length(layout, commit).ok_or(Damaged)?;
-        // A page is handed out only with something in it, and at a time: zeros are a hole in the
-        // file.
+        // The kernel only returns pages with contents and a time. Zeros are a hole in the file.
         if time_ns == 0 && commit == 0 {
             return Err(Damaged);
         }
@@ -56,7 +54,7 @@ impl<'a> Page<'a> {
         let data = area.get(..length).unwrap_or(area);
         let cut = bytes.len() < layout.size;
         let lost = (flags & LOST != 0).then(|| {
-            // The count is the kernel's `long`, like the commit word.
+            // The count is a `long` of the kernel, like the commit word.
             let counted =
                 flags & LOST_COUNTED != 0 && length + layout.commit_size <= layout.size - layout.data_at;
             if !counted {
@@ -67,7 +65,7 @@ impl<'a> Page<'a> {
         Ok(Self { time_ns, lost, data, cut })
     }
 
-    /// The page's records, in the order in which they were written.
+    /// The page's records, in the order of writing.
     pub(crate) fn records(&self) -> Records<'a> {
         Records { data: self.data, at: 0, time_ns: self.time_ns, cut: self.cut }
     }
@@ -78,21 +76,21 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Whether a page makes sense only if its words begin with their highest byte.
+/// Whether a page makes sense only as big-endian.
 pub(crate) fn looks_big_endian(layout: PageLayout, bytes: &[u8]) -> bool {
     let Some(little) = commit(layout, bytes) else { return false };
     let big = if layout.commit_size == 8 { little.swap_bytes() } else { little.swap_bytes() >> 32 };
     little != 0 && length(layout, little).is_none() && length(layout, big).is_some()
 }
 
-/// A record: an event's bytes, beginning with its number.
+/// A record: an event's bytes, starting with its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub(crate) time_ns: u64,
     pub(crate) data: &'a [u8],
 }
 
-/// The records of a page. After an error there is nothing more.
+/// The records of a page. Ends after an error.
 #[derive(Clone, Debug)]
 pub(crate) struct Records<'a> {
     data: &'a [u8],
@@ -101,15 +99,15 @@ pub(crate) struct Records<'a> {
     cut: bool,
 }
 
-/// `type_len` values that are no data's length (`enum ring_buffer_type`).
+/// Values of `type_len` that are not a length (`enum ring_buffer_type`).
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// The bits of a time that an absolute time stamp has no room for (`TS_MSB`).
+/// The bits of a time that an absolute timestamp has no room for (`TS_MSB`).
 const TOP_BITS: u64 = 0xf8 << 56;
 
 impl<'a> Records<'a> {
-    /// The next record; `None` at the page's end.
+    /// The next record; `None` at the end of the page.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Result<Record<'a>, Damaged>> {
         loop {
@@ -120,8 +118,8 @@ impl<'a> Records<'a> {
                 Ok(Step::Record(record)) => return Some(Ok(record)),
                 Ok(Step::Time) => {}
                 Ok(Step::End) => {
-                    // Padding says that nothing follows; a page that is cut all the same is not as
-                    // it was written.
+                    // Padding marks the end of the data. If the page is truncated all the same, it
+                    // was not written like this.
                     let cut = std::mem::take(&mut self.cut);
                     self.end();
                     return cut.then_some(Err(Damaged));
@@ -139,7 +137,7 @@ impl<'a> Records<'a> {
         self.cut = false;
     }
 
-    /// One entry. Always goes forward by at least its header.
+    /// Reads one entry. Always advances by at least its header.
     #[inline]
     fn step(&mut self) -> Result<Step<'a>, Damaged> {
         let header = word32(self.data, self.at).ok_or(Damaged)?;
@@ -153,16 +151,15 @@ impl<'a> Records<'a> {
             }
             TIME_STAMP => {
                 let time_ns = (delta + (u64::from(word()?) << 27)) | (self.time_ns & TOP_BITS);
-                // The bits that there is room for overflow every 18 years; any smaller step back is
-                // the clock's.
+                // The stored bits overflow every 18 years. Any smaller step back is the clock's.
                 let overflowed = self.time_ns.checked_sub(time_ns).is_some_and(|back| back > 1 << 58);
                 self.time_ns =
                     if overflowed { time_ns.checked_add(1 << 59).ok_or(Damaged)? } else { time_ns };
                 self.at += 8;
                 Ok(Step::Time)
             }
-            // The end of a page that has no room for another event: at most the two words of the
-            // smallest one.
+            // The end of a page without room for another event, so at most the two words of the
+            // smallest one are left.
             PADDING if delta == 0 => {
                 if self.data.len() - self.at <= 8 {
                     Ok(Step::End)
@@ -171,15 +168,15 @@ impl<'a> Records<'a> {
                 }
             }
             PADDING => {
-                // A discarded event: its time has passed nevertheless, since the next one's delta
-                // counts from it.
+                // A discarded event. Its delta counts all the same, because the next one is
+                // relative to it.
                 let length = word()? as usize;
                 self.time_ns = self.time_ns.checked_add(delta).ok_or(Damaged)?;
                 self.take(4, length)?;
                 Ok(Step::Time)
             }
             0 => {
-                // The length counts its own word.
+                // The length includes its own word.
                 let length = word()?.checked_sub(4).ok_or(Damaged)? as usize;
                 self.time_ns = self.time_ns.checked_add(delta).ok_or(Damaged)?;
                 let data = self.take(8, length)?;
@@ -193,13 +190,12 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The `length` bytes behind a header of `header` bytes, and on to the next entry, which begins
-    /// at a multiple of 4.
+    /// Takes `length` bytes after a header of `header` bytes, and advances to the next entry, which
+    /// is 4-byte aligned.
     #[inline]
     fn take(&mut self, header: usize, length: usize) -> Result<&'a [u8], Damaged> {
         let begin = self.at + header;
-        // A length comes from 32 bits, and so cannot overflow a 64-bit size; on a 32-bit machine it
-        // may.
+        // The length has 32 bits, so it cannot overflow a 64-bit size. On a 32-bit machine it can.
         let end = begin.checked_add(length).ok_or(Damaged)?;
         let data = self.data.get(begin..end).filter(|data| !data.is_empty()).ok_or(Damaged)?;
         self.at = end.checked_next_multiple_of(4).ok_or(Damaged)?;

@@ -1,6 +1,6 @@
-//! A recording on disk: snapshots of a trace, and the formats without which their bytes say
-//! nothing. A folder that is read on any machine; each part of it is written whole or not at all.
-//! Must not know what the bytes say.
+//! A recording on disk: snapshots of a trace, and the formats that describe their bytes. It is a
+//! folder that can be read on any machine. Each part of it is written completely or not at all.
+//! Must not know what the bytes mean.
 //!
 //! ```text
 //! recording.json                   Header
@@ -26,24 +26,24 @@ use crate::merge::{CpuPages, Period, read};
 use crate::snapshot::CpuStats;
 use crate::trace::Trace;
 
-/// What the file says it is.
+/// The value of the file's "schema" field.
 const SCHEMA: &str = "roundtrip.recording";
 
-/// The version of the layout. A new optional field leaves it alone; anything that an older reader
-/// would misread raises it.
+/// The version of the layout. A new optional field does not change it. Anything that an older
+/// reader would misread increments it.
 const VERSION: u32 = 1;
 
-/// The longest description of anything that is read, in bytes: `recording.json`, `snapshot.json`.
+/// The longest `recording.json` or `snapshot.json`, in bytes.
 const MOST_JSON_BYTES: u64 = 64 << 20;
 
-/// What all formats, with the names of addresses, may take together, in bytes.
+/// The largest total size of all formats and names of addresses, in bytes.
 const MOST_FORMAT_BYTES: u64 = 256 << 20;
 
-/// The longest file that a recorder's user stores beside a snapshot, in bytes.
+/// The longest file stored beside a snapshot, in bytes.
 const MOST_BESIDE_BYTES: u64 = 1 << 30;
 
-/// What all pages of a snapshot may take together, in bytes: half of this machine's memory, or a
-/// GiB. Events take as much again.
+/// The largest total size of a snapshot's pages, in bytes: half of this machine's memory, or 1 GiB.
+/// Their events need as much again.
 fn most_page_bytes() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));
@@ -51,7 +51,7 @@ fn most_page_bytes() -> u64 {
     (memory / 2).max(1 << 30)
 }
 
-/// What holds for all of a recording.
+/// Properties of a whole recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// "roundtrip.recording".
@@ -60,38 +60,38 @@ pub struct Header {
     pub version: u32,
     /// The trace's clock, "boot" for CLOCK_BOOTTIME.
     pub clock: String,
-    /// The recording machine's architecture, as `uname -m` says it.
+    /// The recording machine's architecture, as in `uname -m`.
     pub machine: String,
-    /// And its kernel, as `uname -r` says it.
+    /// The recording machine's kernel, as in `uname -r`.
     pub kernel_release: String,
     /// The size of one sub-buffer, in bytes.
     pub page_bytes: usize,
-    /// The order of the bytes in the pages.
+    /// The byte order of the pages.
     pub byte_order: ByteOrder,
-    /// The events that were recorded, `system/event`.
+    /// The recorded events, `system/event`.
     pub recorded: Vec<String>,
-    /// Events that were wanted, and that the kernel does not have.
+    /// Requested events that the kernel lacks.
     pub missing: Vec<String>,
 }
 
-/// The order of bytes.
+/// Byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ByteOrder {
-    /// The lowest first.
+    /// Little-endian.
     Little,
-    /// The highest first.
+    /// Big-endian.
     Big,
 }
 
-/// What holds for one snapshot.
+/// Properties of one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotHeader {
-    /// As of [`Snapshot::stopped_ns`](crate::Snapshot::stopped_ns).
+    /// See [`Snapshot::stopped_ns`](crate::Snapshot::stopped_ns).
     pub stopped_ns: Option<u64>,
-    /// As of [`Snapshot::started_ns`](crate::Snapshot::started_ns).
+    /// See [`Snapshot::started_ns`](crate::Snapshot::started_ns).
     pub started_ns: Option<u64>,
-    /// What the kernel counted, by CPU.
+    /// The kernel's counters by CPU.
     pub cpus: BTreeMap<u32, CpuStats>,
     /// The process of each known thread.
     pub processes: BTreeMap<u32, u32>,
@@ -99,7 +99,7 @@ pub struct SnapshotHeader {
     pub comms: BTreeMap<u32, String>,
 }
 
-/// A recording's folder.
+/// A recording in its folder.
 #[derive(Debug, Clone)]
 pub struct Recording {
     directory: PathBuf,
@@ -110,8 +110,8 @@ impl Recording {
     /// Opens a recording.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, [`Error::NotARecording`] when it is none of ours or
-    /// of a later version.
+    /// [`Error::File`] if it cannot be read, [`Error::NotARecording`] if it is not a recording or
+    /// from a later version.
     pub fn open(directory: &Path) -> Result<Self> {
         let path = directory.join("recording.json");
         let not_ours = |reason: &str| Error::NotARecording { path: path.clone(), reason: reason.to_owned() };
@@ -134,17 +134,16 @@ impl Recording {
         &self.directory
     }
 
-    /// What holds for all of it.
+    /// Its properties.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// A file that the recorder's user has stored beside a snapshot; `None` when there is none of
-    /// that name.
+    /// A file stored beside a snapshot; `None` if there is no file of that name.
     ///
     /// # Errors
-    /// [`Error::File`] when it is there and cannot be read.
+    /// [`Error::File`] if it exists but cannot be read.
     pub fn beside(&self, number: u32, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.place(number).join(name);
         match files::read(&path, MOST_BESIDE_BYTES) {
@@ -157,7 +156,7 @@ impl Recording {
     /// The numbers of its snapshots, ascending.
     ///
     /// # Errors
-    /// [`Error::File`] when the folder cannot be read.
+    /// [`Error::File`] if the folder cannot be read.
     pub fn snapshots(&self) -> Result<Vec<u32>> {
         let path = self.directory.join("snapshots");
         let entries = std::fs::read_dir(&path).map_err(|cause| Error::file("read", &path, cause))?;
@@ -167,10 +166,10 @@ impl Recording {
         Ok(numbers)
     }
 
-    /// What holds for one snapshot.
+    /// The properties of one snapshot.
     ///
     /// # Errors
-    /// [`Error::File`] or [`Error::NotARecording`] when it cannot be read.
+    /// [`Error::File`] or [`Error::NotARecording`] if they cannot be read.
     pub fn snapshot(&self, number: u32) -> Result<SnapshotHeader> {
         read_json(&self.place(number).join("snapshot.json"))
     }
@@ -178,7 +177,7 @@ impl Recording {
     /// The pages of one CPU in a snapshot, oldest first, each of [`Header::page_bytes`].
     ///
     /// # Errors
-    /// [`Error::File`] when they cannot be read.
+    /// [`Error::File`] if they cannot be read.
     pub fn pages(&self, number: u32, cpu: u32) -> Result<Vec<u8>> {
         self.pages_within(number, cpu, &mut most_page_bytes())
     }
@@ -189,10 +188,10 @@ impl Recording {
     }
 
     /// A stored format: "header_page", "header_event", "printk_formats", or an event as
-    /// `system/event`. `None` when it was not recorded.
+    /// `system/event`. `None` if it was not recorded.
     ///
     /// # Errors
-    /// [`Error::File`] when it is there and cannot be read.
+    /// [`Error::File`] if it exists but cannot be read.
     pub fn format(&self, name: &str) -> Result<Option<String>> {
         self.format_within(name, &mut { MOST_FORMAT_BYTES })
     }
@@ -209,7 +208,7 @@ impl Recording {
     /// The events whose formats are stored, `system/event`: those recorded, and `ftrace/print`.
     ///
     /// # Errors
-    /// [`Error::File`] when the folder cannot be read.
+    /// [`Error::File`] if the folder cannot be read.
     pub fn formats(&self) -> Result<Vec<String>> {
         let path = self.directory.join("formats");
         let list = |path: &Path| {
@@ -227,11 +226,11 @@ impl Recording {
         Ok(events)
     }
 
-    /// Reads one snapshot: all its events, in the order of time.
+    /// Reads one snapshot: all its events in chronological order.
     ///
     /// # Errors
-    /// As [`Recording::snapshot`] and [`Recording::pages`]; [`Error::Format`] when a stored format
-    /// cannot be understood, [`Error::BigEndian`] for pages of such a machine.
+    /// As [`Recording::snapshot`] and [`Recording::pages`]; [`Error::Format`] if a stored format is
+    /// not valid, [`Error::BigEndian`] for pages of a big-endian machine.
     pub fn read(&self, number: u32) -> Result<Trace> {
         let snapshot = self.snapshot(number)?;
         let cpus = snapshot.cpus.iter();
@@ -257,11 +256,10 @@ impl Recording {
         Ok(trace)
     }
 
-    /// The formats of its events, to read pages with that are not in it.
+    /// The formats of its events, to read pages that are not part of it.
     ///
     /// # Errors
-    /// [`Error::Format`] when one cannot be understood, [`Error::NotARecording`] when one is
-    /// missing.
+    /// [`Error::Format`] if one is not valid, [`Error::NotARecording`] if one is missing.
     pub fn parse_formats(&self) -> Result<Formats> {
         let mut budget = MOST_FORMAT_BYTES;
         let mut needed = |name: &str| {

@@ -1,12 +1,12 @@
-//! Which events an instance records, as whoever makes it chooses them. Must not know why.
+//! The events that an instance records, as its creator selects them. Must not know why.
 
-/// What a recorder records.
+/// The events to record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// `system/event`, in the order in which they are switched on.
+    /// `system/event`, in the order in which they are enabled.
     pub events: Vec<String>,
-    /// Filters (Documentation/trace/events.rst, "Event filtering") of some of them.
+    /// Filters for some of them (Documentation/trace/events.rst, "Event filtering").
     pub filters: Vec<(String, String)>,
-    /// Wanted events that this kernel does not have.
+    /// Requested events that this kernel lacks.
     pub missing: Vec<String>,
 }

@@ -1,43 +1,43 @@
-//! What a trace held at one moment, as data. Must not know how it is taken out, nor where it is
-//! stored.
+//! The contents of a trace at one instant, as data. Must not know how they are read, nor where they
+//! are stored.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel counted on one CPU since the trace was cleared last (`per_cpu/cpuN/stats`).
+/// The kernel's counters of one CPU since the trace was last cleared (`per_cpu/cpuN/stats`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuStats {
     /// Events in the buffer.
     pub entries: u64,
-    /// Events that were overwritten by newer ones: in a flight recorder no loss, but age.
+    /// Events that were overwritten by newer ones. In a flight recorder that is normal, not a loss.
     pub overrun: u64,
-    /// Events that did not fit because an interrupt came while one was being written.
+    /// Events that were dropped because an interrupt came while another was being written.
     pub commit_overrun: u64,
-    /// Events that were not kept because the buffer was full and does not overwrite.
+    /// Events that were dropped because the buffer was full and does not overwrite.
     pub dropped: u64,
 }
 
-/// What one CPU's buffer held.
+/// The contents of one CPU's buffer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuSnapshot {
-    /// Which.
+    /// The CPU.
     pub cpu: u32,
-    /// Just before the pages were taken out.
+    /// Read just before the pages.
     pub stats: CpuStats,
     /// Whole sub-buffers, oldest first.
     pub pages: Vec<u8>,
 }
 
-/// What a trace held at one moment, and who was who.
+/// The contents of a trace at one instant, with the processes and names of threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When recording had certainly stopped, in nanoseconds of CLOCK_BOOTTIME: no event follows.
-    /// `None` when it had not.
+    /// An instant at which recording had certainly stopped, in nanoseconds of CLOCK_BOOTTIME: no
+    /// event is later. `None` if it had not stopped.
     pub stopped_ns: Option<u64>,
-    /// An instant, in nanoseconds of the same clock, from which on everything is kept that the
-    /// kernel had not overwritten itself: when recording began, or from when on pages were kept
-    /// where older ones were left out on purpose.
+    /// An instant from which on everything is present that the kernel had not overwritten, in
+    /// nanoseconds of the same clock: when recording started or, if older pages were left out on
+    /// purpose, from when on they were kept.
     pub started_ns: Option<u64>,
     /// By CPU.
     pub cpus: Vec<CpuSnapshot>,
@@ -48,14 +48,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Leaves out pages that hold nothing from `from_ns` on, in nanoseconds of the trace's clock. A
-    /// page begins with the time of its first event, in the running machine's byte order
+    /// Drops pages without events from `from_ns` on, in nanoseconds of the trace's clock. A page
+    /// starts with the time of its first event, in the running machine's byte order
     /// (Documentation/trace/ring-buffer-design.rst).
     pub fn keep_from(&mut self, from_ns: u64, page_bytes: usize) {
         for cpu in &mut self.cpus {
             let begins = |page: &[u8]| page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
             let old = cpu.pages.chunks(page_bytes.max(1)).take_while(|page| begins(page) <= from_ns).count();
-            // The last of them may reach beyond.
+            // The last of these pages may contain later events.
             cpu.pages.drain(..old.saturating_sub(1) * page_bytes);
         }
         self.started_ns = self.started_ns.max(Some(from_ns));

@@ -1,15 +1,15 @@
-//! How the global trace is doing, as data. Must not know how that is found out.
+//! The state of the global trace, as data. Must not know how it is determined.
 
 use std::path::PathBuf;
 
 use crate::snapshot::CpuStats;
 
-/// How the global trace is doing.
+/// The state of the global trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Its directory.
+    /// Its root directory.
     pub root: PathBuf,
-    /// Whether it records at this moment.
+    /// Whether it is recording now.
     pub on: bool,
     /// How long ago it was started, in nanoseconds.
     pub age_ns: u64,
@@ -19,8 +19,8 @@ pub struct Status {
     pub clock: String,
     /// The events that it records.
     pub events: Vec<String>,
-    /// Categories of which this kernel has no event.
+    /// Categories without any event on this kernel.
     pub missing: Vec<String>,
-    /// What the kernel has counted, by CPU.
+    /// The kernel's counters by CPU.
     pub cpus: Vec<(u32, CpuStats)>,
 }

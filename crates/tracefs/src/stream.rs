@@ -1,6 +1,6 @@
-//! A recording that goes on: pages come in as the kernel fills them, each event goes out once, and
-//! the latest pages stay for a while, so that something that has just ended can still be stored.
-//! Must not know where pages come from.
+//! Reads a recording in progress: pages arrive as the kernel fills them, each event is returned
+//! once, and the latest pages are kept for a while, so that the period before something that has
+//! just ended can still be stored. Must not know where pages come from.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,47 +11,47 @@ use crate::merge::{CpuPages, Period, read};
 use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
 use crate::trace::Trace;
 
-/// The pages of a recording that goes on.
+/// The pages of a recording in progress.
 #[derive(Debug)]
 pub struct Stream {
     formats: Formats,
     keep_ns: u64,
     most_bytes: usize,
     cpus: BTreeMap<u32, Kept>,
-    /// From when on all pages are kept that came in.
+    /// From this instant on, all received pages are kept.
     complete_from_ns: u64,
 }
 
-/// What is kept of one CPU.
+/// The pages of one CPU that are kept.
 #[derive(Debug, Default)]
 struct Kept {
     pages: VecDeque<Vec<u8>>,
     stats: CpuStats,
-    /// The time of the last event that went out, and how many of that time did.
+    /// The time of the last returned event, and the number of events with that time.
     last: (u64, usize),
 }
 
 impl Kept {
-    /// When a page begins, in nanoseconds of the trace's clock, in the running machine's byte
-    /// order.
+    /// The start time of a page, in nanoseconds of the trace's clock. It is in the running
+    /// machine's byte order.
     fn begins_ns(page: &[u8]) -> u64 {
         page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
 
-    /// The first page that may hold an event that has not gone out.
+    /// The first page that may contain an event that was not returned yet.
     fn unread(&self) -> usize {
         let old = self.pages.iter().take_while(|page| Self::begins_ns(page) <= self.last.0).count();
         old.saturating_sub(1)
     }
 
-    /// Whether the oldest page holds only what has gone out, and ended before an instant.
+    /// Whether all events of the oldest page have been returned, and it ended before an instant.
     fn oldest_ended_before(&self, ns: u64) -> bool {
         self.unread() > 0 && self.pages.get(1).is_some_and(|next| Self::begins_ns(next) < ns)
     }
 
-    /// Whether an event is new; it is from then on not.
+    /// Whether an event is new. Marks it as returned.
     fn is_new(&mut self, event: &Event, seen: &mut (u64, usize)) -> bool {
-        // Events of one instant keep their order.
+        // Events with the same time keep their order.
         *seen = if seen.0 == event.time_ns { (seen.0, seen.1 + 1) } else { (event.time_ns, 1) };
         let new = event.time_ns > self.last.0 || (event.time_ns == self.last.0 && seen.1 > self.last.1);
         if new {
@@ -62,22 +62,23 @@ impl Kept {
 }
 
 impl Stream {
-    /// A stream of events of these formats. It keeps pages for `keep_ns` nanoseconds, and at most
-    /// `most_bytes` of those that have been read before it last took some in.
+    /// A stream for events with these formats. It keeps pages for `keep_ns` nanoseconds, and at
+    /// most `most_bytes` of pages that were already read before the last call.
     #[must_use]
     pub fn new(formats: Formats, keep_ns: u64, most_bytes: usize) -> Self {
         Self { formats, keep_ns, most_bytes, cpus: BTreeMap::new(), complete_from_ns: 0 }
     }
 
-    /// Takes in what the CPUs' buffers held, and gives out the events that are new, in the order of
-    /// time. `until_ns` is an instant, on the trace's clock, before which every event must have
-    /// been in the buffers: later ones stay for the next time, when other CPUs' pages have
-    /// caught up. One that comes late nevertheless goes out late, and is not lost.
+    /// Adds the contents of the CPUs' buffers, and returns the new events in chronological order.
+    /// `until_ns` is an instant, on the trace's clock, before which every event must have been in
+    /// the buffers. Later events stay for the next call, when the pages of other CPUs have caught
+    /// up. An event that arrives late is returned late, and is not lost.
     ///
     /// # Errors
     /// As [`read`].
     pub fn take_in(&mut self, cpus: Vec<CpuSnapshot>, until_ns: u64) -> Result<Trace, Error> {
-        // Before anything comes in: what has just come is kept until the next time in any case.
+        // Before anything is added, so that what has just arrived is kept until the next call in
+        // any case.
         self.let_go(until_ns);
         let page_bytes = self.formats.page().size;
         for CpuSnapshot { cpu, stats, pages } in cpus {
@@ -101,13 +102,13 @@ impl Stream {
         });
         trace.losses.retain(|loss| {
             let before_ns = before.get(&loss.cpu).copied().unwrap_or(0);
-            // The page that is read again begins with its own loss again.
+            // A page that is read again reports its loss again.
             loss.before_ns > before_ns && loss.after_ns >= before_ns && loss.before_ns <= until_ns
         });
         Ok(trace)
     }
 
-    /// Forgets old pages.
+    /// Drops old pages.
     fn let_go(&mut self, until_ns: u64) {
         let from_ns = until_ns.saturating_sub(self.keep_ns);
         let page_bytes = self.formats.page().size;
@@ -133,11 +134,11 @@ impl Stream {
         }
     }
 
-    /// What is kept of the time from an instant on, in nanoseconds of the trace's clock.
+    /// The kept pages from an instant on, in nanoseconds of the trace's clock.
     #[must_use]
     pub fn snapshot(&self, from_ns: u64) -> Snapshot {
         let cpus = self.cpus.iter().map(|(&cpu, kept)| {
-            // The last page that begins before may reach beyond.
+            // The last page that starts before it may contain later events.
             let old = kept.pages.iter().take_while(|page| Kept::begins_ns(page) <= from_ns).count();
             let pages = kept.pages.iter().skip(old.saturating_sub(1)).flatten().copied().collect();
             CpuSnapshot { cpu, stats: kept.stats, pages }
@@ -146,8 +147,7 @@ impl Stream {
         Snapshot { started_ns, cpus: cpus.collect(), ..Snapshot::default() }
     }
 
-    /// What is kept of the time from an instant on, read: events that have gone out already
-    /// included.
+    /// Reads the kept pages from an instant on, including events that were already returned.
     ///
     /// # Errors
     /// As [`read`].

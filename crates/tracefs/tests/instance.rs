@@ -1,5 +1,5 @@
-//! Instances on the running kernel: they record, stop, and leave nothing, however their process
-//! ends. Without root each test is skipped.
+//! Instances on the running kernel: they record, stop, and leave nothing behind, however their
+//! process ends. Without root, each test is skipped.
 #![allow(clippy::print_stdout)] // How a victim tells its instance.
 
 #[allow(dead_code)]
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use common::tracefs;
 use tracefs::{Body, Instance, Recording, Selection, Tracefs, remove_abandoned};
 
-/// Set for the process that is killed.
+/// Set for the process to be killed.
 const VICTIM: &str = "ROUNDTRIP_TEST_VICTIM";
 
 fn recorder(tracefs: &Tracefs) -> Instance {
@@ -39,7 +39,7 @@ fn it_records_until_it_is_stopped_and_goes_on_for_the_next() {
     for _ in 0..2 {
         let started_ns = instance.on().unwrap();
         sleep();
-        // As a client does: by the path, from wherever.
+        // Like a client: opened by path.
         std::fs::write(instance.switch_path(), "0").unwrap();
         let stopped_ns = instance.off().unwrap();
         let before = entries();
@@ -55,7 +55,7 @@ fn it_records_until_it_is_stopped_and_goes_on_for_the_next() {
             let time_ns = u64::from_ne_bytes(*page.first_chunk().unwrap());
             assert!(time_ns <= stopped_ns && stopped_ns - time_ns < 60_000_000_000, "{time_ns} {stopped_ns}");
         }
-        // This thread slept, and so was switched from and to.
+        // This thread slept, so there must be switches from and to it.
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         assert_eq!(snapshot.processes.get(&own), Some(&std::process::id()));
         assert!(snapshot.comms.contains_key(&std::process::id()));
@@ -101,7 +101,7 @@ fn what_a_killed_process_left_is_removed_by_the_next() {
         let tracefs = Tracefs::at(root);
         let instance = recorder(&tracefs);
         instance.on().unwrap();
-        // Standard output is the test harness's: its line ends where the test's name stands.
+        // The test harness uses standard output, too, and its line may end with the test's name.
         println!("\ninstance {}", instance.switch_path().display());
         std::thread::sleep(std::time::Duration::from_secs(60));
         return;
@@ -121,7 +121,7 @@ fn what_a_killed_process_left_is_removed_by_the_next() {
     victim.kill().unwrap();
     victim.wait().unwrap();
     assert_eq!(std::fs::read_to_string(&switch).unwrap().trim(), "1", "it was left as it was");
-    // Another test may be quicker: each one that makes an instance removes those that were left.
+    // Another test may already have removed it: creating an instance removes abandoned ones.
     remove_abandoned(&tracefs);
     assert!(!switch.exists());
 }

@@ -1,12 +1,12 @@
-//! Events whose layout differs between kernels that there are no fixtures of: each with a format as
-//! such a kernel would give it, and one record.
+//! Events whose layout differs on kernels without fixtures: each with a format of such a kernel,
+//! and one record.
 
 use tracefs::{Body, CpuPages, Event, Formats, Period, TaskState, ThreadRef, Trace, Value};
 
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
 const HEADER_EVENT: &str = "\ttype_len : 5 bits\n\ttime_delta : 27 bits\n";
 
-/// A format: (declaration, offset, size, signed) of each field behind the common ones.
+/// A format: (declaration, offset, size, signed) of each field after the common ones.
 fn format(fields: &[(&str, usize, usize, u8)], print: &str) -> String {
     let common = [("unsigned short common_type", 0, 2, 0), ("int common_pid", 4, 4, 1)];
     let lines = common.iter().chain(fields).map(|(declaration, offset, size, signed)| {
@@ -15,7 +15,7 @@ fn format(fields: &[(&str, usize, usize, u8)], print: &str) -> String {
     format!("ID: 9\nformat:\n{}\nprint fmt: {print}\n", lines.collect::<String>())
 }
 
-/// A record with these values at these offsets; thread 7 runs.
+/// A record with these values at these offsets. The current thread is 7.
 fn record(length: usize, values: &[(usize, &[u8])]) -> Vec<u8> {
     let mut record = vec![0; length];
     record[0] = 9;

@@ -1,5 +1,5 @@
-//! Pages that a writer made come back exactly; damaged ones are told as such; and no bytes at all
-//! make the reader panic, loop, or give events out of order.
+//! Generated pages are read back exactly, and damaged ones are reported. No input makes the reader
+//! panic, loop, or return events out of order.
 
 #[allow(dead_code)]
 mod common;
@@ -36,7 +36,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         .prop_map(|(long, page)| Machine { long, page })
 }
 
-/// Times with and without bits that an absolute time stamp has no room for.
+/// Times with and without bits that an absolute timestamp has no room for.
 fn starts() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(1_u64),
@@ -63,7 +63,7 @@ fn read(formats: &Formats, cpus: &[CpuPages<'_>]) -> Trace {
     tracefs::read(formats, cpus, Period::default()).expect("little-endian pages of different CPUs")
 }
 
-/// A CPU's events as the writer lists them, without their pages.
+/// A CPU's events in the form of the writer's list, without pages.
 fn events(trace: &Trace, cpu: u32) -> Vec<(u64, u32, Vec<u8>)> {
     let of = trace.events.iter().filter(|event| event.cpu == cpu);
     of.map(|event| {
@@ -81,7 +81,7 @@ fn ordered(trace: &Trace) -> bool {
     trace.events.is_sorted_by_key(|event| (event.time_ns, event.cpu))
 }
 
-/// What must be told of the losses that a writer put in: from the event before to the event after.
+/// The expected losses for those that a writer put in: from the event before to the event after.
 fn told(writer: &Writer, cpu: u32) -> Vec<Loss> {
     let mut losses: Vec<(usize, Loss)> = Vec::new();
     for &(page, events) in &writer.losses {
@@ -90,7 +90,7 @@ fn told(writer: &Writer, cpu: u32) -> Vec<Loss> {
         let after_ns = next.checked_sub(1).map_or(0, |before| writer.expected[before].time_ns);
         let before_ns = writer.expected.get(next).map_or(u64::MAX, |event| event.time_ns);
         match losses.last_mut() {
-            // Without events between them, two losses are one.
+            // Two losses without events between them are one.
             Some((before, loss)) if *before == next => {
                 loss.events = loss.events.zip(events).map(|(a, b)| a + b)
             }
@@ -130,7 +130,7 @@ proptest! {
         prop_assert!(ordered(&trace));
         let found = events(&trace, 0);
         for event in writer.expected.iter().filter(|event| event.page.abs_diff(page) > 1) {
-            // Behind the damage a time may be raised as far as a clock may step back.
+            // After the damage, a time may be raised by as much as a clock may step back.
             prop_assert!(
                 found.iter().any(|(time_ns, tid, record)| (*tid, record) == (event.tid, &event.record) && time_ns.abs_diff(event.time_ns) <= 10_000),
                 "{:?} is missing, page {} was damaged", event, page
@@ -177,7 +177,7 @@ proptest! {
 
 const MACHINE: Machine = Machine { long: 8, page: 4096 };
 
-/// A page with this data, as long as the data or as `commit` says.
+/// A page with this data. Its length is that of the data or `commit`.
 fn page(time_ns: u64, commit: Option<u64>, words: &[u32]) -> Vec<u8> {
     let mut bytes = time_ns.to_le_bytes().to_vec();
     bytes.extend(commit.unwrap_or(words.len() as u64 * 4).to_le_bytes());
@@ -186,7 +186,7 @@ fn page(time_ns: u64, commit: Option<u64>, words: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// A good event of two words, for thread 7.
+/// A valid event of two words, for thread 7.
 const GOOD: [u32; 3] = [2, KNOWN as u32, 7];
 
 #[test]

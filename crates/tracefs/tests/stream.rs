@@ -1,5 +1,4 @@
-//! A recording that is read while it goes on gives the events that it gives at once when it is read
-//! as a whole.
+//! A recording that is read in progress returns the same events as one that is read as a whole.
 
 #[allow(dead_code)]
 mod common;
@@ -7,7 +6,7 @@ mod common;
 use common::fixture::Fixture;
 use tracefs::{CpuSnapshot, Event, Stream};
 
-/// What comes in when a fixture's pages arrive a few at a time, and when they were all there.
+/// A stream that receives a fixture's pages a few at a time.
 struct Arriving<'a> {
     fixture: &'a Fixture,
     stream: Stream,
@@ -21,7 +20,7 @@ impl<'a> Arriving<'a> {
         Self { fixture, stream, at: vec![0; fixture.pages.len()], events: Vec::new() }
     }
 
-    /// The next pages of each CPU, as far as they begin before an instant.
+    /// Passes the next pages of each CPU that start before an instant.
     fn until(&mut self, until_ns: u64) {
         let size = self.fixture.formats.page().size;
         let mut cpus = Vec::new();

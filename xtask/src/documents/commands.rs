@@ -1,17 +1,16 @@
-//! Runs the commands that README.md and docs/ show, and holds the output that they show to the
-//! program.
+//! Runs the commands in README.md and docs/, and compares their output with the one shown.
 //!
-//! - A block of commands is fenced as `sh`. Each line runs in a folder that is the document's own,
-//!   so that one command finds what an earlier one stored. Commands in README.md's tables run, too;
-//!   other tables only name commands.
-//! - A comment `<!-- not run: WHY -->` before a block leaves it out, and `<!-- needs root: WHY -->`
-//!   leaves it out without root. What is left out is counted and named. Before a table, they name
-//!   the commands that they mean by how these begin: `<!-- not run: COMMAND: WHY -->`.
+//! - A block of commands is fenced as `sh`. Each line runs in a folder for the document, so that a
+//!   command finds what an earlier one stored. Commands in README.md's tables run, too; other
+//!   tables only mention commands.
+//! - A comment `<!-- not run: WHY -->` before a block skips it, and `<!-- needs root: WHY -->`
+//!   skips it without root. Skipped commands are counted and listed. Before a table, a comment
+//!   contains the start of the command that it skips: `<!-- not run: COMMAND: WHY -->`.
 //! - A comment `<!-- output of: COMMAND -->` before a block of output runs that command, and
-//!   compares the two line by line: the program must print every line that is shown. Figures and
-//!   what describes the machine may differ.
+//!   compares the two line by line: the program must print every line shown. Figures, and what
+//!   describes the machine, may differ.
 //!
-//! Runs are kept short by a script that stands in for the program and appends options.
+//! A script that stands in for the program appends options to keep runs short.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -23,8 +22,8 @@ use super::files;
 use crate::outcome::Outcome;
 use crate::shell::{cargo, root, say, target_dir};
 
-/// Stands in for `roundtrip`: the same command, but short. Of options that are given twice the last
-/// one holds.
+/// Stands in for `roundtrip`: runs the same command, but shorter. If an option is given twice, the
+/// last one applies.
 const SHORT: &str = r#"#!/bin/sh
 # An older command of the same line may have set a deadline or a length that takes too long here.
 case "$1 $2" in
@@ -47,18 +46,18 @@ esac
 exec "$ROUNDTRIP" "$@"
 "#;
 
-/// Something in a document that is to be run.
+/// Something to run in a document.
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
     /// A command line.
     Run(String),
     /// The output that a command must have.
     Output { command: String, shown: Vec<String> },
-    /// Left out on every machine, or without root: what, and why.
+    /// Skipped on every machine, or without root: what, and why.
     LeftOut { what: String, why: String, root_helps: bool },
 }
 
-/// Runs what all documents show.
+/// Runs the commands of all documents.
 pub(crate) fn check() -> Result<Outcome> {
     // As the tests build it: by itself the package has other features, and would be built again.
     let _ = cargo(&["test", "--quiet", "--workspace", "--test", "explain", "--no-run"])?;
@@ -96,12 +95,12 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Skipped(skipped))
 }
 
-/// Whether this process is root's.
+/// Whether this process runs as root.
 fn rustix_is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// What a document shows, with the lines where it stands.
+/// The items in a document, with their lines.
 fn items(text: &str, root_is_here: bool, tables_run: bool) -> Result<Vec<(usize, Item)>> {
     let mut all = Vec::new();
     let mut comments: Vec<&str> = Vec::new();
@@ -122,7 +121,7 @@ fn items(text: &str, root_is_here: bool, tables_run: bool) -> Result<Vec<(usize,
             }
         } else if line.starts_with('|') {
             all.extend(in_table(line, &comments, root_is_here).filter(|_| tables_run).map(|item| (at, item)));
-            // A comment holds for the whole table.
+            // A comment applies to the whole table.
             continue;
         }
         if !line.trim().is_empty() {
@@ -132,7 +131,7 @@ fn items(text: &str, root_is_here: bool, tables_run: bool) -> Result<Vec<(usize,
     Ok(all)
 }
 
-/// Why a block is left out: on every machine, or only without root.
+/// Why a block is skipped, and whether root would run it.
 fn left_out(comments: &[&str], root_is_here: bool) -> Option<(String, bool)> {
     comments.iter().find_map(|comment| match comment.split_once(": ")? {
         ("not run", why) => Some((why.to_owned(), false)),
@@ -164,7 +163,7 @@ fn output(block: &[&str], comments: &[&str], root_is_here: bool) -> Option<Item>
     Some(Item::Output { command, shown: block.iter().map(|line| (*line).to_owned()).collect() })
 }
 
-/// The commands of a table's row: code that begins with `roundtrip` and has no placeholders.
+/// The commands in a table row: code that starts with `roundtrip` and has no placeholders.
 fn in_table<'l>(
     row: &'l str,
     comments: &'l [&str],
@@ -187,9 +186,8 @@ fn in_table<'l>(
     })
 }
 
-/// Checks that every line that is shown is one that the program prints, in this order, whatever the
-/// figures. The head of a report, which describes the machine, is not compared, nor is what `…`
-/// stands for.
+/// Checks that the program prints every line shown, in order, regardless of figures. The head of a
+/// report, which describes the machine, and what `…` stands for are not compared.
 fn same_shape(shown: &[String], printed: &str) -> Result<()> {
     let mut left = printed.lines().map(shape);
     for line in shown.iter().filter(|line| !line.is_empty() && line.trim() != "…") {
@@ -217,7 +215,7 @@ fn shape(line: &str) -> String {
         let word = match word {
             _ if figure(word) => "0",
             "-" => "0",
-            // A figure that grows takes another unit.
+            // The unit may change with the figure.
             _ if unit(word) && words.last() == Some(&"0") => continue,
             _ => word,
         };
@@ -226,7 +224,7 @@ fn shape(line: &str) -> String {
     words.join(" ")
 }
 
-/// A folder with the program's stand-in and one folder for each document; removed at the end.
+/// A temporary folder with the stand-in program, and a folder for each document.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -246,9 +244,9 @@ impl Scratch {
         Ok(folder)
     }
 
-    /// Runs a command line, and tells what it printed.
+    /// Runs a command line, and returns its output.
     fn run(&self, folder: &Path, program: &Path, line: &str) -> Result<String> {
-        // What builds the program and runs it runs the one that is built.
+        // Commands that build and run the program use the existing binary.
         let line = line.replace("cargo run --release -- ", "roundtrip ");
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path =

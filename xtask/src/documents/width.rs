@@ -1,5 +1,5 @@
-//! Checks that prose in Markdown files and in Rust comments is at most 100 columns wide. Tables,
-//! code blocks, images and the targets of links may be wider: they cannot be wrapped.
+//! Checks that prose in Markdown files and in Rust comments has at most 100 columns. Tables, code
+//! blocks, images and link targets may be wider, because they cannot be wrapped.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -7,10 +7,10 @@ use super::{files, listed, outside_fences};
 use crate::outcome::Outcome;
 use crate::shell::root;
 
-/// Columns that a line of prose may have.
+/// The maximum width of a line of prose.
 const WIDTH: usize = 100;
 
-/// Checks every Markdown file of the project, and the comments of every Rust file.
+/// Checks all Markdown files of the project, and the comments of all Rust files.
 pub(crate) fn check() -> Result<Outcome> {
     let mut wide = Vec::new();
     let mut note = |file: &str, prose: fn(&str) -> String| {
@@ -32,8 +32,8 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// A Rust file with nothing but its comments, each line where it was and as wide: spaces stand for
-/// the marks, so that tables and code blocks are known as such.
+/// The comments of a Rust file, with each line in its place and as wide: the comment marks are
+/// replaced by spaces, so that tables and code blocks are recognised.
 fn comments(text: &str) -> String {
     let comment = |line: &str| {
         let text = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']);
@@ -52,7 +52,7 @@ fn too_wide(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
         .filter(|(_, columns)| *columns > WIDTH)
 }
 
-/// A line without the targets of its links.
+/// A line without link targets.
 fn without_targets(line: &str) -> String {
     let mut parts = line.split("](");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,5 +1,4 @@
-//! What makes two runs a comparison of something else than was meant. Must not know what their
-//! figures are.
+//! Differences between runs that make a comparison misleading. Must not know the runs' figures.
 
 use run::Run;
 use run::ipc::Backend;
@@ -8,21 +7,22 @@ use run::observe::Subject;
 use super::Side;
 use crate::figures;
 
-/// Something in which runs differ that changes every figure.
+/// A difference between runs that affects all figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// What differs: "driver", "CPU model".
     pub what: &'static str,
-    /// What the first run of the base has.
+    /// The value of the first run of the base.
     pub base: String,
-    /// What the other run has.
+    /// The value of the other run.
     pub other: String,
-    /// Whether the runs must not be compared for it, unless that is asked for. Otherwise it is what
-    /// may have been changed.
+    /// Whether it prevents the comparison unless the user allows it. Otherwise it may be what is
+    /// compared.
     pub refused: bool,
 }
 
-/// In what the runs of both sides differ from the first of the base, each difference once.
+/// All differences between the runs of both sides and the first run of the base, without
+/// duplicates.
 #[must_use]
 pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     let all = || base.runs.iter().chain(&new.runs);
@@ -115,7 +115,7 @@ fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
     plan!(workers, "plan of ipc workers");
     plan!(storage, "plan of storage layers");
     plan!(interference, "plan of storage interference");
-    // Where its files lie is no part of what was measured.
+    // The location of its files is not part of what was measured.
     let latency = |run: &Run| {
         run.results.latency.as_ref().map(|result| {
             let mut plan = result.plan.clone();
@@ -141,7 +141,7 @@ fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
     add("plan of ipc latency", latency(base) != latency(other));
     tests
 }
-/// Whom a plan observes, without what differs each time: a program's number.
+/// The observed subject without what differs each time: a program's pid.
 fn anybody(subject: &Subject) -> Subject {
     match subject {
         Subject::Process(_) => Subject::Process(0),

@@ -1,5 +1,5 @@
-//! The JSON of Google Benchmark's `--benchmark_out`, as far as figures are in it (its
-//! docs/user_guide.md). Must not know what wrote it.
+//! Reads the figures in the JSON of Google Benchmark's `--benchmark_out` (its docs/user_guide.md).
+//! Must not know what wrote it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::figures::{Better, Bounds, Figure, Unit};
 
-/// The largest file that is read, in bytes.
+/// The largest accepted file, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Document {
 #[derive(Deserialize)]
 struct Benchmark {
     name: String,
-    /// "iteration" or "aggregate"; versions before 1.4.1 had aggregates by their names only.
+    /// "iteration" or "aggregate". Before version 1.4.1, only the names identified aggregates.
     run_type: Option<String>,
     real_time: Option<f64>,
     cpu_time: Option<f64>,
@@ -30,7 +30,7 @@ struct Benchmark {
     error_occurred: Option<bool>,
 }
 
-/// The figures of a file; `None` if it is something else.
+/// The figures in a file; `None` if it has another format.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<Figure>>> {
     if path.is_dir() {
         return Ok(None);
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Figure>>> {
 }
 
 fn figures(document: Document) -> Vec<Figure> {
-    // The repetitions of one benchmark have its name.
+    // All repetitions of a benchmark have its name.
     let mut values: BTreeMap<(String, &str), (Unit, Better, Vec<f64>)> = BTreeMap::new();
     for benchmark in document.benchmarks {
         if benchmark.error_occurred == Some(true)

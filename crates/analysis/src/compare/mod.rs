@@ -1,6 +1,6 @@
-//! Whether one set of runs is better or worse than another. A verdict rests on how much runs of the
-//! same thing differ, never on the number of calls within one: calls of one run share its machine
-//! state. Must not know how anything is shown.
+//! Whether one set of runs is better or worse than another. A verdict is based on how much runs of
+//! the same thing vary, never on the number of calls within one run, because they share the
+//! machine's state. Must not know how anything is shown.
 
 mod comparable;
 mod google;
@@ -16,14 +16,14 @@ use crate::figures::{Better, Bounds, Figure, Unit};
 /// What to compare, and how strictly.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Whether the n-th runs of both sides were made beside each other.
+    /// Whether the n-th runs of both sides were made one right after the other.
     pub paired: bool,
-    /// Two figures whose ratio certainly differs from 1 by no more than this count as the same.
+    /// If the interval of the ratio differs from 1 by at most this, the figures count as the same.
     pub margin: f64,
-    /// How far runs of the same thing may differ that were made at another time: 0.3 is by 30%. Of
-    /// no account where both sides have enough runs that were made in turn.
+    /// How much runs of the same thing may differ if they were made at different times: 0.3 means
+    /// 30%. Ignored if both sides have enough runs that were made in turn.
     pub noise: f64,
-    /// The names of the figures; empty for those of [`MAIN`].
+    /// The figures to compare; empty for those in [`MAIN`].
     pub names: Vec<String>,
 }
 
@@ -33,41 +33,41 @@ impl Default for Options {
     }
 }
 
-/// The figures that are compared unless others are asked for: few, since each further one makes
-/// chance findings more probable.
+/// The figures that are compared by default. There are few of them, because each one increases the
+/// probability of a chance finding.
 pub const MAIN: [&str; 8] =
     ["time", "rate", "p50", "p99", "missed", "response.p99", "response.ratio", "futex.ratio"];
 
-/// The most figures that can be compared at a time.
+/// The most figures in one comparison.
 pub const MOST_FIGURES: usize = 10_000;
 
-/// How probable a false alarm may be over all figures of a comparison.
+/// The probability of a false alarm over all figures of a comparison.
 const ERROR: f64 = 0.05;
 
-/// What a comparison of one figure comes to.
+/// The result of comparing one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The new one is better.
+    /// The new value is better.
     Better,
-    /// The new one is worse.
+    /// The new value is worse.
     Worse,
     /// They differ by no more than the margin.
     Same,
-    /// The runs do not say.
+    /// The runs do not show a difference or equality.
     CannotTell,
 }
 
-/// What a verdict rests on.
+/// The basis of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// Independent runs of both sides, made in turn: Mann and Whitney's test.
+    /// Independent runs of both sides, made in turn: the Mann-Whitney test.
     Runs,
-    /// The same of runs that were made at different times: the interval is widened by
-    /// [`Options::noise`], for between them the machine may have changed as well.
+    /// The same for runs made at different times. The interval is widened by [`Options::noise`],
+    /// because the machine may have changed between them.
     RunsApart,
-    /// Pairs of runs: Wilcoxon's test.
+    /// Pairs of runs: the Wilcoxon test.
     Pairs,
-    /// Too few runs for a test: the runs' own intervals, widened by [`Options::noise`].
+    /// Too few runs for a test: the intervals of the single runs, widened by [`Options::noise`].
     FewRuns,
 }
 
@@ -76,9 +76,9 @@ pub enum Basis {
 pub struct Compared {
     /// The figure's name.
     pub name: String,
-    /// Of what.
+    /// What it describes.
     pub of: Vec<(&'static str, String)>,
-    /// What its values count.
+    /// The unit of its values.
     pub unit: Unit,
     /// Which value is better.
     pub better: Better,
@@ -86,25 +86,25 @@ pub struct Compared {
     pub base: f64,
     /// The median of the new runs.
     pub new: f64,
-    /// How many runs the base has, and the new side.
+    /// The number of runs of the base and of the new side.
     pub runs: [usize; 2],
-    /// New divided by base; `None` where no ratio can be formed.
+    /// New divided by base; `None` if no ratio exists.
     pub ratio: Option<f64>,
     /// The 95% interval of the ratio.
     pub bounds: Option<Bounds>,
-    /// What it rests on.
+    /// What the verdict is based on.
     pub basis: Basis,
-    /// The probability of such a difference by chance, corrected for the number of figures (S.
-    /// Holm, 1979).
+    /// The probability of such a difference by chance, corrected for the number of figures (Holm,
+    /// 1979).
     pub p: Option<f64>,
-    /// What it comes to.
+    /// The result.
     pub verdict: Verdict,
-    /// Where nothing can be told: about how many runs of each side would.
+    /// If there is no result: about how many runs of each side would be needed.
     pub runs_needed: Option<usize>,
 }
 
 impl Compared {
-    /// By how many percent the new side is worse; below 0 where it is better.
+    /// By how many percent the new side is worse; negative if it is better.
     #[must_use]
     pub fn worse_percent(&self) -> Option<f64> {
         let ratio = self.ratio?;
@@ -115,7 +115,7 @@ impl Compared {
     }
 }
 
-/// Compares every figure that both sides have in all runs.
+/// Compares every figure that all runs of both sides have.
 #[must_use]
 pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
     let Some(first) = base.runs.first() else { return Vec::new() };
@@ -152,8 +152,8 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
     all
 }
 
-/// A label that is one thing in all figures of the base and another in all of the new side: that is
-/// what the comparison is about, as with two stacks.
+/// A label with one value in all figures of the base and another in all figures of the new side.
+/// Then the comparison is about this label, for example two stacks.
 struct Changed {
     key: &'static str,
     base: String,
@@ -170,12 +170,12 @@ fn changed_labels(base: &Side, new: &Side) -> Vec<Changed> {
     .collect()
 }
 
-/// Whether the times at which both sides' runs were made overlap: neither side was over before half
-/// of the other was made.
+/// Whether the times of both sides' runs overlap: neither side was finished before half of the
+/// other was made.
 fn made_in_turn(base: &Side, new: &Side) -> bool {
     let dates = |side: &Side| {
         let mut dates: Vec<String> = side.runs.iter().map(|run| run.date.clone()).collect::<Option<_>>()?;
-        // Their order is that of the times (RFC 3339, all in UTC).
+        // RFC 3339 dates in UTC sort chronologically.
         dates.sort();
         Some(dates)
     };
@@ -192,7 +192,7 @@ fn made_in_turn(base: &Side, new: &Side) -> bool {
 fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], (basis, options): (Basis, &Options)) -> Compared {
     let values = |of: &[&Figure]| -> Vec<f64> { of.iter().map(|figure| figure.value).collect() };
     let (base_values, new_values) = (values(base), values(new));
-    // A count may be 0, which no ratio can be formed with.
+    // A count may be 0, for which there is no ratio.
     let above_0 = |values: &[f64]| -> Vec<f64> {
         let more = if figure.unit == Unit::Count { 0.5 } else { 0.0 };
         values.iter().map(|value| value + more).collect()
@@ -233,8 +233,7 @@ fn median(values: &[f64]) -> f64 {
     latency::quantile(&values, 0.5).unwrap_or(f64::NAN)
 }
 
-/// The ratio's interval from those of the runs themselves: the farthest ends, farther yet by what
-/// runs may differ.
+/// The interval of the ratio from those of the runs: the outermost ends, widened by the noise.
 fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
     let ends = |of: &[&Figure]| {
         let bounds = of.iter().map(|figure| figure.bounds).collect::<Option<Vec<_>>>()?;
@@ -246,7 +245,7 @@ fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
     Some(Bounds { low: new.low / base.high / (1.0 + noise), high: new.high / base.low * (1.0 + noise) })
 }
 
-/// Corrects the probabilities for how many there are.
+/// Corrects the probabilities for their number.
 fn correct(all: &mut [Compared]) {
     let mut order: Vec<usize> = (0..all.len()).filter(|&at| all[at].p.is_some()).collect();
     order.sort_by(|&one, &other| all[one].p.unwrap_or(1.0).total_cmp(&all[other].p.unwrap_or(1.0)));
@@ -277,8 +276,8 @@ fn judge(compared: &mut Compared, options: &Options) {
     }
 }
 
-/// An interval becomes narrower with the root of the number of runs: until it excludes 1, or lies
-/// within the margin.
+/// An interval shrinks with the square root of the number of runs. This is the number at which it
+/// excludes 1 or lies within the margin.
 fn runs_needed(ratio: f64, low: f64, high: f64, compared: &Compared, options: &Options) -> usize {
     const MOST: f64 = 10_000.0;
     let half = (high / low).ln() / 2.0;

@@ -1,4 +1,4 @@
-//! The runs of one side of a comparison, whoever made them.
+//! The runs of one side of a comparison, from any program.
 
 use std::path::{Path, PathBuf};
 
@@ -14,29 +14,30 @@ const MOST_RUNS: usize = 1000;
 /// One run.
 #[derive(Debug)]
 pub struct Measured {
-    /// Where it was read from.
+    /// The path that it was read from.
     pub path: PathBuf,
-    /// When it was made, as the run has it; `None` for one that another program made.
+    /// When the run was made, if it says so; `None` for another program's.
     pub date: Option<String>,
-    /// What it tells.
+    /// Its figures.
     pub figures: Vec<Figure>,
-    /// The run itself; `None` for one that another program made.
+    /// The run itself; `None` for another program's.
     pub run: Option<Run>,
 }
 
-/// The runs of one side, which count as repetitions of the same thing.
+/// The runs of one side, which count as repetitions.
 #[derive(Debug, Default)]
 pub struct Side {
-    /// In the order in which they were named.
+    /// In the given order.
     pub runs: Vec<Measured>,
 }
 
 impl Side {
-    /// Reads runs. A directory that holds no run itself stands for the run directories in it, by
+    /// Reads runs. A directory that is not a run stands for the run directories in it, sorted by
     /// name. Also reads the JSON that Google Benchmark writes.
     ///
     /// # Errors
-    /// [`Error::Run`] for what cannot be read or is no run, [`Error::Damaged`] for damaged
+    /// [`Error::Run`] for what cannot be read or is not a run, [`Error::Damaged`] for damaged
+    /// recordings.
     /// recordings.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
         let mut runs = Vec::new();
@@ -52,7 +53,7 @@ impl Side {
     }
 
     /// This figure of every run, with the new side's values of the labels that changed; `None` if
-    /// one has it not.
+    /// one run lacks it.
     pub(super) fn of(&self, figure: &Figure, changed: &[Changed]) -> Option<Vec<&Figure>> {
         let mut wanted = figure.clone();
         for (key, value) in &mut wanted.of {
@@ -63,7 +64,7 @@ impl Side {
         self.runs.iter().map(|run| run.figures.iter().find(|other| other.same_as(&wanted))).collect()
     }
 
-    /// What a label is in all figures of all runs, if it is the same.
+    /// The value of a label, if it is the same in all figures of all runs.
     pub(super) fn only_value(&self, key: &str) -> Option<&str> {
         let figures = self.runs.iter().flat_map(|run| &run.figures);
         let mut values = figures
@@ -73,7 +74,7 @@ impl Side {
     }
 }
 
-/// The run at a path, or the runs in it.
+/// The run at a path, or the runs in that directory.
 fn runs_at(path: &Path) -> Vec<PathBuf> {
     let is_run = |path: &Path| path.join(run::FILE_NAME).exists();
     if !path.is_dir() || is_run(path) {
@@ -106,7 +107,7 @@ fn measured(path: PathBuf) -> Result<Measured> {
     Ok(Measured { path, date: Some(run.environment.date.clone()), figures, run: Some(run) })
 }
 
-/// What a damaged recording tells is not compared.
+/// Figures from a damaged recording are not compared.
 fn refuse(damage: Option<Error>) -> Result<()> {
     damage.map_or(Ok(()), Err)
 }

@@ -7,13 +7,13 @@ fn figure(name: &str, value: f64, better: Better) -> Figure {
     Figure { name: name.into(), of, value, unit: Unit::Nanoseconds, better, samples: 1000, bounds }
 }
 
-/// A run of the same minute as all others, unless another is given.
+/// A run with the same date as all others, unless one is given.
 fn made(date: Option<&str>, figures: Vec<Figure>) -> Measured {
     let date = Some(date.unwrap_or("2026-11-23T10:00:00Z").to_owned());
     Measured { path: "run".into(), date, figures, run: None }
 }
 
-/// A run for each value.
+/// One run for each value.
 fn side(name: &str, values: &[f64], better: Better) -> Side {
     let run = |&value: &f64| made(None, vec![figure(name, value, better)]);
     Side { runs: values.iter().map(run).collect() }
@@ -101,8 +101,7 @@ fn only_the_figures_that_are_asked_for_count() {
     assert_eq!(names(&Options { names: vec!["p95".into()], ..Options::default() }), ["p95"]);
 }
 
-/// The chance findings of a comparison of as many figures as a run of both stacks has, which share
-/// nothing.
+/// Chance findings in a comparison of as many independent figures as a run of both stacks has.
 #[test]
 fn of_200_comparisons_of_the_same_thing_at_most_5_percent_find_something() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -131,7 +130,7 @@ fn of_200_comparisons_of_the_same_thing_at_most_5_percent_find_something() {
             let beyond = |compared: &Compared| matches!(compared.verdict, Verdict::Better | Verdict::Worse);
             alarms += u32::from(found.iter().any(beyond));
         }
-        // 5% are 10, with a standard deviation of 3.1.
+        // 5% of 200 are 10, with a standard deviation of 3.1.
         assert!(alarms <= 17, "{figures} figures: {alarms} of 200");
     }
 }
@@ -194,7 +193,7 @@ fn what_one_side_has_throughout_and_the_other_has_otherwise_is_what_is_compared(
     let compared = compare(&with_stack(&["binder"], 100.0), &with_stack(&["hwbinder"], 200.0), &trusting);
     assert_eq!(compared[0].of[1], ("stack", "binder to hwbinder".to_owned()));
     assert_eq!((compared[0].base, compared[0].new), (100.0, 200.0));
-    // Where the base has both, only what is the same is compared.
+    // If the base has both, only the common one is compared.
     let both = with_stack(&["binder", "hwbinder"], 100.0);
     let compared = compare(&both, &with_stack(&["hwbinder"], 200.0), &trusting);
     assert_eq!((compared.len(), compared[0].of[1].1.as_str()), (1, "hwbinder"));

@@ -1,4 +1,4 @@
-//! The kernel: debugging that is compiled into it, tracing, its version, its tick.
+//! Checks of the kernel: compiled-in debugging, tracing, version, timer tick.
 
 use run::environment::Environment;
 

@@ -1,9 +1,8 @@
-//! What of a machine's settings lengthens round trips: a judgement on the environment that a run
-//! stores, and on nothing else, so that a laptop can judge a phone. Must not read the machine, and
-//! changes nothing.
+//! Which settings of a machine lengthen round trips. Judges only the environment that a run stores,
+//! so a laptop can judge a phone. Must not read the machine, and changes nothing.
 //!
-//! Each check is one function and one line of the table in `CHECKS`, which is in order of
-//! importance: what can delay a call by the most, for the most programs, comes first.
+//! Each check is one function and one line in the table `CHECKS`. The table is ordered by
+//! importance: first what can delay calls the most, in the most programs.
 
 mod kernel;
 mod machine;
@@ -15,19 +14,19 @@ mod tests;
 
 use run::environment::Environment;
 
-/// What a setting does to round trips.
+/// The effect of a setting on round trips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It can make them longer.
+    /// It can lengthen them.
     Lengthens,
-    /// It could not be read, or is not there.
+    /// It could not be read, or does not exist.
     CannotTell,
-    /// It does not.
+    /// It does not lengthen them.
     Good,
 }
 
 impl State {
-    /// All states, the one to act on first.
+    /// All states, most urgent first.
     pub const ALL: [Self; 3] = [Self::Lengthens, Self::CannotTell, Self::Good];
 
     /// The state's name in JSON and in options.
@@ -41,28 +40,28 @@ impl State {
     }
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The check's name, for options and programs: "rt-throttling".
     pub check: &'static str,
-    /// The check's name for people: "real-time throttling".
+    /// The check's name in text: "real-time throttling".
     pub title: &'static str,
-    /// What it does to round trips.
+    /// The effect on round trips.
     pub state: State,
-    /// The value or, where it cannot be told, the reason.
+    /// The value or, if unknown, the reason.
     pub found: String,
     /// Why the setting matters.
     pub why: &'static str,
-    /// Where that is written: a file of the kernel's documentation or source, or a manual page.
+    /// The source of this: a file of the kernel's documentation or source, or a manual page.
     pub source: &'static str,
-    /// What helps; empty where nothing is to be done.
+    /// What to do; empty if nothing needs to be done.
     pub advice: String,
-    /// Commands that do it. They are for the reader to run: nothing here runs them.
+    /// Commands that do it. The reader runs them; nothing here does.
     pub commands: Vec<String>,
 }
 
-/// What a check says of a machine.
+/// A check's judgement of a machine.
 struct Verdict {
     state: State,
     found: String,
@@ -95,10 +94,10 @@ impl Verdict {
     }
 }
 
-/// What a check says, or why the fact that it needs is unknown.
+/// A check's judgement, or why the setting that it needs is unknown.
 type Judged = Result<Verdict, String>;
 
-/// A check: its names, why it matters and where that is written, and its function.
+/// A check: its names, why it matters and the source of that, and its function.
 struct Check {
     name: &'static str,
     title: &'static str,
@@ -107,7 +106,7 @@ struct Check {
     judge: fn(&Environment) -> Judged,
 }
 
-/// Every check, the most important first.
+/// All checks, most important first.
 static CHECKS: &[&[Check]] = &[
     kernel::DEBUGGING,
     scheduling::LIMITS,
@@ -129,8 +128,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().copied().flatten().map(|check| check.name)
 }
 
-/// Judges a machine: one finding for each check. What lengthens round trips comes first, then what
-/// could not be told, then what is good; within each, the most important first.
+/// Judges a machine, with one finding for each check. Settings that lengthen round trips come
+/// first, then unknown ones, then good ones; each group is ordered by importance.
 #[must_use]
 pub fn judge(environment: &Environment) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS

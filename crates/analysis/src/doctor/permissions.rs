@@ -1,4 +1,4 @@
-//! What this process may measure with: binder devices, the kernel's events, capabilities.
+//! Checks of what this process may use: binder devices, kernel events, capabilities.
 
 use run::environment::Environment;
 

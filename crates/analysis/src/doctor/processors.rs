@@ -1,4 +1,4 @@
-//! The processors: their frequencies, idle states and kinds.
+//! Checks of the processors: frequencies, idle states and core types.
 
 use run::environment::Environment;
 
@@ -124,7 +124,7 @@ fn thermal(environment: &Environment) -> Judged {
     })
 }
 
-/// An idle state that takes longer to leave shows in a round trip of some ten microseconds.
+/// A longer exit latency is noticeable in round trips of about ten microseconds.
 const LONG_EXIT_US: i64 = 10;
 
 fn idle(environment: &Environment) -> Judged {

@@ -1,4 +1,4 @@
-//! What the scheduler may do with a thread: quotas, preemption, real-time limits, timers.
+//! Checks of scheduling: quotas, preemption, real-time limits, timers.
 
 use run::RealtimePermission;
 use run::environment::Environment;
@@ -131,7 +131,7 @@ fn preemption(environment: &Environment) -> Judged {
     })
 }
 
-/// Whether a kernel's version is at least this one.
+/// Whether the kernel's version is at least `since`.
 fn is_since(environment: &Environment, since: (u32, u32)) -> Option<bool> {
     let mut numbers = environment.kernel.release.split(|c: char| !c.is_ascii_digit());
     let mut next = || numbers.next()?.parse::<u32>().ok();
@@ -148,7 +148,7 @@ fn throttling(environment: &Environment) -> Judged {
         return Ok(Verdict::good("off"));
     }
     let found = format!("{runtime} us of each {period} us");
-    // Since 6.12 the fair server has its place, unless real-time groups are built in.
+    // Since 6.12 the fair server replaces it, unless real-time group scheduling is built in.
     if is_since(environment, (6, 12)) == Some(true)
         && environment.facts.flag("rt_group_scheduling") == Ok(false)
     {
@@ -197,7 +197,7 @@ fn permission(environment: &Environment) -> Judged {
     })
 }
 
-/// What a thread has unless it asked for another (kernel/fork.c, init_task).
+/// A thread's default timer slack (kernel/fork.c, init_task).
 const DEFAULT_SLACK_NS: i64 = 50_000;
 
 fn slack(environment: &Environment) -> Judged {

@@ -1,4 +1,4 @@
-//! What is said of machines that differ in one setting.
+//! Findings for machines that differ in one setting.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use run::environment::{Environment, Value};
 
 use super::*;
 
-/// A machine on which every setting is known and good.
+/// A machine on which all settings are known and good.
 fn good() -> Environment {
     let mut machine = Environment { load_average: Some([0.0; 3]), ..Environment::default() };
     machine.realtime = RealtimePermission::Allowed { max_priority: 99 };
@@ -149,7 +149,7 @@ fn energy_aware_scheduling_matters_only_where_cpus_differ() {
     assert_eq!(finding(&machine, "energy-aware").state, State::Good);
     machine.cpus.capacities = Some(vec![462, 1024]);
     assert_eq!(finding(&machine, "energy-aware").state, State::Lengthens);
-    // Commands name the CPUs of the fastest kind.
+    // Commands name the fastest CPUs.
     assert!(finding(&machine, "asymmetric-cpus").commands[0].ends_with("--client-cpus 1 --server-cpus 1"));
 }
 
@@ -182,7 +182,7 @@ fn what_is_unknown_is_told_with_the_reason_and_never_left_out() {
     for finding in unknown.iter().filter(|finding| finding.state == State::CannotTell) {
         assert!(finding.found.len() > 8, "{finding:?}");
     }
-    // Of a machine that tells nothing only limits that nobody set are known.
+    // On a machine that reports nothing, only limits that nobody set are known.
     let good: BTreeSet<_> =
         unknown.iter().filter(|one| one.state == State::Good).map(|one| one.check).collect();
     assert_eq!(good, BTreeSet::from(["autogroup", "cpu-quota"]));
@@ -216,7 +216,7 @@ fn every_check_has_a_name_of_its_own_a_reason_and_a_source_in_sentences() {
         assert!(finding.why.ends_with('.') && !finding.why.contains("  "), "{}", finding.why);
         assert!(!finding.source.is_empty() && !finding.title.is_empty(), "{finding:?}");
     }
-    // What lengthens comes first, whatever its place in the table.
+    // Settings that lengthen round trips come first, whatever their place in the table.
     let mut machine = good();
     machine.kernel.autogroup = Some(true);
     assert_eq!(judge(&machine)[0].check, "autogroup");

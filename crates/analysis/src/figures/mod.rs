@@ -1,5 +1,5 @@
-//! The figures of a run as one flat list: what comparisons, gates and tables of figures read. Each
-//! is computed here and nowhere else. Must not know how anything is shown.
+//! The figures of a run as one flat list, for comparisons, gates and tables. Each figure is
+//! computed here and nowhere else. Must not know how anything is shown.
 
 mod observed;
 mod observed_writes;
@@ -17,14 +17,14 @@ use run::storage::{StorageResult, StorageSeries};
 use crate::interference::Explained;
 use crate::storage::SeriesLayers;
 
-/// What a value counts.
+/// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
     Nanoseconds,
     /// A number of things.
     Count,
-    /// Parts of a hundred.
+    /// Percent.
     Percent,
     /// Things per second.
     PerSecond,
@@ -34,7 +34,7 @@ pub enum Unit {
     Ratio,
 }
 
-/// Which of two values a user prefers.
+/// Which of two values is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// The lower one.
@@ -43,8 +43,7 @@ pub enum Better {
     Higher,
 }
 
-/// The ends between which a figure lies with a probability of 95%, as far as the run itself can
-/// tell.
+/// The 95% interval of a figure, as far as a single run can determine it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     /// Lower end, in the figure's unit.
@@ -56,20 +55,19 @@ pub struct Bounds {
 /// One figure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it tells, in small letters: `p99`, `request.p50`, `missed`.
+    /// Its name, in lower case: `p99`, `request.p50`, `missed`.
     pub name: String,
-    /// Of what, from the test to the caller: pairs of a key and a value.
+    /// What it describes, from the test to the caller: pairs of key and value.
     pub of: Vec<(&'static str, String)>,
     /// Its value.
     pub value: f64,
-    /// What the value counts.
+    /// The unit of the value.
     pub unit: Unit,
     /// Which value is better.
     pub better: Better,
-    /// How many calls or rounds it rests on.
+    /// How many calls or rounds it is based on.
     pub samples: u64,
-    /// Its interval, if the calls or rounds were independent of each other; `None` where there are
-    /// too few.
+    /// Its interval, if the calls or rounds were independent; `None` if there are too few.
     pub bounds: Option<Bounds>,
 }
 
@@ -80,14 +78,14 @@ impl Figure {
         self.of.iter().find(|(name, _)| *name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Whether two figures of different runs tell the same.
+    /// Whether two figures of different runs describe the same thing.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         self.name == other.name && self.of == other.of
     }
 }
 
-/// The driver that a run's calls went over; `None` where there was none, as in a run of writes.
+/// The driver of a run's calls; `None` if there was none, as in a run of writes.
 #[must_use]
 pub fn backend(results: &Results) -> Option<&Backend> {
     let latency = results.latency.as_ref().and_then(|result| result.backend.as_ref());
@@ -100,15 +98,15 @@ pub fn backend(results: &Results) -> Option<&Backend> {
 /// Whether that driver was the emulated one.
 #[must_use]
 pub fn is_emulated(results: &Results) -> Option<bool> {
-    // Only the kernel's driver leaves events.
+    // Only the kernel's driver produces events.
     if results.observed_calls.is_some() {
         return Some(false);
     }
     backend(results).map(|backend| matches!(backend, Backend::Emulated { .. }))
 }
 
-/// All figures of a run; `layers` divides the writes, and `beside` explains comparisons, where they
-/// were recorded.
+/// All figures of a run. `layers` contains the divided writes and `beside` the explained
+/// comparisons, if they were recorded.
 #[must_use]
 pub fn of(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -139,7 +137,7 @@ pub fn of(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Figures of one thing.
+/// Figures with the same labels.
 struct Group<'a> {
     figures: &'a mut Vec<Figure>,
     of: Labels,
@@ -165,7 +163,7 @@ impl Group<'_> {
         });
     }
 
-    /// Mean, percentiles and maximum, their names behind `prefix`.
+    /// Mean, percentiles and maximum; their names start with `prefix`.
     fn times(&mut self, prefix: &str, histogram: &Histogram) {
         let (Some(mean_ns), Some(max_ns)) = (histogram.mean_ns(), histogram.max_ns()) else { return };
         let count = histogram.count();
@@ -180,7 +178,7 @@ impl Group<'_> {
         self.add(format!("{prefix}max"), max_ns as f64, TIME, count, None);
     }
 
-    /// The median of rounds.
+    /// The median of the rounds.
     fn rounds(&mut self, name: &str, unit: (Unit, Better), values: impl Iterator<Item = f64>) {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -189,7 +187,7 @@ impl Group<'_> {
         self.add(name, median, unit, values.len() as u64, bounds);
     }
 
-    /// How many of so many calls missed their deadline, and their share.
+    /// How many of `calls` calls missed their deadline, and their share.
     fn misses(&mut self, prefix: &str, missed: u64, calls: u64) {
         self.add(format!("{prefix}missed"), missed as f64, (Unit::Count, Better::Lower), calls, None);
         if calls > 0 {
@@ -208,8 +206,8 @@ impl From<Interval> for Bounds {
     }
 }
 
-/// The 95% interval of a share in percent (E. B. Wilson, 1927), which holds for none and for all as
-/// well.
+/// The 95% interval of a share in percent (Wilson, 1927), which also works for shares of 0 and
+/// 100%.
 fn share_bounds(part: u64, whole: u64) -> Bounds {
     const Z: f64 = 1.959_964;
     let (n, share) = (whole as f64, part as f64 / whole as f64);
@@ -377,7 +375,7 @@ mod tests {
         assert!(none.low == 0.0 && (3.69..3.71).contains(&none.high), "{none:?}");
         let all = share_bounds(100, 100);
         assert!((96.29..96.31).contains(&all.low) && all.high == 100.0, "{all:?}");
-        // The textbook's 15 of 148.
+        // The textbook example, 15 of 148.
         let some = share_bounds(15, 148);
         assert!((6.23..6.25).contains(&some.low) && (16.04..16.06).contains(&some.high), "{some:?}");
     }

@@ -1,5 +1,5 @@
 //! The names that a gate may use: every figure of every test, with its unit, and the labels that
-//! choose among figures of one name. A test holds this list to the figures themselves.
+//! select among figures with the same name. A test compares this list with the figures themselves.
 
 use layers::storage::Layer;
 
@@ -17,18 +17,18 @@ pub const TESTS: &[&str] = &[
     "interference",
 ];
 
-/// What every group of times has.
+/// The figures of every group of times.
 pub(super) const TIMES: &[&str] = &["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
 
 /// The figures of one test.
 pub(super) struct Metrics {
     /// The test's name.
     pub(super) test: &'static str,
-    /// What may stand before the names of [`TIMES`]; the empty text where they stand alone.
+    /// Possible prefixes of the names in [`TIMES`]; an empty text for none.
     pub(super) times: &'static [&'static str],
     /// The other figures.
     pub(super) others: &'static [(&'static str, Unit)],
-    /// The labels, besides `test`.
+    /// The labels other than `test`.
     pub(super) labels: &'static [&'static str],
 }
 
@@ -103,13 +103,13 @@ pub(super) fn of(tests: &[&str]) -> impl Iterator<Item = &'static Metrics> {
     METRICS.iter().filter(move |metrics| tests.contains(&metrics.test))
 }
 
-/// The labels of each test's figures, beside the test itself.
+/// The labels of each test's figures, without the test itself.
 pub fn labels() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     METRICS.iter().map(|metrics| (metrics.test, metrics.labels))
 }
 
 impl Metrics {
-    /// Whether it divides writes among the layers.
+    /// Whether the test divides writes into layers.
     fn has_layers(&self) -> bool {
         matches!(self.test, "storage" | "observed-writes")
     }
@@ -131,7 +131,7 @@ impl Metrics {
     }
 }
 
-/// Every name of a figure of these tests, for a message: names of one form are given once.
+/// The names of all figures of these tests, for a message. Names of the same form appear once.
 pub(super) fn names(tests: &[&str]) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: String| {

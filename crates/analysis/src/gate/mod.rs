@@ -1,8 +1,8 @@
 //! Gates: conditions on a result that make a command fail. A gate names a figure and its limit
-//! (`p99>200us`), or a verdict (`inheritance`, `warnings`); a requirement names what the run must
-//! have had. Must not know how a violation is shown.
+//! (`p99>200us`), or a verdict (`inheritance`, `warnings`). A requirement names what the run must
+//! have used. Must not know how a violation is shown.
 //!
-//! A gate on something that the run does not have is violated: nothing passes because it was not
+//! A gate on something that the run does not contain is violated: nothing passes because it was not
 //! measured.
 
 mod metrics;
@@ -18,10 +18,10 @@ use crate::figures::Figure;
 pub use metrics::{TESTS, labels};
 pub use parse::figure_name;
 
-/// A condition on a result. It names what is to fail.
+/// A condition that makes a command fail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// As it was typed.
+    /// The text as typed.
     text: String,
     what: What,
 }
@@ -31,9 +31,9 @@ enum What {
     Figure {
         name: String,
         labels: Vec<(String, String)>,
-        /// The tests whose figure of that name has the limit's unit.
+        /// The tests that have a figure of this name with the limit's unit.
         tests: Vec<&'static str>,
-        /// Whether values above the limit violate the gate; else those below it.
+        /// Whether values above the limit violate the gate, or values below it.
         above: bool,
         /// In the figure's own unit.
         limit: f64,
@@ -42,52 +42,52 @@ enum What {
     Warnings,
 }
 
-/// What a run must have had.
+/// What a run must have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
-    /// The plan's real-time callers called.
+    /// The plan's real-time callers made calls.
     Realtime,
-    /// Every call over a driver was over the kernel's.
+    /// All calls over a driver used the kernel's driver.
     KernelDriver,
-    /// The kernel's events were recorded, to the end.
+    /// Kernel events were recorded until the end.
     Events,
 }
 
-/// Why a gate is violated.
+/// How a gate is violated.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation {
-    /// Figures are beyond the limit.
+    /// Figures exceed the limit.
     Beyond {
-        /// The one that is furthest beyond.
+        /// The figure that exceeds it most.
         worst: Box<Figure>,
-        /// How many are beyond it.
+        /// How many figures exceed it.
         beyond: usize,
-        /// How many figures the gate is for.
+        /// How many figures the gate covers.
         of: usize,
     },
     /// The run has no such figure.
     NoFigure,
-    /// Real-time priorities were not inherited, or nothing tells whether they were.
+    /// Real-time priorities were not inherited, or that is unknown.
     Inheritance {
-        /// In which series; empty for the whole run.
+        /// The series; empty for the whole run.
         series: String,
-        /// Why, or why not known.
+        /// The reason.
         reason: String,
     },
-    /// The run has so many warnings.
+    /// The run has this many warnings.
     Warnings(usize),
-    /// The run has not had what it must have had, for this reason.
+    /// The run did not use something required, for this reason.
     Missing(String),
 }
 
 impl Gate {
-    /// The gate as it was typed.
+    /// The gate's text as typed.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a run violates the gate, and how. `figures` are the run's.
+    /// How a run violates the gate; `None` if it does not. `figures` are the run's.
     #[must_use]
     pub fn judge(&self, run: &Run, figures: &[Figure]) -> Option<Violation> {
         match &self.what {
@@ -100,7 +100,7 @@ impl Gate {
                         && labels.iter().all(|(key, value)| figure.label(key) == Some(value.as_str()))
                 };
                 let figures: Vec<&Figure> = figures.iter().filter(chosen).collect();
-                // Positive beyond the limit. A value that is no number is beyond every limit.
+                // Positive if beyond the limit. NaN is beyond every limit.
                 let excess = |figure: &Figure| {
                     let excess = if *above { figure.value - limit } else { limit - figure.value };
                     if excess.is_nan() { f64::INFINITY } else { excess }
@@ -119,8 +119,8 @@ impl Gate {
     }
 }
 
-/// Whether some call of a real-time caller was not served at its priority, though its node asks for
-/// that.
+/// Whether some call of a real-time caller was not served at its priority, although the node
+/// requests that.
 fn inheritance(result: Option<&LatencyResult>) -> Option<Violation> {
     let unknown = |reason: &str| {
         Some(Violation::Inheritance { series: String::new(), reason: format!("not known: {reason}") })
@@ -140,7 +140,7 @@ fn inheritance(result: Option<&LatencyResult>) -> Option<Violation> {
 }
 
 impl Requirement {
-    /// Every one.
+    /// All requirements.
     pub const ALL: [Self; 3] = [Self::Realtime, Self::KernelDriver, Self::Events];
 
     /// Its name on the command line.
@@ -153,7 +153,7 @@ impl Requirement {
         }
     }
 
-    /// Whether a run has not had it, and why.
+    /// Why a run does not meet it; `None` if it does.
     #[must_use]
     pub fn judge(self, run: &Run) -> Option<Violation> {
         let missing = match self {

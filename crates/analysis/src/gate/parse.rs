@@ -1,5 +1,5 @@
-//! Reads a gate: `NAME>LIMIT` or `NAME<LIMIT`, `inheritance`, `warnings`. An error says what was
-//! expected, and leaves it to the caller to say where.
+//! Parses a gate: `NAME>LIMIT` or `NAME<LIMIT`, `inheritance`, `warnings`. An error says what was
+//! expected. The caller adds where.
 
 use super::metrics::{self, Metrics};
 use super::{Gate, What};
@@ -9,11 +9,11 @@ use crate::figures::Unit;
 type Labels = Vec<(String, String)>;
 
 impl Gate {
-    /// Reads one of a command whose result has figures of `tests`: names of
+    /// Parses a gate for a command whose result has figures of `tests`, which are names in
     /// [`TESTS`](super::TESTS).
     ///
     /// # Errors
-    /// One line that says what was expected: a name, a label or a unit that there is.
+    /// One line that says what was expected, with the valid names, labels or units.
     pub fn parse(text: &str, tests: &[&'static str]) -> Result<Self, String> {
         let gate = |what| Ok(Self { text: text.to_owned(), what });
         match text {
@@ -51,7 +51,7 @@ impl Gate {
     }
 }
 
-/// Misses are counted as `missed`; `miss` is what one calls it.
+/// The figure is named `missed`, but users say `miss`.
 fn full_name(typed: &str) -> String {
     match typed.split_once("miss") {
         Some((before, after)) if !after.starts_with("ed") => format!("{before}missed{after}"),
@@ -59,10 +59,10 @@ fn full_name(typed: &str) -> String {
     }
 }
 
-/// The name of a figure that any run can have, as it was typed.
+/// The full name of a figure of any run, from what was typed.
 ///
 /// # Errors
-/// One line with the names that there are.
+/// One line with the valid names.
 pub fn figure_name(typed: &str) -> Result<String, String> {
     let name = full_name(typed);
     if metrics::of(metrics::TESTS).any(|metrics| metrics.unit(&name).is_some()) {
@@ -71,7 +71,7 @@ pub fn figure_name(typed: &str) -> Result<String, String> {
     Err(format!("there is no figure '{typed}'; expected one of {}", metrics::names(metrics::TESTS)))
 }
 
-/// What may be typed, with every name.
+/// What is expected, with all names.
 fn expected(tests: &[&str]) -> String {
     let inheritance = if tests.contains(&"latency") { "inheritance, " } else { "" };
     match metrics::names(tests).as_str() {
@@ -82,7 +82,7 @@ fn expected(tests: &[&str]) -> String {
     }
 }
 
-/// A name, and the labels in brackets behind it: `p99[stack=binder,caller=other]`.
+/// Splits a name from the labels in brackets after it: `p99[stack=binder,caller=other]`.
 fn labels(text: &str) -> Result<(&str, Labels), String> {
     let Some((name, rest)) = text.split_once('[') else { return Ok((text, Vec::new())) };
     let expected = || "expected labels as in p99[stack=binder,caller=other]".to_owned();
@@ -94,7 +94,7 @@ fn labels(text: &str) -> Result<(&str, Labels), String> {
     Ok((name.trim(), inside.split(',').map(pair).collect::<Result<_, String>>()?))
 }
 
-/// What a limit of this unit looks like.
+/// The format of a limit with this unit.
 fn form(unit: Unit) -> &'static str {
     match unit {
         Unit::Nanoseconds => "a time with its unit, as in 200us (ns, us, ms, s)",
@@ -106,7 +106,7 @@ fn form(unit: Unit) -> &'static str {
     }
 }
 
-/// A limit in the unit that figures have; `None` if it is not of this unit.
+/// Converts a limit to the unit of figures; `None` if it has another unit.
 fn value(text: &str, unit: Unit) -> Option<f64> {
     let (number, suffix) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));

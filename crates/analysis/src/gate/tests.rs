@@ -1,4 +1,4 @@
-//! Gates: what is read, what is refused, and what a run violates.
+//! Gates: what is accepted, what is rejected, and what violates them.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The slow calls of a latency test, which knows more of each than the kernel's events tell: both
-//! programs' stamps and counters.
+//! The slow calls of a latency test. It knows more about each than the kernel's events: both
+//! programs' timestamps and counters.
 
 use latency::{Histogram, Placement, Policy, Sample};
 use layers::{Counters, RoundTrip, Side};
@@ -10,7 +10,7 @@ use tracefs::Recording;
 use super::{Kept, SlowCall};
 use crate::error::Result;
 
-/// The slow calls that a result has kept; `None` if the plan asked for none.
+/// The slow calls that a result has kept; `None` if the plan did not request any.
 pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
     let explained = result.explained.as_ref()?;
     let plan = result.plan.explain.as_ref();
@@ -43,26 +43,26 @@ pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
     };
     Some(kept.ranked())
 }
-/// The calls of one caller that lie in a snapshot, slow or not.
+/// The calls of one caller within a snapshot's window, slow or not.
 pub struct Calls {
-    /// In which series, counted from 0.
+    /// The series, counted from 0.
     pub series: usize,
-    /// Of which pair, counted from 0.
+    /// The pair, counted from 0.
     pub pair: usize,
-    /// Whose they are: "hwbinder, pair P0".
+    /// The pair's name: "hwbinder, pair P0".
     pub pair_name: String,
-    /// "fifo:99".
+    /// How the caller is scheduled: "fifo:99".
     pub caller: String,
-    /// In the order of time.
+    /// In chronological order.
     pub samples: Vec<Sample>,
     /// Whether these are all.
     pub complete: bool,
 }
 
-/// All calls that lie in a snapshot; `None` for a run in which only the slow ones were kept.
+/// All calls within a snapshot's window; `None` for a run that only kept slow ones.
 ///
 /// # Errors
-/// When they are there and cannot be read.
+/// If they exist but cannot be read.
 pub fn recorded_calls(
     result: &LatencyResult,
     recording: &Recording,
@@ -81,8 +81,8 @@ pub fn recorded_calls(
     Ok(calls.map(|calls| calls.into_iter().map(named).collect()))
 }
 
-/// Under which name a pair is shown: "hwbinder, pair P0"; a stack that is measured under both
-/// inheritance settings is told with its setting.
+/// A pair's name: "hwbinder, pair P0". If a stack is measured with both inheritance settings, the
+/// name includes the setting.
 fn pair_name(result: &LatencyResult, series: usize, pair: usize) -> String {
     let Some(of) = result.series.get(series) else { return format!("pair P{pair}") };
     let twice = result.series.iter().filter(|other| other.stack == of.stack).count() > 1;
@@ -118,7 +118,7 @@ fn side(thread: ThreadId, prio: Option<i32>, counters: Counters) -> Side {
     Side { pid: thread.pid, tid: (thread.tid > 0).then_some(thread.tid), prio, counters }
 }
 
-/// A scheduling as `task_struct.prio` has it (`include/linux/sched/prio.h`).
+/// A scheduling as in `task_struct.prio` (`include/linux/sched/prio.h`).
 fn kernel_priority(scheduling: Scheduling) -> Option<i32> {
     match scheduling.policy {
         Policy::Fifo | Policy::RoundRobin => Some(99 - i32::from(scheduling.priority)),

@@ -1,6 +1,6 @@
-//! From what a run has kept of its slow calls to their explanations: reads the recording, and turns
-//! what was measured into what is to be explained. Neither side knows the other; must not know how
-//! explanations are shown.
+//! Explains the slow calls that a run has kept: reads the recording, and converts measurements to
+//! the input of the explanation. Neither side knows the other. Must not know how explanations are
+//! shown.
 
 mod measured;
 mod observed;
@@ -17,48 +17,48 @@ use crate::error::{Error, Result};
 pub use measured::{Calls, recorded_calls};
 pub use recorded::{Recorded, Wanted, explain_recorded, recorded};
 
-/// What a run has kept of its slow calls.
+/// The slow calls that a run has kept.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kept {
-    /// The calls, the slowest first.
+    /// The calls, slowest first.
     pub calls: Vec<SlowCall>,
-    /// How many calls there were in all, slow or not.
+    /// The total number of calls, slow or not.
     pub all_calls: u64,
-    /// What each was allowed, in nanoseconds.
+    /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
     /// The median of all calls, in nanoseconds.
     pub usual_ns: Option<u64>,
-    /// Whether the slowest calls were kept, whether they missed the deadline or not.
+    /// Whether the slowest calls were kept whether or not they missed the deadline.
     pub slowest: bool,
-    /// How many were to be kept at most.
+    /// The most calls to keep.
     pub limit: u64,
-    /// Slow calls beyond that.
+    /// The number of further slow calls.
     pub over_limit: u64,
-    /// Calls that were made before there were enough to compare them with.
+    /// Slow calls made before there were enough to compare them with.
     pub before_comparison: u64,
-    /// Why there is no recording for a call that has none.
+    /// Why calls without a recording have none.
     pub not_recorded: String,
 }
 
-/// A slow call as a run has kept it.
+/// A slow call that a run has kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlowCall {
     /// Counted from 1, the slowest first.
     pub number: usize,
-    /// Calls of one kind, in the order in which kinds are shown.
+    /// Identifies calls of the same kind, in the order in which kinds are shown.
     pub kind: (usize, usize),
-    /// What that kind is called: "hwbinder, pair P0".
+    /// The name of the kind: "hwbinder, pair P0".
     pub kind_name: String,
-    /// What the call was: "hwbinder, pair P0, fifo:99 caller".
+    /// A description of the call: "hwbinder, pair P0, fifo:99 caller".
     pub what: String,
-    /// The call's instants and threads, and what is usual.
+    /// The call's timestamps and threads, and what is usual.
     pub trip: RoundTrip,
-    /// Which snapshot of the recording holds it; `None` when none does.
+    /// The snapshot that contains it; `None` if there is none.
     pub snapshot: Option<u32>,
 }
 
 impl Kept {
-    /// Those of a run; `None` for a run that was not to keep any.
+    /// The slow calls of a run; `None` if the run was not to keep any.
     #[must_use]
     pub fn of(run: &Run) -> Option<Self> {
         let virtualised = run.environment.cpus.virtualised == Some(true);
@@ -66,8 +66,8 @@ impl Kept {
         measured.or_else(|| observed::kept(run.results.observed_calls.as_ref()?, virtualised))
     }
 
-    /// With numbers, the slowest first. Of the same length, the earlier comes first: as they are
-    /// stored.
+    /// Numbers the calls, slowest first. Calls of the same duration stay in the stored order, which
+    /// is chronological.
     fn ranked(mut self) -> Self {
         self.calls.sort_by_key(|call| std::cmp::Reverse(call.trip.duration_ns()));
         (1..).zip(&mut self.calls).for_each(|(number, call)| call.number = number);
@@ -77,22 +77,23 @@ impl Kept {
 
 /// A slow call with its explanation.
 pub struct Explained {
-    /// The call as the run has kept it.
+    /// The call.
     pub call: SlowCall,
-    /// What it was allowed, in nanoseconds.
+    /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
-    /// What it spent its time on.
+    /// What delayed it.
     pub explanation: Explanation,
     /// Why there are no kernel events for it.
     pub without_events: Option<String>,
-    /// What of its recording is damaged, at the first call of each snapshot.
+    /// What is damaged in its recording; set for the first call of each snapshot.
     pub damage: Option<Error>,
 }
 
-/// Explains those of the kept calls that are wanted, the slowest first. `directory` has the run's
-/// recording, in which names are changed by `rename`.
+/// Explains the selected calls, slowest first. `directory` contains the run's recording, whose
+/// names are replaced by `rename`.
 ///
 /// # Errors
+/// If the recording exists but cannot be read.
 /// When the recording is there and cannot be read.
 pub fn explain(
     kept: &Kept,
@@ -102,7 +103,7 @@ pub fn explain(
 ) -> Result<Vec<Explained>> {
     let recording = directory.join(RECORDING);
     let recording = recording.exists().then(|| Recording::open(&recording)).transpose()?;
-    // Calls that were made at the same time share a snapshot.
+    // Simultaneous calls share a snapshot.
     let mut last: Option<(u32, Trace)> = None;
     let mut damage = None;
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
-//! The slow calls in a recording that is no run of ours: nothing is known besides the kernel's
-//! events, not even which calls somebody was interested in.
+//! Slow calls in a recording that is not from a run of ours. Only the kernel's events are known,
+//! not which calls somebody is interested in.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,40 +10,40 @@ use transactions::{Call, Matcher, Observed, Unmatched};
 
 use super::{Explained, Kept, SlowCall};
 
-/// The most transactions that are followed at a time.
+/// The most transactions followed at the same time.
 const UNDER_WAY: usize = 100_000;
 
-/// From how many calls of one method on there is a usual one.
+/// The fewest calls of one method with a meaningful median.
 const MANY: u64 = 10;
 
-/// Which calls of a recording are explained.
+/// Which calls of a recording to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// What a call may take, in nanoseconds.
+    /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
-    /// The slowest, whether they missed the deadline or not.
+    /// Whether to explain the slowest calls whether or not they missed the deadline.
     pub slowest: bool,
-    /// So many at most.
+    /// The most calls.
     pub limit: u64,
 }
 
-/// What a recording says of calls.
+/// The calls in a recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Those to explain.
+    /// The calls to explain.
     pub kept: Kept,
     /// Transactions without a reply.
     pub oneway: u64,
-    /// Calls that ended with an error of the driver.
+    /// Calls that ended with a driver error.
     pub failed: u64,
-    /// What could not be put together.
+    /// Events that could not be matched to calls.
     pub unmatched: Unmatched,
 }
 
 /// Client, server, node, code.
 type Flow = (u32, u32, i32, u32);
 
-/// Finds the calls in a recording. `comms` names threads that the trace itself may not.
+/// Finds the calls in a recording. `comms` contains thread names that the trace may lack.
 #[must_use]
 pub fn recorded(trace: &Trace, comms: &BTreeMap<u32, String>, wanted: Wanted) -> Recorded {
     let mut matcher = Matcher::new(UNDER_WAY);
@@ -89,7 +89,7 @@ pub fn recorded(trace: &Trace, comms: &BTreeMap<u32, String>, wanted: Wanted) ->
     Recorded { kept: kept.ranked(), oneway, failed, unmatched: matcher.unmatched() }
 }
 
-/// Explains those of a recording's calls that are wanted.
+/// Explains the selected calls of a recording.
 pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -> bool) -> Vec<Explained> {
     let timeline = Timeline::new(trace);
     let wanted = kept.calls.iter().filter(|call| wanted(call));
@@ -103,7 +103,7 @@ pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -
     explained.collect()
 }
 
-/// Who is who, as far as the recording says.
+/// The names and processes of threads, as far as the recording shows them.
 struct Names<'a> {
     trace: &'a Trace,
     comms: &'a BTreeMap<u32, String>,
@@ -123,8 +123,8 @@ impl<'a> Names<'a> {
         Self { trace, comms, said }
     }
 
-    /// A thread's process; the thread itself where nothing says it, since most processes call from
-    /// their first thread.
+    /// A thread's process. If it is unknown, the thread itself, because most processes make calls
+    /// from their main thread.
     fn process(&self, tid: u32) -> u32 {
         self.trace.processes.get(&tid).copied().unwrap_or(tid)
     }
@@ -157,7 +157,8 @@ impl<'a> Names<'a> {
                 server: Some(side(server, call.server)),
                 deadline_ns: Some(deadline_ns),
                 usual_ns,
-                // Nothing says it: a CPU that stops unseen is then told as what ran.
+                // Unknown. Time in which a CPU did not run is then attributed to the running
+                // thread.
                 virtualised: false,
             },
             snapshot: None,

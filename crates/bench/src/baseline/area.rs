@@ -1,6 +1,6 @@
-//! Where requests and replies lie in shared memory, for the transports that differ only in how they
-//! wake each other: one copy each way. Must not know how the sides take turns, only whose turn each
-//! word counts.
+//! The layout of requests and replies in shared memory, for the transports that differ only in how
+//! they wake the other side. Each direction costs one copy. Must not know how the sides take turns,
+//! only whose turn each word counts.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::shared::{self, Shared};
 
-/// Words in cache lines of their own, so that waiting for one does not slow writing the other.
+/// Each word has its own cache line, so that polling one does not slow down writes to the other.
 const REQUEST_WORD: usize = 0;
 const REPLY_WORD: usize = 128;
 const DATA: usize = 4096;
@@ -28,7 +28,7 @@ fn total(max_len: usize) -> usize {
     replies(max_len) + max_len.next_multiple_of(4096)
 }
 
-/// The memory for requests and replies up to this length.
+/// Memory for requests and replies of up to `max_len` bytes.
 pub(super) fn create(max_len: usize) -> io::Result<OwnedFd> {
     shared::create(total(max_len))
 }
@@ -48,17 +48,17 @@ impl Area {
         self.memory.word(REPLY_WORD)
     }
 
-    /// The client's copy.
+    /// The client copies its request in.
     pub(super) fn put_request(&self, request: &[u8]) {
         self.memory.write(DATA, request);
     }
 
-    /// The server's copy: it reads the request where it lies.
+    /// The server copies the request to the reply, straight from where the request is.
     pub(super) fn echo(&self, len: usize) {
         self.memory.copy(DATA, self.replies, len);
     }
 
-    /// For checking; the client reads the reply where it lies.
+    /// Copies the reply out, to check it. The client otherwise reads it in place.
     pub(super) fn get_reply(&self, into: &mut [u8]) {
         self.memory.read(self.replies, into);
     }

@@ -1,5 +1,5 @@
-//! The binder driver by itself: the protocol's commands, without a stack above. The server answers
-//! with the request as it lies in its area.
+//! The bare binder driver: the protocol's commands, without a stack on top. The server replies with
+//! the request itself, from its receive area.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ pub(super) const DRIVER: Transport = Transport {
     },
 };
 
-/// A request has to fit into a receive area of 1 MiB, beside what else is there.
+/// A request must fit into a receive area of 1 MiB beside everything else in it.
 const MAX_LEN: usize = 1_000_000;
 
-/// What the server is asked for; it answers the same to anything.
+/// The transaction code. The server echoes every request, whatever its code.
 const CODE: u32 = 1;
 
-/// A context of its own, without a service manager: the server is handle 0 itself.
+/// A private context without a service manager: the server is handle 0 itself.
 pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
     let host = Host::open(DriverPlan::default()).map_err(|error| error.to_string())?;
     Ok(Prepared {
@@ -45,7 +45,7 @@ pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
 }
 
 impl Opening {
-    /// The context of [`prepare`].
+    /// The context that [`prepare`] opened.
     pub(super) fn endpoint(&self) -> Result<&crate::ipc::Endpoint> {
         self.endpoint.as_ref().ok_or_else(|| JobFault::NoContext.into())
     }
@@ -55,7 +55,7 @@ struct DriverEnd {
     driver: Arc<dyn Driver>,
     commands: Commands,
     returns: Returns,
-    /// The client's last reply. Giving it back is queued, but not handed over before the next call.
+    /// The client's last reply. Freeing its buffer is queued, and sent with the next call.
     last: Option<TransactionData>,
 }
 
@@ -82,7 +82,7 @@ impl End for DriverEnd {
 
     fn reply(&mut self, into: &mut [u8]) {
         let Some(reply) = self.last else { return };
-        // What is missing is no echo, and noticed as such.
+        // A truncated reply fails the echo check.
         let received = self.driver.area().part_at(reply.buffer, reply.data_size);
         if let Some(received) = received.filter(|received| received.len() == into.len()) {
             let _ = received.copy_to(into);
@@ -111,7 +111,7 @@ impl End for DriverEnd {
                 served += 1;
             }
         }
-        // The last reply goes out without waiting for a further call.
+        // Sends the last reply without waiting for another call.
         driver.exchange(&mut self.commands, &Lent { own: &[], raw: &[received] }, None)?;
         Ok(())
     }

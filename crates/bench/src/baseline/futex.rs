@@ -1,5 +1,5 @@
-//! Shared memory and two futexes: what a round trip with blocking costs at least. The baseline of
-//! all ratios.
+//! Shared memory and two futexes: the least that a blocking round trip costs. All ratios refer to
+//! this baseline.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -55,7 +55,7 @@ impl End for Futex {
     }
 }
 
-/// Not private: the waiter is in another process.
+/// Not FUTEX_PRIVATE_FLAG: the waiter is in another process.
 const SHARED: futex::Flags = futex::Flags::empty();
 
 fn signal(word: &AtomicU32, value: u32) -> Result<()> {
@@ -67,7 +67,7 @@ fn signal(word: &AtomicU32, value: u32) -> Result<()> {
 fn wait_while(word: &AtomicU32, value: u32) -> Result<()> {
     while word.load(Ordering::Acquire) == value {
         match futex::wait(word, SHARED, value, None) {
-            // It has changed already, or a signal came: look again.
+            // The word has already changed, or a signal arrived: check again.
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
             Err(source) => return Err(Error::system("wait on a futex", source)),
         }

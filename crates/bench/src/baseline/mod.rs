@@ -1,5 +1,6 @@
-//! The baseline: what round trips between two processes cost on this machine, by each means that
-//! the kernel offers, in one interleaved run. Must not know who asked, nor how the result is shown.
+//! The baseline: what a round trip between two processes costs on this machine with each mechanism
+//! that the kernel offers, measured in one interleaved run. Must not know who asked, nor how the
+//! result is shown.
 
 mod area;
 mod driver;
@@ -38,15 +39,15 @@ use side::{Block, MAX_CALLS, Opened, Wakes};
 use transport::{Place, Prepared, Side, Transport};
 use transports::TRANSPORTS;
 
-/// How long a worker may take to open its side, and a block to run beyond its share of the budget:
-/// no measurement, only the end of all patience.
+/// How long a worker may take to open its side, and how far a block may exceed its share of the
+/// time budget. A timeout for failures, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Untimed calls before each block: then both sides have moved to their CPUs and touched their
-/// memory.
+/// Untimed calls before each block, so that both sides have migrated to their CPUs and touched
+/// their memory.
 const WARM_UP: u64 = 10;
 
-/// Calls of the first block of a cell, which finds out how many fit into the others.
+/// Calls in a cell's first block, which determines how many calls fit into the other blocks.
 const TRIAL_CALLS: u64 = 20;
 
 /// A transport's two workers.
@@ -55,16 +56,16 @@ struct Pair {
     client: WorkerId,
     server: WorkerId,
     max_len: usize,
-    /// Holds its context.
+    /// Keeps the transport's context alive.
     host: Option<Host>,
     wakes: Wakes,
 }
 
-/// A cell while it is measured.
+/// A cell being measured.
 struct Running {
     pair: usize,
     calls: u64,
-    /// The mean call of the last block, in nanoseconds.
+    /// The mean duration of a call in the last block, in nanoseconds.
     call_ns: Option<u64>,
     /// Without the flight recorder, and with it.
     cell: BaselineCell,
@@ -73,8 +74,8 @@ struct Running {
 /// Measures the baseline.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out anywhere, and everything that ends a
-/// [`WorkerGroup`]. What this machine cannot do is no error but part of the result.
+/// [`Error::Run`] for an invalid plan, and everything that ends a [`WorkerGroup`]. What this
+/// machine cannot do is part of the result, not an error.
 pub fn run(
     plan: &BaselinePlan,
     spawner: &Spawner,
@@ -112,7 +113,7 @@ pub fn run(
     })
 }
 
-/// All blocks of all cells, in rounds.
+/// Runs all blocks of all cells, in rounds.
 fn rounds(
     plan: &BaselinePlan,
     group: &mut WorkerGroup,
@@ -122,14 +123,13 @@ fn rounds(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<()> {
     let halves_of_round = if plan.recorder { 2 } else { 1 };
-    // The trial round included, for it lasts about as long as others.
+    // Includes the trial round, which takes about as long as the others.
     let blocks = halves_of_round * cells.len() as u64 * (u64::from(plan.rounds) + 1);
     let mut budget = Budget::new(plan.budget_ns, blocks, MAX_CALLS);
     let mut shuffle = Shuffle::new();
     for round in 0..=plan.rounds {
         for &recorded in halves(plan.recorder, round) {
-            // Made anew each time: where its events are on, they cost even while it does not
-            // record.
+            // Created anew for each round: enabled events cost time even while the recorder is off.
             let recorder = recorded.then(|| Recorder::open(run::DEFAULT_KILOBYTES, false)).transpose()?;
             if let Some(recorder) = &recorder {
                 recorder.instance.on()?;
@@ -145,7 +145,8 @@ fn rounds(
                 let calls_ns = latencies_ns.iter().sum::<u64>();
                 budget.spend(calls_ns);
                 running.call_ns = Some(calls_ns / latencies_ns.len() as u64);
-                // The trial finds out how long a call takes, and is no result.
+                // The trial block only determines how long a call takes. It is not part of the
+                // result.
                 if round > 0 {
                     latencies_ns.sort_unstable();
                     running.count(&latencies_ns, recorded);
@@ -157,8 +158,7 @@ fn rounds(
     Ok(())
 }
 
-/// Whether the flight recorder is on in each half of a round: now first without it, now first with
-/// it.
+/// Whether the flight recorder is on in each half of a round. The order alternates between rounds.
 fn halves(both: bool, round: u32) -> &'static [bool] {
     match (both, round % 2) {
         (false, _) => &[false],
@@ -168,7 +168,7 @@ fn halves(both: bool, round: u32) -> &'static [bool] {
 }
 
 impl Running {
-    /// Counts a block's calls, which are sorted.
+    /// Adds the latencies of a block, which must be sorted.
     fn count(&mut self, latencies_ns: &[u64], recorded: bool) {
         let (medians_ns, latency) = if recorded {
             let cell = self.cell.recorded.get_or_insert_default();
@@ -181,8 +181,8 @@ impl Running {
     }
 }
 
-/// Starts two workers for each transport, for all its sizes and placements: transports cannot
-/// disturb each other within a process, and idle workers only sleep.
+/// Starts two workers for each transport, which serve all sizes and placements. Transports in one
+/// process cannot disturb each other, and idle workers sleep.
 fn open(
     plan: &BaselinePlan,
     group: &mut WorkerGroup,
@@ -253,7 +253,7 @@ fn open_side(
     Ok(opened.map(|wakes| (worker, wakes)))
 }
 
-/// Every cell that this machine can measure, and the reasons for the others.
+/// All cells that this machine can measure, and why it cannot measure the others.
 fn cells(
     plan: &BaselinePlan,
     pairs: &[Pair],
@@ -306,8 +306,8 @@ fn cells(
 
 fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<Vec<u64>> {
     let BaselineCell { size_bytes, client_cpus, server_cpus, .. } = &running.cell;
-    // Those that are free begin apart, so that where they run is the kernel's choice, and not where
-    // they were before.
+    // Unpinned sides start on different CPUs, so that the scheduler decides where they run, not the
+    // previous block.
     let place = |cpus: &[u32], nth: usize| Place {
         first: cpus.get(nth).copied().filter(|_| cpus.len() > 1),
         cpus: cpus.to_vec(),

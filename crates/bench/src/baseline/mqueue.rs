@@ -1,5 +1,5 @@
-//! Two POSIX message queues, one each way. Made and unlinked in the parent, so no name outlives the
-//! call that made it.
+//! Two POSIX message queues, one in each direction. The parent creates and unlinks them at once, so
+//! no name remains.
 
 use std::ffi::CString;
 use std::io;
@@ -30,8 +30,8 @@ pub(super) const MQUEUE: Transport = Transport {
 fn prepare(max_len: usize) -> Result<Prepared, String> {
     match queues(max_len) {
         Ok(descriptors) => Ok(Prepared { descriptors, ..Prepared::default() }),
-        // EINVAL: the message is longer than fs.mqueue.msgsize_max, which binds all without
-        // CAP_SYS_RESOURCE.
+        // EINVAL: the message is longer than fs.mqueue.msgsize_max, which only CAP_SYS_RESOURCE may
+        // exceed.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             let limit: usize = Root::real()
                 .number("proc/sys/fs/mqueue/msgsize_max")
@@ -63,7 +63,7 @@ fn queues(max_len: usize) -> io::Result<Vec<OwnedFd>> {
     (0..2)
         .map(|_| {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            // The clock makes it a name that nobody can take beforehand.
+            // The time in the name keeps others from creating it first.
             let name = CString::new(format!("roundtrip-{}-{}-{count}", std::process::id(), now_ns()))?;
             sys::create_unlinked(&name, max_len)
         })
@@ -73,7 +73,7 @@ fn queues(max_len: usize) -> io::Result<Vec<OwnedFd>> {
 struct Mqueue {
     input: OwnedFd,
     output: OwnedFd,
-    /// As long as the queue's longest message, as the kernel demands.
+    /// As long as the queue's longest message, which the kernel requires.
     buffer: Paged,
 }
 

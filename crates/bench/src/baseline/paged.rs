@@ -1,12 +1,12 @@
-//! Memory for a payload that begins on a page. Where it begins decides on some CPUs how fast the
-//! kernel copies it, and an allocator puts it anywhere. Must not know what the bytes are.
+//! Page-aligned memory for a payload. On some CPUs the alignment decides how fast the kernel copies
+//! it, and an allocator guarantees none. Must not know what the bytes are.
 
 use std::ops::{Deref, DerefMut};
 
-/// The smallest page: string instructions go by the lowest 12 bits of addresses.
+/// The smallest page size: string instructions depend on the lowest 12 bits of addresses.
 const PAGE: usize = 4096;
 
-/// So many bytes from the beginning of a page on. Does not grow: it would move.
+/// A page-aligned buffer of fixed length. Growing would move it.
 #[derive(Debug)]
 pub(super) struct Paged {
     memory: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct Paged {
 }
 
 impl Paged {
-    /// Zeros, touched: no page of them is missing when calls are timed.
+    /// Allocates zeros and touches them, so that timed calls take no page faults on them.
     pub(super) fn zeroed(len: usize) -> Self {
         let mut memory = vec![1; len + PAGE];
         memory.fill(0);

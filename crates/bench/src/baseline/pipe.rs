@@ -1,4 +1,4 @@
-//! Two pipes, one each way.
+//! Two pipes, one in each direction.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -22,7 +22,7 @@ pub(super) const PIPE: Transport = Transport {
         })
     },
     open: |Opening { side, mut descriptors, max_len, .. }| {
-        // The server reads requests and writes replies; each side closes what is the other's.
+        // The server reads requests and writes replies. Each side closes the other side's ends.
         let mine = match side {
             Side::Server => descriptors.drain(..2),
             Side::Client => descriptors.drain(2..),
@@ -64,8 +64,8 @@ impl End for Pipe {
     }
 }
 
-/// Writes everything, in as many calls as the kernel wants: a pipe holds 64 KiB, or one page when
-/// its user has many.
+/// Writes everything, in as many calls as needed: a pipe holds 64 KiB, or one page if its user has
+/// many pipes.
 pub(super) fn write_all(fd: impl AsFd, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(&fd, bytes) {

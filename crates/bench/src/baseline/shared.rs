@@ -1,5 +1,5 @@
-//! Memory that two processes share: a memfd, mapped. Hands out words to synchronise on and copies
-//! bytes in and out; must not know any protocol, nor wait for anything.
+//! Memory shared by two processes: a mapped memfd. Provides words to synchronise on and copies
+//! bytes in and out. Must not know any protocol or wait for anything.
 #![allow(unsafe_code)] // Shared memory is raw memory: mapping it and copying through pointers have no safe form.
 
 use std::io;
@@ -13,15 +13,15 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A shared mapping of a fixed length.
 ///
-/// Invariant: `start` is the start of a live, readable and writable mapping of `len` bytes,
-/// unmapped only by `drop`.
+/// Invariant: `start` points to a live, readable and writable mapping of `len` bytes, which only
+/// `drop` unmaps.
 #[derive(Debug)]
 pub(super) struct Shared {
     start: NonNull<u8>,
     len: usize,
 }
 
-/// A memfd of `len` zero bytes, for both sides to map.
+/// Creates a memfd of `len` zero bytes, which both sides map.
 pub(super) fn create(len: usize) -> io::Result<OwnedFd> {
     let fd = memfd_create("roundtrip", MemfdFlags::CLOEXEC)?;
     ftruncate(&fd, len as u64)?;
@@ -29,12 +29,11 @@ pub(super) fn create(len: usize) -> io::Result<OwnedFd> {
 }
 
 impl Shared {
-    /// Maps the first `len` bytes of a descriptor, which must be that long, with their pages
-    /// already in place: a fault does not belong in a measurement.
+    /// Maps the first `len` bytes of a descriptor, which must be at least that long. The pages are
+    /// populated, so that no page fault falls into a measurement.
     pub(super) fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone
-        // has.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no existing memory.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         Ok(Self { start, len })
@@ -43,8 +42,8 @@ impl Shared {
     /// The word at a byte offset divisible by 4.
     pub(super) fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
-        // SAFETY: in bounds and aligned (the mapping starts on a page), alive as long as `self`;
-        // every access to these four bytes, by either process, is atomic because only `word` is
+        // SAFETY: in bounds and aligned (the mapping starts on a page), and valid as long as
+        // `self`. Both processes access these four bytes only atomically, because only `word` is
         // used for them.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
@@ -53,7 +52,7 @@ impl Shared {
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         // SAFETY: in bounds by the check; `bytes` is private memory, so the two do not overlap. The
-        // other process does not touch this range now: the protocol on top passes it to and fro
+        // other process does not touch this range now: the protocol above passes ownership of it
         // through a word.
         unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
@@ -61,7 +60,7 @@ impl Shared {
     /// Copies bytes out of the mapping.
     pub(super) fn read(&self, offset: usize, into: &mut [u8]) {
         self.check(offset, into.len());
-        // SAFETY: as for `write`, with the direction reversed.
+        // SAFETY: as for `write`, in the other direction.
         unsafe { copy::raw(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 

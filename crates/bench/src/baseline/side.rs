@@ -1,5 +1,5 @@
 //! One side of a transport in its worker process: opens it, then runs the blocks that the parent
-//! asks for. Must not know what a block is compared with.
+//! requests. Must not know what a block is compared with.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, JobFault, Result};
 use crate::ipc::Endpoint;
 use crate::worker::{Link, Work};
 
-/// The most calls in one block: how many times there is memory for.
+/// The most calls in one block: the number of latencies that memory is allocated for.
 pub(super) const MAX_CALLS: u64 = 50_000;
 
 /// The worker's job.
@@ -23,19 +23,19 @@ pub struct BaselineJob {
     pub(super) endpoint: Option<Endpoint>,
 }
 
-/// What the worker says after it tried to open its side: the reason if it could not.
+/// The worker's first answer: whether it could open its side, and why not.
 pub(super) type Opened = Result<Wakes, String>;
 
-/// How the driver below the side wakes its threads, where that is the driver's choice.
+/// How the driver wakes this side's threads, if the driver chooses that.
 pub(super) type Wakes = Option<String>;
 
-/// A series of calls at one place and of one size, to both sides alike.
+/// A series of calls of one size with given placements. Both sides get the same.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Block {
     pub(super) len: usize,
-    /// Untimed.
+    /// Untimed calls.
     pub(super) warm_up: u64,
-    /// Timed, up to [`MAX_CALLS`].
+    /// Timed calls, up to [`MAX_CALLS`].
     pub(super) calls: u64,
     /// Where this side runs.
     pub(super) place: Place,
@@ -62,7 +62,7 @@ impl Work for BaselineJob {
         link.send(&Opened::Ok(end.wake_up()))?;
 
         let mut request = Paged::zeroed(self.max_len);
-        // Written once, so that its pages are there when calls are timed.
+        // Filled once, so that its pages are present when calls are timed.
         let mut latencies_ns = vec![u64::MAX; if self.side == Side::Client { MAX_CALLS as usize } else { 0 }];
         let mut seed = 0_u8;
         while let Some(block) = link.receive::<Block>()? {

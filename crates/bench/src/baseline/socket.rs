@@ -1,4 +1,4 @@
-//! Unix sockets: a stream, and packets with their boundaries kept.
+//! Unix sockets: a stream, and one that preserves packet boundaries.
 
 use std::os::fd::OwnedFd;
 
@@ -28,8 +28,8 @@ pub(super) const SEQPACKET: Transport = Transport {
         let sockets = pair(SocketType::SEQPACKET)?;
         let mut limit = usize::MAX;
         for socket in &sockets {
-            // A packet must fit into the send buffer as a whole. The kernel doubles what it is
-            // asked for, up to twice net.core.wmem_max, and tells the doubled value (socket(7)).
+            // A packet must fit into the send buffer as a whole. The kernel doubles the requested
+            // size, up to twice net.core.wmem_max, and reports the doubled size (socket(7)).
             let _ = set_socket_send_buffer_size(socket, max_len.max(64 * 1024));
             let buffer = socket_send_buffer_size(socket).map_err(|error| format!("getsockopt: {error}"))?;
             // net/unix/af_unix.c: len > sk_sndbuf - 32 is EMSGSIZE.
@@ -51,7 +51,7 @@ fn pair(kind: SocketType) -> Result<[OwnedFd; 2], String> {
     Ok([client, server])
 }
 
-/// This side's socket; the other is closed here.
+/// Takes this side's socket, and closes the other.
 fn own(Opening { side, descriptors, .. }: Opening) -> Result<OwnedFd> {
     let index = match side {
         Side::Client => 0,
@@ -125,8 +125,7 @@ fn receive_packet(socket: &OwnedFd, into: &mut [u8]) -> Result<()> {
     if length == into.len() {
         return Ok(());
     }
-    // A packet of length 0 is also what the end of the connection looks like; nobody sends one
-    // here.
+    // A packet of length 0 cannot be told from the end of the connection. Nobody sends one here.
     Err(Error::system(
         "receive a packet",
         std::io::Error::other(format!("received {length} of {} bytes", into.len())),

@@ -1,5 +1,5 @@
-//! Shared memory and two words that both sides watch without ever blocking: what the memory alone
-//! costs. Burns two CPUs, so it takes part on request only.
+//! Shared memory and two words that both sides poll without ever blocking: the cost of the memory
+//! alone. Keeps two CPUs busy, so it runs only on request.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

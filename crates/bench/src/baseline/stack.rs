@@ -1,5 +1,6 @@
-//! The two stacks over the driver: the benchmark service's `send_vec`, as throughput is measured
-//! with. The service is the context manager itself, so that nothing else takes part.
+//! The two stacks over the driver, with the benchmark service's `send_vec`, which throughput is
+//! also measured with. The service is the context manager itself, so that no other process takes
+//! part.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +45,7 @@ fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
 struct Client {
     process: Arc<Process>,
     service: Box<dyn Benchmark>,
-    /// The echo of the first call with the current request. Those are untimed.
+    /// The echo of the first call with the current request. First calls are untimed.
     echo: Vec<u8>,
 }
 
@@ -55,8 +56,9 @@ impl End for Client {
 
     fn call(&mut self, request: &[u8]) -> Result<()> {
         let Self { service, echo, .. } = self;
-        // The reply is gone when the call returns, and copying each would be timed. Requests of
-        // different blocks differ in length or first byte.
+        // The reply is freed when the call returns, and copying each one would be timed. So only
+        // the first reply to each request is copied. Requests of different blocks differ in length
+        // or first byte.
         let is_new = echo.len() != request.len() || echo.first() != request.first();
         service.send_vec(request, &mut |bytes| {
             if is_new {
@@ -68,7 +70,7 @@ impl End for Client {
     }
 
     fn reply(&mut self, into: &mut [u8]) {
-        // What is missing is no echo, and noticed as such.
+        // A truncated reply fails the echo check.
         if self.echo.len() == into.len() {
             into.copy_from_slice(&self.echo);
         }
@@ -81,9 +83,9 @@ impl End for Client {
 
 struct Server {
     gate: Arc<Gate>,
-    /// Keeps the service, until this worker's process ends.
+    /// Keeps the service alive until this worker process ends.
     process: Arc<Process>,
-    /// Where the looper is to run in the next block.
+    /// Where the looper runs in the next block.
     place: Option<Place>,
 }
 
@@ -103,14 +105,14 @@ impl End for Server {
 
     fn reply(&mut self, _: &mut [u8]) {}
 
-    /// The looper serves. This thread tells it of the block, and waits until it is over.
+    /// The looper serves the calls. This thread announces the block and waits until it is over.
     fn serve(&mut self, _: usize, calls: u64) -> Result<()> {
         self.gate.open(calls, self.place.take())
     }
 }
 
-/// Keeps calls from being served before their block has begun for the server, too: only then does
-/// the looper run where the block wants it.
+/// Holds back calls until their block has begun on the server, too. Only then does the looper run
+/// where the block requires.
 #[derive(Default)]
 struct Gate {
     block: Mutex<Block>,
@@ -120,7 +122,7 @@ struct Gate {
 #[derive(Default)]
 struct Block {
     calls_left: u64,
-    /// Where the looper is to move; taken with the first call.
+    /// Where the looper moves to, on the first call.
     place: Option<Place>,
     failed: Option<Error>,
 }
@@ -130,7 +132,7 @@ impl Gate {
         self.block.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets so many calls pass, and returns when the last of them has.
+    /// Lets `calls` calls pass, and returns after the last one.
     fn open(&self, calls: u64, place: Option<Place>) -> Result<()> {
         let mut block = self.lock();
         block.calls_left = calls;
@@ -142,7 +144,7 @@ impl Gate {
         block.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Called with each call, on the looper.
+    /// Called by the looper for each call.
     fn pass(&self) {
         let mut block = self.lock();
         while block.calls_left == 0 {

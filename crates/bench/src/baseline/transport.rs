@@ -1,5 +1,5 @@
-//! What a transport is: an echo between two processes, of any size. Must not know when, where or
-//! how often it is called.
+//! A transport: an echo of any size between two processes. Must not know when, where or how often
+//! it is called.
 
 use std::os::fd::OwnedFd;
 
@@ -11,13 +11,13 @@ use crate::sched;
 
 /// A way to make a round trip between two processes.
 pub(super) struct Transport {
-    /// How it is chosen and reported.
+    /// The name by which it is chosen and reported.
     pub(super) name: &'static str,
-    /// Why it makes no sense with both sides on one CPU, if it does not.
+    /// Why both sides must not share one CPU, if so.
     pub(super) not_on_one_cpu: Option<&'static str>,
-    /// Makes, in the parent, what the two sides share; the error says why this machine cannot.
+    /// Creates, in the parent, what the two sides share. The error says why this machine cannot.
     pub(super) prepare: fn(max_len: usize) -> Result<Prepared, String>,
-    /// Opens one side in its own process. The server's is open before the client's is opened.
+    /// Opens one side in its own process. The server's side is opened before the client's.
     pub(super) open: fn(Opening) -> Result<Box<dyn End>>,
 }
 
@@ -26,9 +26,9 @@ pub(super) struct Transport {
 pub(super) struct Prepared {
     /// Descriptors, sent to both sides. At most 16.
     pub(super) descriptors: Vec<OwnedFd>,
-    /// A limit below the length that was asked for, in bytes, and its reason.
+    /// A limit below the requested length, in bytes, and its reason.
     pub(super) limit: Option<(usize, String)>,
-    /// The context of a transport over the binder driver. Kept by the parent for as long as the
+    /// The context of a transport over the binder driver. The parent keeps it for as long as the
     /// sides are open.
     pub(super) host: Option<Host>,
 }
@@ -57,14 +57,14 @@ pub(super) enum Side {
 /// Where a side runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// The CPU that it begins on, where it may use several.
+    /// The CPU to start on, if several are allowed.
     pub(super) first: Option<u32>,
-    /// Those that it may use.
+    /// The allowed CPUs.
     pub(super) cpus: Vec<u32>,
 }
 
 impl Place {
-    /// Puts the calling thread there.
+    /// Moves the calling thread there.
     pub(super) fn take(&self) -> Result<()> {
         if let Some(first) = self.first {
             sched::set_allowed_cpus(0, &[first])?;
@@ -73,23 +73,22 @@ impl Place {
     }
 }
 
-/// One side of a transport, open. A client's `serve` and a server's `call` are never called.
+/// One side of a transport, open. `serve` is never called on a client, nor `call` on a server.
 pub(super) trait End {
-    /// Goes where the next block wants this side.
+    /// Moves this side to where the next block runs it.
     fn settle(&mut self, place: &Place) -> Result<()> {
         place.take()
     }
 
-    /// How the driver below it wakes threads, where it runs over one and that is the driver's
-    /// choice.
+    /// How the driver below wakes threads, if there is a driver and it chooses that.
     fn wake_up(&self) -> Option<String> {
         None
     }
 
-    /// Client: sends a request and returns when its echo has arrived. This is what is timed.
+    /// Client: sends a request and returns when its echo has arrived. This is the timed operation.
     fn call(&mut self, request: &[u8]) -> Result<()>;
 
-    /// Client: copies out the echo of the last call, to be checked outside of the timed section.
+    /// Client: copies out the echo of the last call. It is checked outside the timed section.
     fn reply(&mut self, into: &mut [u8]);
 
     /// Server: answers exactly `calls` requests of `len` bytes each.

@@ -1,5 +1,5 @@
-//! The processors of the machine: model, number, frequency, idling, caches. Reads /proc/cpuinfo and
-//! sysfs (Documentation/ABI/testing/sysfs-devices-system-cpu); must not know what runs on them.
+//! The machine's processors: model, number, frequency, idle states, caches. Reads /proc/cpuinfo and
+//! sysfs (Documentation/ABI/testing/sysfs-devices-system-cpu). Must not know what runs on them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// Looks at the processors, of which `usable` are this process's to use.
+/// Reads the processors. `usable` are the CPUs that this process may use.
 pub(super) fn read(root: &Root, usable: Vec<u32>) -> Cpus {
     let info = root.read("proc/cpuinfo").unwrap_or_default();
     let list = |name: &str| cpu_list(&root.read(format!("{CPU}/{name}"))?);
@@ -36,7 +36,7 @@ pub(super) fn read(root: &Root, usable: Vec<u32>) -> Cpus {
     }
 }
 
-/// A field of /proc/cpuinfo, of its first CPU.
+/// A field of the first CPU in /proc/cpuinfo.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines()
         .filter_map(|line| line.split_once(':'))
@@ -77,7 +77,7 @@ fn virtualised(root: &Root, info: &str) -> Option<bool> {
     if root.has("sys/hypervisor/type") || root.has("proc/device-tree/hypervisor") {
         return Some(true);
     }
-    // Only x86 has the flag, and so only x86 can say no.
+    // Only x86 has this flag, so only x86 can say no.
     Some(field(info, "flags")?.split(' ').any(|flag| flag == "hypervisor"))
 }
 
@@ -101,7 +101,7 @@ fn caches(root: &Root) -> Vec<Cache> {
     caches
 }
 
-/// "512K" and "8M" as sysfs writes them.
+/// Parses sysfs sizes such as "512K" and "8M".
 fn size(text: &str) -> Option<u64> {
     let (digits, unit) = match text.strip_suffix('K') {
         Some(digits) => (digits, 1 << 10),

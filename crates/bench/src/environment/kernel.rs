@@ -1,5 +1,5 @@
-//! The kernel that a run was made on, as far as it bears on latency: version, preemption, tick,
-//! real-time throttling, grouping. Must not judge any of it.
+//! The kernel of a run, as far as it affects latency: version, preemption, tick, real-time
+//! throttling, task grouping. Must not judge any of it.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use run::environment::Kernel;
 
 use crate::root::Root;
 
-/// Looks at the running kernel.
+/// Reads the running kernel's settings.
 pub(super) fn read(root: &Root, config: &str) -> Kernel {
     let uname = rustix::system::uname();
     let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
@@ -28,10 +28,10 @@ pub(super) fn read(root: &Root, config: &str) -> Kernel {
     }
 }
 
-/// More than any kernel's configuration has: 6.18 with everything has 300 kB.
+/// Larger than any kernel configuration: that of 6.18 with all options has 300 kB.
 const MOST_CONFIG_BYTES: u64 = 8 << 20;
 
-/// The running kernel's own configuration, if it carries it or its package left it.
+/// The running kernel's configuration, if the kernel contains it or its package installed it.
 pub(super) fn own_config(root: &Root) -> Option<String> {
     config(root, &rustix::system::uname().release().to_string_lossy())
 }
@@ -45,14 +45,14 @@ fn config(root: &Root, release: &str) -> Option<String> {
     packed.or_else(|| root.read(format!("boot/config-{release}")))
 }
 
-/// What an option is set to: "y", "m", "250". `None` when it is not set.
+/// The value of an option: "y", "m", "250". `None` if it is not set.
 pub(super) fn option<'a>(config: &'a str, name: &str) -> Option<&'a str> {
     config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The mode in force: a real-time kernel has one; a dynamic kernel shows its choice in debugfs,
-/// "none (voluntary) full" with the current one in brackets; where that is not readable, the boot
-/// parameter or the built-in default stands.
+/// The preemption mode in force. A real-time kernel has only one. A kernel with dynamic preemption
+/// shows its mode in debugfs: "none (voluntary) full", with the current one in parentheses. If that
+/// is not readable, the boot parameter or the built-in default applies.
 fn preemption(root: &Root, version: &str, config: &str) -> Option<String> {
     let built = |name: &str| version.split(' ').any(|word| word == name);
     if built("PREEMPT_RT") || root.read("sys/kernel/realtime").as_deref() == Some("1") {
@@ -74,7 +74,8 @@ fn preemption(root: &Root, version: &str, config: &str) -> Option<String> {
     let configured = defaults.into_iter().find(|(name, _)| option(config, name) == Some("y"));
     match configured {
         Some((_, mode)) => Some(mode.to_owned()),
-        // Without the configuration, the version tells only of kernels that are always preemptible.
+        // Without the configuration, the version only identifies kernels that are always
+        // preemptible.
         None => built("PREEMPT").then(|| "full".to_owned()),
     }
 }

@@ -1,6 +1,6 @@
-//! What a run was made on: everything about the machine that can lengthen a round trip, read once
-//! and stored with the result. What cannot be found is `None` and named, never guessed. Must not
-//! change or judge anything.
+//! The environment of a run: everything about the machine that can lengthen a round trip, read once
+//! and stored with the result. Facts that cannot be determined are `None` and listed, never
+//! guessed. Must not change or judge anything.
 
 mod cpus;
 mod date;
@@ -18,8 +18,8 @@ use crate::root::Root;
 use crate::sched::{allowed_cpus, realtime_permission};
 use crate::{cgroup, clock};
 
-/// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for
-/// trying SCHED_FIFO.
+/// Reads the running machine's environment. Takes a few milliseconds, most of them to measure the
+/// clock and to try SCHED_FIFO.
 #[must_use]
 pub fn collect() -> Environment {
     let root = Root::real();
@@ -30,9 +30,9 @@ pub fn collect() -> Environment {
     environment
 }
 
-/// Looks at the machine whose files lie below `root`: its own in tests, a recorded one elsewhere.
-/// The kernel's name is that of the running one. `usable` are the CPUs of this process,
-/// `clock_read_cost_ns` is what one clock reading takes.
+/// Reads the environment of the machine whose files are below `root`: the real one, or a fixture.
+/// The kernel's name is always that of the running kernel. `usable` are the CPUs that this process
+/// may use. `clock_read_cost_ns` is the cost of one clock reading.
 #[must_use]
 pub fn of(
     root: &Root,
@@ -68,8 +68,8 @@ fn load_average(root: &Root) -> Option<[f64; 3]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-/// The names that Android gives them, at the top of /dev and in a binderfs mounted where Android
-/// and most others mount it.
+/// Binder devices under Android's names, directly in /dev and in a binderfs at the usual mount
+/// points.
 fn binder_devices(root: &Root) -> Vec<String> {
     ["/dev", "/dev/binderfs"]
         .iter()

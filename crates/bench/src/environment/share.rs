@@ -1,11 +1,11 @@
-//! Whose was the CPU time during a run: ours, someone else's, or taken by a hypervisor. Compares
-//! two looks at /proc/stat and at this process's own times; must not know what ran.
+//! Who used the CPUs during a run: this program, other processes, or a hypervisor. Compares two
+//! readings of /proc/stat and of this process's own times. Must not know what ran.
 
 use run::environment::CpuShares;
 
 use crate::root::Root;
 
-/// CPU times up to a moment.
+/// CPU times up to some instant.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuTimes {
     all_ticks: u64,
@@ -15,12 +15,13 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// The times up to now; `None` where /proc does not tell. Workers count once they have been
-    /// waited for, so look before the first is started and after the last has ended.
+    /// The times so far; `None` if /proc does not report them. A worker's time counts only after
+    /// the worker was waited for. So read before the first worker starts and after the last one has
+    /// ended.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
-        // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)); guest
-        // time is in user.
+        // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)). User
+        // time includes guest time.
         let stat = root.read("proc/stat")?;
         let numbers: Vec<u64> = stat
             .lines()
@@ -35,8 +36,8 @@ impl CpuTimes {
         };
         let busy_ticks = user + nice + system + irq + softirq;
 
-        // Fields 14 to 17 of /proc/self/stat: utime stime cutime cstime. The name before them may
-        // hold anything.
+        // Fields 14 to 17 of /proc/self/stat: utime stime cutime cstime. The process name before
+        // them may contain anything.
         let own = root.read("proc/self/stat")?;
         let own_ticks = own
             .rsplit_once(')')?
@@ -50,10 +51,10 @@ impl CpuTimes {
         Some(Self { all_ticks, busy_ticks, stolen_ticks, own_ticks })
     }
 
-    /// The shares from this moment to a later one; `None` when no tick lies between them.
+    /// The shares between this instant and a later one; `None` if no tick lies between them.
     #[must_use]
     pub fn shares_until(&self, later: &Self) -> Option<CpuShares> {
-        // Idle times can step backwards by a tick or two.
+        // Idle times can go backwards by a tick or two.
         let ticks = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64;
         let all = ticks(later.all_ticks, self.all_ticks);
         let own = ticks(later.own_ticks, self.own_ticks);
@@ -79,7 +80,7 @@ mod tests {
     fn the_time_of_a_run_is_split_into_ours_theirs_and_stolen() {
         let before = times("100 0 50 1000 0 0 0 10 0 0", "1 2 3 4").unwrap();
         let after = times("130 5 60 1130 10 3 2 20 0 0", "11 7 18 14").unwrap();
-        // 200 ticks in all, 50 of them busy, 40 of those ours.
+        // 200 ticks in all, 50 of them busy, 40 of these our own.
         let shares = before.shares_until(&after).unwrap();
         assert_eq!(shares, CpuShares { own: 0.2, foreign: 0.05, stolen: 0.05 });
     }

@@ -1,23 +1,23 @@
-//! What can go wrong between this program's own processes, in the world around a run, and with
-//! Java; and the words for it.
+//! What can go wrong between this program's own processes, in a run's environment, and with Java;
+//! and the messages for it.
 
-/// What a worker lacks that its parent should have given it, or why it cannot be given it.
+/// What a worker was not given by its parent, or why it could not be given it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobFault {
-    /// A message that JSON cannot hold.
+    /// A message that cannot be represented as JSON.
     #[error("cannot be sent to a worker: {reason}")]
     Unsendable {
-        /// What the writer of JSON said.
+        /// The JSON writer's error.
         reason: String,
     },
-    /// A message beyond what a frame holds.
+    /// A message longer than a frame.
     #[error("a message of {bytes} bytes is too long for a worker")]
     TooLong {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
     },
-    /// Another number of descriptors than a transport needs.
+    /// The wrong number of descriptors for a transport.
     #[error("a {transport} transport needs {needed}")]
     Descriptors {
         /// "pipe".
@@ -28,16 +28,16 @@ pub enum JobFault {
     /// A transport over the driver without a context to join.
     #[error("a transport over the driver needs a context")]
     NoContext,
-    /// A transport that this version does not have.
+    /// A transport that this version does not know.
     #[error("unknown transport '{name}'")]
     UnknownTransport {
         /// Its name.
         name: String,
     },
-    /// A writer without a file.
+    /// A writer that was given no file.
     #[error("the writer was given no file")]
     NoFile,
-    /// A service that is to be called and is in the caller's own process.
+    /// A service that is to be called is in the caller's own process.
     #[error("service {name} belongs to this process")]
     OwnService {
         /// Its name.
@@ -45,11 +45,11 @@ pub enum JobFault {
     },
 }
 
-/// What happened meanwhile that makes figures useless.
+/// Something during a measurement made its figures unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Disturbance {
-    /// strace saw nothing.
+    /// strace reported no system call.
     #[error("strace shows no system call of the writer; it printed: {said}")]
     StraceSawNothing {
         /// Its last line.
@@ -58,49 +58,49 @@ pub enum Disturbance {
     /// The machine was suspended.
     #[error("the machine was suspended during a block, so its times are invalid")]
     Suspended,
-    /// A hog that was to delay a lock's holder.
+    /// The hog that was to delay a lock's holder ended.
     #[error("the hog beside the lock holder ended")]
     HogEnded,
-    /// No thread of a service takes transactions.
+    /// No thread of a service accepts transactions.
     #[error("there is no looper thread")]
     NoLooper,
-    /// A thread that made calls.
+    /// A calling thread panicked.
     #[error("the calling thread panicked")]
     CallerPanicked,
-    /// The trace that the plan asks for ended.
+    /// The trace that the plan requires ended.
     #[error("the kernel trace was stopped")]
     TraceStopped,
 }
 
-/// Why the Java application of a storage test cannot be started, or does not do as it should.
+/// Why the Java program of a storage test cannot be started, or how it misbehaves.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JavaFault {
-    /// There is none.
+    /// Java was not found.
     #[error("Java is not installed: '{program}' was not found; install it, or name one with --java")]
     Missing {
-        /// What was to be started.
+        /// The program that was to be started.
         program: String,
     },
-    /// It tells a thread id that is none.
+    /// It reported a thread id that is not a number.
     #[error("Java's thread id is '{tid}'")]
     NoThreadId {
-        /// What it told.
+        /// The reported id.
         tid: String,
     },
-    /// It tells the id of a thread that is not there.
+    /// It reported the id of a thread that does not exist.
     #[error("Java's thread id is '{tid}', and there is no such thread")]
     NoSuchThread {
-        /// What it told.
+        /// The reported id.
         tid: String,
     },
     /// Its clock cannot be read.
     #[error("Java cannot read the clock: {said}")]
     NoClock {
-        /// What it said.
+        /// Its message.
         said: String,
     },
-    /// Its clock is not the kernel's.
+    /// `System.nanoTime` is not CLOCK_MONOTONIC.
     #[error("this Java's System.nanoTime is not CLOCK_MONOTONIC, so its times are invalid")]
     OtherClock,
     /// It ended.
@@ -111,7 +111,7 @@ pub enum JavaFault {
     Ended {
         /// "exit status: 1".
         how: String,
-        /// Its first line on standard error.
+        /// The first line that it wrote to standard error.
         complaint: String,
     },
 }

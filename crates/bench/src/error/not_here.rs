@@ -9,50 +9,50 @@ use run::storage::interference::Condition;
 
 use super::Error;
 
-/// What was asked for by name and is not to be had on this machine; says what is.
+/// Something that was requested by name and is not available on this machine. Says what is.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotHere {
-    /// Events of binder's driver.
+    /// Events of the binder driver.
     #[error(
         "this kernel has no events of binder calls: they need its binder driver, loaded \
          (CONFIG_ANDROID_BINDER_IPC), and CONFIG_TRACING; the emulated driver has no events"
     )]
     BinderEvents,
-    /// There is no strace.
+    /// strace is not installed.
     #[error(
         "strace is not installed: install it (on Debian: apt-get install strace), or leave out --method \
          strace"
     )]
     Strace,
-    /// The strace that there is may not watch the writer.
+    /// strace is not allowed to trace the writer.
     #[error("strace cannot watch the writer: {said}; run as root")]
     StraceRefused {
-        /// What it says.
+        /// Its message.
         said: String,
     },
-    /// Ways to write that this machine does not have.
+    /// Write APIs that this machine lacks.
     #[error("{}: {why}", joined(apis, ", "))]
     Writers {
-        /// Which.
+        /// The APIs.
         apis: Vec<Api>,
-        /// What they lack, and how to get it.
+        /// What is missing, and how to get it.
         why: String,
     },
-    /// Conditions that writes were to be compared under.
+    /// Conditions to compare writes under.
     #[error("{}; possible here: {}", reasons.join("; "), joined(possible, ", "))]
     Conditions {
-        /// Why not, of each.
+        /// Why each is not possible.
         reasons: Vec<String>,
-        /// Those that can be had.
+        /// The possible conditions.
         possible: Vec<Condition>,
     },
-    /// A file for the test's writes.
+    /// A test file.
     #[error("test file {}: {fault}", path.display())]
     TestFile {
         /// The file.
         path: PathBuf,
-        /// What is in its way.
+        /// Why it cannot be created.
         fault: FileFault,
     },
     /// Two CPUs.
@@ -61,24 +61,24 @@ pub enum NotHere {
         cpu.map(|cpu| format!(" (CPU {cpu})")).unwrap_or_default()
     )]
     TwoCpus {
-        /// What needs them.
+        /// The placement that needs them.
         placement: CpuPlacement,
-        /// The one that there is, where it is to be named.
+        /// The only CPU, if the message is to name it.
         cpu: Option<u32>,
     },
-    /// A binder device of the kernel's.
+    /// A binder device of the kernel's driver.
     #[error("no binder device of the kernel is usable: {}", joined(refusals, "; "))]
     Device {
         /// What is wrong with each.
         refusals: Vec<Error>,
     },
-    /// Any file of a binder device.
+    /// Any binder device file.
     #[error("there is no /dev/binder; load the driver (modprobe binder_linux devices=binder,hwbinder)")]
     DeviceFile,
     /// A device that cannot be opened.
     #[error(transparent)]
     Opened(binder_driver::Error),
-    /// A device that nobody else uses.
+    /// A device that no other run uses.
     #[error("another run of Roundtrip uses {path}: wait until it ends, or name another device")]
     InUse {
         /// The device.
@@ -96,7 +96,8 @@ pub enum NotHere {
     /// A second device.
     #[error("only one device is free, and each of the two stacks needs its own: {cause}")]
     SecondDevice {
-        /// What is wrong with the others. Not the error's `source`, for the message already has it.
+        /// Why the others cannot be used. Not the error's `source`, because the message already
+        /// contains it.
         cause: Box<Error>,
     },
     /// A context of this name.
@@ -105,44 +106,44 @@ pub enum NotHere {
         if there.is_empty() { "none".to_owned() } else { there.join(", ") }
     )]
     Context {
-        /// What was asked for.
+        /// The requested name.
         named: String,
         /// Why it cannot be joined.
         cause: String,
-        /// Those that can.
+        /// The contexts that can be joined.
         there: Vec<String>,
     },
 }
 
-/// Why the file for the test's writes cannot be made.
+/// Why the test file cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileFault {
-    /// A directory has the name.
+    /// The path is a directory.
     #[error("that is a directory; name a new file in it, as in {}", example.display())]
     Directory {
-        /// A file in it.
+        /// An example of a file in it.
         example: PathBuf,
     },
-    /// A file has the name.
+    /// The file exists.
     #[error("it exists, and Roundtrip never writes to an existing file; name a new one")]
     Exists,
-    /// The kernel says that there is nothing, in a directory that there is.
+    /// The kernel returns ENOENT although the directory exists.
     #[error("files cannot be created in {}, a file system of the kernel; name another directory", folder.display())]
     KernelFills {
         /// The directory.
         folder: PathBuf,
     },
-    /// The directory is missing.
+    /// The directory does not exist.
     #[error("its directory does not exist; create it, or name another")]
     NoDirectory,
-    /// Nothing can be written there.
+    /// The file system is mounted read-only.
     #[error("its file system is mounted read-only; name a file on another")]
     ReadOnly,
-    /// The kernel refuses for another reason.
+    /// The kernel returned another error.
     #[error("it cannot be created: {cause}; name a file in a directory that you may write to")]
     Refused {
-        /// What it says. Not the error's `source`, for the message already has it.
+        /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
 }

@@ -1,5 +1,5 @@
-//! Disturbances within a server's handler: it works, sleeps, writes a file, or takes a lock. Must
-//! not know what a call is.
+//! Disturbances within a server's handler: it computes, sleeps, writes a file, or takes a lock.
+//! Must not know what a call is.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::sched::gettid;
 use run::injection::Cause;
 
-/// What is written before a file is waited for, in bytes.
+/// How much the handler writes before it syncs the file, in bytes.
 const FILE_BYTES: usize = 2 << 20;
 
 /// What a handler does in each call.
@@ -30,7 +30,7 @@ pub(crate) struct Handler {
 
 impl Handler {
     /// # Errors
-    /// [`Error::File`] when the lock, the file or the log cannot be opened.
+    /// [`Error::File`] if the lock, the file or the log cannot be opened.
     pub(crate) fn new(plan: HandlerPlan) -> Result<Self> {
         let open = |path: &std::path::PathBuf| {
             File::options()
@@ -46,7 +46,7 @@ impl Handler {
         Ok(Self { plan, lock, file, log, next_ns })
     }
 
-    /// Within a call.
+    /// Called within a call.
     pub(crate) fn run(&self) {
         if let Some(lock) = &self.lock {
             Self::pass(lock);
@@ -60,7 +60,7 @@ impl Handler {
     fn is_due(&self) -> bool {
         let (now_ns, due_ns) = (now_ns(), self.next_ns.load(Ordering::Relaxed));
         let next_ns = now_ns + self.plan.every_ns;
-        // Of several threads one does it.
+        // Of several threads, only one gets it.
         now_ns >= due_ns
             && self.next_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -76,18 +76,18 @@ impl Handler {
             Cause::Sleep => std::thread::sleep(Duration::from_nanos(self.plan.for_ns)),
             Cause::Fsync => {
                 if let Some(file) = &self.file {
-                    // A write that fails makes no disturbance, and the list says how long it took.
+                    // A failed write is no disturbance, and the log says how long it took.
                     let _ = file.write_all_at(&vec![gettid() as u8; FILE_BYTES], 0);
                     let _ = file.sync_all();
                 }
             }
-            // Done from outside.
+            // The injector does these.
             Cause::Lock | Cause::LockPreempted | Cause::Hog | Cause::Stop | Cause::Flood => {}
         }
     }
 
-    /// Takes the lock and gives it back; waits while another process has it, which notes when that
-    /// was.
+    /// Takes the lock and releases it. Waits while another process has it, which logs when it had
+    /// it.
     fn pass(lock: &File) {
         if rustix::fs::flock(lock, FlockOperation::LockExclusive).is_ok() {
             let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
@@ -95,7 +95,7 @@ impl Handler {
     }
 }
 
-/// A file on a disk that has no name any more.
+/// A file on a disk, already unlinked.
 fn unnamed_file() -> Result<File> {
     let directory = std::path::Path::new("/var/tmp");
     let directory = if directory.is_dir() { directory.to_owned() } else { std::env::temp_dir() };

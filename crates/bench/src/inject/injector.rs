@@ -20,7 +20,7 @@ use crate::worker::{Link, Work};
 use run::Scheduling;
 use run::injection::{Cause, Injection};
 
-/// The injector.
+/// The injector's job.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InjectorJob {
     pub(super) injection: Injection,
@@ -33,7 +33,7 @@ pub struct InjectorJob {
 impl Work for InjectorJob {
     const NAME: &'static str = "injector";
 
-    /// Disturbs until this process is killed.
+    /// Disturbs until the process is killed.
     fn run(self, link: &mut Link) -> Result<()> {
         sched::set_allowed_cpus(0, &self.cpus)?;
         let log = Log::open(self.log.as_deref())?;
@@ -47,7 +47,7 @@ impl Work for InjectorJob {
         if matches!(self.injection.cause, Cause::Hog | Cause::Flood) {
             sched::set_scheduling(0, self.injection.scheduling)?;
         }
-        // A holder that others wait for does not itself compete with them more than needed.
+        // The holder of a lock should not compete with its waiters for a CPU more than needed.
         if self.injection.cause == Cause::LockPreempted {
             sched::set_scheduling(0, Scheduling::other(0))?;
         }
@@ -59,7 +59,7 @@ impl Work for InjectorJob {
                 (Cause::Hog, ..) => spin_until(begin_ns + self.injection.for_ns),
                 (Cause::Flood, _, _, Some(socket)) => {
                     while now_ns() < begin_ns + self.injection.for_ns {
-                        // A queue that is full is what is wanted.
+                        // A full queue is the intended effect.
                         let _ = socket.send(&[0; PACKET_BYTES]);
                     }
                 }
@@ -77,16 +77,16 @@ impl Work for InjectorJob {
 }
 
 impl InjectorJob {
-    /// Whether anything is to be done outside the server.
+    /// Whether any cause needs the injector.
     pub(super) fn has_work(&self) -> bool {
         !matches!(self.injection.cause, Cause::Work | Cause::Sleep | Cause::Fsync)
     }
 
-    /// Stops every server for a while.
+    /// Stops every server for a while (SIGSTOP).
     fn stop(&self) {
         let all = |signal| {
             for pid in self.servers.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
-                // A server that is gone ends the run by itself.
+                // If a server is gone, the run ends anyway.
                 let _ = kill_process(pid, signal);
             }
         };
@@ -95,7 +95,7 @@ impl InjectorJob {
         all(Signal::CONT);
     }
 
-    /// A thread that takes this thread's only CPU whenever it is asked to.
+    /// Starts a thread that takes this thread's only CPU on request.
     fn hog_beside(&self) -> Result<Hog> {
         let (cpu, for_ns, scheduling) =
             (self.cpus[..1].to_vec(), self.injection.for_ns, self.injection.scheduling);
@@ -106,7 +106,7 @@ impl InjectorJob {
         let body = move || {
             let ready = sched::set_allowed_cpus(0, &cpu).and_then(|()| sched::set_scheduling(0, scheduling));
             if let Err(error) = ready {
-                // Whoever asked has gone if nobody listens.
+                // If the receiver is gone, nobody needs the error.
                 let _ = tell.send(Err(error));
                 return;
             }
@@ -134,7 +134,7 @@ struct Hog {
 }
 
 impl Hog {
-    /// Lets it loose; the caller, on the same CPU, goes on when it has ended.
+    /// Runs the hog once. The caller, on the same CPU, continues when the hog has finished.
     fn once(&self) {
         self.wanted.store(true, Ordering::Release);
         self.thread.unpark();
@@ -154,16 +154,16 @@ fn spin_until(until_ns: u64) {
     }
 }
 
-/// How long a packet is.
+/// The length of a packet in bytes.
 pub(crate) const PACKET_BYTES: usize = 1024;
 
-/// A socket whose packets arrive on this machine, where nobody takes them.
+/// A socket that sends packets to this machine, where nobody receives them.
 pub(crate) fn flood() -> Result<UdpSocket> {
     let failed = |cause: std::io::Error| Error::system("send packets to this machine", cause);
     let receiver = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;
     let sender = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;
     sender.connect(receiver.local_addr().map_err(failed)?).map_err(failed)?;
-    // The receiver stays open as long as this process lives.
+    // The receiving socket stays open for the life of this process.
     std::mem::forget(receiver);
     Ok(sender)
 }

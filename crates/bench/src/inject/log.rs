@@ -1,4 +1,4 @@
-//! The list of what was done when, as lines of a file that several processes append to.
+//! The log of injected disturbances: lines of a file that several processes append to.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use run::injection::Cause;
 
-/// Begins a list.
+/// Creates an empty log.
 pub(super) fn create(path: &Path) -> Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(|source| Error::file("create", directory, source))?;
@@ -19,12 +19,12 @@ pub(super) fn create(path: &Path) -> Result<()> {
         .map_err(|source| Error::file("write", path, source))
 }
 
-/// The list, to append to.
+/// An open log.
 #[derive(Debug)]
 pub(super) struct Log(Option<File>);
 
 impl Log {
-    /// Opens it. One that is gone costs the list, not the run.
+    /// Opens the log. If it is gone, the run continues without it.
     pub(super) fn open(path: Option<&Path>) -> Result<Self> {
         let nofollow = OFlags::NOFOLLOW.bits().cast_signed();
         let open = |path: &Path| match File::options().append(true).custom_flags(nofollow).open(path) {
@@ -34,10 +34,10 @@ impl Log {
         Ok(Self(path.map(open).transpose()?.flatten()))
     }
 
-    /// Notes one. Each line is one write, so that lines of several processes do not mix.
+    /// Appends one line in one write, so that lines of several processes do not mix.
     pub(super) fn note(&self, cause: Cause, tid: u32, begin_ns: u64, end_ns: u64) {
         if let Some(mut file) = self.0.as_ref() {
-            // A disk that is full costs the list its end, not the run.
+            // A full disk truncates the log, but does not end the run.
             let _ = file.write_all(format!("{},{tid},{begin_ns},{end_ns}\n", cause.name()).as_bytes());
         }
     }

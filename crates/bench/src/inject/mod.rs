@@ -1,6 +1,6 @@
-//! Disturbances on purpose: makes some round trips slow, each in a known way at a known time, so
-//! that it can be seen what a cause looks like and whether it is named rightly. Must not know how
-//! round trips are measured or explained.
+//! Disturbances on purpose: makes some round trips slow, each in a known way at a known time, to
+//! show what a cause looks like and whether it is named correctly. Must not know how round trips
+//! are measured or explained.
 
 mod handler;
 mod injector;
@@ -22,13 +22,13 @@ use run::injection::{Cause, Injection};
 #[derive(Debug)]
 pub(crate) struct Host<'a> {
     injection: &'a Injection,
-    /// A file without a name, to be locked.
+    /// An unlinked file to lock.
     lock: Option<std::os::fd::OwnedFd>,
 }
 
 impl<'a> Host<'a> {
     /// # Errors
-    /// [`Error::System`] without memory for the lock; [`Error::File`] when the log cannot be
+    /// [`Error::System`] if there is no memory for the lock; [`Error::File`] if the log cannot be
     /// written.
     pub(crate) fn new(injection: &'a Injection) -> Result<Self> {
         let lock = injection.cause.takes_lock().then(|| {
@@ -41,13 +41,13 @@ impl<'a> Host<'a> {
         Ok(Host { injection, lock: lock.transpose()? })
     }
 
-    /// What a server's handler has to do.
+    /// What the handlers of servers have to do.
     pub(crate) fn handler(&self) -> HandlerPlan {
         let Injection { cause, every_ns, for_ns, ref log, .. } = *self.injection;
         HandlerPlan { cause, every_ns, for_ns, lock: self.lock_path(), log: log.clone() }
     }
 
-    /// Starts what is done from outside, if anything is, in the background of a group.
+    /// Starts the injector, if it has work, in the background of a group.
     ///
     /// # Errors
     /// As [`WorkerGroup::spawn`].
@@ -72,7 +72,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// What a server's handler has to do now and then.
+/// What a server's handler does now and then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerPlan {
     cause: Cause,

@@ -1,9 +1,9 @@
-//! Finds a binder device of the kernel's that is free, and holds it. Must not know what is measured
+//! Finds a free binder device of the kernel's driver and claims it. Must not know what is measured
 //! over it.
 //!
-//! A device has one context manager. One that has one, as on a running Android, is left alone: a
-//! binderfs of our own has devices that nobody else sees. Devices that are free are shared between
-//! runs by a lock on their file.
+//! A device has one context manager. A device that already has one, as on a running Android, is
+//! left alone: a private binderfs has devices that nobody else sees. Runs share free devices
+//! through a lock on the device file.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, NotHere, Result};
 
-/// Where devices are, in the order in which they are tried.
+/// Device paths, in the order in which they are tried.
 const PATHS: [&str; 6] = [
     "/dev/binder",
     "/dev/hwbinder",
@@ -27,7 +27,7 @@ const PATHS: [&str; 6] = [
     "/dev/binderfs/vndbinder",
 ];
 
-/// The devices that are there, each under the first of its names.
+/// The existing devices, each under the first of its names.
 pub(super) fn usual_paths() -> Vec<String> {
     let mut known = Vec::new();
     PATHS
@@ -41,16 +41,16 @@ pub(super) fn usual_paths() -> Vec<String> {
         .collect()
 }
 
-/// How long a context manager may take to be gone after its process: the driver clears up after a
-/// while, later on a busy machine. That is waited for longer where a device was named than where
-/// others may be free.
+/// How long to wait for a context manager to disappear after its process has exited. The driver
+/// cleans up asynchronously, later on a busy machine. The wait is longer for a named device than
+/// where another may be free.
 const CLEARED_WITHIN: Duration = Duration::from_millis(300);
 const NAMED_CLEARED_WITHIN: Duration = Duration::from_secs(3);
 
-/// Claims that this process holds.
+/// The number of claims in this process.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// A device that this process holds for its workers.
+/// A device that this process has claimed for its workers.
 #[derive(Debug)]
 pub(super) struct Claim {
     path: String,
@@ -58,7 +58,7 @@ pub(super) struct Claim {
     held: Held,
 }
 
-/// What makes the device ours; goes with this process, however it ends.
+/// What reserves the device. It ends with this process, however that ends.
 #[derive(Debug)]
 enum Held {
     Mounted { _binderfs: PrivateBinderfs },
@@ -69,7 +69,7 @@ impl Claim {
     /// Claims any free device.
     ///
     /// # Errors
-    /// [`Error::NotHere`] with what is in the way of each.
+    /// [`Error::NotHere`] with the reason why each device is unusable.
     pub(super) fn any() -> Result<Self> {
         let mut refusals = match mounted() {
             Ok(claim) => return Ok(claim),
@@ -91,8 +91,8 @@ impl Claim {
     /// Claims a device by its path.
     ///
     /// # Errors
-    /// [`Error::Driver`] when it cannot be used; [`Error::NotHere`] when another run or a context
-    /// manager has it.
+    /// [`Error::Driver`] if it cannot be used; [`Error::NotHere`] if another run uses it or it has
+    /// a context manager.
     pub(super) fn of(path: &str) -> Result<Self> {
         Self::within(path, NAMED_CLEARED_WITHIN)
     }
@@ -122,9 +122,9 @@ impl Claim {
         Self { path, features, held }
     }
 
-    /// Claims a device for a run that takes the best driver there is. A run uses up to two
-    /// contexts, one for each stack, and all of them must be of one kind: where there is a
-    /// first device but no second, it is not taken.
+    /// Claims a device for a run that prefers the kernel's driver. A run uses up to two contexts,
+    /// one for each stack, and both must use the same driver. So a first device is not taken if
+    /// there is no second one.
     ///
     /// # Errors
     /// As [`Claim::any`].
@@ -136,12 +136,12 @@ impl Claim {
         Ok(first)
     }
 
-    /// Whether the kernel has a device, free or not.
+    /// Whether the kernel has a binder device, free or not.
     pub(super) fn is_there() -> bool {
         PATHS.into_iter().any(|path| Path::new(path).exists())
     }
 
-    /// Whether this process holds one.
+    /// Whether this process has claimed a device.
     pub(super) fn is_held() -> bool {
         HELD.load(Ordering::Relaxed) > 0
     }
@@ -151,7 +151,7 @@ impl Claim {
         &self.path
     }
 
-    /// What results say that it is.
+    /// The backend as results name it.
     pub(super) fn backend(&self) -> Backend {
         let device = match self.held {
             Held::Mounted { .. } => PrivateBinderfs::NAME.to_owned(),

@@ -1,4 +1,4 @@
-//! Where a driver is found, and how a process opens it. Must not know what is done with it.
+//! How to find a driver, and how a process opens it. Must not know what it is used for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use run::ipc::{AREA_BYTES, Stack};
 /// How long a client waits for a service to be registered.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where a context is found: sent to workers.
+/// How to find a context. Sent to workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Endpoint {
@@ -28,15 +28,15 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// A context as people name it: a binder device's path, or the address of an emulated one.
+    /// Parses what users write: a binder device's path, or the address of an emulated context.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let kind = if name.starts_with('/') { Endpoint::Kernel } else { Endpoint::Emulated };
         kind(name.to_owned())
     }
 
-    /// Every context that could be looked at: the emulated ones that run here, and the binder
-    /// devices at Android's usual places, whether anybody serves on them or not.
+    /// All contexts that could be examined: the running emulated ones, and the binder devices at
+    /// Android's usual paths, whether or not anybody serves on them.
     pub fn all() -> Vec<Self> {
         let emulated = binder_emulator::running().unwrap_or_default();
         let devices = super::device::usual_paths().into_iter();
@@ -46,11 +46,10 @@ impl Endpoint {
     /// Opens the driver for this process.
     ///
     /// # Errors
-    /// [`crate::Error::Driver`] when the context is gone or full, or the device is not usable.
+    /// [`crate::Error::Driver`] if the context is gone or full, or the device is unusable.
     pub fn open(&self) -> Result<Arc<dyn Driver>> {
         match self {
-            // A worker executes no programs, so it loses nothing by giving up that they gain
-            // privileges.
+            // A worker executes no programs, so it loses nothing by setting no_new_privs.
             Self::Emulated(address) => {
                 Ok(Arc::new(Emulated::join_with(address, AREA_BYTES, WakeUp::NoNewPrivileges)?))
             }
@@ -58,7 +57,7 @@ impl Endpoint {
         }
     }
 
-    /// Opens the driver and puts a stack's process on it.
+    /// Opens the driver and creates a stack's process on it.
     ///
     /// # Errors
     /// As [`Endpoint::open`].
@@ -67,15 +66,15 @@ impl Endpoint {
     }
 }
 
-/// Finds a benchmark service by its instance's name, as soon as it is registered.
+/// Finds a benchmark service by its instance name. Waits until it is registered.
 ///
 /// # Errors
-/// [`Error::Ipc`] when it is not registered within ten seconds.
+/// [`Error::Ipc`] if it is not registered within ten seconds.
 pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Box<dyn Benchmark>> {
     Ok(echo::connect(find_proxy(process, stack, instance)?, stack))
 }
 
-/// The same, without saying yet which of its methods are called.
+/// Like [`find`], for a proxy that is not yet bound to an interface.
 ///
 /// # Errors
 /// As [`find`].

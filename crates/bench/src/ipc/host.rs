@@ -1,5 +1,5 @@
-//! The parent's side of a driver: it opens the context that workers join, and starts the service
-//! manager there. Must not know what is measured over it.
+//! The parent's side of a driver: opens the context that workers join, and starts its service
+//! manager. Must not know what is measured over it.
 
 use binder_emulator::Context;
 use run::ipc::{Backend, DriverChoice, DriverPlan, Profile, Stack};
@@ -11,12 +11,12 @@ use crate::error::Result;
 use crate::ipc::names;
 use crate::worker::WorkerGroup;
 
-/// The parent's side of a driver: a context of its own for one stack, for as long as this value
-/// lives. It makes no name in any file system, so nothing stays behind.
+/// The parent's side of a driver: a private context for one stack, which lives as long as this
+/// value. It has no name in any file system, so nothing remains afterwards.
 #[derive(Debug)]
 pub struct Host {
     context: Held,
-    /// Why a device of the kernel's was not taken where it was to be preferred.
+    /// Why no device of the kernel's driver was used although the plan prefers one.
     why_emulated: Option<String>,
 }
 
@@ -27,12 +27,12 @@ enum Held {
 }
 
 impl Host {
-    /// Opens a context. Those that a process has open at the same time are of one kind.
+    /// Opens a context. All contexts that a process has open use the same driver.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the system refuses;
-    /// [`Error::NotHere`](crate::Error::NotHere) when the kernel's driver was asked for and no
-    /// device of it is free.
+    /// [`Error::Driver`](crate::Error::Driver) if the system refuses;
+    /// [`Error::NotHere`](crate::Error::NotHere) if the plan requires the kernel's driver and none
+    /// of its devices is free.
     pub fn open(plan: DriverPlan) -> Result<Self> {
         let kernel = |claim| Self { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {
@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// What every result must say that it was measured on.
+    /// The backend that every result must name.
     #[must_use]
     pub fn backend(&self) -> Backend {
         match &self.context {
@@ -70,7 +70,7 @@ impl Host {
         }
     }
 
-    /// Why the emulated driver was chosen although the kernel has a binder device, as one sentence.
+    /// Why the emulated driver is used although the kernel has a binder device, as one sentence.
     #[must_use]
     pub fn why_emulated(&self) -> Option<String> {
         self.why_emulated.as_ref().map(|why| format!("the kernel's driver was not used: {why}"))

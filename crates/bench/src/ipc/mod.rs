@@ -1,5 +1,5 @@
-//! What every IPC test needs around it: a driver that workers can open, a service manager, servers
-//! and connections. Must not know what is measured over them.
+//! What every IPC test needs: a driver that workers can open, a service manager, servers and
+//! connections. Must not know what is measured over them.
 
 mod device;
 mod endpoint;

@@ -1,10 +1,10 @@
-//! The words of plans and results in those of the driver and the stacks, and back. Must not know
-//! what they are for.
+//! Converts between the types of plans and results and those of the driver and the stacks. Must not
+//! know what they are used for.
 
 use binder_driver::kernel::{Features, Language};
 use run::ipc::{Backend, InheritBy, Profile};
 
-/// Whose priority rules an emulated driver follows.
+/// The priority rules that an emulated driver follows.
 pub(super) fn profile(profile: Profile) -> binder_driver::Profile {
     match profile {
         Profile::Ack => binder_driver::Profile::Ack,
@@ -12,7 +12,7 @@ pub(super) fn profile(profile: Profile) -> binder_driver::Profile {
     }
 }
 
-/// How an emulated driver gives real-time priorities.
+/// How an emulated driver implements real-time inheritance.
 pub(super) fn inherit_by(inherit_by: InheritBy) -> binder_emulator::InheritBy {
     match inherit_by {
         InheritBy::Auto => binder_emulator::InheritBy::Auto,
@@ -21,7 +21,7 @@ pub(super) fn inherit_by(inherit_by: InheritBy) -> binder_emulator::InheritBy {
     }
 }
 
-/// What a result says that it was measured on.
+/// The backend as results name it.
 pub(super) fn backend(backend: binder_driver::Backend) -> Backend {
     match backend {
         binder_driver::Backend::Kernel { device, features } => {
@@ -49,7 +49,7 @@ fn features(features: Features) -> run::ipc::Features {
 mod tests {
     use super::*;
 
-    /// Stored runs and what the driver says of itself must not come apart.
+    /// Stored runs and the driver must use the same names.
     #[test]
     fn a_backend_is_stored_and_shown_as_the_driver_says_it() {
         let features = Features {

@@ -1,4 +1,4 @@
-//! What a served call reports: clock, CPU and scheduling of the serving thread. Must not know who
+//! What a served call reports: time, CPU and scheduling of the serving thread. Must not know who
 //! asks.
 
 use echo::{Probe, Purpose, Scheduling};
@@ -7,7 +7,7 @@ use latency::{Placement, Policy};
 use crate::inject::Handler;
 use crate::{clock, sched};
 
-/// The probe that servers publish their service with.
+/// The probe that servers pass to their service.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SchedulingProbe;
 
@@ -33,13 +33,13 @@ impl Probe for SchedulingProbe {
     }
 }
 
-/// As [`SchedulingProbe`], for a service that has something to do.
+/// Like [`SchedulingProbe`], for a service that also does some work.
 #[derive(Debug)]
 pub(crate) struct WorkingProbe {
-    /// Nanoseconds of CPU time in each call; what the thread waits for a CPU meanwhile comes on
-    /// top.
+    /// CPU time to use in each call, in nanoseconds. Time that the thread waits for a CPU is added
+    /// to it.
     pub(crate) work_ns: u64,
-    /// What makes some calls slow on purpose: of those that are measured, since nobody sees it in
+    /// Injects disturbances into some calls: only into measured ones, because nobody sees them in
     /// others.
     pub(crate) handler: Option<Handler>,
 }
@@ -70,7 +70,7 @@ impl Probe for WorkingProbe {
     }
 }
 
-/// The serving thread of a report, as samples hold it.
+/// The serving thread of a report, in the form that samples store.
 pub(crate) fn placement(report: &echo::ServerReport) -> Placement {
     let scheduling = report.scheduling.unwrap_or_default();
     Placement {

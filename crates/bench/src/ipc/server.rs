@@ -23,7 +23,7 @@ use run::ipc::Stack;
 /// How long a server may take to answer its parent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The service manager of one context; serves until its group ends.
+/// The service manager of one context. Serves until its group ends.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ServiceManagerJob {
     pub(super) endpoint: Endpoint,
@@ -38,7 +38,7 @@ impl Work for ServiceManagerJob {
         manager::serve(&process, self.stack)?;
         process.start_looper()?;
         link.ready()?;
-        // Serves on its looper until the parent, which sends nothing, hangs up.
+        // Serves on its looper until the parent, which sends nothing, closes the link.
         while link.receive::<()>()?.is_some() {}
         process.stop();
         Ok(())
@@ -50,37 +50,37 @@ impl Work for ServiceManagerJob {
 pub struct ServerJob {
     /// The context.
     pub endpoint: Endpoint,
-    /// The stack that it is published on.
+    /// The stack that its service is published on.
     pub stack: Stack,
     /// The name of its instance, unique in the context.
     pub instance: String,
-    /// How many looper threads serve; at least 1.
+    /// The number of looper threads; at least 1.
     pub loopers: u32,
-    /// Whether its node inherits real-time priorities; `None`: as the stack's nodes do.
+    /// Whether its node inherits real-time priorities; `None`: the stack's default.
     pub inherit_rt: Option<bool>,
-    /// CPU time that it uses for each call that asks for its scheduling, in nanoseconds; 0 for
+    /// CPU time to use for each call that asks for the server's scheduling, in nanoseconds; 0 for
     /// none.
     pub work_ns: u64,
-    /// What makes some of its calls slow on purpose.
+    /// Disturbances to inject into some calls.
     pub disturbance: Option<HandlerPlan>,
-    /// The CPUs that it may use; `None` for all.
+    /// The allowed CPUs; `None` for all.
     pub cpus: Option<Vec<u32>>,
-    /// How its main thread is called in traces; `None` for the program's name.
+    /// The name of its main thread in traces; `None` for the program's name.
     pub name: Option<String>,
 }
 
-/// What a server says of itself when it is asked.
+/// A server's report about itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerReport {
     /// Its looper threads and what the scheduler did to each so far.
     pub loopers: Vec<(u32, ThreadCounters)>,
     /// Payload bytes that it has copied into and out of parcels so far.
     pub copied_bytes: u64,
-    /// What the driver could not do for it, each one sentence.
+    /// What the driver could not do for it, one sentence each.
     pub limits: Vec<String>,
-    /// Calls whose priority its threads were lent through a priority-inheriting futex so far.
+    /// How many calls its threads have served at a priority inherited through a PI futex so far.
     pub lent_by_pi_futex: u64,
-    /// How the driver wakes its threads, where that is the driver's choice.
+    /// How the driver wakes its threads, if the driver chooses that.
     pub wake_up: Option<String>,
 }
 
@@ -89,7 +89,7 @@ impl Work for ServerJob {
 
     fn run(self, link: &mut Link) -> Result<()> {
         if let Some(cpus) = &self.cpus {
-            // Before the loopers start: threads inherit it.
+            // Before the loopers start, because threads inherit the mask.
             sched::set_allowed_cpus(0, cpus)?;
         }
         if let Some(name) = &self.name {
@@ -125,7 +125,7 @@ pub(super) fn register(
     let until = Instant::now() + PATIENCE;
     loop {
         match manager.add(&service_name(stack, instance), service) {
-            // The manager may not be there yet: it starts at the same time.
+            // The service manager starts at the same time, so it may not be ready yet.
             Err(binder::Error::DeadObject { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -147,10 +147,10 @@ fn report(process: &Process) -> Result<ServerReport> {
     })
 }
 
-/// This process's looper threads, by the names that they are given.
+/// This process's looper threads, found by their names.
 pub(super) fn looper_tids() -> Result<Vec<u32>> {
-    // A thread names itself once it runs, and on a busy machine that is after its start has
-    // returned.
+    // A thread sets its name when it runs. On a busy machine that is after its creator has
+    // continued.
     let until = Instant::now() + Duration::from_secs(1);
     loop {
         let tids = named_loopers()?;
@@ -175,12 +175,12 @@ fn named_loopers() -> Result<Vec<u32>> {
     Ok(tids)
 }
 
-/// A server worker, as its parent sees it.
+/// The parent's handle of a server worker.
 #[derive(Debug, Clone, Copy)]
 pub struct Server(pub WorkerId);
 
 impl Server {
-    /// Starts a server; `role` names it in errors. It is ready when its group is.
+    /// Starts a server; `role` names it in errors. The server is ready when its group is.
     ///
     /// # Errors
     /// As [`WorkerGroup::spawn`].
@@ -188,7 +188,8 @@ impl Server {
         Ok(Self(group.spawn(role, &job)?))
     }
 
-    /// Asks for a report. Not while calls are timed: the server reads files for it.
+    /// Requests a report. Not to be used while calls are timed, because the server then reads
+    /// files.
     ///
     /// # Errors
     /// As [`WorkerGroup::message`].

@@ -1,5 +1,5 @@
-//! Scheduling of one thread: policy, priority, nice, affinity and where it runs. Changes exactly
-//! the thread it is told and remembers nothing; must not know why a thread should run so.
+//! Scheduling of one thread: policy, priority, nice value, affinity and where it runs. Changes only
+//! the given thread and keeps no state. Must not know why a thread should run so.
 
 mod permission;
 
@@ -12,32 +12,32 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::error::{Error, Result};
 use run::Scheduling;
 
-/// The kernel's id of the calling thread.
+/// The kernel's thread id of the calling thread.
 #[must_use]
 pub fn gettid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// Names the calling thread, and those that it starts from now on, in `ps` and in traces. Longer
-/// names are cut off after 15 bytes (PR_SET_NAME(2const)).
+/// Sets the calling thread's name, and that of threads it starts later, in `ps` and in traces.
+/// Names are truncated to 15 bytes (PR_SET_NAME(2const)).
 pub fn set_name(name: &str) {
-    // A name with a zero byte in it is none; nothing depends on it.
+    // A name that contains a zero byte is ignored. Nothing depends on it.
     if let Ok(name) = std::ffi::CString::new(name) {
         let _ = rustix::thread::set_name(&name);
     }
 }
 
-/// The CPU that the calling thread runs on at this moment.
+/// The CPU that the calling thread runs on now.
 #[inline]
 #[must_use]
 pub fn current_cpu() -> u32 {
     rustix::thread::sched_getcpu() as u32
 }
 
-/// How a thread is scheduled; 0 is the calling thread.
+/// How a thread is scheduled. `tid` 0 is the calling thread.
 ///
 /// # Errors
-/// [`Error::System`] when there is no such thread (ESRCH).
+/// [`Error::System`] if there is no such thread (ESRCH).
 pub fn scheduling(tid: u32) -> Result<Scheduling> {
     let attr = sched_attr::get(tid)
         .map_err(|source| Error::system(format!("read the scheduling policy of {}", thread(tid)), source))?;
@@ -48,11 +48,11 @@ pub fn scheduling(tid: u32) -> Result<Scheduling> {
     })
 }
 
-/// Changes how a thread is scheduled; 0 is the calling thread.
+/// Changes how a thread is scheduled. `tid` 0 is the calling thread.
 ///
 /// # Errors
-/// [`Error::System`]: EPERM without the right to it (see [`realtime_permission`]), EINVAL for a
-/// priority that the policy does not have, ESRCH for no such thread.
+/// [`Error::System`]: EPERM without permission (see [`realtime_permission`]), EINVAL for a priority
+/// that the policy does not have, ESRCH if there is no such thread.
 pub fn set_scheduling(tid: u32, wanted: Scheduling) -> Result<()> {
     let attr = SchedAttr {
         policy: wanted.policy.to_kernel(),
@@ -68,7 +68,7 @@ pub fn set_scheduling(tid: u32, wanted: Scheduling) -> Result<()> {
     })
 }
 
-/// Where the calling thread runs and how it is scheduled, now. One system call.
+/// The calling thread's current CPU and scheduling. Makes one system call.
 ///
 /// # Errors
 /// As [`scheduling`].
@@ -77,23 +77,23 @@ pub fn placement() -> Result<Placement> {
     Ok(Placement { cpu: current_cpu(), policy, priority, nice })
 }
 
-/// The CPUs that a thread may run on, ascending; 0 is the calling thread. The kernel has already
-/// narrowed this by the cpuset the thread is in.
+/// The CPUs that a thread may run on, ascending. `tid` 0 is the calling thread. The kernel has
+/// already restricted them to the thread's cpuset.
 ///
 /// # Errors
-/// [`Error::System`] when there is no such thread.
+/// [`Error::System`] if there is no such thread.
 pub fn allowed_cpus(tid: u32) -> Result<Vec<u32>> {
     let set = sched_getaffinity(pid(tid))
         .map_err(|source| Error::system(format!("read the CPU affinity of {}", thread(tid)), source))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// Lets a thread run on these CPUs only; 0 is the calling thread. When the call returns for the
-/// calling thread, it already runs on one of them.
+/// Restricts a thread to these CPUs. `tid` 0 is the calling thread, which already runs on one of
+/// them when this returns.
 ///
 /// # Errors
-/// [`Error::System`] when none of the CPUs is usable (EINVAL), [`Error::NoSuchCpu`] for a CPU
-/// number that no kernel has.
+/// [`Error::System`] if none of the CPUs is usable (EINVAL), [`Error::NoSuchCpu`] for a CPU number
+/// that no kernel supports.
 pub fn set_allowed_cpus(tid: u32, cpus: &[u32]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {

@@ -1,6 +1,6 @@
-//! May this process run real-time threads, and if not, who forbids it? Tries it on a scratch thread
-//! and explains a refusal from limits, capabilities, cgroup and seccomp. Must not change the
-//! calling thread.
+//! Whether this process may run real-time threads, and if not, why. Tries it on a temporary thread,
+//! and explains a refusal by limits, capabilities, cgroup and seccomp. Must not change the calling
+//! thread.
 
 use binder_driver::sched_attr;
 use rustix::process::{Resource, getrlimit};
@@ -15,7 +15,7 @@ use run::Scheduling;
 /// CAP_SYS_NICE (capabilities(7)): any policy, any priority.
 const CAP_SYS_NICE: u32 = 23;
 
-/// Tries SCHED_FIFO on a scratch thread: at 99, then at what RLIMIT_RTPRIO allows.
+/// Tries SCHED_FIFO on a temporary thread: at 99, then at what RLIMIT_RTPRIO allows.
 #[must_use]
 pub fn realtime_permission() -> RealtimePermission {
     let limit = getrlimit(Resource::Rtprio).current;
@@ -34,12 +34,12 @@ pub fn realtime_permission() -> RealtimePermission {
     }
 }
 
-/// The lowest nice value that this process's threads may take: -20 with CAP_SYS_NICE, else what
-/// RLIMIT_NICE allows, but never more than the calling thread's own (sched(7)).
+/// The lowest nice value that this process's threads may set: -20 with CAP_SYS_NICE, else what
+/// RLIMIT_NICE allows, but never above the calling thread's own (sched(7)).
 #[must_use]
 pub fn least_nice() -> i8 {
     let own = super::scheduling(0).map_or(0, |now| now.nice);
-    // The limit is 20 less the nice value (getrlimit(2)).
+    // The limit is 20 - nice (getrlimit(2)).
     let limit = getrlimit(Resource::Nice).current.map_or(-20, |limit| 20 - limit.min(40) as i8);
     let may = |nice: i8| on_a_thread(move || set_scheduling(0, Scheduling::other(nice)).is_ok());
     [-20, limit]
@@ -49,20 +49,20 @@ pub fn least_nice() -> i8 {
         .unwrap_or(own)
 }
 
-/// Runs `tried` on a thread of its own, whose scheduling ends with it.
+/// Runs `tried` on a new thread, whose scheduling ends with it.
 fn on_a_thread<T: Send + 'static>(tried: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let failed = |cause| Error::system("start a thread to try a priority", cause);
     let thread = std::thread::Builder::new().spawn(tried).map_err(failed)?;
     thread.join().map_err(|_| failed(std::io::Error::other("it panicked")))
 }
 
-/// The error of asking for SCHED_FIFO at `priority`; `None` when it was granted, and then given
-/// back at once.
+/// Requests SCHED_FIFO at `priority` and returns the error; `None` if it was granted. The old
+/// policy is then restored at once.
 fn sys_error(priority: u8) -> Option<std::io::Error> {
     let before = sched_attr::get(0).ok()?;
     match set_scheduling(0, Scheduling::fifo(priority)) {
         Ok(()) => {
-            // Going back to an ordinary policy needs no right; a failure would only end with this
+            // Returning to an ordinary policy needs no permission. A failure would end with this
             // thread.
             let _ = sched_attr::set(0, before);
             None
@@ -72,8 +72,9 @@ fn sys_error(priority: u8) -> Option<std::io::Error> {
     }
 }
 
-/// Names the most likely culprit, in the order in which the kernel asks (kernel/sched/syscalls.c):
-/// user's rights first, then the task group's real-time budget; seccomp may answer before either.
+/// Names the most likely cause, in the order in which the kernel checks (kernel/sched/syscalls.c):
+/// the user's rights first, then the task group's real-time budget. Seccomp may refuse before
+/// either.
 fn explain(refusal: &std::io::Error, rtprio_limit: u8, root: &Root) -> String {
     let status = root.read("proc/self/status").unwrap_or_default();
     let field = |name: &str| {

@@ -1,39 +1,39 @@
-//! How many calls a block makes: as many as its part of the time that is left allows. Must not know
-//! what a block does.
+//! The number of calls in a block: as many as fit into its share of the remaining time. Must not
+//! know what a block does.
 
 use crate::clock::now_ns;
 
-/// The fewest calls that have a median worth the name.
+/// The fewest calls with a meaningful median.
 const MIN_CALLS: u64 = 9;
 
-/// The time that a run may take, shared out among its blocks. What has been lost to starting
-/// blocks, or to a busy machine, is taken from the calls of those to come.
+/// A run's time, divided among its blocks. Time lost to starting blocks, or to a busy machine, is
+/// taken from the calls of later blocks.
 pub(crate) struct Budget {
     start_ns: u64,
     total_ns: u64,
-    /// Blocks in all, the trial round included, for it lasts about as long as others.
+    /// All blocks, including the trial round, which takes about as long as others.
     pub(crate) blocks: u64,
-    /// The most calls of one block.
+    /// The most calls in one block.
     most: u64,
-    /// Blocks that have run.
+    /// Completed blocks.
     pub(crate) done: u64,
-    /// Spent in timed calls.
+    /// Time spent in timed calls.
     calls_ns: u64,
 }
 
 impl Budget {
-    /// For so many blocks, trial blocks included, none of which makes more calls than `most`.
+    /// For this many blocks including trial blocks, each with at most `most` calls.
     pub(crate) fn new(total_ns: u64, blocks: u64, most: u64) -> Self {
         Self { start_ns: now_ns(), total_ns, blocks, most, done: 0, calls_ns: 0 }
     }
 
-    /// Counts a block in which the timed calls took this long.
+    /// Counts a block whose timed calls took `calls_ns`.
     pub(crate) fn spend(&mut self, calls_ns: u64) {
         self.done += 1;
         self.calls_ns += calls_ns;
     }
 
-    /// How many calls the next block can make if one takes `call_ns`.
+    /// The number of calls in the next block if one takes `call_ns`.
     pub(crate) fn calls(&self, call_ns: u64) -> u64 {
         (self.block_ns() / call_ns.max(1)).clamp(MIN_CALLS, self.most)
     }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_budget_that_is_used_up_still_leaves_the_fewest_calls() {
         let mut budget = Budget::new(3_600_000_000_000, 100, 1_000_000);
-        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, but for what the test
+        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, less what the test
         // itself takes.
         let calls = budget.calls(1_000_000);
         assert!((35_000..=36_000).contains(&calls), "{calls}");

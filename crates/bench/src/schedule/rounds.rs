@@ -1,21 +1,21 @@
-//! How much of a comparison fits into its time: how many rounds, which conditions not at all, and
+//! How much of a comparison fits into its time: how many rounds, which conditions to leave out, and
 //! how long blocks may be. Must not know what a condition is, nor read a clock.
 
-/// From this many rounds on a ratio has a confidence interval: a condition that leaves no time for
-/// them is left out.
+/// The fewest rounds for which a ratio has a confidence interval. Conditions that leave no time for
+/// them are left out.
 const ENOUGH_ROUNDS: u32 = 6;
 
-/// What can be done in the time that is left.
+/// What fits into the remaining time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fit {
-    /// How many rounds, at least one.
+    /// The number of rounds, at least one.
     pub(crate) rounds: u32,
-    /// The conditions that are left out, by their place.
+    /// Indices of the conditions that are left out.
     pub(crate) left_out: Vec<usize>,
 }
 
-/// Fits rounds into the time that is left. `costs_ns` has what a round of each condition takes at
-/// least, the control's first: that one and the cheapest of the others are never left out.
+/// Fits rounds into the remaining time. `costs_ns` is the minimum duration of a round of each
+/// condition, the control first. The control and the cheapest other condition are never left out.
 pub(crate) fn fit(costs_ns: &[u64], left_ns: u64, rounds: u32) -> Fit {
     let wanted = u64::from(rounds.clamp(1, ENOUGH_ROUNDS));
     let mut left_out = Vec::new();
@@ -31,8 +31,8 @@ pub(crate) fn fit(costs_ns: &[u64], left_ns: u64, rounds: u32) -> Fit {
     Fit { rounds: u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, rounds.max(1)), left_out }
 }
 
-/// What each block may take beyond what it takes at least, in nanoseconds: the time that is left,
-/// without what the rounds to come need, in equal parts.
+/// How much longer than its minimum each block may take, in nanoseconds: the remaining time, less
+/// the minimum of the remaining rounds, divided equally.
 pub(crate) fn extra_ns(left_ns: u64, round_ns: u64, rounds_left: u32, blocks: usize) -> u64 {
     let rounds_left = u64::from(rounds_left.max(1));
     left_ns.saturating_sub(round_ns.saturating_mul(rounds_left)) / (rounds_left * blocks.max(1) as u64)
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(fit(&costs, 40 * SECOND, 9), Fit { rounds: 6, left_out: vec![1] });
         assert_eq!(fit(&costs, 14 * SECOND, 9), Fit { rounds: 7, left_out: vec![1, 3] });
         assert_eq!(fit(&costs, 2 * SECOND, 9), Fit { rounds: 1, left_out: vec![1, 3] });
-        // Who asks for fewer rounds keeps more.
+        // A user who requests fewer rounds keeps more conditions.
         assert_eq!(fit(&costs, 15 * SECOND, 1), Fit { rounds: 1, left_out: vec![] });
     }
 

@@ -1,6 +1,6 @@
-//! Where a file's writes go: its file system, the block device below it, the devices below that
-//! one, and their settings that bear on the time of a write (the study's table 1). Reads sysfs and
-//! procfs; must not change or judge anything.
+//! Where a file's writes go: its file system, the block device below, the devices below that one,
+//! and their settings that affect the duration of a write (the study's table 1). Reads sysfs and
+//! procfs. Must not change or judge anything.
 
 mod bus;
 
@@ -11,8 +11,7 @@ use run::storage::{Bus, Device, StoragePath};
 use crate::root::Root;
 use bus::{Multipath, bus_of, controllers, interrupts, numbered};
 
-/// Looks for a file's way down: `dev` is its device as stat(2) gives it, `path` an absolute path to
-/// it.
+/// Finds the devices below a file. `dev` is its device from stat(2), `path` its absolute path.
 #[must_use]
 pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
@@ -20,13 +19,14 @@ pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
         .lines()
         .filter_map(Mount::parse)
         .filter(|mount| path.starts_with(&mount.point))
-        // The later of two on the same directory hides the earlier.
+        // Of two mounts on the same directory, the later one hides the earlier.
         .max_by_key(|mount| mount.point.as_os_str().len());
     let Some(mount) = mount else {
         let missing = vec!["file system: /proc/self/mountinfo does not name it".to_owned()];
         return StoragePath { missing, ..StoragePath::default() };
     };
-    // Some file systems (btrfs, overlayfs) have numbers of their own; what is mounted tells then.
+    // Some file systems (btrfs, overlayfs) report device numbers of their own. Then the mount's
+    // source names the device.
     let device = read(root, dev).or_else(|| {
         let name = mount.source.strip_prefix("/dev/")?;
         read(root, number(&root.read(format!("sys/class/block/{name}/dev"))?)?)
@@ -45,8 +45,8 @@ pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
     }
 }
 
-/// The block devices that something is mounted from, and the disks that nothing is mounted from:
-/// each with those below it.
+/// The block devices that are mounted, and the disks of which nothing is mounted, each with the
+/// devices below it.
 #[must_use]
 pub(crate) fn disks(root: &Root) -> Vec<Device> {
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
@@ -85,25 +85,25 @@ impl Mount<'_> {
     }
 }
 
-/// Blanks and the like are written in octal.
+/// Spaces and similar characters are escaped in octal.
 fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
-/// "254:0".
+/// Parses "254:0".
 fn number(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// As the kernel keeps it, and as its events show it (include/linux/kdev_t.h).
+/// The kernel's encoding, which its events show (include/linux/kdev_t.h).
 fn kernel_dev((major, minor): (u32, u32)) -> u32 {
     major << 20 | minor
 }
 
-/// Devices upon devices end somewhere; a loop in what sysfs shows must not.
+/// The deepest stack of devices. A loop in sysfs must end, too.
 const DEEPEST: u32 = 8;
 
 fn read(root: &Root, dev: (u32, u32)) -> Option<Device> {
@@ -115,7 +115,7 @@ fn read_at(root: &Root, dev: (u32, u32), deepest: u32) -> Option<Device> {
     if !root.has(&own) {
         return None;
     }
-    // A partition's directory lies in its disk's.
+    // A partition's directory is inside its disk's.
     let is_partition = root.has(format!("{own}/partition"));
     let disk = if is_partition { format!("{own}/..") } else { own };
     let at = std::fs::canonicalize(root.path(&disk)).ok()?;
@@ -124,8 +124,8 @@ fn read_at(root: &Root, dev: (u32, u32), deepest: u32) -> Option<Device> {
     let read = |file: &str| root.read(format!("{disk}/{file}"));
     let value = |file: &str| root.number::<u32>(format!("{disk}/{file}"));
     let flag = |file: &str| value(file).map(|value| value != 0);
-    // Where the driver is another directory away, /sys/block/X/device tells more of the way than
-    // the disk itself.
+    // If the driver's directory is elsewhere, the path of /sys/block/X/device contains more of the
+    // bus than the disk's own path.
     let way = std::fs::canonicalize(root.path(format!("{disk}/device"))).unwrap_or_else(|_| at.clone());
     let way = way.to_string_lossy();
     let host = numbered(&way, "host");
@@ -170,14 +170,14 @@ fn read_at(root: &Root, dev: (u32, u32), deepest: u32) -> Option<Device> {
     })
 }
 
-/// The device that a loop device's file lies on.
+/// The device that holds a loop device's file.
 fn below_file(root: &Root, file: &str) -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt as _;
     let dev = std::fs::metadata(root.path(file)).ok()?.dev();
     Some((rustix::fs::major(dev), rustix::fs::minor(dev)))
 }
 
-/// "none [mq-deadline] kyber".
+/// Parses "none [mq-deadline] kyber".
 fn chosen(list: &str) -> String {
     let marked = list.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     marked.map_or(list, |(name, _)| name).to_owned()
@@ -306,7 +306,7 @@ mod tests {
             &many.controllers,
         );
         assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["nvme0q1", "nvme3q1"]);
-        // All others have their one controller in their way.
+        // For all other buses, the path contains the only controller.
         assert!(Multipath::of(&root, disk, "nvme1n1").paths.is_empty());
     }
 

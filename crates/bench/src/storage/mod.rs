@@ -1,5 +1,5 @@
-//! Synchronous writes: who makes them, to which file, on which device. Must not know how their time
-//! is divided among layers.
+//! Synchronous writes: which application makes them, to which file, on which device. Must not know
+//! how their time is divided into layers.
 
 pub(crate) mod device;
 pub mod interference;

@@ -1,5 +1,5 @@
-//! The kernel's events during each block of writes, as one snapshot of a recording. Must not know
-//! what they say.
+//! Records the kernel's events during each block of writes, as one snapshot of a recording. Must
+//! not know what they mean.
 
 use std::path::Path;
 
@@ -12,19 +12,19 @@ use crate::recorder::Recorder;
 use crate::scratch::Folder;
 use crate::selection;
 
-/// A recorder that is on while a block is written, and a recording that it fills.
+/// A recorder that is on while a block is written, and the recording that it fills.
 #[derive(Debug)]
 pub(super) struct BlockRecorder {
     recorder: Recorder,
     recording: Recording,
     folder: Folder,
-    /// Why nothing more is recorded.
+    /// Why recording has ended early.
     ended: Option<String>,
 }
 
 impl BlockRecorder {
-    /// Makes one for these writing threads. The recording has its place when it is
-    /// [kept](BlockRecorder::keep).
+    /// Creates a recorder for these writing threads. The recording is moved into place by
+    /// [`keep`](BlockRecorder::keep).
     pub(super) fn open(directory: &Path, tids: &[u32], events: WriteEvents, kilobytes: u64) -> Result<Self> {
         let recorder = Recorder::of(kilobytes, |tracefs| {
             selection::writes(tids, events, |event| tracefs.has_event(event))
@@ -35,8 +35,8 @@ impl BlockRecorder {
         Ok(Self { recorder, recording, folder, ended: None })
     }
 
-    /// Records what happens during `write`. A recording that cannot be stored ends, and writing
-    /// goes on without.
+    /// Records events during `write`. If a snapshot cannot be stored, recording ends, and the
+    /// writes continue without it.
     pub(super) fn record<T>(&mut self, write: impl FnOnce() -> Result<T>) -> Result<(T, Option<u32>)> {
         if self.ended.is_some() {
             return Ok((write()?, None));
@@ -58,8 +58,8 @@ impl BlockRecorder {
         Ok((written, number))
     }
 
-    /// Ends recording and puts the recording in its place. Tells what it was made with, where it is
-    /// kept, and why not all that was asked for is in it.
+    /// Ends recording and moves the recording into place. Returns how it was made and, if it is
+    /// incomplete or lost, why.
     pub(super) fn keep(self) -> (Option<RecorderInfo>, Option<String>) {
         match self.folder.keep() {
             Ok(()) => (Some(self.recorder.info()), self.ended),

@@ -1,5 +1,5 @@
-//! A storage measurement: writers and sizes in blocks of shuffled order. Must not know who asked,
-//! how the result is shown, nor how a call's time is divided.
+//! A storage measurement: blocks of each writer and size, in shuffled order. Must not know who
+//! asked, how the result is shown, nor how a call's time is divided.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -26,12 +26,12 @@ use run::storage::{BlockResult, StorageResult, StorageSeries, StraceBlock, Write
 /// How long writers may take to end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Measures.
+/// Runs the measurement.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out, [`Error::File`] and [`Error::NoRoom`] for
-/// a file that cannot be made, or when no writer is left; and everything that ends a
-/// [`WorkerGroup`]. The file is removed in any case.
+/// [`Error::Run`] for an invalid plan, [`Error::File`] and [`Error::NoRoom`] if the file cannot be
+/// created or no writer is left, and everything that ends a [`WorkerGroup`]. The file is removed in
+/// any case.
 pub fn run(
     plan: &StoragePlan,
     spawner: &Spawner,
@@ -39,7 +39,7 @@ pub fn run(
 ) -> Result<StorageResult> {
     plan.check()?;
     let clock_read_cost_ns = clock::read_cost_ns();
-    // Before the file is made, so that a signal finds somebody who removes it.
+    // Before the file is created, so that a signal lets us remove it.
     let mut group = WorkerGroup::new(spawner.clone())?;
     let mut not_possible = Vec::new();
     let mut apis = possible(plan, &mut not_possible)?;
@@ -81,7 +81,7 @@ pub fn run(
     })
 }
 
-/// Each writer with each size, without calls.
+/// A series for each writer and size, still without calls.
 fn empty_series(plan: &StoragePlan, writers: usize) -> Vec<StorageSeries> {
     let series = (0..writers)
         .flat_map(|writer| plan.sizes_bytes.iter().map(move |&size_bytes| (writer, size_bytes)))
@@ -95,7 +95,7 @@ fn empty_series(plan: &StoragePlan, writers: usize) -> Vec<StorageSeries> {
     series.collect()
 }
 
-/// Writes one block while strace looks at the writer.
+/// Writes one block while strace is attached to the writer.
 fn with_strace(writer: &Opened, write: impl FnOnce() -> Result<Vec<Call>>) -> Result<StraceBlock> {
     let strace = Strace::attach(writer.pid)?;
     let calls = write()?;
@@ -103,7 +103,7 @@ fn with_strace(writer: &Opened, write: impl FnOnce() -> Result<Vec<Call>>) -> Re
     Ok(StraceBlock { calls, system_ns })
 }
 
-/// What the rounds of a measurement need.
+/// What a measurement's rounds need.
 struct Rounds<'a> {
     plan: &'a StoragePlan,
     group: &'a mut WorkerGroup,
@@ -113,14 +113,14 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// All blocks of all series, in shuffled order.
+    /// Writes all blocks of all series, in shuffled order.
     fn write(
         &mut self,
         series: &mut [StorageSeries],
         mut recorder: Option<&mut BlockRecorder>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
-        // In a round, every series has a turn, and another under strace.
+        // In each round every series has one turn, and another under strace.
         let turns = series.len() * if self.plan.strace { 2 } else { 1 };
         let total = u64::from(self.plan.rounds) * turns as u64;
         let mut shuffle = Shuffle::new();
@@ -157,7 +157,7 @@ impl Rounds<'_> {
     }
 }
 
-/// Starts a writer for each of these ways and each durability.
+/// Starts a writer for each API and durability.
 pub(super) fn start_writers(
     plan: &StoragePlan,
     apis: &[Api],
@@ -185,7 +185,7 @@ pub(super) fn start_writers(
     Ok((writers, results))
 }
 
-/// The recorder that the plan asks for; why there is none.
+/// The recorder that the plan requests, or why there is none.
 pub(super) fn recorder(
     plan: &StoragePlan,
     writers: &[WriterResult],
@@ -203,7 +203,7 @@ pub(super) fn recorder(
     }
 }
 
-/// The writers that this machine can have; why not the others.
+/// The writers that this machine supports, and why it does not support the others.
 pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Result<Vec<Api>> {
     let java = java::exists(&plan.java);
     let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
@@ -217,8 +217,8 @@ pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Re
     Ok(apis)
 }
 
-/// Takes out the writer that polls where the device cannot be polled: some kernels would let it
-/// wait for interrupts, and not say so.
+/// Removes the polling writer if the device cannot be polled. Some kernels would silently let it
+/// wait for interrupts.
 pub(super) fn without_polling(
     all: bool,
     apis: &mut Vec<Api>,
@@ -235,7 +235,7 @@ pub(super) fn without_polling(
     Ok(())
 }
 
-/// Why completions of this file's writes cannot be polled for; `None` where they can.
+/// Why completions of this file's writes cannot be polled; `None` if they can.
 pub(super) fn cannot_poll(path: &StoragePath) -> Option<String> {
     let leaves = path.leaves();
     if leaves.is_empty() {

@@ -1,5 +1,5 @@
-//! `strace` on a writer, as the study of 2012 measured: attaches it, and reads how long each system
-//! call took by what it says. Must not know what the times are compared with.
+//! `strace` on a writer, as in the study of 2012: attaches it, and reads the duration of each
+//! system call from its output. Must not know what the durations are compared with.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -13,16 +13,16 @@ use crate::scratch::Scratch;
 use crate::worker::die_with_parent;
 use run::storage::Call;
 
-/// One system call, as strace tells it.
+/// One system call, as strace reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SystemCall {
-    /// When strace heard of it, in nanoseconds of CLOCK_BOOTTIME, to the microsecond.
+    /// When strace saw it, in nanoseconds of CLOCK_BOOTTIME, with microsecond precision.
     pub start_ns: u64,
-    /// How long it took by `strace -T`, in nanoseconds, to the microsecond.
+    /// Its duration by `strace -T`, in nanoseconds, with microsecond precision.
     pub duration_ns: u64,
 }
 
-/// A running strace. Dropping it ends it; the writer goes on.
+/// A running strace. Dropping it detaches it; the writer continues.
 #[derive(Debug)]
 pub struct Strace {
     child: Child,
@@ -31,10 +31,10 @@ pub struct Strace {
 }
 
 impl Strace {
-    /// Whether there is one.
+    /// Checks that strace is installed.
     ///
     /// # Errors
-    /// [`Error::NotHere`] with the cure.
+    /// [`Error::NotHere`] with how to install it.
     pub fn check() -> Result<()> {
         let asked = Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
         match asked {
@@ -44,11 +44,11 @@ impl Strace {
         }
     }
 
-    /// Attaches one to every thread of a process, and returns when it has.
+    /// Attaches strace to every thread of a process, and returns when it is attached.
     ///
     /// # Errors
-    /// [`Error::NotHere`] where there is none or it may not; [`Error::System`] when it cannot be
-    /// started.
+    /// [`Error::NotHere`] if strace is not installed or lacks permission; [`Error::System`] if it
+    /// cannot be started.
     pub fn attach(pid: u32) -> Result<Self> {
         let scratch = Scratch::new()?;
         let mut command = Command::new("strace");
@@ -76,11 +76,11 @@ impl Strace {
         Err(NotHere::StraceRefused { said: line.trim().to_owned() }.into())
     }
 
-    /// Ends it, and returns the system calls of one thread, in their order.
+    /// Detaches, and returns the system calls of one thread in order.
     ///
     /// # Errors
-    /// [`Error::File`] when what it wrote cannot be read, [`Error::Disturbed`] when that is nothing
-    /// of the thread's.
+    /// [`Error::File`] if strace's output cannot be read, [`Error::Disturbed`] if it has no system
+    /// call of the thread.
     pub fn detach(mut self, tid: u32) -> Result<Vec<SystemCall>> {
         self.end();
         let path = self.scratch.path().join("strace");
@@ -95,7 +95,7 @@ impl Strace {
         Ok(calls)
     }
 
-    /// Asks it to detach, which it does at its next stop of the writer at the latest.
+    /// Asks strace to detach, which it does at the writer's next stop at the latest.
     fn end(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::INT);
@@ -112,7 +112,7 @@ impl Drop for Strace {
     }
 }
 
-/// What CLOCK_BOOTTIME is ahead of CLOCK_REALTIME, in nanoseconds, good to about a microsecond.
+/// CLOCK_BOOTTIME minus CLOCK_REALTIME, in nanoseconds, accurate to about a microsecond.
 fn boot_less_real_ns() -> i64 {
     let time = clock_gettime(ClockId::Realtime);
     let real_ns = time.tv_sec * 1_000_000_000 + time.tv_nsec;
@@ -120,10 +120,10 @@ fn boot_less_real_ns() -> i64 {
 }
 
 impl SystemCall {
-    /// The system calls of a thread in what `strace -f -T -ttt -o FILE` writes (strace(1)):
-    /// `123 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`, in two lines where
-    /// another thread's comes between. `boot_less_real_ns` brings its times from CLOCK_REALTIME
-    /// to CLOCK_BOOTTIME. Other lines are passed over.
+    /// The system calls of a thread in the output of `strace -f -T -ttt -o FILE` (strace(1)): `123
+    /// 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`, split into two lines if
+    /// another thread's comes between. `boot_less_real_ns` converts its times from CLOCK_REALTIME
+    /// to CLOCK_BOOTTIME. Other lines are ignored.
     #[must_use]
     pub fn parse(text: &str, tid: u32, boot_less_real_ns: i64) -> Vec<Self> {
         let mut open = None;
@@ -162,10 +162,10 @@ fn seconds(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
 }
 
-/// How long the system calls within each call took together, in nanoseconds; `None` where there is
+/// The total duration of the system calls within each call, in nanoseconds; `None` if there are
 /// none.
 pub(super) fn within(calls: &[Call], system_calls: &[SystemCall]) -> Vec<Option<u64>> {
-    /// Microseconds are cut off, and two clocks are compared.
+    /// Strace truncates to microseconds, and two clocks are compared.
     const AGREE_NS: u64 = 3_000;
     let sum = |call: &Call| {
         let first = system_calls.partition_point(|one| one.start_ns < call.start_ns.saturating_sub(AGREE_NS));
@@ -206,7 +206,7 @@ nonsense
             [call(1_000_001_000, 2_000), call(1_000_010_000, 234_000), call(1_000_300_000, 590_000)]
         );
         let call = |start_ns, end_ns| Call { start_ns, end_ns };
-        // The second call has what follows the first one's seek; a third has nothing.
+        // The first call contains the system calls after the seek. The second contains none.
         let sums = within(&[call(1_000_009_500, 1_000_900_400), call(1_000_950_000, 1_000_951_000)], &calls);
         assert_eq!(sums, [Some(824_000), None]);
         assert!(SystemCall::parse("", 7, 0).is_empty());

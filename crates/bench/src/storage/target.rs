@@ -1,5 +1,5 @@
-//! The file that a storage test writes to: made new, never an existing one, and removed however the
-//! test ends; by the next test after `kill -9`. Must not know who writes to it, nor what.
+//! The file that a storage test writes to. It is always a new file, and is removed however the test
+//! ends: after `kill -9`, by the next test. Must not know who writes to it, nor what.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -13,11 +13,11 @@ use run::storage::{OWN_PREFIX, OWN_SUFFIX};
 
 use crate::error::{Error, FileFault, NotHere, Result};
 
-/// What a file is filled with, piece by piece.
+/// The file is filled in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What marks a test file: its own number, so that a copy with all its attributes is not taken for
-/// one. File systems without extended attributes (xattr(7)) have none.
+/// Marks a test file. The value is its inode number, so that a copy with all attributes is not
+/// taken for one. File systems without extended attributes (xattr(7)) have no mark.
 const MARK: &str = "user.roundtrip.test_file";
 
 /// A test file. Dropping it removes it.
@@ -25,17 +25,17 @@ const MARK: &str = "user.roundtrip.test_file";
 pub struct Target {
     path: PathBuf,
     file: File,
-    /// Test files of killed runs that were here.
+    /// Test files of killed runs that were removed.
     removed: Vec<PathBuf>,
 }
 
 impl Target {
-    /// Makes a file at `path`. Before that, test files that killed runs left there or, under the
-    /// names that files have where none is chosen, in the same folder are removed.
+    /// Creates a file at `path`. First removes test files that killed runs left there, or under
+    /// default names in the same folder.
     ///
     /// # Errors
-    /// [`Error::NotHere`] for a path that exists, whatever else it is, or whose directory does not
-    /// or may not be written to.
+    /// [`Error::NotHere`] if the path exists in any form, or if its directory does not exist or is
+    /// not writable.
     pub fn create(path: &Path) -> Result<Self> {
         let others = Some(path.to_owned()).into_iter().chain(own_names(path));
         let removed = others.filter(|path| remove_abandoned(path)).collect();
@@ -43,8 +43,8 @@ impl Target {
         let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         match made {
             Ok(file) => {
-                // Locked before it is marked: one that is marked and not locked is nobody's.
-                // Whoever writes to it has the same open file, and so the lock.
+                // Locked before it is marked, because a marked file without a lock is abandoned.
+                // The writers share this open file description, and so the lock.
                 if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
                     let mark = file.metadata().map(|meta| meta.ino().to_string()).unwrap_or_default();
                     let _ = fsetxattr(&file, MARK, mark.as_bytes(), XattrFlags::CREATE);
@@ -69,11 +69,11 @@ impl Target {
         }
     }
 
-    /// Gives the file its blocks: writes `bytes` of them and waits until they are on the device.
+    /// Allocates the file's blocks: writes `bytes` bytes and waits until they are on the device.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] when there is none, [`Error::File`] for anything else. What was written
-    /// goes with the file.
+    /// [`Error::NoRoom`] if there is not enough space, [`Error::File`] for anything else. What was
+    /// written is removed with the file.
     pub fn fill(&mut self, bytes: u64) -> Result<()> {
         let piece: Vec<u8> = (0..PIECE_BYTES).map(|at| (at * 31 + 11) as u8).collect();
         let mut left = bytes;
@@ -85,13 +85,13 @@ impl Target {
         self.file.sync_all().map_err(|error| no_room(&self.path, bytes, error))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is to be said of files that were there, a sentence each.
+    /// Messages about removed test files, one sentence each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let said = |path: &PathBuf| {
@@ -100,18 +100,18 @@ impl Target {
         self.removed.iter().map(said).collect()
     }
 
-    /// Whether the name still leads to this file, rather than to nothing or to something that
-    /// another program put there.
+    /// Whether the path still leads to this file, rather than to nothing or to another program's
+    /// file.
     fn is_in_place(&self) -> bool {
         let ours = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
         let there = std::fs::symlink_metadata(&self.path).map(|meta| (meta.dev(), meta.ino()));
         matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
     }
 
-    /// An error when the file has been removed or replaced meanwhile.
+    /// Checks that the file has not been removed or replaced meanwhile.
     ///
     /// # Errors
-    /// [`Error::TestFileGone`] then.
+    /// [`Error::TestFileGone`] if it has.
     pub fn check(&self) -> Result<()> {
         if self.is_in_place() {
             return Ok(());
@@ -120,12 +120,12 @@ impl Target {
     }
 }
 
-/// The directory that a path names something in.
+/// The directory that contains a path.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Files beside this one that have such names.
+/// Files with default names beside this one.
 fn own_names(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(path)).into_iter().flatten().flatten();
     let is_own = |path: &PathBuf| {
@@ -136,10 +136,10 @@ fn own_names(path: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_own).collect()
 }
 
-/// Removes a test file whose run was killed: it has the mark, and nobody holds its lock. Tells
-/// whether there was one.
+/// Removes a test file of a killed run: one with the mark whose lock nobody holds. Returns whether
+/// there was one.
 fn remove_abandoned(path: &Path) -> bool {
-    // Neither a link is followed nor a pipe waited for.
+    // Does not follow links, and does not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let Ok(file) = File::options().read(true).custom_flags(flags).open(path) else { return false };
     let Ok(meta) = file.metadata() else { return false };
@@ -154,7 +154,7 @@ fn remove_abandoned(path: &Path) -> bool {
     abandoned.is_in_place() && std::fs::remove_file(path).is_ok()
 }
 
-/// What is said of a failed write: a full disk is the most likely, and has a cure.
+/// The error of a failed write. A full disk is the most likely cause, and the user can fix it.
 fn no_room(path: &Path, bytes: u64, error: std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
@@ -210,7 +210,7 @@ mod tests {
         assert!(error.contains("never writes to"), "{error}");
         let error = Target::create(&folder).unwrap_err().to_string();
         assert!(error.contains("is a directory") && error.contains("roundtrip.test"), "{error}");
-        // A link to nowhere is not followed to make a file there.
+        // A dangling link is not followed to create a file.
         let link = folder.join("link");
         std::os::unix::fs::symlink(folder.join("elsewhere"), &link).unwrap();
         assert!(Target::create(&link).is_err());
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_a_killed_run_left_is_removed_by_the_next_and_neither_a_copy_nor_one_in_use() {
-        // Where extended attributes are: /tmp may have none.
+        // Needs extended attributes, which /tmp may lack.
         let folder = std::env::current_dir().unwrap().join(format!(".target-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("new");
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(first.notes(), Vec::<String>::new());
         assert!(Target::create(&path).is_err(), "its run lives");
         let marked = fgetxattr(&first, MARK, &mut [0; 24]).is_ok();
-        // As a killed process does: the file is closed, and nothing else happens.
+        // What a killed process leaves: the file is closed, and nothing else happens.
         flock(&*std::mem::ManuallyDrop::new(first), FlockOperation::Unlock).unwrap();
         if marked {
             let other = folder.join("copy");
@@ -242,7 +242,7 @@ mod tests {
             fsetxattr(&copy, MARK, b"7", XattrFlags::CREATE).unwrap();
             assert!(Target::create(&other).is_err());
             assert_eq!(std::fs::read_to_string(&other).unwrap(), "precious");
-            // Another run in the same folder, as names are where none is chosen.
+            // A file of another run under a default name in the same folder.
             let left = folder.join("roundtrip-4194303.test");
             std::fs::rename(&path, &left).unwrap();
             let second = Target::create(&path).unwrap();

@@ -1,5 +1,5 @@
-//! One worker process as its parent holds it: its pid, its two ends, how it ended. Killed and
-//! waited for, by pid, when dropped. Must not know of other workers.
+//! The parent's side of one worker process: its pid, its socket and pipe, and how it ended.
+//! Dropping it kills and reaps the process. Must not know of other workers.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 /// How worker processes are started.
 #[derive(Debug, Clone)]
 pub struct Spawner {
-    /// The program; by default the running one, /proc/self/exe, even if its file has been replaced
-    /// meanwhile.
+    /// The program; by default the running one through /proc/self/exe, which works even if its file
+    /// has been replaced.
     pub exe: PathBuf,
     /// Its arguments; by default the hidden command.
     pub args: Vec<OsString>,
@@ -34,13 +34,13 @@ impl Default for Spawner {
 }
 
 impl Spawner {
-    /// Another program that answers to the hidden command.
+    /// Uses another program that accepts the hidden command.
     pub fn with_exe(exe: impl Into<PathBuf>) -> Self {
         Self { exe: exe.into(), ..Self::default() }
     }
 }
 
-/// How long the run waits for the end of what a killed worker has started.
+/// How long to wait for the processes that a killed worker has started.
 const ALL_GONE_WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -50,12 +50,12 @@ pub(super) struct Worker {
     child: Child,
     /// Readable when the process has ended (Linux 5.3+).
     pidfd: Option<OwnedFd>,
-    /// `None` once there is nothing more to say to it.
+    /// `None` when no more messages will be sent.
     pub(super) input: Option<UnixStream>,
     pub(super) output: File,
     pub(super) decoder: Decoder,
     pub(super) progress: Progress,
-    /// Ends when the others have: not waited for.
+    /// Ends after the others, so it is not waited for.
     pub(super) background: bool,
 }
 
@@ -64,9 +64,9 @@ pub(super) enum Progress {
     Starting,
     Ready,
     Going,
-    /// It said so; its end is still to come.
+    /// It reported success, but has not ended yet.
     Done,
-    /// It said why it could not be done; there is no more to hear from it.
+    /// It reported an error, and will send nothing more.
     Failed,
     /// Reaped.
     Ended,
@@ -75,7 +75,7 @@ pub(super) enum Progress {
 impl Worker {
     pub(super) fn spawn(spawner: &Spawner, role: String) -> Result<Self> {
         let failed = |source| {
-            // Of this program itself, the path says nothing.
+            // For this program itself, the path is meaningless.
             let from = match spawner.exe == Spawner::default().exe {
                 true => String::new(),
                 false => format!(" from {}", spawner.exe.display()),
@@ -83,7 +83,7 @@ impl Worker {
             Error::system(format!("start {role}{from}"), source)
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        // A full socket must not keep the parent from seeing a signal or a death.
+        // A full socket must not keep the parent from noticing a signal or a death.
         ours.set_nonblocking(true).map_err(failed)?;
         let mut child = Command::new(&spawner.exe)
             .arg0("roundtrip")
@@ -111,15 +111,15 @@ impl Worker {
         })
     }
 
-    /// Asks it to make no more calls, which only jobs that make many of them notice.
+    /// Asks it to make no more calls. Only jobs that make many of them check for that.
     pub(super) fn stop(&self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
-            // Not waited for yet, so the number is still its own.
+            // Not reaped yet, so the pid is still valid.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     }
 
-    /// Reads once what has arrived, which does not block after poll said so; false at the end.
+    /// Reads once what has arrived, which does not block after poll; false at the end.
     pub(super) fn fill(&mut self) -> Result<bool> {
         let mut bytes = [0; 64 * 1024];
         loop {
@@ -134,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the process to end, for this long at most, then ends it; tells how it ended.
+    /// Waits up to `grace` for the process to end, then kills it. Returns its exit status.
     pub(super) fn end(&mut self, grace: Duration) -> Result<ExitStatus> {
         self.input = None;
         let until = Instant::now() + grace;
@@ -151,13 +151,13 @@ impl Worker {
             match &self.pidfd {
                 Some(pidfd) => {
                     let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-                    // An interrupted wait goes round once more.
+                    // After an interrupted wait, the loop continues.
                     let _ = poll(&mut fds, Some(&timespec(left)));
                 }
                 None => std::thread::sleep(left.min(Duration::from_millis(5))),
             }
         }
-        // Both can only fail if it has ended meanwhile.
+        // Both fail only if it has ended meanwhile.
         let _ = self.child.kill();
         let status = self.child.wait().map_err(|source| failed(self.name(), source))?;
         self.progress = Progress::Ended;
@@ -165,7 +165,7 @@ impl Worker {
     }
 
     pub(super) fn kill(&mut self) {
-        // Fails only when it has ended.
+        // Fails only if it has ended.
         let _ = self.child.kill();
     }
 
@@ -187,8 +187,8 @@ impl Drop for Worker {
         if self.progress != Progress::Ended {
             self.kill();
             let _ = self.child.wait();
-            // Somebody who ends what the worker started still holds its end of the pipe. What was
-            // said is not asked for.
+            // A supervisor that still ends what the worker started keeps the pipe open. The data in
+            // the pipe does not matter.
             let mut fds = [PollFd::new(&self.output, PollFlags::empty())];
             let _ = poll(&mut fds, Some(&timespec(ALL_GONE_WITHIN)));
         }

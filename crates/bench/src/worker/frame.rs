@@ -1,17 +1,17 @@
-//! The bytes between parent and worker: a little-endian length, one byte of kind, a payload. Pure:
-//! bytes in, frames out, whatever the pieces they arrive in. Must not know what a frame says.
+//! The bytes between parent and worker: a little-endian length, one byte for the kind, a payload.
+//! Pure: bytes in, frames out, however the bytes are split. Must not know what a frame means.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The largest payload, in bytes. Bulk data is split; anything longer is garbage and must not be
-/// waited for.
+/// The largest payload, in bytes. Bulk data is split, so anything longer is garbage, and must not
+/// be waited for.
 pub const MAX_PAYLOAD: usize = 16 << 20;
 
 /// Length and kind.
 const HEADER: usize = 5;
 
-/// How a payload is to be read.
+/// How to read a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One JSON value.
@@ -20,13 +20,13 @@ pub(super) enum Kind {
     Samples = 1,
 }
 
-/// What a parent says.
+/// A message from the parent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToWorker {
     /// The first frame.
     Start {
-        /// Who must still be the worker's parent.
+        /// The expected parent process.
         parent_pid: u32,
         /// The job's name ([`super::Work::NAME`]).
         name: String,
@@ -34,23 +34,23 @@ pub(super) enum ToWorker {
     },
     /// All workers are ready.
     Go,
-    /// Something for the job, with descriptors sent beside it.
+    /// A message for the job, with the number of descriptors sent beside it.
     Message { value: Value, descriptors: usize },
 }
 
-/// What a worker says.
+/// A message from a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FromWorker {
     Ready,
     Message(Value),
-    /// The last frame of a job that could not be done.
+    /// The last frame of a failed job.
     Failed(String),
-    /// The last frame of a job that was done.
+    /// The last frame of a completed job.
     Done,
 }
 
-/// One frame as it goes over the wire.
+/// Encodes one frame.
 pub(super) fn encode(kind: Kind, payload: &[u8]) -> Vec<u8> {
     debug_assert!(payload.len() <= MAX_PAYLOAD);
     let mut bytes = Vec::with_capacity(HEADER + payload.len());
@@ -60,23 +60,23 @@ pub(super) fn encode(kind: Kind, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Puts frames together from pieces.
+/// Assembles frames from pieces.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     bytes: Vec<u8>,
-    /// What was already handed out.
+    /// How many bytes were already returned.
     used: usize,
 }
 
 impl Decoder {
-    /// Takes in what arrived.
+    /// Adds what arrived.
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.bytes.drain(..self.used);
         self.used = 0;
         self.bytes.extend(piece);
     }
 
-    /// The next complete frame, if there is one; the reason if what arrived is none of ours.
+    /// The next complete frame, if there is one, or why the bytes are not valid.
     pub(super) fn next(&mut self) -> Result<Option<(Kind, &[u8])>, String> {
         let bytes = &self.bytes[self.used..];
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(None) };

@@ -1,6 +1,6 @@
-//! The parent's side: all workers of a run, one poll loop over what they say, and the end of them
-//! all. However this is left (in order, by an error, a panic or a signal), no process stays. Must
-//! not know what the messages mean.
+//! The parent's side: all workers of a run, one poll loop for their messages, and their end.
+//! However the run ends (normally, by an error, a panic or a signal), no process remains. Must not
+//! know what the messages mean.
 
 mod news;
 mod send;
@@ -23,39 +23,39 @@ use crate::error::{Error, Result};
 pub use news::{Event, What, WorkerId};
 use send::encode_json;
 
-/// How long a worker that has said its last word may take to end.
+/// How long a worker may take to exit after its last message.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a worker's failure waits for the death of another that may have caused it: both hear of
-/// it from the kernel in no certain order.
+/// How long a worker's failure waits for the death of another worker that may have caused it. The
+/// kernel reports them in no particular order.
 const CAUSE: Duration = Duration::from_millis(250);
 
 /// Worker processes that live no longer than this value.
 ///
-/// A worker also dies with the *thread* that started it (PR_SET_PDEATHSIG, prctl(2)): keep a group
-/// on one thread.
+/// A worker also dies with the *thread* that started it (PR_SET_PDEATHSIG, prctl(2)), so keep a
+/// group on one thread.
 #[derive(Debug)]
 pub struct WorkerGroup {
     spawner: Spawner,
     workers: Vec<Worker>,
     events: VecDeque<Event>,
-    /// What the first worker to fail did so with, until all that was said before is heard.
+    /// The error of the first worker that failed, until all earlier messages have been read.
     failure: Option<Error>,
     interrupts: &'static Interrupts,
-    /// Whether the workers know that no more calls are wanted.
+    /// Whether the workers have been told to make no more calls.
     told_to_stop: bool,
 }
 
-/// How often a run that is stopped looks whether a further signal has come.
+/// How often a run that is being stopped checks for another signal.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl WorkerGroup {
-    /// A group without workers. From the first one on, the signals that end the process are
-    /// handled.
+    /// A group without workers. From the first group on, the process handles the signals that would
+    /// end it.
     ///
     /// # Errors
-    /// [`Error::System`] when signals cannot be handled, [`Error::Interrupted`] when one has
-    /// already come.
+    /// [`Error::System`] if signal handlers cannot be set, [`Error::Interrupted`] if a signal has
+    /// already arrived.
     pub fn new(spawner: Spawner) -> Result<Self> {
         let interrupts = Interrupts::watch()?;
         interrupts.check()?;
@@ -72,7 +72,7 @@ impl WorkerGroup {
     /// Starts a worker. The role names it in errors: "server of pair 2".
     ///
     /// # Errors
-    /// [`Error::System`] when the process cannot be started, and as [`WorkerGroup::send`].
+    /// [`Error::System`] if the process cannot be started, and as [`WorkerGroup::send`].
     pub fn spawn<J: Work>(&mut self, role: impl Into<String>, job: &J) -> Result<WorkerId> {
         let id = WorkerId(self.workers.len());
         self.workers.push(Worker::spawn(&self.spawner, role.into())?);
@@ -81,8 +81,8 @@ impl WorkerGroup {
         Ok(id)
     }
 
-    /// Starts a worker that runs beside the others and ends after them. Its death is an error like
-    /// any other's.
+    /// Starts a worker that runs in the background and ends after the others. Its death is an error
+    /// like that of any other.
     ///
     /// # Errors
     /// As [`WorkerGroup::spawn`].
@@ -98,7 +98,7 @@ impl WorkerGroup {
         self.workers[worker.0].pid
     }
 
-    /// What a worker was started for.
+    /// A worker's role.
     #[must_use]
     pub fn role(&self, worker: WorkerId) -> &str {
         &self.workers[worker.0].role
@@ -107,7 +107,7 @@ impl WorkerGroup {
     /// Waits until every worker is ready, then tells them all to go.
     ///
     /// # Errors
-    /// [`Error::WorkerSilent`] when one is not ready in time; else as [`WorkerGroup::next`].
+    /// [`Error::WorkerSilent`] if one is not ready in time; else as [`WorkerGroup::next`].
     pub fn start(&mut self, timeout: Duration) -> Result<()> {
         let until = Instant::now() + timeout;
         let mut kept = VecDeque::new();
@@ -135,7 +135,7 @@ impl WorkerGroup {
         Ok(())
     }
 
-    /// Tells one ready worker to go; nothing to one that is not waiting for it.
+    /// Tells one ready worker to go. Does nothing for a worker that is not ready.
     ///
     /// # Errors
     /// As [`WorkerGroup::send`].
@@ -150,13 +150,13 @@ impl WorkerGroup {
     /// Sends a message to a worker.
     ///
     /// # Errors
-    /// [`Error::PeerDied`] when it is gone, [`Error::Interrupted`] by a signal.
+    /// [`Error::PeerDied`] if it is gone, [`Error::Interrupted`] by a signal.
     pub fn send(&mut self, worker: WorkerId, message: &impl Serialize) -> Result<()> {
         self.send_with_descriptors(worker, message, &[])
     }
 
-    /// [`WorkerGroup::send`] with descriptors, which the worker gets as its own (SCM_RIGHTS,
-    /// unix(7)). At most 16.
+    /// Like [`WorkerGroup::send`], with descriptors, which the worker receives as its own
+    /// (SCM_RIGHTS, unix(7)). At most 16.
     ///
     /// # Errors
     /// As [`WorkerGroup::send`].
@@ -171,11 +171,10 @@ impl WorkerGroup {
         self.tell(worker, &ToWorker::Message { value, descriptors: descriptors.len() }, descriptors)
     }
 
-    /// Waits for the next event, for as long as `timeout` or without end; `None` when the time is
-    /// up.
+    /// Waits for the next event, up to `timeout` if there is one; `None` after the timeout.
     ///
     /// # Errors
-    /// [`Error::PeerDied`] as soon as a worker is gone whose job was not done,
+    /// [`Error::PeerDied`] as soon as a worker has died before its job was done,
     /// [`Error::WorkerFailed`] with a worker's own error, [`Error::GarbledFrame`],
     /// [`Error::Interrupted`] by a signal. The run is over then: drop the group.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event>> {
@@ -204,7 +203,7 @@ impl WorkerGroup {
     /// [`WorkerGroup::next`].
     ///
     /// # Errors
-    /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] when the time is up.
+    /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] after the timeout.
     pub fn message<T: DeserializeOwned>(&mut self, worker: WorkerId, timeout: Duration) -> Result<T> {
         let until = Instant::now() + timeout;
         let mut kept = VecDeque::new();
@@ -229,10 +228,10 @@ impl WorkerGroup {
     }
 
     /// Tells all workers that there are no more messages, waits until each has done its job and
-    /// ended, then ends those in the background. What they still say is returned.
+    /// ended, then ends those in the background. Returns the events that arrive meanwhile.
     ///
     /// # Errors
-    /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] when the time is up.
+    /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] after the timeout.
     pub fn finish(mut self, timeout: Duration) -> Result<Vec<Event>> {
         for worker in self.workers.iter_mut().filter(|worker| !worker.background) {
             worker.input = None;
@@ -260,8 +259,7 @@ impl WorkerGroup {
         }
     }
 
-    /// After a signal that leaves what was measured: has the workers end the calls that they are
-    /// making.
+    /// After a signal, if what was measured is kept: asks the workers to end the calls in progress.
     fn tell_to_stop(&mut self) {
         if !self.told_to_stop && is_stopping() {
             self.told_to_stop = true;
@@ -270,11 +268,11 @@ impl WorkerGroup {
         }
     }
 
-    /// Which workers have something to say (or have ended). With `writable`, returns as soon as
-    /// that one takes more.
+    /// The workers that have sent something or have ended. With `writable`, also returns as soon as
+    /// that worker accepts more.
     fn poll(&self, timeout: Option<Duration>, writable: Option<WorkerId>) -> Result<Vec<usize>> {
         let mut indexes = Vec::new();
-        // Once a signal has come, it stays readable.
+        // Once a signal has arrived, the descriptor stays readable.
         let stopping = is_stopping();
         let timeout =
             if stopping { Some(timeout.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))) } else { timeout };
@@ -293,7 +291,7 @@ impl WorkerGroup {
             fds.push(PollFd::new(input, PollFlags::OUT));
         }
         match poll(&mut fds, timeout.map(timespec).as_ref()) {
-            // A signal: whoever called looks at the time and at the interrupts.
+            // A signal: the caller checks the time and the interrupts.
             Ok(_) | Err(Errno::INTR) => {}
             Err(source) => return Err(Error::system("wait for the workers", source)),
         }
@@ -304,7 +302,7 @@ impl WorkerGroup {
             .collect())
     }
 
-    /// Takes in what a worker said, or its end.
+    /// Handles what a worker sent, or its end.
     fn listen(&mut self, index: usize) -> Result<()> {
         let id = WorkerId(index);
         let worker = &mut self.workers[index];
@@ -345,8 +343,8 @@ impl WorkerGroup {
         }
     }
 
-    /// Fails if a worker has failed, with the reason: the death of another worker, if there was
-    /// one, else its own.
+    /// Fails if a worker has failed. The error is the death of another worker, if there was one,
+    /// else the worker's own.
     fn check_failure(&mut self) -> Result<()> {
         let Some(failure) = self.failure.take() else { return Ok(()) };
         let until = Instant::now() + CAUSE;
@@ -363,13 +361,13 @@ impl WorkerGroup {
         }
     }
 
-    /// A worker's channel has ended: so must the process, and it must have been done.
+    /// A worker's channel was closed: its process must have ended, and its job must have been done.
     fn ended(&mut self, id: WorkerId) -> Result<()> {
         let worker = &mut self.workers[id.0];
         let done = worker.progress == Progress::Done;
         let status = worker.end(GRACE)?;
-        // Whoever interrupts us may have ended the worker by the same signal: that is the reason to
-        // give.
+        // The signal that interrupts us may also have ended the worker. Then the signal is the
+        // reason to report.
         self.interrupts.check()?;
         if done && status.success() { Ok(()) } else { Err(self.workers[id.0].died(how(status))) }
     }
@@ -381,7 +379,7 @@ impl WorkerGroup {
 
 impl Drop for WorkerGroup {
     fn drop(&mut self) {
-        // All at once, so that none is left waiting for a peer that is already gone; each is then
+        // Kills all at once, so that none waits for a peer that is already gone. Each is then
         // reaped by its own drop.
         for worker in self.workers.iter_mut().filter(|worker| worker.progress != Progress::Ended) {
             worker.kill();

@@ -1,5 +1,6 @@
-//! The worker's side: reads its job from standard input, does it, reports on standard output. Ends
-//! when the parent is gone. Must not know any job; the program hands in those that it can do.
+//! The worker's side: reads its job from standard input, does it, and reports on standard output.
+//! Ends when the parent is gone. Must not know any job: the program passes in those that it
+//! supports.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,22 +18,22 @@ use super::frame::{Decoder, FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
 use super::sys;
 use crate::error::{Error, Result};
 
-/// How many descriptors one message can carry.
+/// The most descriptors in one message.
 pub(super) const MAX_DESCRIPTORS: usize = 16;
 
-/// A job: what a worker can be asked to do, read from the parent's first frame.
+/// A job: what a worker is asked to do, read from the parent's first frame.
 pub trait Work: Serialize + DeserializeOwned {
-    /// How the worker's program finds it ([`Registered`]).
+    /// The name by which the worker's program finds it ([`Registered`]).
     const NAME: &'static str;
 
     /// Does the job. An error is reported to the parent, which ends the run with it.
     ///
     /// # Errors
-    /// Whatever keeps the job from being done.
+    /// Why the job cannot be done.
     fn run(self, link: &mut Link) -> Result<()>;
 }
 
-/// A kind of job that a program's workers can do.
+/// A kind of job that a program supports.
 #[derive(Debug, Clone, Copy)]
 pub struct Registered {
     name: &'static str,
@@ -51,20 +52,19 @@ fn read<J: Work>(job: &Value) -> Result<J> {
     stored::read(job).map_err(|error| garbled(format!("no job of ours: {error}")))
 }
 
-/// Runs this process as a worker, which can do `jobs`: what the hidden command does, and all that
-/// it does.
+/// Runs this process as a worker that supports `jobs`. This is all that the hidden command does.
 ///
-/// Tells whether the job was done, which is all that the exit status is to say; the reason went to
-/// the parent in a frame.
+/// Returns whether the job was done, for the exit status. An error is sent to the parent in a
+/// frame.
 #[must_use]
 pub fn main(jobs: &[Registered]) -> bool {
-    // Ctrl-C, Ctrl-\\ and a closing terminal reach the whole process group; the parent decides what
-    // ends.
+    // Ctrl-C, Ctrl-\\ and a closing terminal signal the whole process group. The parent decides
+    // what ends.
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
         sys::ignore(signal);
     }
-    // By this the parent asks for no more calls; timeout(1) sends it to all of us. Without a
-    // handler, it ends this process.
+    // The parent sends SIGTERM to ask for no more calls, and timeout(1) sends it to all of us.
+    // Without a handler, it would end this process.
     let _ = sys::stop_by(libc::SIGTERM);
     let Ok(mut link) = Link::open() else { return false };
     let result = link.start().and_then(|(name, job)| {
@@ -85,13 +85,13 @@ pub struct Link {
     input: OwnedFd,
     output: File,
     decoder: Decoder,
-    /// Arrived, and not yet claimed by the message they belong to.
+    /// Received descriptors that no message has claimed yet.
     descriptors: VecDeque<OwnedFd>,
 }
 
 impl Link {
-    /// Takes standard input and output for the frames. What anything else prints goes to standard
-    /// error from now on.
+    /// Takes standard input and output for the frames. From now on, anything else that is printed
+    /// goes to standard error.
     fn open() -> Result<Self> {
         let failed = |source| Error::system("take over standard input and output", source);
         let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(failed)?;
@@ -100,19 +100,19 @@ impl Link {
         Ok(Self { input, output: output.into(), decoder: Decoder::default(), descriptors: VecDeque::new() })
     }
 
-    /// Where the parent listens. It takes this process's end for the end of all copies.
+    /// The pipe to the parent. The parent regards this process as ended when all copies are closed.
     pub(super) fn output(&self) -> BorrowedFd<'_> {
         self.output.as_fd()
     }
 
-    /// Makes sure that this process dies with its parent, then gives the job and its name.
+    /// Makes sure that this process dies with its parent. Then receives the job and its name.
     fn start(&mut self) -> Result<(String, Value)> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|source| Error::system("ask to die with the parent", source))?;
         match self.next()? {
             Some(ToWorker::Start { parent_pid, name, job }) => {
-                // The parent may have died before the request above; then someone else has adopted
-                // this process.
+                // The parent may have died before the request above. Then this process has been
+                // adopted.
                 let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
                 if parent.unsigned_abs() == parent_pid { Ok((name, job)) } else { Err(Error::Orphaned) }
             }
@@ -121,10 +121,10 @@ impl Link {
         }
     }
 
-    /// Says that everything is set up, and waits until all workers of the run are.
+    /// Reports that this worker is set up, and waits until all workers of the run are.
     ///
     /// # Errors
-    /// [`Error::Orphaned`] when the parent is gone.
+    /// [`Error::Orphaned`] if the parent is gone.
     pub fn ready(&mut self) -> Result<()> {
         self.tell(&FromWorker::Ready)?;
         match self.next()? {
@@ -137,14 +137,14 @@ impl Link {
     /// Sends a message to the parent.
     ///
     /// # Errors
-    /// [`Error::Orphaned`] when the parent is gone.
+    /// [`Error::Orphaned`] if the parent is gone.
     pub fn send(&mut self, message: &impl Serialize) -> Result<()> {
         let value =
             stored::to_value(message).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
         self.tell(&FromWorker::Message(value))
     }
 
-    /// Sends samples to the parent, in as many frames as they need.
+    /// Sends samples to the parent, in as many frames as needed.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -155,16 +155,16 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for the parent's next message; `None` when there will be none, which asks the job to
+    /// Waits for the parent's next message; `None` if there will be no more, which asks the job to
     /// end.
     ///
     /// # Errors
-    /// [`Error::GarbledFrame`] when it is no `T`.
+    /// [`Error::GarbledFrame`] if the message is not a `T`.
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
         Ok(self.receive_with_descriptors()?.map(|(message, _)| message))
     }
 
-    /// [`Link::receive`], with the descriptors that were sent beside the message, in their order.
+    /// Like [`Link::receive`], with the descriptors that were sent beside the message, in order.
     ///
     /// # Errors
     /// As [`Link::receive`].
@@ -196,7 +196,7 @@ impl Link {
     }
 
     fn write(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
-        // The only way for this to fail is that nobody reads any more.
+        // This fails only if nobody reads any more.
         self.output.write_all(&encode(kind, payload)).map_err(|_| Error::Orphaned)
     }
 
@@ -214,7 +214,7 @@ impl Link {
         }
     }
 
-    /// Reads what has arrived, descriptors included; false at the end.
+    /// Reads what has arrived, including descriptors; false at the end.
     fn fill(&mut self) -> Result<bool> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -224,7 +224,7 @@ impl Link {
             match recvmsg(&self.input, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Ok(received) => break received.bytes,
                 Err(rustix::io::Errno::INTR) => {}
-                // The parent died with frames of ours unread.
+                // The parent died with unread frames of ours.
                 Err(rustix::io::Errno::CONNRESET) => break 0,
                 Err(source) => return Err(Error::system("read from the parent process", source)),
             }

@@ -1,10 +1,10 @@
-//! Worker processes: this binary, executed again, connected to its parent by frames. No descriptor,
-//! lock or thread is inherited, a worker's death is noticed at once and told with its reason, and
-//! no worker outlives its parent. Must not know what the workers do.
+//! Worker processes: this binary, executed again and connected to its parent by frames. Workers
+//! inherit no descriptors, locks or threads. A worker's death is noticed at once and reported with
+//! its reason, and no worker outlives its parent. Must not know what the workers do.
 //!
-//! The parent talks through a Unix socket that is the worker's standard input, because a socket can
-//! carry descriptors; the worker answers through a pipe that is its standard output. Neither has a
-//! name that could be left behind.
+//! The parent sends through a Unix socket, the worker's standard input, because a socket can carry
+//! descriptors. The worker answers through a pipe, its standard output. Neither has a name that
+//! could be left behind.
 
 mod child;
 mod frame;
@@ -26,11 +26,11 @@ pub use signals::{
     Interrupts, ignore_file_size_signal, keep_what_was_measured, set_before_hard_end, set_cleaning_up_line,
 };
 
-/// The hidden command that makes the binary a worker: the program must hand over to [`main`] when
-/// this is its first argument.
+/// The hidden command that makes the binary a worker: the program must call [`main`] if this is its
+/// first argument.
 pub const COMMAND: &str = "__worker";
 
-/// A signal's name, "SIGKILL"; the number where there is none.
+/// A signal's name, such as "SIGKILL", or its number if it has no name.
 pub fn signal_name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }

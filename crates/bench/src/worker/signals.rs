@@ -1,6 +1,6 @@
-//! Signals that ask a run to end, made into a descriptor that poll(2) can wait for. Registered once
-//! for the process and never read empty, so a signal between two runs is not lost. Must not end
-//! anything itself.
+//! Signals that ask a run to end, converted to a descriptor for poll(2). Handlers are set once for
+//! the process, and the descriptor is never read empty, so a signal between two runs is not lost.
+//! Must not end anything itself.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,25 +16,25 @@ use super::sys::{self, CAUGHT};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-/// What ends a process that does not handle it, and is no fault of its own (signal(7)). Two more
-/// tell of writing errors, and are ignored, so that the write fails: `SIGPIPE` by Rust's runtime,
-/// and `SIGXFSZ` ([`ignore_file_size_signal`]).
+/// Signals that end a process without a handler and are not caused by its own faults (signal(7)).
+/// Two others report write errors, and are ignored, so that the write fails: `SIGPIPE` by Rust's
+/// runtime, and `SIGXFSZ` ([`ignore_file_size_signal`]).
 const ENDING: [i32; 12] =
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGIO, SIGPWR];
 
-/// Watches the signals that end a process. The first one ends the run in order, with what was
-/// measured where that is kept. timeout(1) sends two at once, and people press Ctrl-C twice:
-/// further ones do nothing for three seconds. One that comes later ends the process at once.
+/// Watches the signals that end a process. The first one ends the run cleanly, and keeps what was
+/// measured if the run supports that. timeout(1) sends two at once, and users press Ctrl-C twice,
+/// so further signals are ignored for three seconds. A later one ends the process at once.
 #[derive(Debug)]
 pub struct Interrupts {
     pipe: UnixStream,
 }
 
 impl Interrupts {
-    /// The process's one watch; the first call sets the handlers.
+    /// The process's only watch. The first call sets the handlers.
     ///
     /// # Errors
-    /// [`Error::System`] when the handlers cannot be set.
+    /// [`Error::System`] if the handlers cannot be set.
     pub fn watch() -> Result<&'static Self> {
         static WATCH: OnceLock<std::result::Result<Interrupts, i32>> = OnceLock::new();
         let watch =
@@ -44,11 +44,10 @@ impl Interrupts {
             .map_err(|&errno| Error::system("watch for signals", io::Error::from_raw_os_error(errno)))
     }
 
-    /// [`Error::Interrupted`] when a signal has asked to end, unless what was measured until then
-    /// is being collected.
+    /// Checks whether a signal has asked to end.
     ///
     /// # Errors
-    /// That is all it is for.
+    /// [`Error::Interrupted`] if one has, unless what was measured until then is being collected.
     pub fn check(&self) -> Result<()> {
         match CAUGHT.load(Ordering::SeqCst) {
             0 => Ok(()),
@@ -58,28 +57,28 @@ impl Interrupts {
     }
 }
 
-/// How long a run that is stopped may take to collect what was measured: a call may last, or never
-/// return.
+/// How long a run that is being stopped may take to collect what was measured: a call may take
+/// long, or never return.
 const COLLECTED_WITHIN_NS: u64 = 10_000_000_000;
 
-/// Whether the program prints what was measured until a signal.
+/// Whether the program prints what was measured before a signal.
 static KEEPS: AtomicBool = AtomicBool::new(false);
 
-/// Whether something was left out because of a signal.
+/// Whether a signal cut anything short.
 static CUT: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C (SIGINT) and SIGTERM end the measuring and leave what was measured until
-/// then, if anything was. A further one, a second or more later, ends the run without.
+/// From now on Ctrl-C (SIGINT) and SIGTERM end the measurement and keep what was measured, if
+/// anything was. A further one, at least a second later, ends the run without it.
 pub fn keep_what_was_measured() {
     KEEPS.store(true, Ordering::SeqCst);
 }
 
-/// The signal that ended the measuring before all was measured that was asked for.
+/// The signal that ended the measurement early.
 pub(crate) fn cut_short_by() -> Option<i32> {
     CUT.load(Ordering::SeqCst).then(|| CAUGHT.load(Ordering::SeqCst) as i32)
 }
 
-/// While it lives, the calls under way end at a signal, and their result is awaited.
+/// While this value lives, a signal ends the calls in progress, and the run waits for their result.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Gently(());
@@ -90,8 +89,8 @@ impl Gently {
         Self(())
     }
 
-    /// Whether to measure no more. To be asked behind each piece of work: from then on the run is
-    /// cut short.
+    /// Whether to stop measuring. Ask after each piece of work: if true, the run counts as cut
+    /// short.
     pub(crate) fn stops(&self) -> bool {
         let stops = is_stopping();
         CUT.fetch_or(stops, Ordering::SeqCst);
@@ -105,8 +104,8 @@ impl Drop for Gently {
     }
 }
 
-/// Passes over the error of a piece of work that a signal has ended, if there is `something`
-/// measured before it: the run is cut short. Its workers are not to be waited for.
+/// Ignores the error of work that a signal ended if `something` was measured before it, and marks
+/// the run as cut short. Its workers must not be waited for.
 pub(crate) fn keep(error: Error, something: bool) -> Result<()> {
     match error {
         Error::Interrupted { signal } if something && may_stop(signal) => {
@@ -117,7 +116,7 @@ pub(crate) fn keep(error: Error, something: bool) -> Result<()> {
     }
 }
 
-/// Whether a signal has asked to measure no more, and the result so far is wanted.
+/// Whether a signal has asked to stop measuring, and the result so far is kept.
 pub(crate) fn is_stopping() -> bool {
     let caught = CAUGHT.load(Ordering::SeqCst) as i32;
     caught != 0 && may_stop(caught) && (sys::GENTLE.load(Ordering::SeqCst) || CUT.load(Ordering::SeqCst))
@@ -138,8 +137,7 @@ pub(crate) fn is_stopped() -> bool {
 }
 
 impl AsFd for Interrupts {
-    /// Readable as soon as, and for as long as, [`Interrupts::check`] is an error. Not to be read
-    /// from.
+    /// Readable while [`Interrupts::check`] returns an error. Must not be read from.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
     }
@@ -148,33 +146,32 @@ impl AsFd for Interrupts {
 fn register() -> io::Result<Interrupts> {
     let (pipe, write) = UnixStream::pair()?;
     for signal in ENDING {
-        // Under nohup(1) a run goes on when its terminal closes. Shells start background jobs with
-        // SIGINT ignored, which scripts send all the same to end a run.
+        // Under nohup(1), a run continues when its terminal closes. Shells start background jobs
+        // with SIGINT ignored, but scripts send it all the same to end a run.
         if ![SIGINT, SIGTERM].contains(&signal) && is_ignored(signal) {
             continue;
         }
-        // The order matters: who is woken by the pipe must find what was caught.
+        // The order matters: whoever the pipe wakes must find the caught signal.
         sys::end_by(signal)?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(Interrupts { pipe })
 }
 
-/// Sets the line that is written to standard error when a further signal comes while a run cleans
-/// up.
+/// Sets the line that is written to standard error when another signal arrives during cleanup.
 pub fn set_cleaning_up_line(line: &'static str) {
     let _ = sys::CLEANING_UP.set(line);
 }
 
-/// Sets what is done just before a further signal ends the process while it cleans up. It runs in
-/// the signal handler: only atomics and system calls that signal-safety(7) lists, and no memory is
-/// allocated. The first one that is set counts.
+/// Sets what is done just before another signal ends the process during cleanup. It runs in the
+/// signal handler: only atomics and system calls that signal-safety(7) lists, and no memory
+/// allocation. Only the first call has an effect.
 pub fn set_before_hard_end(act: fn()) {
     let _ = sys::LAST.set(act);
 }
 
-/// From now on a write beyond the limit on file sizes (`ulimit -f`) fails like any other, in this
-/// process and those that it starts, instead of ending the process before it can clean up.
+/// From now on, a write beyond the file size limit (`ulimit -f`) fails like any other, in this
+/// process and its children, instead of ending the process before it can clean up.
 pub fn ignore_file_size_signal() {
     sys::ignore(libc::SIGXFSZ);
 }

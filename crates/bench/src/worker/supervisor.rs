@@ -1,12 +1,12 @@
-//! A process between a worker and a program that it starts, which ends all that the program
-//! started: a child, a child's child, or one in a session of its own. Must not know what the
+//! A process between a worker and a program that it starts. It ends everything that the program
+//! started: children, their children, and processes in other sessions. Must not know what the
 //! program is.
 //!
-//! The supervisor adopts whatever loses its parent below it (`PR_SET_CHILD_SUBREAPER`, prctl(2)),
-//! and is told of its own parent's end by a signal (`PR_SET_PDEATHSIG`), so that it also outlives a
-//! worker that is killed, for as long as the killing takes. Until then it keeps the worker's line
-//! to the run open, so the run, which waits for the end of that, ends after it. It is forked and
-//! never executes anything: it makes system calls only and allocates nothing.
+//! The supervisor adopts orphans below it (`PR_SET_CHILD_SUBREAPER`, prctl(2)). A signal tells it
+//! when its own parent ends (`PR_SET_PDEATHSIG`), so it outlives a killed worker until it has
+//! killed the rest. Until then it keeps the worker's pipe to the run open. The run waits for the
+//! end of that pipe, so it ends later. The supervisor is forked and never executes a program: it
+//! makes only system calls and allocates nothing.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -21,33 +21,32 @@ use rustix::process::{
 use super::link::Link;
 use super::sys;
 
-/// How often all that is left is killed before the supervisor gives up, a millisecond apart: a
-/// process may be stuck in the kernel.
+/// How often the supervisor kills the remaining processes, a millisecond apart, before it gives up:
+/// a process may be stuck in the kernel.
 const TRIES: u32 = 2000;
 
-/// Puts a supervisor between the calling thread and the command's program. The child that is
-/// spawned is the supervisor. SIGTERM ends it and everything below it, and so do the end of the
-/// calling thread and the program's own. It exits with the program's status, or with 128 and the
-/// number of the signal that ended either. `link` is the worker's, and must stay open until the
-/// child is spawned.
+/// Puts a supervisor between the calling thread and the command's program. The spawned child is the
+/// supervisor. It ends with everything below it on SIGTERM, when the calling thread ends, or when
+/// the program ends. It exits with the program's status, or with 128 and the number of the signal
+/// that ended either. `link` is the worker's, and must stay open until the child is spawned.
 pub(crate) fn supervise(command: &mut Command, link: &Link) {
     let parent = Some(rustix::process::getpid());
     let line = link.output().as_raw_fd();
     sys::before_exec(command, move || fork_below(parent, line));
 }
 
-/// Returns in the program's process; its parent becomes the supervisor, which keeps `line`.
+/// Returns in the program's process. Its parent becomes the supervisor, which keeps `line`.
 fn fork_below(parent: Option<Pid>, line: RawFd) -> io::Result<()> {
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
-    // It may have ended before.
+    // It may have ended already.
     if rustix::process::getppid() != parent {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     let before = sys::block_signals();
     let Some(child) = sys::fork()? else {
-        // Killed as a group, whatever can be found of its children.
+        // Its own process group, so that it can be killed as a group.
         rustix::process::setpgid(None, None)?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if rustix::process::getppid() != Some(own) {
@@ -56,14 +55,14 @@ fn fork_below(parent: Option<Pid>, line: RawFd) -> io::Result<()> {
         sys::unblock_signals(&before);
         return Ok(());
     };
-    // The program's end of a pipe must be the last.
+    // The program must hold the last copy of its pipe's end.
     sys::close_all_but(line);
     let code = wait(child);
     end_all(child);
     sys::exit(code)
 }
 
-/// Waits until the program ends or this process is asked to; the exit status that tells which.
+/// Waits until the program ends or this process is asked to. Returns the exit status.
 fn wait(child: Pid) -> i32 {
     loop {
         match sys::next_signal([libc::SIGTERM, libc::SIGCHLD]) {
@@ -73,13 +72,13 @@ fn wait(child: Pid) -> i32 {
                     return code;
                 }
             }
-            // Stopped and continued.
+            // It was stopped or continued.
             None => {}
         }
     }
 }
 
-/// How a child ended, which keeps its pid until it is waited for.
+/// How a child ended. The child keeps its pid until it is reaped.
 fn ended(child: Pid) -> Option<i32> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = waitid(WaitId::Pid(child), options).ok()??;
@@ -87,10 +86,9 @@ fn ended(child: Pid) -> Option<i32> {
     status.exit_status().or(signal)
 }
 
-/// Kills everything below this process, and waits for it. Who loses its parent thereby is this
-/// process's child from then on.
+/// Kills and reaps everything below this process. Orphans become this process's children.
 fn end_all(child: Pid) {
-    // It is not waited for yet, so the number is still its group's.
+    // Not reaped yet, so the number still belongs to its group.
     let _ = kill_process_group(child, Signal::KILL);
     for _ in 0..TRIES {
         kill_children();
@@ -105,7 +103,7 @@ fn end_all(child: Pid) {
     }
 }
 
-/// Kills the children that the kernel lists (proc_pid_task(5)); of more than fit, the first.
+/// Kills the children that the kernel lists (proc_pid_task(5)), as many as fit into the buffer.
 fn kill_children() {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let Ok(list) = rustix::fs::open(c"/proc/thread-self/children", flags, Mode::empty()) else { return };
@@ -118,7 +116,7 @@ fn kill_children() {
             continue;
         }
         if let Some(child) = Pid::from_raw(pid) {
-            // Fails only when it has ended, and it is not waited for yet.
+            // Fails only if it has ended. It is not reaped yet, so its pid is still valid.
             let _ = kill_process(child, Signal::KILL);
         }
         pid = 0;

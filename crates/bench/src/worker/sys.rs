@@ -1,6 +1,6 @@
-//! The calls about signals and processes that no safe wrapper offers: ignoring a signal, a handler,
-//! death with the parent, and what a process does that is forked and never executes anything. Must
-//! hold nothing else.
+//! Calls for signals and processes that have no safe wrapper: ignoring a signal, a handler, death
+//! with the parent, and what a forked process does that never executes a program. Must contain
+//! nothing else.
 #![allow(unsafe_code)] // These calls are unsafe in every binding, because a handler and a forked child could do anything.
 
 use std::io;
@@ -14,59 +14,59 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal};
 
-/// Which signal has asked to end; none: 0.
+/// The signal that has asked to end; 0 for none.
 pub(super) static CAUGHT: AtomicUsize = AtomicUsize::new(0);
 
-/// What is written to standard error when a further signal comes.
+/// Written to standard error when another signal arrives.
 pub(super) static CLEANING_UP: OnceLock<&'static str> = OnceLock::new();
 
-/// What is done before a further signal ends the process; keeps to what signal-safety(7) allows.
+/// Called before another signal ends the process. Limited to what signal-safety(7) allows.
 pub(super) static LAST: OnceLock<fn()> = OnceLock::new();
 
-/// How long further signals do nothing, in nanoseconds.
+/// How long further signals are ignored, in nanoseconds.
 const DEAF_NS: u64 = 3_000_000_000;
 
-/// The same while what was measured is collected: as long as timeout(1) and impatient fingers take
-/// to signal twice.
+/// The same while results are collected. Covers double signals of timeout(1) and of impatient
+/// users.
 const BOUNCE_NS: u64 = 1_000_000_000;
 
-/// Whether the run is measuring, and can be ended with what it has.
+/// Whether the run is measuring, and can end with its results so far.
 pub(super) static GENTLE: AtomicBool = AtomicBool::new(false);
 
-/// Whether a further signal has asked to end without a result.
+/// Whether another signal has asked to end without results.
 pub(super) static QUIT: AtomicBool = AtomicBool::new(false);
 
-/// When the first signal came, in nanoseconds of the monotonic clock; none: 0.
+/// When the first signal arrived, in nanoseconds of CLOCK_MONOTONIC; 0 for none.
 pub(super) static FIRST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// In a worker: whether it is to make no more calls.
+/// In a worker: whether it should make no more calls.
 pub(super) static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Has a signal noted in [`STOP`].
+/// Sets [`STOP`] on a signal.
 pub(super) fn stop_by(signal: i32) -> io::Result<()> {
-    // SAFETY: an atomic store is all that the handler does.
+    // SAFETY: the handler does nothing but an atomic store.
     unsafe { signal_hook::low_level::register(signal, || STOP.store(true, Ordering::Relaxed)) }?;
     Ok(())
 }
 
-/// The monotonic clock, in nanoseconds.
+/// CLOCK_MONOTONIC in nanoseconds.
 pub(super) fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
 }
 
-/// Ignores a signal in this process, for good.
+/// Ignores a signal in this process from now on.
 pub(super) fn ignore(signal: i32) {
-    // SAFETY: SIG_IGN runs no code of ours, so nothing can be done wrongly in a handler; an invalid
-    // signal number is refused by the kernel without effect.
+    // SAFETY: SIG_IGN runs no code of ours. The kernel rejects an invalid signal number without
+    // effect.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Has a signal noted in [`CAUGHT`]; a further one ends the process, unless it comes soon after the
+/// Stores a signal in [`CAUGHT`]. Another one ends the process, unless it follows soon after the
 /// first.
 pub(super) fn end_by(signal: i32) -> io::Result<()> {
-    // SAFETY: `caught` keeps to what signal-safety(7) allows: atomics, clock_gettime(2), write(2),
-    // signal(2) and raise(3); so does what `LAST` holds.
+    // SAFETY: `caught` is limited to what signal-safety(7) allows: atomics, clock_gettime(2),
+    // write(2), signal(2) and raise(3). So is what `LAST` contains.
     unsafe { signal_hook::low_level::register(signal, move || caught(signal)) }?;
     Ok(())
 }
@@ -91,7 +91,7 @@ fn caught(signal: i32) {
     let since_ns = first_ns.max(QUIT_NS.load(Ordering::SeqCst));
     if now_ns.saturating_sub(since_ns) < DEAF_NS {
         if let Some(line) = CLEANING_UP.get().filter(|_| !TOLD.swap(true, Ordering::SeqCst)) {
-            // With standard error gone there is nobody left to tell.
+            // If standard error is closed, nobody can be told.
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
         }
         return;
@@ -99,7 +99,7 @@ fn caught(signal: i32) {
     if let Some(last) = LAST.get() {
         last();
     }
-    // SAFETY: runs no code of ours; the signal is delivered when this handler returns, and ends the
+    // SAFETY: runs no code of ours. The signal is delivered when this handler returns, and ends the
     // process.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
@@ -107,32 +107,32 @@ fn caught(signal: i32) {
     }
 }
 
-/// Has a child sent a signal when the calling thread ends, however that does.
+/// Sends a child a signal when the calling thread ends, however that happens.
 pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = std::process::id();
     let ask = move || {
         rustix::process::set_parent_process_death_signal(Some(signal))?;
-        // It may have died before.
+        // It may have died already.
         let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if now == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
     before_exec(command, ask);
 }
 
-/// Has a child do something before it executes its program: system calls only, and nothing that
-/// allocates memory.
+/// Runs `act` in a child before it executes its program. `act` must only make system calls, and not
+/// allocate memory.
 pub(super) fn before_exec(
     command: &mut Command,
     act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) {
-    // SAFETY: the two callers, in this file and in `supervisor`, make system calls only and
+    // SAFETY: the two callers, in this file and in `supervisor`, only make system calls and
     // allocate nothing.
     unsafe { command.pre_exec(act) };
 }
 
 /// Forks. Returns in both processes: the child's id in the parent, `None` in the child.
 pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: the calling process is itself a forked one with a single thread, and neither
+    // SAFETY: the calling process is itself a forked one with a single thread. Neither process
     // allocates before it executes or exits.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -140,13 +140,13 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Ends this process and runs nothing of the one that it was forked from.
+/// Exits without running anything of the process that it was forked from.
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: runs no code of ours.
     unsafe { libc::_exit(code) }
 }
 
-/// Blocks all signals, and returns those that were blocked before.
+/// Blocks all signals, and returns the previous mask.
 pub(super) fn block_signals() -> libc::sigset_t {
     let mut all = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();
@@ -159,7 +159,7 @@ pub(super) fn block_signals() -> libc::sigset_t {
     }
 }
 
-/// Blocks these signals and no others.
+/// Restores a signal mask.
 pub(super) fn unblock_signals(before: &libc::sigset_t) {
     // SAFETY: the set is a valid one.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
@@ -168,7 +168,8 @@ pub(super) fn unblock_signals(before: &libc::sigset_t) {
 /// Waits for one of two blocked signals; `None` if the wait was interrupted.
 pub(super) fn next_signal(wanted: [i32; 2]) -> Option<i32> {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: the set outlives the calls and is emptied before anything is added; nothing is told
+    // SAFETY: the set outlives the calls and is emptied before anything is added. The null pointer
+    // asks for nothing but the signal's number.
     // beside the number.
     let signal = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
@@ -180,11 +181,11 @@ pub(super) fn next_signal(wanted: [i32; 2]) -> Option<i32> {
     (signal > 0).then_some(signal)
 }
 
-/// Closes every descriptor of a forked process but one, of which it uses no other.
+/// Closes every descriptor of a forked process except `kept`. The process uses no other.
 pub(super) fn close_all_but(kept: RawFd) {
     let kept = kept.unsigned_abs();
     for (first, last) in [(0, kept.saturating_sub(1)), (kept.saturating_add(1), libc::c_uint::MAX)] {
-        // SAFETY: nothing in such a process uses one of these descriptors.
+        // SAFETY: nothing in this process uses these descriptors.
         unsafe {
             if libc::syscall(libc::SYS_close_range, first, last, 0) == -1 {
                 // Before Linux 5.9.

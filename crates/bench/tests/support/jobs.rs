@@ -1,4 +1,4 @@
-//! The jobs of the worker program: some behave, and some do not.
+//! The worker program's jobs: some well-behaved, some not.
 #![allow(clippy::print_stdout)] // A stray print is one of the things that a worker must survive.
 
 use std::io::Write;
@@ -47,7 +47,7 @@ impl Work for TestJob {
             }
             Self::Fail(message) => return Err(Error::WrongEcho { size_bytes: 0, reason: message }),
             Self::Exit(code) => std::process::exit(i32::from(code)),
-            // What the parent reads is the pipe that was standard output when this process began.
+            // The parent reads from the pipe that was standard output when this process started.
             Self::Garble => {
                 let pipe = (3..16).map(|fd| format!("/proc/self/fd/{fd}")).find(|path| {
                     std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))

@@ -1,5 +1,5 @@
-//! The worker program of the integration tests, which can do their jobs and the crate's own. With
-//! the argument `parent` it plays the parent whose end is tested.
+//! The worker program of the integration tests, with their jobs and the crate's own. With the
+//! argument `parent` it acts as the parent whose end is tested.
 #![allow(clippy::print_stdout)]
 
 mod jobs;

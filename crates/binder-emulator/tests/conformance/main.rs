@@ -21,6 +21,7 @@ mod loopers;
 mod message;
 mod objects;
 mod oneway;
+mod pipes;
 mod polling;
 mod priorities;
 mod references;

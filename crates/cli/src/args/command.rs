@@ -1,5 +1,5 @@
-//! A command of whatever arguments: what the registries hold. Reads its arguments by its table and
-//! runs it.
+//! A command with any type of arguments, as the registries store it. Parses its arguments by its
+//! table and runs it.
 
 use std::ffi::OsString;
 
@@ -8,15 +8,15 @@ use super::parse::{Parsed, parse};
 use super::table::{Doc, Entry, Kind, Opt, PositionalsDoc};
 use crate::terminal::{Exit, Terminal};
 
-/// A command whose typed arguments are nobody's business: what the registries hold.
+/// A command whose argument type is hidden, as the registries store it.
 pub(crate) trait Command: Sync {
-    /// Everything that documentation says about it.
+    /// What documentation needs of it.
     fn doc(&self) -> Doc;
 
-    /// Parses the arguments behind the command's words and does it.
+    /// Parses the arguments after the command's words and runs the command.
     fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit>;
 
-    /// Parses them and does nothing.
+    /// Only parses them.
     #[cfg(test)]
     fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage>;
 }
@@ -62,12 +62,11 @@ impl<A: Default> Command for Entry<A> {
     }
 }
 
-/// A command under the words that it had in an earlier version: it still works, but help and
-/// completion do not show it.
+/// An earlier name of a command. It still works, but help and completion do not show it.
 pub(crate) struct Renamed {
-    /// The old words.
+    /// The earlier words.
     pub(crate) path: &'static [&'static str],
-    /// The command as it is called now.
+    /// The command.
     pub(crate) now: &'static dyn Command,
 }
 

@@ -1,21 +1,21 @@
-//! The text of a command's `--help`, from its table. Writes plain text that is as wide as asked,
-//! and at most [`WIDTH`] columns.
+//! The text of a command's `--help`, from its table: plain text of a given width, at most [`WIDTH`]
+//! columns.
 
 use report::look::{Look, NARROWEST};
 
 use super::table::{Doc, PositionalsDoc};
 
-/// How wide help is where there is room.
+/// The preferred width of help.
 pub(crate) const WIDTH: usize = 96;
-/// Where an option's words begin.
+/// The column where an option's description starts.
 const INDENT: usize = 28;
 
-/// How wide help is there.
+/// The width of help on a terminal.
 pub(crate) fn width(look: Look) -> usize {
     look.width.map_or(WIDTH, |width| width.clamp(NARROWEST, WIDTH))
 }
 
-/// Help on one command, so many columns wide.
+/// Help on one command, `width` columns wide.
 pub(crate) fn command(doc: &Doc, width: usize) -> String {
     let mut out = format!("{}: {}\n\nUsage: {}", doc.invocation(), doc.summary, doc.invocation());
     if doc.options().next().is_some() {
@@ -57,7 +57,7 @@ pub(crate) fn command(doc: &Doc, width: usize) -> String {
     out
 }
 
-/// A term on the left and its words on the right, below it where the term is too long.
+/// A term on the left and its description on the right, or below if the term is too long.
 pub(crate) fn entry(out: &mut String, term: &str, words: &str, width: usize) {
     let body = wrap(words, INDENT, width);
     if term.len() + 4 > INDENT {
@@ -67,7 +67,7 @@ pub(crate) fn entry(out: &mut String, term: &str, words: &str, width: usize) {
     }
 }
 
-/// Paragraphs of a text whose line breaks mean nothing.
+/// The paragraphs of a text, without its line breaks.
 pub(super) fn paragraphs(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split("\n\n")
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))

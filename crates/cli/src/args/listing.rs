@@ -29,7 +29,7 @@ pub(crate) fn program(
     out
 }
 
-/// Help on the commands that share their first words.
+/// Help on the commands with the same first words.
 pub(crate) fn group(words: &str, commands: &[&dyn Command], width: usize) -> String {
     let mut out = format!("Usage: roundtrip {words} COMMAND [OPTION]...\n\nCommands:\n");
     list(&mut out, commands, width);

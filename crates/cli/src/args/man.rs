@@ -1,4 +1,4 @@
-//! Manual pages in `man(7)` macros, from the table.
+//! Manual pages in `man(7)` macros, from the tables.
 
 use super::help::paragraphs;
 use super::{Command, Doc, Kind};
@@ -64,7 +64,7 @@ pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dy
     out
 }
 
-/// The page of the commands that share their first words.
+/// The page of the commands with the same first words.
 pub(crate) fn group(words: &str, version: &str, commands: &[&dyn Command]) -> String {
     let name = format!("roundtrip-{}", words.replace(' ', "-"));
     let mut out = title(&name, version);
@@ -117,8 +117,8 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Escapes what roff would act on: backslashes, dashes that must stay dashes, and a control
-/// character in front.
+/// Escapes characters that are special in roff: backslashes, dashes that must stay dashes, and a
+/// control character at the start.
 fn escape(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-");
     if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }

@@ -1,9 +1,9 @@
-//! The command line: one table of options per command, from which parsing, `--help`, the manual
-//! page and the shell completion all come.
+//! The command line: each command has one table of options, from which parsing, `--help`, the
+//! manual page and shell completion are derived.
 //!
-//! Arguments are understood in two steps. The table fills a plain struct with *what was typed*,
-//! without side effects; the command then resolves that into *what it means*. Both steps refuse
-//! with a [`Usage`]. Nothing in this module knows what any command does.
+//! Arguments are processed in two steps. The table fills a plain struct with *what was typed*,
+//! without side effects. Then the command resolves that into *what it means*. Both steps reject
+//! invalid usage with a [`Usage`]. Nothing in this module knows what any command does.
 
 mod command;
 mod completion;
@@ -23,12 +23,12 @@ pub(crate) use man::{command as command_man, group as group_man, program as prog
 pub(crate) use suggest::nearest;
 pub(crate) use table::{Doc, Entry, Group, Kind, Opt, Positionals, ValueKind};
 
-/// Invalid usage: reported in one line, exit code 2.
+/// Invalid usage: reported in one line, exit status 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// Refuses a command line from within a command: `usage!("--count and --duration exclude each
+/// Rejects a command line from within a command: `usage!("--count and --duration exclude each
 /// other")`.
 macro_rules! usage {
     ($($arg:tt)*) => { anyhow::Error::from($crate::args::Usage(format!($($arg)*))) };

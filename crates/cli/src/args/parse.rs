@@ -1,4 +1,4 @@
-//! Reads a command line by a table. Fills in what was typed; decides nothing about what it means.
+//! Parses a command line by a table. Stores what was typed, and does not interpret it.
 
 use std::ffi::{OsStr, OsString};
 
@@ -7,17 +7,17 @@ use lexopt::{Arg, Parser};
 use super::table::{Doc, OptDoc, PositionalsDoc, Sink};
 use super::{Kind, Usage, ValueKind, nearest};
 
-/// What a command line asks for.
+/// The result of parsing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// To run the command with the arguments that were stored.
+    /// Run the command with the stored arguments.
     Run,
-    /// To be told about it.
+    /// Show the command's help.
     Help,
 }
 
-/// Reads `args` (without the command's own words) by the command's table, into `typed`.
-/// `environment` looks a variable up.
+/// Parses `args` (without the command's own words) by the command's table, into `typed`.
+/// `environment` looks up a variable.
 pub(super) fn parse(
     doc: &Doc,
     typed: &mut dyn Sink,
@@ -58,14 +58,14 @@ pub(super) fn parse(
     }
 }
 
-/// An option by one of its names, with its index among all.
+/// Finds an option by name, with its index among all options.
 fn find<'d>(doc: &'d Doc, name: &str) -> Option<(usize, &'d OptDoc)> {
     let has = |option: &OptDoc| option.names.iter().chain(option.old_names).any(|one| *one == name);
     doc.options().enumerate().find(|(_, option)| has(option))
 }
 
-/// Takes the next argument off if it is a long name with one dash, which lexopt would read as a row
-/// of letters.
+/// Takes the next argument if it is a long name with one dash, which lexopt would parse as several
+/// short options.
 fn old_style_name(doc: &Doc, parser: &mut Parser) -> Option<String> {
     let is_one = |arg: &OsStr| {
         arg.to_str().is_some_and(|name| {
@@ -157,8 +157,8 @@ fn text(name: &str, value: OsString) -> Result<String, Usage> {
         .map_err(|value| Usage(format!("{name} '{}' is not valid UTF-8", value.to_string_lossy())))
 }
 
-/// `-pairs 4`, where `-p` and `-pair` exist, reads as `-p airs`: if that fails, the whole word was
-/// meant.
+/// `-pairs 4`, if `-p` and `-pair` exist, is parsed as `-p airs`. If that fails, the whole word was
+/// meant as a name.
 fn misspelt(doc: &Doc, name: &str, raw: Option<&OsStr>) -> Option<Usage> {
     let raw = raw?.to_str()?;
     let near = nearest(raw, doc.options().flat_map(|option| option.names).copied());
@@ -166,7 +166,7 @@ fn misspelt(doc: &Doc, name: &str, raw: Option<&OsStr>) -> Option<Usage> {
 }
 
 fn unknown(doc: &Doc, name: &str, raw: Option<&OsStr>) -> Usage {
-    // A row of letters of which one is unknown was meant as one word.
+    // If one of several short options is unknown, the whole word was meant as a name.
     let raw = raw.unwrap_or_default().to_string_lossy();
     let typed = if name.starts_with("--") || raw.len() < 3 { name } else { &raw };
     let of = if doc.kind == Kind::OldName { String::new() } else { format!(" for '{}'", doc.words()) };

@@ -1,4 +1,4 @@
-//! The parser against a table that has one of everything.
+//! Tests of the parser with a table that uses every feature.
 
 use super::*;
 use crate::args::{Command as _, Entry, Group, Opt, Positionals};
@@ -51,7 +51,7 @@ static ENTRY: Entry<Typed> = Entry {
     run: |_, _| Ok(Exit::OK),
 };
 
-/// What was typed; `None` for a wish for help.
+/// What was typed; `None` if help was requested.
 fn parse_with(
     args: Vec<OsString>,
     environment: &dyn Fn(&str) -> Option<String>,

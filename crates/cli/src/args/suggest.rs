@@ -1,6 +1,6 @@
-//! Guesses which name was meant. Knows nothing but strings.
+//! Guesses which name was meant. Only knows strings.
 
-/// The known name that is closest to `typed`, if any is close enough to be worth suggesting.
+/// The known name closest to `typed`, if it is close enough for a suggestion.
 pub(crate) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.trim_start_matches('-').chars().count() / 3).clamp(1, 3);
     known

@@ -1,25 +1,25 @@
-//! The types that a table of options is made of. Each option holds its names, its words for the
-//! reader and the function that stores what was typed, so that the three cannot drift apart.
+//! The types of option tables. Each option has its names, its description and the function that
+//! stores its value in one place, so that they stay consistent.
 
 use crate::terminal::{Exit, Terminal};
 
-/// One option of a command whose typed arguments are collected in `A`.
+/// An option of a command that collects its typed arguments in `A`.
 pub(crate) struct Opt<A: 'static> {
-    /// As typed, dashes included; old programs have long names with one dash (`-pair`).
+    /// With dashes, as typed. Old programs have long names with one dash (`-pair`).
     pub(crate) names: &'static [&'static str],
-    /// Names from earlier versions. They still work, but help and completion do not show them.
+    /// Names in earlier versions. They still work, but help and completion do not show them.
     pub(crate) old_names: &'static [&'static str],
     pub(crate) action: Action<A>,
-    /// What holds when the option is not given; empty where there is nothing to say.
+    /// What applies if the option is not given; empty if there is nothing to say.
     pub(crate) default: &'static str,
     /// One or more sentences.
     pub(crate) help: &'static str,
-    /// Whether the environment gives the default, in the variable that is called like the option's
-    /// first name in capitals (`--benchmark_filter`: `BENCHMARK_FILTER`).
+    /// Whether an environment variable can set the default: the option's first name in upper case
+    /// (`--benchmark_filter`: `BENCHMARK_FILTER`).
     pub(crate) environment: bool,
 }
 
-/// What an option takes and where it goes. A `set` function answers with what is wrong with the
+/// What value an option takes and how it is stored. A `set` function returns what is wrong with the
 /// value.
 pub(crate) enum Action<A: 'static> {
     Flag(fn(&mut A)),
@@ -28,15 +28,15 @@ pub(crate) enum Action<A: 'static> {
     Numbered { name: &'static str, set: fn(&mut A) },
 }
 
-/// What a value is, for checking it and for completing it in a shell.
+/// The type of a value, to check it and to complete it in a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     Text,
     Path,
     OneOf(&'static [&'static str]),
-    /// Some of these, separated by commas. The option's function looks at them.
+    /// A comma-separated list of these words. The option's function checks them.
     ListOf(&'static [&'static str]),
-    /// A whole number that may follow an option or not, also as an argument of its own: `-t 3`.
+    /// An optional whole number, which may also be a separate argument: `-t 3`.
     Number,
 }
 
@@ -46,7 +46,7 @@ impl<A> Opt<A> {
         Self::new(names, Action::Flag(set), help)
     }
 
-    /// An option that needs a value, which the help calls `name`.
+    /// An option with a required value, which help calls `name`.
     pub(crate) const fn value(
         names: &'static [&'static str],
         name: &'static str,
@@ -56,7 +56,7 @@ impl<A> Opt<A> {
         Self::new(names, Action::Value { name, kind: ValueKind::Text, set }, help)
     }
 
-    /// An option that needs one of a few words; others are refused before `set` sees them.
+    /// An option whose value is one of a few words. Others are rejected before `set` is called.
     pub(crate) const fn one_of(
         names: &'static [&'static str],
         name: &'static str,
@@ -67,7 +67,7 @@ impl<A> Opt<A> {
         Self::new(names, Action::Value { name, kind: ValueKind::OneOf(words), set }, help)
     }
 
-    /// An option that needs some of a few words, separated by commas.
+    /// An option whose value is a comma-separated list of a few words.
     pub(crate) const fn list_of(
         names: &'static [&'static str],
         name: &'static str,
@@ -78,7 +78,7 @@ impl<A> Opt<A> {
         Self::new(names, Action::Value { name, kind: ValueKind::ListOf(words), set }, help)
     }
 
-    /// An option that needs a path.
+    /// An option whose value is a path.
     pub(crate) const fn path(
         names: &'static [&'static str],
         name: &'static str,
@@ -88,7 +88,7 @@ impl<A> Opt<A> {
         Self::new(names, Action::Value { name, kind: ValueKind::Path, set }, help)
     }
 
-    /// A switch in Google's manner: `--x`, `--x=true`, `--x=false`.
+    /// A switch in Google's style: `--x`, `--x=true`, `--x=false`.
     pub(crate) const fn switch(
         names: &'static [&'static str],
         help: &'static str,
@@ -98,7 +98,7 @@ impl<A> Opt<A> {
         Self::new(names, Action::Optional { name: "true|false", kind, set }, help)
     }
 
-    /// An option of an old program that may be followed by a number, of which nothing is made.
+    /// An option of an old program that may be followed by a number, which is ignored.
     pub(crate) const fn flag_with_number(
         names: &'static [&'static str],
         name: &'static str,
@@ -112,25 +112,25 @@ impl<A> Opt<A> {
         Self { names, old_names: &[], action, default: "", help, environment: false }
     }
 
-    /// States what holds when the option is not given.
+    /// Describes what applies if the option is not given.
     pub(crate) const fn default(self, default: &'static str) -> Self {
         let Self { names, old_names, action, help, environment, .. } = self;
         Self { names, old_names, action, default, help, environment }
     }
 
-    /// Names that the option had in earlier versions: accepted, but no longer shown.
+    /// Adds names that the option had in earlier versions: accepted, but not shown.
     pub(crate) const fn formerly(self, old_names: &'static [&'static str]) -> Self {
         let Self { names, action, default, help, environment, .. } = self;
         Self { names, old_names, action, default, help, environment }
     }
 
-    /// Lets the environment give the default.
+    /// Lets an environment variable set the default.
     pub(crate) const fn or_environment(self) -> Self {
         let Self { names, old_names, action, default, help, .. } = self;
         Self { names, old_names, action, default, help, environment: true }
     }
 
-    /// The option without its function: what documentation needs.
+    /// The option without its function, for documentation.
     pub(crate) fn doc(&self) -> OptDoc {
         let (value, kind) = match self.action {
             Action::Flag(_) => (None, ValueKind::Text),
@@ -142,7 +142,7 @@ impl<A> Opt<A> {
         OptDoc { names, old_names, value, kind, default, help, environment }
     }
 
-    /// Stores what was typed: a value is there where the option must have one.
+    /// Stores a value, which is present if the option requires one.
     fn store(&self, typed: &mut A, value: Option<&str>) -> Result<(), String> {
         match self.action {
             Action::Flag(set) | Action::Numbered { set, .. } => {
@@ -155,7 +155,7 @@ impl<A> Opt<A> {
     }
 }
 
-/// Options under one heading. A group can be generic in `A` and so be shared by several commands.
+/// Options with a common heading. A group can be generic in `A`, so that several commands share it.
 pub(crate) struct Group<A: 'static> {
     pub(crate) heading: &'static str,
     pub(crate) options: &'static [Opt<A>],
@@ -163,10 +163,10 @@ pub(crate) struct Group<A: 'static> {
 
 /// Arguments without a dash.
 pub(crate) struct Positionals<A: 'static> {
-    /// As the synopsis shows them: `RUN...`, `[COMMAND]...`.
+    /// In the form of the synopsis: `RUN...`, `[COMMAND]...`.
     pub(crate) usage: &'static str,
     pub(crate) help: &'static str,
-    /// The fewest and the most that make sense.
+    /// The allowed number of arguments.
     pub(crate) count: std::ops::RangeInclusive<usize>,
     pub(crate) kind: ValueKind,
     pub(crate) set: fn(&mut A, &str) -> Result<(), String>,
@@ -177,25 +177,25 @@ pub(crate) struct Positionals<A: 'static> {
 pub(crate) enum Kind {
     /// `roundtrip WORDS...`.
     Command,
-    /// Like a command, but left out of help and completion: for this program's own use, or an
-    /// earlier name of a command.
+    /// Like a command, but not shown in help and completion: for internal use, or an earlier name
+    /// of a command.
     Hidden,
-    /// A program of its own: the binary under another name.
+    /// A separate program: the binary under another name.
     OldName,
 }
 
-/// One command: its words, its table and what it does. `A` holds what was typed.
+/// A command: its words, its table and its function. `A` contains what was typed.
 pub(crate) struct Entry<A: 'static> {
-    /// `["ipc", "latency"]`; for an old name, that name alone.
+    /// `["ipc", "latency"]`; for an old program, only its name.
     pub(crate) path: &'static [&'static str],
     pub(crate) kind: Kind,
-    /// One line without a full stop.
+    /// One line without a period.
     pub(crate) summary: &'static str,
     /// Paragraphs, separated by empty lines.
     pub(crate) description: &'static str,
     pub(crate) positionals: Option<Positionals<A>>,
     pub(crate) groups: &'static [Group<A>],
-    /// A command line and what it shows.
+    /// Command lines, and what they show.
     pub(crate) examples: &'static [(&'static str, &'static str)],
     pub(crate) run: fn(A, &mut Terminal<'_>) -> anyhow::Result<Exit>,
 }
@@ -206,16 +206,15 @@ impl<A: Default> Entry<A> {
     }
 }
 
-/// What was typed so far, and where the rest of it goes.
+/// What was typed so far.
 pub(super) struct Typed<'e, A: 'static> {
     entry: &'e Entry<A>,
     pub(super) values: A,
 }
 
-/// Where values go. The reading of command lines knows no command's arguments, so that it is in the
-/// binary once, and not once for each command.
+/// Stores values. The parser is not generic in the arguments, so the binary contains it only once.
 pub(super) trait Sink {
-    /// Stores the value of the option with this index among all of the table.
+    /// Stores the value of the option with this index in the table.
     fn option(&mut self, index: usize, value: Option<&str>) -> Result<(), String>;
 
     /// Stores an argument without a dash.
@@ -233,7 +232,7 @@ impl<A> Sink for Typed<'_, A> {
     }
 }
 
-/// What documentation needs of a command.
+/// What documentation needs to know about a command.
 pub(crate) struct Doc {
     pub(crate) path: &'static [&'static str],
     pub(crate) kind: Kind,
@@ -250,7 +249,7 @@ impl Doc {
         self.path.join(" ")
     }
 
-    /// What is typed to call it: `roundtrip ipc latency`, `schd-dbg`.
+    /// How it is called: `roundtrip ipc latency`, `schd-dbg`.
     pub(crate) fn invocation(&self) -> String {
         match self.kind {
             Kind::OldName => self.words(),
@@ -258,13 +257,13 @@ impl Doc {
         }
     }
 
-    /// All options, across the groups.
+    /// The options of all groups.
     pub(crate) fn options(&self) -> impl Iterator<Item = &OptDoc> {
         self.groups.iter().flat_map(|(_, options)| options)
     }
 }
 
-/// What documentation needs of arguments without a dash.
+/// What documentation needs to know about arguments without a dash.
 pub(crate) struct PositionalsDoc {
     pub(crate) usage: &'static str,
     pub(crate) help: &'static str,
@@ -273,14 +272,13 @@ pub(crate) struct PositionalsDoc {
 }
 
 impl PositionalsDoc {
-    /// What they are, and which words they can be.
+    /// Their description, with the allowed words.
     pub(crate) fn words(&self) -> String {
         with_words(self.help, self.kind, true)
     }
 }
 
-/// A help text that names every word that a value can be: those that it does not mention itself
-/// stand behind it.
+/// A help text that names every allowed word: those that it does not mention itself are appended.
 fn with_words(help: &str, kind: ValueKind, is_listed: bool) -> String {
     let (head, words) = match kind {
         ValueKind::OneOf(words) => ("One of", words),
@@ -297,12 +295,12 @@ fn with_words(help: &str, kind: ValueKind, is_listed: bool) -> String {
     format!("{help} {head}: {}.", words.join(", "))
 }
 
-/// What documentation needs of an option.
+/// What documentation needs to know about an option.
 pub(crate) struct OptDoc {
     pub(crate) names: &'static [&'static str],
     /// Accepted, but not shown.
     pub(crate) old_names: &'static [&'static str],
-    /// The value's name and whether it must be there.
+    /// The value's name, and whether it is required.
     pub(crate) value: Option<(&'static str, bool)>,
     pub(crate) kind: ValueKind,
     pub(crate) default: &'static str,
@@ -311,7 +309,7 @@ pub(crate) struct OptDoc {
 }
 
 impl OptDoc {
-    /// What it does, and which words it takes.
+    /// Its description, with the allowed words.
     pub(crate) fn words(&self) -> String {
         with_words(self.help, self.kind, self.value.is_some_and(|(_, must)| must))
     }

@@ -1,19 +1,19 @@
-//! Reads values with units: durations, sizes, rates, CPU lists. An error says what was expected and
-//! leaves it to the caller to say where.
+//! Parses values with units: durations, sizes, rates, CPU lists. An error says what was expected.
+//! The caller adds where.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Stores what a value means, unless it means nothing.
+/// Stores a value unless it is invalid.
 pub(crate) fn set<T, E: Display>(place: &mut Option<T>, value: Result<T, E>) -> Result<(), String> {
     *place = Some(value.map_err(|error| error.to_string())?);
     Ok(())
 }
 
-/// The name of a file or directory. An empty one would mean the current directory, which nobody has
-/// asked for.
+/// The name of a file or directory. An empty name would mean the current directory, which nobody
+/// intends.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a name must not be empty".to_owned()) } else { Ok(text.into()) }
 }
@@ -23,15 +23,14 @@ pub(crate) fn whole<T>(text: &str, range: RangeInclusive<T>) -> Result<T, String
 where
     T: FromStr + PartialOrd + Display,
 {
-    // `parse` would take a leading '+', which none of the old programs' scripts use and typing
-    // errors do.
+    // `parse` would accept a leading '+'. No script of the old programs uses that, but typos do.
     text.parse()
         .ok()
         .filter(|value| range.contains(value) && !text.starts_with('+'))
         .ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
 }
 
-/// A switch's value: nothing means yes. The words are those that Google Benchmark reads.
+/// A switch's value. No value means true. The words are those of Google Benchmark.
 pub(crate) fn boolean(text: Option<&str>) -> Result<bool, String> {
     match text.map(str::to_ascii_lowercase).as_deref() {
         None | Some("true" | "t" | "yes" | "y" | "on" | "1") => Ok(true),
@@ -40,7 +39,7 @@ pub(crate) fn boolean(text: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// A duration in nanoseconds from a number with its unit: `250ms`, `1.5s`, `2us`, `1h`; 1 ns to 10
+/// A duration in nanoseconds, from a number with a unit: `250ms`, `1.5s`, `2us`, `1h`; 1 ns to 10
 /// 000 h.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 6] =
@@ -74,7 +73,7 @@ pub(crate) fn buffer_kilobytes(text: &str) -> Result<u64, String> {
     Ok((size_bytes(text)? as u64).div_ceil(1024).max(64))
 }
 
-/// Sizes in bytes, separated by commas; `4-64k` stands for 4 and each doubling up to 64k.
+/// Comma-separated sizes in bytes. `4-64k` stands for 4 and each doubling up to 64k.
 pub(crate) fn sizes_bytes(text: &str) -> Result<Vec<usize>, String> {
     let mut sizes = Vec::new();
     for part in text.split(',') {
@@ -93,7 +92,7 @@ pub(crate) fn sizes_bytes(text: &str) -> Result<Vec<usize>, String> {
     Ok(sizes)
 }
 
-/// CPU numbers in the kernel's notation, `0,2-3`, ascending and without repetition.
+/// CPU numbers in the kernel's format, `0,2-3`, ascending without duplicates.
 pub(crate) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
     run::cpus::chosen(text).ok_or_else(|| "expected CPU numbers, as in 0,2-3".to_owned())
 }
@@ -113,7 +112,7 @@ pub(crate) fn rate_per_s(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a rate from 0.001/s to 1000M/s, as in 1000/s".to_owned())
 }
 
-/// Splits a number from the letters behind it.
+/// Splits a number from the unit after it.
 fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()))
 }

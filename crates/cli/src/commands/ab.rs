@@ -14,7 +14,7 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
-/// As many are enough to find a difference of which the machine's noise is a fifth.
+/// Enough to detect a difference of which the machine's noise is a fifth.
 const PAIRS: u64 = 10;
 
 /// The most pairs.
@@ -154,7 +154,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut line = if quiet { ProgressLine::hidden(terminal.err) } else { ProgressLine::new(terminal.err) };
     let measured = interleave(&subjects, pairs, directory, interrupts, &mut |step| line.show(step));
     drop(line);
-    // Signals do not keep it from being executed: that is what it is for.
+    // Runs even after a signal, because that is its purpose.
     let restored = finally.map(|line| std::process::Command::new("sh").args(["-c", &line]).status());
     let done = measured?;
     if let Some(failed) = restored.map(|status| status.map(|status| status.success())) {
@@ -171,7 +171,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let judging = judging.paired();
     let exit = judging.tell(["A", "B"], [&sides[0], &sides[1]], (&differences, &notes), terminal)?;
-    // A signal decides how the command ends, after everything has been told.
+    // Reported last, so that a signal determines the exit status.
     interrupts.check()?;
     Ok(exit)
 }
@@ -190,7 +190,7 @@ fn commands(words: Vec<String>) -> anyhow::Result<[Vec<String>; 2]> {
     Ok([a, b])
 }
 
-/// A command of this program is executed by this program.
+/// A command of this program is run by this program.
 fn command(words: Vec<String>) -> Vec<OsString> {
     let own = super::ALL.iter().any(|command| {
         let doc = command.doc();
@@ -200,7 +200,7 @@ fn command(words: Vec<String>) -> Vec<OsString> {
     own.into_iter().chain(words.into_iter().map(OsString::from)).collect()
 }
 
-/// A directory with nothing in it, made unless it is there.
+/// An empty directory, created unless it exists.
 fn empty(path: &Path) -> anyhow::Result<&Path> {
     std::fs::create_dir_all(path)
         .and_then(|()| std::fs::read_dir(path))
@@ -214,7 +214,7 @@ fn empty(path: &Path) -> anyhow::Result<&Path> {
         })
 }
 
-/// The runs of the pairs that are complete.
+/// The runs of the completed pairs.
 fn side(directory: &Path, name: &str, pairs: u64) -> anyhow::Result<Side> {
     let paths: Vec<PathBuf> =
         (1..=pairs).map(|pair| directory.join(name).join(format!("{pair:04}"))).collect();

@@ -1,5 +1,5 @@
-//! `roundtrip ipc baseline`: what round trips cost here by other means than binder, and so how far
-//! down binder could go.
+//! `roundtrip ipc baseline`: the cost of round trips on this machine by mechanisms other than
+//! binder, which shows how much binder could improve.
 
 use bench::baseline;
 use bench::worker::Spawner;
@@ -34,7 +34,7 @@ impl AsMut<RunOutput> for Typed {
     }
 }
 
-/// The command's name in versions up to 0.1: stored scripts call it.
+/// The command's name up to version 0.1, which existing scripts use.
 pub(crate) static OLD_NAME: Renamed = Renamed { path: &["ipc", "floor"], now: &COMMAND };
 
 impl Gated for Typed {

@@ -1,5 +1,5 @@
-//! `roundtrip doctor`: which settings of this machine, or of the one that a run was made on,
-//! lengthen round trips. Reads, and changes nothing.
+//! `roundtrip doctor`: which settings of this machine, or of a run's machine, lengthen round trips.
+//! Only reads, and changes nothing.
 
 use std::path::PathBuf;
 
@@ -76,7 +76,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// What `--fail-on` takes.
+/// The values of `--fail-on`.
 const CHECKS: &[&str] = &[
     "all",
     "lock-debugging",
@@ -129,7 +129,7 @@ fn checks(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether a finding is one to fail on.
+/// Whether a finding makes the command fail.
 fn fails(typed: &Typed, finding: &Finding) -> bool {
     let named = |name: &str| typed.fail_on.iter().any(|wanted| wanted == name);
     (named(finding.check) && finding.state != State::Good)

@@ -1,5 +1,5 @@
-//! `roundtrip explain`: why the slow calls of a recorded run were slow, on this machine or another.
-//! Measures nothing.
+//! `roundtrip explain`: what delayed the slow calls of a recorded run, on any machine. Measures
+//! nothing.
 
 #[cfg(feature = "foreign")]
 mod file;
@@ -74,7 +74,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// What to explain of another tool's recording: a run has kept its slow calls itself.
+/// What to explain in another tool's recording. A run has selected its slow calls itself.
 const RECORDED: Group<Typed> = Group {
     heading: "Another tool's recording",
     options: &[
@@ -154,7 +154,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if typed.out.is_none() && typed.format.as_deref() != Some("json") {
         run = inert::run(&run)?;
     }
-    // A run may be named by its file.
+    // A run may also be given as its file.
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let Some(kept) = Kept::of(&run) else {
         anyhow::bail!(
@@ -186,7 +186,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), |error| Err(error.into()))
 }
 
-/// A run has kept its slow calls itself.
+/// A run has selected its slow calls itself.
 fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
     if let Some(option) = [
         (typed.deadline_ns.is_some(), "--deadline"),
@@ -204,14 +204,14 @@ fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a path names a file that is no run's: these are JSON.
+/// Whether a path names a file that is not a run's. Runs are JSON.
 fn is_recording(path: &Path) -> bool {
     let mut first = [0; 1];
     let opened = path.is_file().then(|| std::fs::File::open(path).ok()).flatten();
     opened.is_some_and(|mut file| file.read_exact(&mut first).is_ok() && first != *b"{")
 }
 
-/// Writes the snapshot of one slow call, with every slow call that it holds.
+/// Writes the snapshot of one slow call, with all slow calls in it.
 fn trace(
     run: &Run,
     kept: &Kept,

@@ -1,5 +1,5 @@
-//! The end of every command that measures: the run is stored, printed and commented, in the order
-//! that loses least.
+//! The end of every command that measures: the run is stored, then printed, then its warnings
+//! follow. In this order, the least is lost on a failure.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use run::Run;
 use super::output::RunOutput;
 use crate::terminal::{Exit, Terminal, nobody_reads};
 
-/// Stores the run if there is a place for it, has it printed, then says what to beware of. A run
-/// that cannot be stored is still shown, and a reader that goes away does not cost the stored one.
+/// Stores the run if a directory was requested, prints it, then prints its warnings. A run that
+/// cannot be stored is still printed, and a run is stored even if nobody reads the output.
 pub(crate) fn finish(
     run: &Run,
     place: Option<Place>,
@@ -22,10 +22,10 @@ pub(crate) fn finish(
     let stored = place.map_or(Ok(()), |place| store(run, &place));
     let printed = print(terminal).and_then(|()| Ok(terminal.out.flush()?));
     match printed {
-        // A reader that goes away is no failure, and hides none.
+        // A closed output is not a failure, and does not hide one.
         Err(error) if !nobody_reads(&error) => {
             if let Err(error) = &stored {
-                // Only one of both can be what the command ends with.
+                // The command can only end with one of the two errors.
                 let _ = writeln!(terminal.err, "roundtrip: {}", report::inert::line(&format!("{error:#}")));
             }
             return Err(error);
@@ -33,7 +33,7 @@ pub(crate) fn finish(
         _ => {}
     }
     for warning in run.warnings.iter().filter(|_| !output.quiet) {
-        // With standard error gone as well there is nobody left to tell.
+        // If standard error is closed, too, nobody can be told.
         let _ = writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(warning));
     }
     stored?;
@@ -47,7 +47,7 @@ pub(crate) fn finish(
     Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })
 }
 
-/// Why the slow calls were slow, as far as any were kept.
+/// What delayed the slow calls, as far as any were kept.
 pub(crate) fn explanations(run: &Run, directory: Option<&Path>) -> anyhow::Result<String> {
     let (Some(directory), Some(kept)) = (directory, Kept::of(run)) else { return Ok(String::new()) };
     let explained = slow_calls::explain(&kept, directory, |_| true, Some(&report::inert::name))?;
@@ -55,7 +55,8 @@ pub(crate) fn explanations(run: &Run, directory: Option<&Path>) -> anyhow::Resul
     Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
-/// Puts the run beside what was recorded, and all in its place; or keeps what can be kept.
+/// Writes the run beside the recording, and moves both into place. If that fails, keeps what it
+/// can.
 fn store(run: &Run, place: &Place) -> anyhow::Result<()> {
     let stored = run.write(place.path()).map_err(bench::Error::from).and_then(|_| place.keep());
     stored.map_err(|error| match place.save_rest() {

@@ -1,5 +1,5 @@
-//! `--fail-on` and `--require`: results that make a command fail. Here are the options, and what
-//! the end of a command does with them; `analysis` judges.
+//! `--fail-on` and `--require`: results that make a command fail. This file has the options, and
+//! their effect at the end of a command. `analysis` judges.
 
 use analysis::figures;
 use analysis::gate::{Gate, Requirement};
@@ -10,20 +10,20 @@ use crate::args::{Group, Opt, Usage};
 use crate::asked_for;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed of them.
+/// What was typed.
 #[derive(Default)]
 pub(crate) struct Gates {
     gates: Vec<Gate>,
     requirements: Vec<Requirement>,
 }
 
-/// A command's typed arguments with gates among them.
+/// Typed arguments of a command that include gates.
 pub(crate) trait Gated {
-    /// The tests whose figures the command's result has.
+    /// The tests whose figures are in the command's result.
     const TESTS: &'static [&'static str];
-    /// The names of what can be required of it.
+    /// The names of possible requirements.
     const REQUIRES: &'static [&'static str] = &[];
-    /// What the help says of its gates.
+    /// The help on gates.
     const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us', or \
                                  if the run has warnings (GATE: warnings). An unknown name is refused, with a \
                                  list of the known ones. Repeatable.";
@@ -32,7 +32,7 @@ pub(crate) trait Gated {
 }
 
 impl Gates {
-    /// What a run violates, each in one line.
+    /// What a run violates, one line each.
     pub(crate) fn violations(&self, run: &Run, divided: Divided<'_>) -> Vec<String> {
         if self.gates.is_empty() && self.requirements.is_empty() {
             return Vec::new();
@@ -46,8 +46,8 @@ impl Gates {
         missing.chain(violated).collect()
     }
 
-    /// How a command ends that would have ended with `exit`: it tells what its run violates, and
-    /// fails if that is anything.
+    /// Determines how a command ends that would otherwise end with `exit`: it reports what the run
+    /// violates, and fails if that is anything.
     pub(crate) fn judge(
         &self,
         run: &Run,
@@ -57,14 +57,13 @@ impl Gates {
     ) -> Exit {
         let violations = self.violations(run, divided);
         for line in &violations {
-            // With standard error gone as well there is nobody left to tell.
+            // If standard error is closed, too, nobody can be told.
             let _ = writeln!(terminal.err, "roundtrip: failed: {line}");
         }
         if violations.is_empty() || exit != Exit::OK { exit } else { Exit::FAILED }
     }
 
-    /// Refuses callers that are required to be real-time ones and may not be, before anything is
-    /// measured.
+    /// Rejects required real-time callers that are not permitted, before anything is measured.
     pub(crate) fn check_callers(&self, callers: &[Scheduling]) -> Result<(), Usage> {
         if !self.requirements.contains(&Requirement::Realtime) {
             return Ok(());
@@ -77,7 +76,7 @@ impl Gates {
     }
 }
 
-/// The table for commands whose result can be gated.
+/// The table for commands whose result can have gates.
 pub(crate) const fn group<A: Gated + 'static>() -> Group<A> {
     let options = if A::REQUIRES.is_empty() { Table::<A>::FAIL_ON } else { Table::<A>::BOTH };
     Group { heading: "Gates", options }

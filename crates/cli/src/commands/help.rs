@@ -1,4 +1,5 @@
-//! `roundtrip help`: what `--help` prints, for the program, a group of commands or one.
+//! `roundtrip help`: prints the same as `--help`, for the program, a group of commands or one
+//! command.
 
 use super::{ALL, beginning_with, find};
 use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage};

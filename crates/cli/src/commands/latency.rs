@@ -1,4 +1,4 @@
-//! `roundtrip ipc latency`: round trips against a deadline, and what the scheduler did meanwhile.
+//! `roundtrip ipc latency`: round trips against a deadline, with scheduler statistics.
 
 use std::io::Write;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     let stacks = match (&typed.stacks, typed.mode) {
         (Some(stacks), _) => stacks.clone(),
         (None, Mode::Binderize) => Stack::ALL.into(),
-        // In process there is no stack between; hwbinder is the one that knows this mode.
+        // In process there is no stack in between. The hwbinder stack is the one with this mode.
         (None, Mode::Passthrough) => vec![Stack::Hwbinder],
     };
     let plan = LatencyPlan {
@@ -116,7 +116,7 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     Ok(plan)
 }
 
-/// What is to be explained. Where recordings go is not known yet.
+/// The plan for slow calls. The recording's folder is not known yet.
 fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
     let trigger = match (typed.explain, typed.explain_slowest) {
         (true, Some(_)) => {
@@ -144,9 +144,9 @@ fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
     }))
 }
 
-/// Carries out a plan; progress goes to standard error, and `block` writes what a verbose plan
-/// tells, where it wants to: standard output is lent. `None` when the kernel's trace was halted,
-/// which has been said then.
+/// Carries out a plan. Progress goes to standard error. `block` writes what a verbose plan reports,
+/// and borrows standard output for it. `None` if the kernel's trace was halted, which has been
+/// reported then.
 pub(crate) fn measure(
     plan: &LatencyPlan,
     block: &mut dyn FnMut(&ThreadReport, &mut dyn Write) -> std::io::Result<()>,
@@ -156,10 +156,10 @@ pub(crate) fn measure(
     let mut line = output.progress(terminal.err);
     let measured = output.record(|environment| {
         let result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
-            // A line that is written over would tear the blocks apart.
+            // A line that is rewritten would break up the blocks.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),
             Notice::Progress(_) => {}
-            // With its stream gone there is nobody left to tell.
+            // If the stream is closed, nobody can be told.
             Notice::Thread(report) => {
                 let _ = block(report, terminal.out);
             }
@@ -178,7 +178,7 @@ pub(crate) fn measure(
     }
 }
 
-/// What the head of a report says of the driver.
+/// The driver for the head of a report.
 pub(super) fn driver_of(result: &LatencyResult) -> String {
     let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
     if result.lent_by_pi_futex {
@@ -187,8 +187,8 @@ pub(super) fn driver_of(result: &LatencyResult) -> String {
     driver
 }
 
-/// Refuses what was typed and this machine does not have. Callers that were not typed are chosen by
-/// what it has.
+/// Rejects requests that this machine cannot satisfy. Callers that were not requested are selected
+/// by what is possible.
 pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
     typed.gates.check_callers(&plan.callers)?;
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
@@ -208,7 +208,7 @@ pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usa
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
     check_machine(&typed, &plan)?;
-    // Without a run directory recordings last as long as this command.
+    // Without a run directory, recordings are removed when the command ends.
     let place = match &mut plan.explain {
         Some(explain) => {
             let directory = typed.output.directory()?;
@@ -243,8 +243,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
     };
     let directory = place.as_ref().map(Directory::path);
-    // A recording that cannot be read any more costs the explanations, not the figures; nor does
-    // want of room for the samples.
+    // If the recording cannot be read, explanations are missing, but not the figures. The same
+    // holds if there is no space for the samples.
     let (explained, mut missing) = match typed.output.format.as_deref() {
         None | Some("table") => {
             let explained = explanations(&run, directory);
@@ -267,7 +267,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     missing.map_or(Ok(exit), Err)
 }
 
-/// Writes every sample beside the run, whole or not at all.
+/// Writes all samples beside the run, completely or not at all.
 fn write_samples(result: &LatencyResult, directory: &Path) -> anyhow::Result<()> {
     let path = directory.join(SAMPLES);
     let samples = report::latency_csv::samples(result);

@@ -1,4 +1,4 @@
-//! `roundtrip man`: a manual page, in the macros that `man` reads.
+//! `roundtrip man`: a manual page in the macros that `man` reads.
 
 use super::{ALL, beginning_with, find};
 use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage};

@@ -1,8 +1,8 @@
 //! The commands, one file each.
 //!
-//! To add one: write `commands/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` (its
-//! words, its table of options and its function), and name it in [`ALL`]. Help, manual page,
-//! completion and the checks on every table follow from that line.
+//! To add one, write `commands/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` (its
+//! words, its table of options and its function), and list it in [`ALL`]. Help, manual page,
+//! completion and the checks of all tables follow from that line.
 
 mod ab;
 mod baseline;
@@ -39,8 +39,7 @@ pub(crate) mod workers;
 
 use crate::args::{Command, Doc, Kind};
 
-/// Every command, in the order in which help lists them. A command is registered here and nowhere
-/// else.
+/// All commands, in the order of help. A command is registered here and nowhere else.
 pub(crate) static ALL: &[&dyn Command] = &[
     &survey::COMMAND,
     &doctor::COMMAND,
@@ -74,7 +73,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &worker::COMMAND,
 ];
 
-/// The commands whose words begin with `words`, those for this program's own use left out.
+/// The commands that start with `words`, without internal ones.
 pub(crate) fn beginning_with(words: &[impl AsRef<str>]) -> Vec<&'static dyn Command> {
     let begins = |doc: &Doc| {
         doc.path.len() >= words.len() && doc.path.iter().zip(words).all(|(path, word)| *path == word.as_ref())
@@ -88,7 +87,7 @@ pub(crate) fn beginning_with(words: &[impl AsRef<str>]) -> Vec<&'static dyn Comm
         .collect()
 }
 
-/// The words that can stand behind `words`, each once.
+/// The words that may follow `words`, without duplicates.
 pub(crate) fn words_behind(words: &[&str]) -> Vec<&'static str> {
     let mut next: Vec<&str> = beginning_with(words)
         .iter()
@@ -98,7 +97,7 @@ pub(crate) fn words_behind(words: &[&str]) -> Vec<&'static str> {
     next
 }
 
-/// The command with exactly these words or, if they are one word, the old name.
+/// The command with exactly these words or, for one word, the old program of that name.
 pub(crate) fn find(words: &[String]) -> Option<&'static dyn Command> {
     let is = |command: &&dyn Command| {
         let doc = command.doc();

@@ -1,5 +1,5 @@
-//! The options of every command that leaves a run: how it is printed and where it is stored. Prints
-//! nothing, and stores nothing.
+//! The options of every command that produces a run: how it is printed and where it is stored.
+//! Prints and stores nothing.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,26 +18,26 @@ use crate::args::values::set;
 use crate::args::{Opt, values};
 use crate::progress::ProgressLine;
 
-/// What was typed of them.
+/// What was typed.
 #[derive(Default)]
 pub(crate) struct RunOutput {
-    /// `None`: a table.
+    /// `None` means a table.
     pub(crate) format: Option<String>,
     pub(crate) out: Option<PathBuf>,
-    /// What becomes of a run that is there.
+    /// What to do with an existing run.
     pub(crate) existing: Existing,
     pub(crate) labels: Labels,
-    /// A histogram of all calls behind the tables.
+    /// Whether to print a histogram of all calls after the tables.
     pub(crate) histogram: bool,
-    /// Neither progress nor warnings on standard error.
+    /// Whether to omit progress and warnings on standard error.
     pub(crate) quiet: bool,
 }
 
-/// Where files of a run go while it is made.
+/// Where files of a run are written.
 pub(crate) enum Directory {
-    /// It is asked for, and stays.
+    /// A requested directory, which stays.
     Asked(Place),
-    /// It lasts as long as this value.
+    /// A temporary directory.
     Scratch(Scratch),
 }
 
@@ -49,7 +49,7 @@ impl Directory {
         }
     }
 
-    /// The place that is asked for. What is not asked for ends here.
+    /// The requested directory. A temporary one is removed here.
     pub(crate) fn asked(self) -> Option<Place> {
         match self {
             Self::Asked(place) => Some(place),
@@ -59,19 +59,19 @@ impl Directory {
 }
 
 impl RunOutput {
-    /// Makes the run's directory, before anything is measured in vain. To be held until the run has
-    /// been stored.
+    /// Creates the run's directory before anything is measured. Keep it until the run has been
+    /// stored.
     pub(crate) fn place(&self) -> bench::Result<Option<Place>> {
         self.out.as_deref().map(|out| Place::prepare(out, self.existing)).transpose()
     }
 
-    /// As [`RunOutput::place`]; where no directory is asked for, one that lasts as long as the
-    /// command.
+    /// Like [`RunOutput::place`]. If no directory is requested, creates one that is removed with
+    /// the command.
     pub(crate) fn directory(&self) -> anyhow::Result<Directory> {
         Ok(match self.place()? {
             Some(place) => Directory::Asked(place),
             None => {
-                // From here on a signal finds somebody who removes it.
+                // From here on a signal lets us remove the directory.
                 Interrupts::watch()?;
                 Directory::Scratch(Scratch::new()?)
             }
@@ -80,12 +80,12 @@ impl RunOutput {
 }
 
 impl RunOutput {
-    /// The line that shows how far the run is, on standard error.
+    /// The progress line on standard error.
     pub(crate) fn progress<'a>(&self, err: &'a mut dyn Write) -> ProgressLine<'a> {
         if self.quiet { ProgressLine::hidden(err) } else { ProgressLine::new(err) }
     }
 
-    /// Makes a run, as [`bench::record`] does, with the labels that were typed.
+    /// Makes a run like [`bench::record`], with the labels that were typed.
     ///
     /// # Errors
     /// The closure's.
@@ -99,8 +99,7 @@ impl RunOutput {
 }
 
 impl RunOutput {
-    /// A run in the format that is asked for: `name` is the command's, `csv` and `tables` are its
-    /// own.
+    /// A run in the requested format. `name` is the command's name, `csv` and `tables` are its own.
     ///
     /// # Errors
     /// None for a run that can be stored.
@@ -121,7 +120,7 @@ impl RunOutput {
         })
     }
 
-    /// What stands behind the tables, if it is asked for.
+    /// What follows the tables, if requested.
     pub(crate) fn histograms(&self, run: &Run, look: Look) -> String {
         if self.histogram { look.fit(report::histogram::page(run, look)) } else { String::new() }
     }
@@ -130,10 +129,10 @@ impl RunOutput {
 /// The formats of a result.
 pub(crate) const FORMATS: &[&str] = &["table", "json", "csv", "markdown"];
 
-/// What they are.
+/// The description of the formats.
 pub(crate) const FORMATS_HELP: &str = "The output format: json is the same as run.json in a run directory, markdown has a line for each figure.";
 
-/// `--format`, one of these words, of which the first is the default.
+/// `--format`, with these words. The first one is the default.
 pub(crate) const fn format<A: AsMut<RunOutput>>(
     words: &'static [&'static str],
     help: &'static str,
@@ -145,12 +144,12 @@ pub(crate) const fn format<A: AsMut<RunOutput>>(
     .default(words[0])
 }
 
-/// `--out`, with what is in the directory.
+/// `--out`, with a description of the directory's contents.
 pub(crate) const fn out<A: AsMut<RunOutput>>(help: &'static str) -> Opt<A> {
     Opt::path(&["--out"], "DIR", help, |typed: &mut A, text| set(&mut typed.as_mut().out, values::path(text)))
 }
 
-/// `--force`, beside `--out`.
+/// `--force`, for use with `--out`.
 pub(crate) const fn force<A: AsMut<RunOutput>>() -> Opt<A> {
     Opt::flag(&["--force"], "Replaces an existing run in the directory.", |typed: &mut A| {
         typed.as_mut().existing = Existing::Replace;
@@ -178,7 +177,7 @@ pub(crate) const fn quiet<A: AsMut<RunOutput>>() -> Opt<A> {
     )
 }
 
-/// What `--histogram` does.
+/// The description of `--histogram`.
 pub(crate) const HISTOGRAM: &str =
     "Also draws how the durations are distributed, with the deadline marked. Both axes are logarithmic.";
 

@@ -1,4 +1,4 @@
-//! `roundtrip report`: recorded runs as one HTML page. Reads run directories; measures nothing.
+//! `roundtrip report`: recorded runs as one HTML page. Reads run directories, and measures nothing.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -59,7 +59,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// How many slow writes of each series are shown as lanes.
+/// The number of slow writes of each series that are shown as lanes.
 const SLOW_WRITES: usize = 3;
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
@@ -70,7 +70,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         .map(|path| anyhow::Ok(inert::run(&Run::read(path)?)?))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let failed = || format!("cannot write {}", out.display());
-    // Before anything is read in vain.
+    // First, so that a failure costs nothing.
     let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
     let parts: Vec<_> = runs.iter().zip(&typed.runs).map(|(run, path)| explained(run, path)).collect();
     let labels = labels(&runs, &typed.runs);
@@ -98,7 +98,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(if damage.is_empty() { Exit::OK } else { Exit::FAILED })
 }
 
-/// What explains a run, as far as it can be read.
+/// What explains a run, as far as it is readable.
 struct Parts<'a> {
     calls: Vec<slow_calls::Explained>,
     layers: Vec<storage::SeriesLayers<'a>>,
@@ -133,8 +133,8 @@ fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
     Parts { calls, layers, beside, slow_writes, damage }
 }
 
-/// What each run is called: by the labels in which it differs from the others, where these tell all
-/// runs apart, else by its directory's name.
+/// The names of runs: the labels in which they differ, if these distinguish all of them, else the
+/// names of their directories.
 fn labels(runs: &[Run], paths: &[PathBuf]) -> Vec<String> {
     let value =
         |run: &Run, key: &str| run.labels.iter().find(|label| label.0 == key).map(|label| label.1.to_owned());
@@ -150,7 +150,7 @@ fn labels(runs: &[Run], paths: &[PathBuf]) -> Vec<String> {
     if told_apart && !all.iter().any(String::is_empty) { all } else { names(paths) }
 }
 
-/// What each run's directory is called, or the whole path where two would have the same.
+/// The names of the runs' directories, or the whole path if two are the same.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
         let directory = if path.ends_with(run::FILE_NAME) { path.parent().unwrap_or(path) } else { path };

@@ -1,5 +1,5 @@
-//! `roundtrip show`: recorded runs as text, or several of one plan as one. Reads run directories;
-//! measures nothing.
+//! `roundtrip show`: recorded runs as text, or several runs of one plan merged. Reads run
+//! directories, and measures nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// Which of several runs a report is of.
+/// Which of several runs a report belongs to.
 fn origin(typed: &Typed, path: &Path) -> String {
     if !typed.merge {
         return format!("Run: {}", inert::name(&path.to_string_lossy()));
@@ -114,7 +114,7 @@ fn is_text(typed: &Typed) -> bool {
     matches!(typed.format.as_deref(), None | Some("text"))
 }
 
-/// A run in the format that was asked for.
+/// A run in the requested format.
 fn text(
     typed: &Typed,
     run: &Run,
@@ -169,7 +169,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let which = if runs.len() > 1 { inert::name(&path.to_string_lossy()) + ": " } else { String::new() };
         let violated = typed.gates.violations(run, divided).into_iter();
         violations.extend(violated.map(|line| format!("{which}{line}")));
-        // A reader that goes away early does not hide what is wrong with the runs that follow.
+        // If the output is closed early, errors in the remaining runs are still reported.
         if printed.is_err() {
             continue;
         }
@@ -182,7 +182,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let printed = printed.and_then(|()| terminal.out.flush()).map_err(anyhow::Error::from);
     for error in &damaged {
-        // With standard error gone as well there is nobody left to tell.
+        // If standard error is closed, too, nobody can be told.
         let _ = writeln!(terminal.err, "roundtrip show: {}", inert::line(&format!("{error:#}")));
     }
     for line in &violations {

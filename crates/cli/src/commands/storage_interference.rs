@@ -1,4 +1,4 @@
-//! `roundtrip storage interference`: what neighbours and settings do to synchronous writes, and to
+//! `roundtrip storage interference`: how background load and settings affect synchronous writes and
 //! the device below.
 
 use std::path::PathBuf;
@@ -180,7 +180,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// What the options mean. `record` is where the kernel's events go.
+/// Resolves the options. `record` is the folder for kernel events.
 fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usage> {
     let default = InterferencePlan::default();
     let plan = InterferencePlan {
@@ -198,7 +198,7 @@ fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usag
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     typed.storage.check()?;
-    // Without a run directory the recording lasts as long as this command.
+    // Without a run directory, the recording is removed when the command ends.
     let directory = typed.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
@@ -210,7 +210,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.interference else { return Ok(Exit::FAILED) };
-    // A recording that cannot be read any more costs the explanations, not the times.
+    // If the recording cannot be read, explanations are missing, but not the times.
     let (explained, unread) = explain(result, directory.path()).split();
     let divided = Divided { beside: &explained, ..Divided::default() };
     let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
         let plan = plan(&Typed::default(), None).unwrap();
-        // Each plan names a new file.
+        // Each plan has a new file name.
         let mut default = InterferencePlan::default();
         default.write.file.clone_from(&plan.write.file);
         assert_eq!(plan, default);

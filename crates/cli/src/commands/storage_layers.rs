@@ -170,7 +170,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// What the options mean. `record` is where the kernel's events go.
+/// Resolves the options. `record` is the folder for kernel events.
 pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan, Usage> {
     let default = StoragePlan::default();
     let default = StoragePlan {
@@ -187,7 +187,7 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     typed.storage.check()?;
-    // Without a run directory the recording lasts as long as this command.
+    // Without a run directory, the recording is removed when the command ends.
     let directory = typed.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
@@ -199,7 +199,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.storage else { return Ok(Exit::FAILED) };
-    // A recording that cannot be read any more costs the layers, not the times.
+    // If the recording cannot be read, the layers are missing, but not the times.
     let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
     let divided = Divided { layers: &layers, ..Divided::default() };
     let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
         let plan = plan(&Typed::default(), None).unwrap();
-        // Each plan names a new file.
+        // Each plan has a new file name.
         assert_eq!(plan, StoragePlan { file: plan.file.clone(), ..StoragePlan::default() });
         assert_eq!(plan.sizes_bytes, [4 << 10, 16 << 10, 64 << 10, 256 << 10]);
         assert_eq!((plan.calls, plan.rounds, plan.warm_up), (100, 5, 20));

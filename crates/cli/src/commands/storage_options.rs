@@ -1,5 +1,5 @@
-//! The options of every command that writes synchronously: what to write, where, and how. Only the
-//! table; what they mean together, the plan says.
+//! The options of all commands that write synchronously: what to write, where, and how. Only the
+//! table: the plan defines what they mean together.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::args::values::set;
 use crate::args::{Opt, Usage, values};
 use crate::asked_for;
 
-/// What was typed of them.
+/// What was typed.
 #[derive(Default)]
 pub(crate) struct StorageOptions {
     pub(crate) file: Option<PathBuf>,
@@ -27,13 +27,13 @@ pub(crate) struct StorageOptions {
     pub(crate) buffer_kilobytes: Option<u64>,
 }
 
-/// A command's typed arguments with these among them.
+/// Typed arguments of a command that include these.
 pub(crate) trait HasStorage {
     fn storage(&mut self) -> &mut StorageOptions;
 }
 
 impl StorageOptions {
-    /// Refuses what was typed and this machine does not have.
+    /// Rejects requests that this machine cannot satisfy.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         if let Some(cpus) = &self.cpus {
             asked_for::cpus("--cpus", cpus)?;
@@ -44,7 +44,7 @@ impl StorageOptions {
         self.java.as_ref().map_or(Ok(()), asked_for::java)
     }
 
-    /// What was typed, and the defaults of the plan for the rest.
+    /// What was typed, with the plan's defaults for the rest.
     pub(crate) fn plan(&self, default: StoragePlan, record: Option<PathBuf>) -> StoragePlan {
         StoragePlan {
             file: self.file.clone().unwrap_or(default.file),
@@ -65,7 +65,7 @@ impl StorageOptions {
     }
 }
 
-/// Reads a list of names.
+/// Parses a list of names.
 pub(crate) fn list<T: std::str::FromStr<Err = run::Error>>(text: &str) -> Result<Vec<T>, String> {
     text.split(',').map(one).collect()
 }

@@ -1,5 +1,5 @@
-//! `roundtrip survey`: the main job for a newcomer. What this machine can do, in about half a
-//! minute, on one page.
+//! `roundtrip survey`: the first command for a newcomer. Shows on one page what this machine can
+//! do, in about half a minute.
 
 use std::path::{Path, PathBuf};
 
@@ -124,7 +124,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
     typed.gates.check_callers(&LatencyPlan::default().callers)?;
-    // Before anything is measured in vain.
+    // First, so that a failure costs nothing.
     let directory = typed.output.out.clone().unwrap_or_else(|| default_directory(&bench::environment::now()));
     let place = Place::prepare(&directory, typed.output.existing)?;
     let run = {
@@ -167,7 +167,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
-/// Where runs go if no place is named.
+/// The default directory of runs.
 const DEFAULT_DIRECTORY: &str = "runs";
 
 /// `runs/survey-20261121-204259`.

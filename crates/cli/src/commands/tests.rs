@@ -1,5 +1,4 @@
-//! Checks that every table must pass, whoever wrote it, and the documents that come from the
-//! tables.
+//! Checks of all tables, and of the documents generated from them.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -142,7 +141,7 @@ fn every_word_that_an_option_is_said_to_take_is_taken() {
     }
 }
 
-/// What a program says when this is its standard input; it must end well.
+/// A program's output for this standard input. The program must succeed.
 fn fed(program: &str, args: &[&str], script: &str) -> String {
     let mut child = Process::new(program)
         .args(args)
@@ -158,7 +157,7 @@ fn fed(program: &str, args: &[&str], script: &str) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Command lines, and what completes their last word: all of it, or some of many.
+/// Command lines and what completes their last word; whether that is all, or some of many.
 const COMPLETED: [(&str, &[&str], bool); 9] = [
     ("roundtrip compl", &["completions"], true),
     ("roundtrip completions ", &["bash", "fish", "zsh"], false),
@@ -209,8 +208,7 @@ fn zsh_accepts_the_script_and_completes_with_it() {
         return skip(Need::Program("zsh"), "its completions are not tried");
     }
     let script = args::zsh_completion(ALL, old_names::ALL);
-    // Outside of its line editor zsh has no completions: here, what the functions answer with is
-    // printed.
+    // zsh only completes in its line editor. Here, the answers of the functions are printed.
     let stubs = r#"
 compdef() { :; }
 _files() { print -l FILES; }

@@ -1,5 +1,5 @@
-//! `roundtrip trace start`, `stop` and `status`: the kernel's global trace as `atrace` drives it,
-//! for machines that have no atrace. What a trace is and how it is put back is not known here.
+//! `roundtrip trace start`, `stop` and `status`: controls the kernel's global trace like `atrace`,
+//! for machines without atrace. Must not know what a trace is or how settings are restored.
 
 use std::path::{Path, PathBuf};
 
@@ -14,20 +14,20 @@ use crate::atrace::{self, Category};
 use crate::terminal::{Exit, Terminal};
 use report::perfetto::Contents;
 
-/// Android's own size for this job, in kilobytes for each CPU (`atrace -b 8000`).
+/// Android's buffer size for this purpose, in kilobytes per CPU (`atrace -b 8000`).
 const KILOBYTES: u64 = 8000;
 
-/// How the name of a Perfetto trace ends.
+/// The suffix of a Perfetto trace.
 const PERFETTO: &str = ".perfetto-trace";
 
-/// What was typed behind `start`.
+/// What was typed after `start`.
 #[derive(Default)]
 pub(crate) struct Start {
     kilobytes: Option<u64>,
     categories: Vec<Category>,
 }
 
-/// What was typed behind `stop`.
+/// What was typed after `stop`.
 #[derive(Default)]
 pub(crate) struct Stop {
     out: Option<PathBuf>,
@@ -35,11 +35,11 @@ pub(crate) struct Stop {
     discard: bool,
 }
 
-/// What was typed behind `status`.
+/// What was typed after `status`.
 #[derive(Default)]
 pub(crate) struct NoArguments;
 
-/// The command that starts one.
+/// The command that starts a trace.
 pub(crate) static START: Entry<Start> = Entry {
     path: &["trace", "start"],
     kind: Kind::Command,
@@ -111,7 +111,7 @@ pub(crate) static STOP: Entry<Stop> = Entry {
     run: stop,
 };
 
-/// The command that says how it is doing.
+/// The command that shows its state.
 pub(crate) static STATUS: Entry<NoArguments> = Entry {
     path: &["trace", "status"],
     kind: Kind::Command,
@@ -126,7 +126,7 @@ pub(crate) static STATUS: Entry<NoArguments> = Entry {
 };
 
 fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    // A signal waits until everything is set, and can be put back.
+    // A signal waits until all settings are changed, and can be restored.
     let interrupts = Interrupts::watch()?;
     let choose = |root: &Path| atrace::choose(root, &typed.categories);
     let trace = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES), choose).map_err(with_cure)?;
@@ -159,7 +159,7 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         (out, _) => out.as_deref(),
     };
-    // A signal waits until everything is as it was.
+    // A signal waits until all settings are restored.
     let interrupts = Interrupts::watch()?;
     let Some(trace) = find()? else {
         anyhow::bail!("no trace was started; start one with `roundtrip trace start`");
@@ -175,7 +175,7 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 return Err(error
                     .context(format!("the trace is stopped and kept; write it to another file: {failed}")));
             }
-            // Nothing is left in the buffers that would have to be kept.
+            // Nothing in the buffers needs to be kept.
             trace.restore()?;
             let fate = match kept {
                 Some(folder) => format!(
@@ -197,12 +197,12 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// The trace that was started before.
+/// The trace that was started earlier.
 fn find() -> anyhow::Result<Option<GlobalTrace>> {
     GlobalTrace::find().map_err(|error| with_cure(error.into()))
 }
 
-/// An error with what to do about it, where this command is what caused it.
+/// Adds what to do about an error of this command.
 fn with_cure(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(tracefs::Error::AlreadyStarted { .. }) => {
@@ -215,12 +215,12 @@ fn with_cure(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// How many events are in the buffers.
+/// The number of events in the buffers.
 fn held_by(status: &Status) -> u64 {
     status.cpus.iter().map(|(_, stats)| stats.entries).sum()
 }
 
-/// Says what of the trace is not in the file.
+/// Reports what is missing from the file.
 fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     let overwritten: u64 = status.cpus.iter().map(|(_, stats)| stats.overrun).sum();
     let dropped: u64 = status.cpus.iter().map(|(_, stats)| stats.dropped + stats.commit_overrun).sum();
@@ -236,14 +236,14 @@ fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the trace to a file, whole or not at all. `kept` is where it is when it was taken out of
-/// the buffers and the file could not be written.
+/// Writes the trace to a file, completely or not at all. If the file could not be written after the
+/// events were taken out of the buffers, `kept` is where they are.
 fn store(
     trace: &GlobalTrace,
     (path, existing): (&Path, Existing),
     kept: &mut Option<PathBuf>,
 ) -> anyhow::Result<()> {
-    // Before events are taken out: a folder that is not there, for example, costs none.
+    // Before events are taken out, so that an error such as a missing folder loses none.
     let mut file = NewFile::create(path, existing)?;
     if !path.to_string_lossy().ends_with(PERFETTO) {
         trace.write_text(&mut file)?;
@@ -260,7 +260,7 @@ fn store(
     })
 }
 
-/// Writes a recording's one snapshot as a Perfetto trace.
+/// Writes a recording's only snapshot as a Perfetto trace.
 fn perfetto(recording: &Recording, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
     let (trace, snapshot) = (recording.read(1)?, recording.snapshot(1)?);
     let release = &recording.header().kernel_release;

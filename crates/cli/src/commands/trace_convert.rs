@@ -1,4 +1,4 @@
-//! `roundtrip trace convert`: a recording for other tools. Records nothing.
+//! `roundtrip trace convert`: converts a recording for other tools. Records nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// The recording of a run directory, or the one that a folder is.
+/// The recording in a run directory, or the recording in a folder.
 fn open(path: &Path) -> anyhow::Result<Recording> {
     let within = path.join(RECORDING);
     Ok(Recording::open(if within.is_dir() { &within } else { path })?)

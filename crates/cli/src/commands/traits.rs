@@ -1,4 +1,4 @@
-//! `roundtrip ipc traits`: in what binder and hwbinder differ here.
+//! `roundtrip ipc traits`: how binder and hwbinder differ on this machine.
 
 use bench::ipc::traits;
 use bench::worker::Spawner;

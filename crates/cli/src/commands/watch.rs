@@ -1,5 +1,5 @@
-//! `roundtrip watch`: the latency test, shown while it goes on. What is measured and how, `ipc
-//! latency` knows; the picture is `report`'s.
+//! `roundtrip watch`: the latency test, shown while it runs. `ipc latency` defines what is
+//! measured, and `report` draws the picture.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -61,10 +61,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// The longest turn, in nanoseconds: between two turns keys are read.
+/// The longest turn, in nanoseconds. Keys are read between turns.
 const LONGEST_TURN_NS: u64 = 100_000_000;
 
-/// The fewest calls that each caller makes in an interval.
+/// The fewest calls of each caller in an interval.
 const LEAST_CALLS: f64 = 10.0;
 
 const DEFAULT_INTERVAL_NS: u64 = 1_000_000_000;
@@ -90,7 +90,7 @@ const HOW_LONG: &[Opt<Typed>] = &[
     .default("until q"),
 ];
 
-/// Nothing is recorded of the kernel's events meanwhile, so they cannot be required.
+/// No kernel events are recorded here, so they cannot be required.
 const GATES: &[Opt<Typed>] = &[gates::fail_on(), gates::require(&["realtime"])];
 
 const OUTPUT: &[Opt<Typed>] = &[
@@ -102,7 +102,7 @@ const OUTPUT: &[Opt<Typed>] = &[
     output::quiet(),
 ];
 
-/// How long a turn of one series is.
+/// The duration of a turn of one series.
 fn turn_ns(plan: &LatencyPlan, interval_ns: u64) -> Result<u64, Usage> {
     let share = interval_ns / plan.series().len().max(1) as u64;
     let Some(rate) = plan.rate_per_s else { return Ok(share.min(LONGEST_TURN_NS)) };
@@ -122,7 +122,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let interval_ns = typed.interval_ns.unwrap_or(DEFAULT_INTERVAL_NS);
     let turn_ns = turn_ns(&plan, interval_ns)?;
     let place = typed.output.place()?;
-    // A program reads the other formats: it gets the result and nothing else.
+    // The other formats are for programs, which only get the result.
     let is_table = matches!(typed.output.format.as_deref(), None | Some("table"));
     let mut watch = Watch {
         session: Session::default(),
@@ -184,11 +184,11 @@ fn title(plan: &LatencyPlan) -> String {
     )
 }
 
-/// What goes on.
+/// The state of the command.
 struct Watch {
     session: Session,
     title: String,
-    /// How many turns make a round.
+    /// The number of turns in a round.
     series: usize,
     turns: usize,
     selected: usize,
@@ -197,18 +197,18 @@ struct Watch {
     interval_ns: u64,
     duration_ns: Option<u64>,
     began: Instant,
-    /// When the interval began that is under way.
+    /// When the current interval began.
     interval: Instant,
-    /// `None` where lines are printed.
+    /// `None` if lines are printed instead.
     screen: Option<Screen>,
-    /// Whether lines are printed where there is no screen.
+    /// Whether to print lines if there is no screen.
     has_lines: bool,
-    /// Why nothing can be shown any more.
+    /// Why nothing more can be shown.
     failed: Option<std::io::Error>,
 }
 
 impl Watch {
-    /// Time counts from here: the workers start now.
+    /// Starts the time now, when the workers start.
     fn restart(&mut self) {
         (self.began, self.interval) = (Instant::now(), Instant::now());
         if let Err(error) = self.draw() {
@@ -216,7 +216,7 @@ impl Watch {
         }
     }
 
-    /// Takes a turn in, between it and the next.
+    /// Adds a turn. Called between turns.
     fn turn(&mut self, series: &Series, out: &mut dyn Write) -> ControlFlow<()> {
         self.session.add(series);
         self.turns += 1;
@@ -235,7 +235,7 @@ impl Watch {
         }
     }
 
-    /// Shows what there is to show, and reads the keys.
+    /// Shows what is new, and reads the keys.
     fn told(&mut self, is_round: bool, out: &mut dyn Write) -> std::io::Result<Wish> {
         let is_interval = is_round && self.interval.elapsed().as_nanos() >= u128::from(self.interval_ns);
         if is_interval {
@@ -288,7 +288,7 @@ impl Watch {
     }
 }
 
-/// What the person at the keyboard wants.
+/// What the user wants.
 enum Wish {
     GoOn,
     End,

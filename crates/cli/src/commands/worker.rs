@@ -1,5 +1,5 @@
-//! `roundtrip __worker`: what this program runs as when it starts itself as a worker process. For
-//! its own use only.
+//! `roundtrip __worker`: the command with which this program starts itself as a worker process. For
+//! internal use.
 
 use bench::worker;
 

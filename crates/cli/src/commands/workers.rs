@@ -1,5 +1,5 @@
-//! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then.
-//! Also runs the old throughput tests, which do the same.
+//! `roundtrip ipc workers`: how many calls many processes make together, and their latencies. Also
+//! runs the old throughput tests, which do the same.
 
 use bench::Progress;
 use bench::ipc::workers;
@@ -154,7 +154,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// The most calls of one caller: at 2 us each, half an hour.
+/// The most calls of one caller: half an hour at 2 us each.
 pub(crate) const MOST_CALLS: u64 = 1_000_000_000;
 
 fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
@@ -191,7 +191,7 @@ fn check(plan: &WorkersPlan) -> Result<(), Usage> {
     plan.check().map_err(|error| Usage(error.to_string()))
 }
 
-/// Runs a plan and tells of its stages as they are reached.
+/// Runs a plan and reports its stages.
 fn record(
     plan: &WorkersPlan,
     output: &RunOutput,
@@ -236,9 +236,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
-/// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes
-/// true, what those have no line for on standard error. Whatever a program prints behind its last
-/// stage is left to the caller.
+/// Runs a plan of one of Android's throughput tests. Their lines are printed to standard output as
+/// each stage is reached, all others to standard error. The caller prints what follows the last
+/// stage.
 pub(crate) fn run_old(
     name: &str,
     plan: &WorkersPlan,

@@ -1,6 +1,6 @@
-//! Google Benchmark's flags, with the meaning that its user guide gives them, in one table that
-//! every program with Google Benchmark's output shares. Each can also be given by its environment
-//! variable (`BENCHMARK_FILTER`).
+//! Google Benchmark's flags, as defined in its user guide, in one table for all programs with
+//! Google Benchmark's output. Each flag can also be set by an environment variable
+//! (`BENCHMARK_FILTER`).
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::args::values::{boolean, whole};
 use crate::args::{Group, Opt};
 use report::google_benchmark::TimeUnit;
 
-/// What was asked for.
+/// The requested settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Flags {
     pub(crate) filter: Filter,
@@ -23,15 +23,15 @@ pub(crate) struct Flags {
     pub(crate) format: FormatName,
     pub(crate) out: Option<PathBuf>,
     pub(crate) out_format: FormatName,
-    /// `None` leaves it to the terminal.
+    /// `None`: depends on the terminal.
     pub(crate) color: Option<bool>,
     pub(crate) list_tests: bool,
-    /// A column for each counter in the console format.
+    /// Whether the console format has a column for each counter.
     pub(crate) counters_tabular: bool,
-    /// From 2 on, each batch is told of.
+    /// From 2 on, each batch is reported.
     pub(crate) verbosity: u32,
     pub(crate) time_unit: TimeUnit,
-    /// Further facts for the context, in the order given.
+    /// Additional facts for the context, in the given order.
     pub(crate) context: Vec<(String, String)>,
     dry_run: bool,
 }
@@ -61,28 +61,28 @@ impl Default for Flags {
 }
 
 impl Flags {
-    /// How long each repetition is; a dry run makes one call.
+    /// The length of a repetition; a dry run makes one call.
     pub(crate) fn min_time(&self) -> MinTime {
         if self.dry_run { MinTime::Iterations(1) } else { self.min_time }
     }
 
-    /// How long each benchmark runs before it is measured, in nanoseconds; a dry run does not.
+    /// How long each benchmark warms up, in nanoseconds; 0 in a dry run.
     pub(crate) fn min_warm_up_ns(&self) -> u64 {
         if self.dry_run { 0 } else { (self.min_warm_up_s * 1e9) as u64 }
     }
 
-    /// How often each benchmark is repeated; a dry run repeats nothing.
+    /// The number of repetitions; 1 in a dry run.
     pub(crate) fn repetitions(&self) -> u32 {
         if self.dry_run { 1 } else { self.repetitions }
     }
 }
 
-/// How long a repetition lasts.
+/// The length of a repetition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum MinTime {
-    /// At least so many seconds.
+    /// At least this many seconds.
     Seconds(f64),
-    /// Exactly so many iterations.
+    /// Exactly this many iterations.
     Iterations(u64),
 }
 
@@ -110,15 +110,15 @@ impl FormatName {
 /// Which benchmarks run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
-    /// As typed, for telling that nothing matched.
+    /// As typed, for the message that nothing matched.
     pub(crate) text: String,
     regex: Option<Regex>,
     negated: bool,
 }
 
 impl Filter {
-    /// A regular expression that a name must contain; with `-` in front, must not. Nothing and
-    /// `all` mean all.
+    /// A regular expression that a name must contain or, with a leading `-`, must not contain. An
+    /// empty text and `all` mean all.
     fn parse(text: &str) -> Result<Self, String> {
         let (pattern, negated) = match text.strip_prefix('-') {
             Some(pattern) => (pattern, true),
@@ -129,7 +129,7 @@ impl Filter {
         Ok(Self { text: text.to_owned(), regex: (!pattern.is_empty()).then_some(regex), negated })
     }
 
-    /// Whether a benchmark of this name runs.
+    /// Whether a benchmark with this name runs.
     pub(crate) fn accepts(&self, name: &str) -> bool {
         self.regex.as_ref().is_none_or(|regex| regex.is_match(name) != self.negated)
     }

@@ -1,4 +1,4 @@
-//! What Google Benchmark's programs have beside their formats: flags, and where rows go.
+//! What Google Benchmark's programs have besides formats: flags, and outputs for rows.
 
 pub(crate) mod flags;
 mod output;

@@ -1,4 +1,4 @@
-//! Where rows go: to the display and, if asked for, to a file that appears only when it is
+//! The outputs for rows: the display and, if requested, a file that appears only when it is
 //! complete.
 
 use std::fs::{self, File};
@@ -21,10 +21,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Opens the outputs that the flags ask for. `names` are those of all benchmarks that will run.
+    /// Opens the outputs that the flags request. `names` are those of all benchmarks that will run.
     ///
     /// # Errors
-    /// The file of `--benchmark_out` cannot be created.
+    /// If the file of `--benchmark_out` cannot be created.
     pub(crate) fn open(flags: &Flags, names: &[String], terminal: &Terminal<'_>) -> anyhow::Result<Self> {
         let colour = flags.color.unwrap_or(terminal.look.colour);
         let make = |format: FormatName, colour: bool| -> Box<dyn Format> {
@@ -52,7 +52,7 @@ impl Output {
         })
     }
 
-    /// Reports what is said once.
+    /// Reports the context.
     pub(crate) fn begin(&mut self, context: &Context, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
         self.display.begin(context, terminal.out, terminal.err)?;
         if let Some((format, file)) = &mut self.file {
@@ -62,14 +62,14 @@ impl Output {
         Ok(())
     }
 
-    /// Reports all repetitions of one benchmark, and what they amount to.
+    /// Reports all repetitions of one benchmark, and their aggregates.
     pub(crate) fn benchmark(
         &mut self,
         repetitions: &[Row],
         terminal: &mut Terminal<'_>,
     ) -> anyhow::Result<()> {
         let statistics = aggregates(repetitions);
-        // A single repetition is its own aggregate: it is shown whatever was asked for.
+        // A single repetition has no aggregates, and is always shown.
         let select = |aggregates_only: bool| match aggregates_only && !statistics.is_empty() {
             true => statistics.clone(),
             false => [repetitions, &statistics].concat(),
@@ -84,7 +84,7 @@ impl Output {
         Ok(())
     }
 
-    /// Completes the outputs; only now does the file exist under its name.
+    /// Completes the outputs. Only now does the file appear under its name.
     pub(crate) fn end(mut self, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
         self.display.end(terminal.out)?;
         if let Some((mut format, mut file)) = self.file.take() {
@@ -98,8 +98,8 @@ impl Output {
     }
 }
 
-/// A file that appears, or replaces an earlier one, when it is complete. Google Benchmark cuts an
-/// earlier one off at once, and scripts rely on its being replaced.
+/// A file that appears, or replaces an earlier one, when it is complete. Google Benchmark truncates
+/// an existing file at once, and scripts rely on that replacement.
 struct OutFile {
     path: PathBuf,
     writer: Writer,
@@ -107,7 +107,7 @@ struct OutFile {
 
 enum Writer {
     New(NewFile),
-    /// What is no ordinary file (a pipe, a device) is written to as it stands.
+    /// Anything but a regular file (a pipe, a device) is written directly.
     Special(BufWriter<File>),
 }
 
@@ -141,7 +141,7 @@ impl OutFile {
 
 fn special_file(path: &Path) -> io::Result<File> {
     let file = File::options().write(true).open(path)?;
-    // It may have been exchanged since it was looked at.
+    // It may have been replaced since the check.
     let exchanged = file.metadata()?.is_file();
     if exchanged { Err(io::Error::other("it has just become a regular file")) } else { Ok(file) }
 }

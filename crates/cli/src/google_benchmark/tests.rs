@@ -1,4 +1,4 @@
-//! The three formats as a whole, and Google Benchmark's own reader on ours.
+//! Tests of the three complete formats, and of our output with Google Benchmark's own reader.
 
 use std::path::Path;
 use std::process::Command;
@@ -198,7 +198,7 @@ fn google_benchmarks_compare_py_reads_our_json() {
         let (flag, filter) = (format!("--benchmark_out={path}"), "--benchmark_filter=binder/");
         output(&[&flag, filter, "--benchmark_repetitions=10"]);
     }
-    // Debian's packages belong to Debian's interpreter, whatever else calls itself python3.
+    // Debian's packages need Debian's interpreter, not any other python3.
     let compared = Command::new("/usr/bin/python3")
         .arg(script)
         .args(["--no-color", "benchmarks", &before, &after])
@@ -216,7 +216,7 @@ fn google_benchmarks_compare_py_reads_our_json() {
     }
 }
 
-/// A folder of its own for one test, removed behind it.
+/// A temporary folder for one test.
 struct Folder(std::path::PathBuf);
 
 impl Folder {

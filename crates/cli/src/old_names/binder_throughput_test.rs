@@ -21,7 +21,7 @@ pub(crate) struct Typed {
 
 const NAME: &str = "binderThroughputTest";
 
-/// The longest latency that Android's program expects unless it is told, in microseconds.
+/// The default limit of Android's program for latencies, in microseconds.
 const EXPECTED_US: u64 = 50_000;
 
 /// The command.
@@ -96,7 +96,7 @@ fn plan(typed: &Typed) -> WorkersPlan {
     }
 }
 
-/// The training round is a whole run of its own, as it is in the original.
+/// As in the original, the training round is a complete run.
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed);
     plan.check().map_err(|error| Usage(error.to_string()))?;

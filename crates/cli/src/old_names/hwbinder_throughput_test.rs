@@ -19,7 +19,7 @@ pub(crate) struct Typed {
 
 const NAME: &str = "hwbinderThroughputTest";
 
-/// What Android's program echoes.
+/// The payload of Android's program.
 const SIZE_BYTES: usize = 16;
 
 /// The command.

@@ -1,4 +1,4 @@
-//! `libbinder_benchmark`: throughput of the binder stack, as Google Benchmark reports it.
+//! `libbinder_benchmark`: throughput of the binder stack, in Google Benchmark's formats.
 
 use run::ipc::{Mode, Stack};
 

@@ -1,4 +1,4 @@
-//! `libhwbinder_benchmark`: throughput of the hwbinder stack, as Google Benchmark reports it.
+//! `libhwbinder_benchmark`: throughput of the hwbinder stack, in Google Benchmark's formats.
 
 use run::ipc::{Mode, Stack};
 

@@ -1,5 +1,5 @@
-//! `libhwbinder_latency`: latency of the hwbinder stack, as Android's program reports it.
-//! `schd_dbg` shares everything but the stack and the mode.
+//! `libhwbinder_latency`: latency of the hwbinder stack, in the format of Android's program.
+//! `schd_dbg` shares everything except the stack and the mode.
 
 use std::io::Write;
 
@@ -160,15 +160,16 @@ pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> a
     Ok(exit)
 }
 
-/// Warnings name what this machine says of itself.
+/// Warnings may contain text from this machine.
 fn warn(warnings: &[String], err: &mut dyn Write) -> std::io::Result<()> {
     warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", report::inert::line(warning)))
 }
 
-/// The blocks of `-v` in the order and with the roles of the program that is meant.
+/// The blocks of `-v`, in the order and with the roles of the original program.
 struct Blocks {
     stack: Stack,
-    /// schd-dbg tells of itself first, and of its servers, which are told first here, behind that.
+    /// schd-dbg reports itself first, then its servers. Here the servers are reported first, so
+    /// they wait.
     waiting: Vec<String>,
 }
 

@@ -1,9 +1,9 @@
-//! The programs that this one replaces, one file each: called under such a name, the binary takes
-//! that program's flags and prints that program's format. A file here translates flags and writes
-//! one format; it measures nothing.
+//! The programs that this one replaces, one file each: under such a name, the binary accepts that
+//! program's flags and prints that program's format. A file here translates flags and writes one
+//! format. It measures nothing.
 //!
-//! To add one: write `old_names/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` of
-//! `Kind::OldName`, and name it in [`ALL`].
+//! To add one, write `old_names/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` of
+//! `Kind::OldName`, and list it in [`ALL`].
 
 mod binder_throughput_test;
 mod hwbinder_throughput_test;
@@ -15,7 +15,7 @@ mod sendvec;
 
 use crate::args::Command;
 
-/// Every old name. One is registered here and nowhere else.
+/// All old names. One is registered here and nowhere else.
 pub(crate) static ALL: &[&dyn Command] = &[
     &libbinder_benchmark::COMMAND,
     &libhwbinder_benchmark::COMMAND,
@@ -25,8 +25,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &hwbinder_throughput_test::COMMAND,
 ];
 
-/// The program that answers to a name. Android's scripts append the word size:
-/// `libhwbinder_latency64`.
+/// The program with this name. Android's scripts append the word size: `libhwbinder_latency64`.
 pub(crate) fn called(name: &str) -> Option<&'static dyn Command> {
     let named = |name: &str| ALL.iter().find(|command| command.doc().path[0] == name).copied();
     let without_word_size = || ["32", "64"].iter().find_map(|size| named(name.strip_suffix(size)?));

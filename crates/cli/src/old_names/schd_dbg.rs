@@ -1,4 +1,4 @@
-//! `schd-dbg`: latency of the binder stack, as Android's program reports it.
+//! `schd-dbg`: latency of the binder stack, in the format of Android's program.
 
 use run::ipc::Stack;
 

@@ -1,5 +1,5 @@
-//! What the two throughput programs share: Google Benchmark's flags as a plan, and its output from
-//! the result.
+//! What the two throughput programs share: converting Google Benchmark's flags to a plan, and the
+//! result to its output.
 
 use bench::ipc::throughput::Session;
 use bench::worker::Spawner;
@@ -12,7 +12,7 @@ use crate::google_benchmark::flags::{Flags, MinTime};
 use crate::terminal::{Exit, Terminal};
 use report::throughput_google::{OWN_KEYS, context, name, rows};
 
-/// What help says of both.
+/// The help text of both.
 pub(super) const DESCRIPTION: &str = "A client calls a service, which returns the payload, with payloads of 4 \
                                       bytes to 64 KiB. Time is the round trip of one call, CPU is the client \
                                       process's CPU time for it; both come from batches of calls timed as a \
@@ -41,7 +41,7 @@ pub(super) fn run(
         return Ok(Exit::OK);
     }
     let mut output = Output::open(flags, &names, terminal)?;
-    // Before the processes start: the load is not to be theirs.
+    // Before the processes start, so that the load average does not include them.
     let environment = bench::environment::collect();
     let mut session = Session::open(&plan, &Spawner::default())?;
     let backend = session.backend();
@@ -63,7 +63,7 @@ pub(super) fn run(
     Ok(Exit::OK)
 }
 
-/// What the flags mean. The plan has the sizes whose benchmarks the filter accepts, and so perhaps
+/// Resolves the flags. The plan has the sizes whose benchmarks the filter accepts, which may be
 /// none.
 fn plan(flags: &Flags, stack: Stack, mode: Mode) -> Result<ThroughputPlan, Usage> {
     if let Some((key, _)) = flags.context.iter().find(|(key, _)| OWN_KEYS.contains(&key.as_str())) {

@@ -1,5 +1,5 @@
-//! The interrupts during a call: how many came, to which CPU, and how long they took. Must not know
-//! whose time they took.
+//! The interrupts during a call: their number, CPUs and duration. Must not know whose time they
+//! took.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::timeline::Source;
 /// Interrupts of one kind on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InterruptUse {
-    /// How many.
+    /// The number of interrupts.
     pub count: u32,
-    /// How long they were handled, in nanoseconds.
+    /// Their total duration, in nanoseconds.
     pub handled_ns: u64,
 }
 
 /// The interrupts of a call, by CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interruptions {
-    /// Of the controllers of its devices.
+    /// Interrupts of its devices' controllers.
     pub controller: BTreeMap<u32, InterruptUse>,
-    /// That other CPUs raised (function calls and rescheduling).
+    /// Interrupts that other CPUs sent (function calls and rescheduling).
     pub from_cpus: BTreeMap<u32, InterruptUse>,
-    /// The block layer's soft interrupt.
+    /// The block layer's softirq.
     pub block_softirq: BTreeMap<u32, InterruptUse>,
 }
 

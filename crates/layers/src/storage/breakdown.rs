@@ -1,5 +1,5 @@
-//! Many calls together: what each layer took of them, the slowest ones whole, and how far the
-//! figures can be trusted. Must not know how it is shown.
+//! Many calls together: the time in each layer, the slowest calls in full, and how reliable the
+//! figures are. Must not know how they are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,15 @@ use serde::Serialize;
 use super::host::HostShares;
 use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, OthersCommit, Piece, Request, Write};
 
-/// From this share of a call on, what nobody claims is worth counting the call: parts in a hundred.
+/// From this percentage of a call on, unexplained time makes the call count as unexplained.
 const UNEXPLAINED_PERCENT: u64 = 1;
 
-/// A layer's part of many calls.
+/// The time of many calls in one layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LayerTimes {
-    /// In all calls together, in nanoseconds.
+    /// The total over all calls, in nanoseconds.
     pub sum_ns: u64,
-    /// In each call that had any.
+    /// The time of each call that spent any time in it.
     pub calls: Histogram,
 }
 
@@ -26,67 +26,66 @@ pub struct LayerTimes {
 pub struct SlowCall {
     /// The call.
     pub write: Write,
-    /// Where its time went.
+    /// Where its time was spent.
     pub layers: Layers,
 }
 
-/// What came of many calls of one kind.
+/// Many calls of one kind, divided into layers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Breakdown {
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
-    /// How long they took together, in nanoseconds.
+    /// Their total duration, in nanoseconds.
     pub sum_ns: u64,
-    /// By layer; those that had nothing are missing.
+    /// The time by layer. Layers without any time are missing.
     pub layers: BTreeMap<Layer, LayerTimes>,
-    /// Requests to devices with nothing below them, flushes not counted.
+    /// Requests to devices with nothing below them, without flushes.
     pub requests: u64,
     /// Flushes of such devices.
     pub flushes: u64,
-    /// Reads of such devices: a write that changes a part of what is not in memory has to wait for
-    /// one.
+    /// Reads from such devices: a write that changes part of something not in memory must read it
+    /// first.
     pub reads: u64,
-    /// Which events their time at the controller is from and to: how many requests.
+    /// The number of requests by the events that start and end their time at the controller.
     pub boundaries: BTreeMap<(Begin, End), u64>,
     /// Interrupts of their controllers.
     pub controller_interrupts: InterruptUse,
     /// Interrupts that CPUs sent each other.
     pub cpu_interrupts: InterruptUse,
-    /// By the CPU that the controller's interrupt came to: how many requests it ended.
+    /// The number of requests by the CPU that handled the controller's interrupt.
     pub interrupt_cpus: BTreeMap<u32, u64>,
-    /// Requests that were completed on another CPU than the interrupt's.
+    /// Requests that completed on another CPU than the interrupt's.
     pub completed_elsewhere: u64,
-    /// Calls of which events were lost: they are counted, and nothing of them is certain.
+    /// Calls with lost events. They are included, but nothing about them is certain.
     pub lost_calls: u64,
-    /// Switches of a CPU that the kernel left out of the recordings of these calls, at least,
+    /// The least number of context switches that the kernel did not record during these calls,
     /// although no event was lost.
     pub unrecorded_switches: u64,
-    /// Calls during which there may have been one.
+    /// Calls that may contain such a switch.
     pub unrecorded_switch_calls: u64,
-    /// How much of these calls is unexplained because of them, in nanoseconds.
+    /// How much of these calls is unexplained because of such switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
-    /// Calls of which more than a hundredth is unexplained.
+    /// Calls of which more than one percent is unexplained.
     pub unexplained_calls: u64,
-    /// Calls in which others had the CPU that the application or a helper could have gone on with,
-    /// or waited for.
+    /// Calls in which other tasks used a CPU while the application or a helper was runnable.
     pub disturbed_calls: u64,
-    /// How long each call took but for its device.
+    /// The duration of each call without its device.
     pub host: LayerTimes,
-    /// The host's share of each call's own time: without what it waited behind other tasks.
+    /// The host's share of each call's own time, which excludes waiting behind other tasks.
     pub host_shares: HostShares,
-    /// Commits of others that these calls waited for, by who had them begun (thread and name; 0
-    /// where nobody was seen to): how many waits, and how long together, in nanoseconds.
+    /// Other threads' commits that these calls waited for, by the thread that started them (id and
+    /// name; 0 if unknown): the number of waits, and their total duration in nanoseconds.
     pub others_commits: BTreeMap<(u32, String), (u64, u64)>,
-    /// Why the figures are not certain: what its recordings lack.
+    /// Why the figures are uncertain: what the recordings lack.
     pub doubts: BTreeSet<Doubt>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
-    /// How many of them are kept.
+    /// How many of them to keep.
     keep: usize,
 }
 
 impl Breakdown {
-    /// Nothing yet; the `keep` slowest calls will be kept whole.
+    /// An empty breakdown that will keep the `keep` slowest calls in full.
     #[must_use]
     pub fn keeping(keep: usize) -> Self {
         Self { keep, ..Self::default() }
@@ -158,14 +157,14 @@ impl Breakdown {
         sum(&mut self.cpu_interrupts, &layers.interruptions.from_cpus);
     }
 
-    /// The mean time of a call in a layer, in nanoseconds; 0 without calls.
+    /// The mean time per call in a layer, in nanoseconds; 0 without calls.
     #[must_use]
     pub fn mean_ns(&self, layer: Layer) -> f64 {
         let sum_ns = self.layers.get(&layer).map_or(0, |times| times.sum_ns);
         if self.calls == 0 { 0.0 } else { sum_ns as f64 / self.calls as f64 }
     }
 
-    /// A layer's share of all the time, 0 to 1.
+    /// A layer's share of the total time, 0 to 1.
     #[must_use]
     pub fn share(&self, layer: Layer) -> f64 {
         let sum_ns = self.layers.get(&layer).map_or(0, |times| times.sum_ns);
@@ -184,13 +183,13 @@ impl Breakdown {
         self.calls - self.layers.get(&layer).map_or(0, |times| times.calls.count())
     }
 
-    /// A percentile of the time that calls spent in a layer, in nanoseconds; calls that spent none
-    /// there count as 0.
+    /// A percentile of the time that calls spent in a layer, in nanoseconds. Calls without any
+    /// count as 0.
     #[must_use]
     pub fn percentile_ns(&self, layer: Layer, percent: f64) -> u64 {
         let Some(times) = self.layers.get(&layer) else { return 0 };
         let without = (self.calls - times.calls.count()) as f64;
-        // The place among the calls that spent some, if the others come first.
+        // The rank among the calls with time in the layer, which follow those without.
         let place = percent / 100.0 * self.calls as f64 - without;
         if place <= 0.0 {
             return 0;

@@ -1,12 +1,12 @@
-//! Commands as each bus's events tell them: to which controller, by what number its answer is
-//! known, and for which sectors. Reads events; must not know requests, nor for whom they are.
+//! Controllers' commands in the events of each bus: the controller, the number that identifies the
+//! answer, and the sectors. Reads events. Must not know requests, nor whom they are for.
 
 use tracefs::{Event, Trace, Value};
 
-/// The event that tells that a controller got a command.
+/// The event that shows when a controller received a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Begin {
-    /// `block_rq_issue`: the driver gets the request. Where no event of the bus tells more.
+    /// `block_rq_issue`: the driver receives the request. Used if the bus has no event.
     #[default]
     Issue,
     /// `mmc_request_start`.
@@ -15,14 +15,14 @@ pub enum Begin {
     Nvme,
     /// `scsi_dispatch_cmd_start`.
     Scsi,
-    /// `ufshcd_command`, as it is sent.
+    /// `ufshcd_command`, when it is sent.
     Ufs,
 }
 
-/// The event that tells that a controller is done.
+/// The event that shows when a controller is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// `block_rq_complete`: where nothing tells more.
+    /// `block_rq_complete`. Used if there is nothing better.
     #[default]
     Complete,
     /// The controller's interrupt (`irq_handler_entry`).
@@ -33,12 +33,12 @@ pub enum End {
     Nvme,
     /// `scsi_dispatch_cmd_done`.
     Scsi,
-    /// `ufshcd_command`, as it is complete.
+    /// `ufshcd_command`, when it is complete.
     Ufs,
 }
 
 impl Begin {
-    /// The event that answers it.
+    /// The event that marks its answer.
     pub(super) fn answer(self) -> End {
         match self {
             Self::Issue => End::Complete,
@@ -50,36 +50,35 @@ impl Begin {
     }
 }
 
-/// What a command is for.
+/// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Data from this place on, in the device's own blocks.
+    /// Data at this position, in the device's logical blocks.
     Blocks(u64),
-    /// Data from this place on, in sectors of 512 bytes.
+    /// Data at this position, in sectors of 512 bytes.
     Sector(u64),
-    /// Data from this place on: kernels differ in whether they tell blocks or sectors.
+    /// Data at this position. Kernels differ in whether this is in blocks or sectors.
     Either(u64),
-    /// The device's cache is emptied.
+    /// Flushes the device's cache.
     Flush,
-    /// A status is asked for, or the event does not tell: it belongs to what its controller is
-    /// about.
+    /// A status query, or the event does not show it. It belongs to what the controller is doing.
     Unknown,
 }
 
-/// Which command of which controller.
+/// Identifies a command of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Label {
-    /// Whose events tell of it.
+    /// The bus with its events.
     pub(super) bus: Begin,
-    /// The controller, as the bus's events call it.
+    /// The controller's name in the bus's events.
     pub(super) controller: String,
-    /// What its answer is known by, among those that are under way.
+    /// The number that its answer has, unique among commands in flight.
     pub(super) number: u64,
-    /// The queue whose interrupt announces the answer, on NVMe.
+    /// On NVMe, the queue whose interrupt signals the answer.
     pub(super) queue: Option<u64>,
 }
 
-/// A command's beginning or end.
+/// The start or end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Sent {
@@ -88,12 +87,12 @@ pub(super) enum Step {
     },
     Answered {
         label: Label,
-        /// The device has said that it is not ready: it goes on working until it is asked again.
+        /// The device answered that it is busy. It continues to work until the next query.
         busy: bool,
     },
 }
 
-/// What an event of a bus tells; `None` for any other event, and where a field is missing.
+/// A step from an event of a bus; `None` for other events, and if a field is missing.
 pub(super) fn step(trace: &Trace, event: &Event, kind: &str) -> Option<Step> {
     let fields = Fields { trace, event };
     match kind {
@@ -107,12 +106,12 @@ pub(super) fn step(trace: &Trace, event: &Event, kind: &str) -> Option<Step> {
         }
         "mmc/mmc_request_done" => Some(Step::Answered { label: mmc(&fields)?, busy: card_is_busy(&fields) }),
         "nvme/nvme_setup_cmd" => {
-            /// NVM command set, opcodes.
+            /// Opcode of the NVM command set.
             const FLUSH: u64 = 0;
             const READ: u64 = 2;
             let label = nvme(&fields)?;
-            // Of commands 10 and 11 the first block's number; the structure is in the machine's
-            // order of bytes, little-endian.
+            // Command dwords 10 and 11 contain the first block's number. The structure is in the
+            // machine's byte order, which is little-endian.
             let first =
                 fields.bytes("cdw10").and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?)));
             let purpose = match (fields.number("opcode")?, first) {
@@ -160,7 +159,8 @@ fn mmc(fields: &Fields<'_>) -> Option<Label> {
     Some(Label { bus: Begin::Mmc, controller, number, queue: None })
 }
 
-/// Whether a card that was asked for its status works on (include/linux/mmc/mmc.h, "R1 status").
+/// Whether a card reports in its status that it is still busy (include/linux/mmc/mmc.h, "R1
+/// status").
 fn card_is_busy(fields: &Fields<'_>) -> bool {
     const SEND_STATUS: u64 = 13;
     const READY_FOR_DATA: u32 = 1 << 8;
@@ -174,7 +174,7 @@ fn card_is_busy(fields: &Fields<'_>) -> bool {
 fn nvme(fields: &Fields<'_>) -> Option<Label> {
     let (controller, queue) = (fields.number("ctrl_id")?, fields.number("qid")?);
     let number = queue << 32 | fields.number("cid")?;
-    // Queue 0 is for the controller's own settings.
+    // Queue 0 is for administration.
     (queue > 0).then(|| Label {
         bus: Begin::Nvme,
         controller: format!("nvme{controller}"),
@@ -186,7 +186,7 @@ fn nvme(fields: &Fields<'_>) -> Option<Label> {
 fn scsi(fields: &Fields<'_>) -> Option<Label> {
     let [host, channel, id, lun] =
         ["host_no", "channel", "id", "lun"].map(|name| fields.number(name)).map(Option::unwrap_or_default);
-    // Kernels before 5.12 do not tell the tag; what is asked for tells commands apart then.
+    // Kernels before 5.12 do not report the tag. There the command itself identifies it.
     let number = fields.number("driver_tag").unwrap_or_else(|| {
         let command = fields.bytes("cmnd").unwrap_or_default();
         command.iter().fold(1 << 63, |sum: u64, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
@@ -195,7 +195,7 @@ fn scsi(fields: &Fields<'_>) -> Option<Label> {
     Some(Label { bus: Begin::Scsi, controller, number, queue: None })
 }
 
-/// From a command descriptor block (SCSI Block Commands).
+/// Decodes a command descriptor block (SCSI Block Commands).
 fn scsi_purpose(command: &[u8]) -> Option<Purpose> {
     let big = |from: usize, to: usize| {
         let bytes = command.get(from..to)?;
@@ -204,27 +204,27 @@ fn scsi_purpose(command: &[u8]) -> Option<Purpose> {
     match command.first()? {
         // SYNCHRONIZE CACHE (10) and (16).
         0x35 | 0x91 => Some(Purpose::Flush),
-        // READ and WRITE (6): the address has 21 bits.
+        // READ and WRITE (6), with a 21-bit address.
         0x08 | 0x0a => Some(Purpose::Blocks(big(1, 4)? & 0x1f_ffff)),
-        // (10), WRITE AND VERIFY (10), (12).
+        // READ and WRITE (10), WRITE AND VERIFY (10), READ and WRITE (12).
         0x28 | 0x2a | 0x2e | 0xa8 | 0xaa => Some(Purpose::Blocks(big(2, 6)?)),
-        // (16).
+        // READ, WRITE and WRITE AND VERIFY (16).
         0x88 | 0x8a | 0x8e => Some(Purpose::Blocks(big(2, 10)?)),
         _ => None,
     }
 }
 
-/// One event tells both. Kernels before 5.12 say in words which it is.
+/// One event reports both start and end. Kernels before 5.12 use words for them.
 fn ufs(fields: &Fields<'_>) -> Option<Step> {
     const SYNCHRONIZE_CACHE: [u64; 2] = [0x35, 0x91];
-    // enum ufs_trace_str_t (include/ufs/ufs.h): 0 a command is sent, 1 it is complete; others are
-    // not for data.
+    // enum ufs_trace_str_t (include/ufs/ufs.h): 0 is a command sent, 1 a command completed; the
+    // others are not for data.
     let sent = match (fields.number("str_t"), fields.text("str").as_deref()) {
         (Some(0), _) | (None, Some("send")) => true,
         (Some(1), _) | (None, Some("complete")) => false,
         _ => return None,
     };
-    // Linux 6.11 tells the logical unit instead of the host.
+    // Since Linux 6.11, the event names the logical unit instead of the host.
     let controller = fields.text("dev_name").unwrap_or_default();
     let number = fields.number("tag")? | fields.number("hwq_id").unwrap_or(0) << 32;
     let label = Label { bus: Begin::Ufs, controller, number, queue: None };

@@ -1,5 +1,5 @@
-//! A journal's commits (jbd2), and who had them begun: a call that needs one may first have to wait
-//! for another's. Must not know what a commit's time belongs to.
+//! A journal's commits (jbd2) and which thread started them: a call that needs a commit may first
+//! have to wait for another one. Must not know which layer a commit's time belongs to.
 
 use std::collections::HashMap;
 
@@ -16,21 +16,21 @@ struct Commit {
     journal: u32,
     begin_ns: u64,
     end_ns: u64,
-    /// Who had it begun, as far as events tell.
+    /// The thread that started it, as far as events show.
     by: Option<u32>,
 }
 
-/// A commit that was under way when a call began, as far as the call waited for its end before its
-/// own could begin.
+/// A commit that was in progress when a call began, and whose end the call awaited before its own
+/// commit could start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OthersCommit {
-    /// The thread that had it begun: the one that woke the journal's thread for it, else the first
-    /// that asked the file system for durability behind the commit before. `None` where the journal
-    /// began it by itself, after its interval, or where no event tells.
+    /// The thread that started it: the one that woke the journal thread for it, else the first that
+    /// requested durability after the start of the previous commit. `None` if the journal started
+    /// it by itself after its commit interval, or if no event shows it.
     pub by: Option<u32>,
-    /// That thread's name, then; empty where it is not known.
+    /// That thread's name at the time; empty if unknown.
     pub comm: String,
-    /// For how long, in nanoseconds.
+    /// The duration of the wait, in nanoseconds.
     pub waited_ns: u64,
 }
 
@@ -47,7 +47,7 @@ impl Commits {
         if !trace.has("jbd2/jbd2_start_commit") {
             return Self::default();
         }
-        // By file system: the first thread behind a commit's begin that asked for durability.
+        // By file system: the first thread that requested durability after the start of a commit.
         let mut first: HashMap<Option<u64>, u32> = HashMap::new();
         for event in &trace.events {
             let Body::Other { event: kind, .. } = event.body else { continue };
@@ -82,8 +82,8 @@ impl Commits {
         Self { all }
     }
 
-    /// The commits that were under way when a call began, and that it waited for: it slept until
-    /// the journal's thread woke it.
+    /// The commits that were in progress when a call began, and that it waited for: it slept until
+    /// the journal thread woke it.
     pub(super) fn of_others(&self, timeline: &Timeline<'_>, write: Write) -> Vec<OthersCommit> {
         let Write { start_ns, end_ns, tid } = write;
         let under_way = |one: &&Commit| one.begin_ns < start_ns && start_ns < one.end_ns;

@@ -1,42 +1,42 @@
-//! The way of a completion: from the controller's interrupt to whoever completes the request, to
-//! whoever wakes the application; and how many interrupts all CPUs had meanwhile. Must not know
-//! what that means for the call.
+//! The path of a completion: from the controller's interrupt to the code that completes the
+//! request, to the code that wakes the application; and the interrupts of all CPUs meanwhile. Must
+//! not know what this means for the call.
 
 use super::{InterruptUse, Layers, Request, Write, Writes};
 use crate::kernel_names::is_from_cpus;
 use crate::timeline::{Source, WakingBy};
 
-/// In what code runs.
+/// The context that code runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Context {
     /// A device's interrupt, or a timer's.
     Interrupt,
-    /// A soft interrupt.
+    /// A softirq.
     Softirq,
     /// An interrupt that another CPU sent.
     Ipi,
     /// A thread.
     Thread,
-    /// No event tells.
+    /// No event shows it.
     Unknown,
 }
 
-/// The way of a call's last completion.
+/// The path of a call's last completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Completion {
     /// Whether its controller's interrupt was seen.
     pub interrupt: bool,
-    /// In what the request was completed.
+    /// The context in which the request was completed.
     pub completed_in: Context,
-    /// Whether on another CPU than the interrupt's.
+    /// Whether that was on another CPU than the interrupt.
     pub elsewhere: bool,
-    /// In what the application was woken; `None` when it was not, for it did not sleep.
+    /// The context in which the application was woken; `None` if it did not sleep.
     pub woken_in: Option<Context>,
 }
 
 impl Writes<'_> {
-    /// The way of the last completion of a call that has been divided, and where the caller has
-    /// polled for one, of the last of these; `None` without a request.
+    /// The path of the last completion of a divided call. If the caller polled for a request, that
+    /// of the last polled one. `None` without a request.
     #[must_use]
     pub fn completion(&self, write: Write, layers: &Layers) -> Option<Completion> {
         let polled = layers.requests.iter().rfind(|request| self.is_polled(request, write));
@@ -56,7 +56,7 @@ impl Writes<'_> {
         })
     }
 
-    /// The interrupts of all CPUs during a call, timers too, soft interrupts not.
+    /// The interrupts of all CPUs during a call, including timers, without softirqs.
     #[must_use]
     pub fn interrupts(&self, write: Write) -> InterruptUse {
         let mut all = InterruptUse::default();
@@ -71,7 +71,7 @@ impl Writes<'_> {
         all
     }
 
-    /// Whether the caller itself, and no interrupt above it, has completed a request.
+    /// Whether the caller itself, not an interrupt above it, completed a request.
     pub(super) fn is_polled(&self, request: &Request, write: Write) -> bool {
         request.leaf
             && request.completed_by == write.tid

@@ -1,6 +1,6 @@
-//! What a recording of writes lacks that it must have had: an event that no write is without, an
-//! interrupt's beginning without its end, a CPU of which others speak. Its figures are then not
-//! certain, however well they add up. Must not know any layer's share, nor how a doubt is told.
+//! What a recording of writes must have, but lacks: an event that occurs in every write, the end of
+//! an interrupt, or a CPU that other events mention. Its figures are then uncertain, even if they
+//! add up. Must not know any layer's share, nor how a doubt is described.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,49 +9,49 @@ use tracefs::{Body, Event, Trace};
 use super::Devices;
 use crate::timeline::Knows;
 
-/// Why the figures of a recording are not certain.
+/// Why the figures of a recording are uncertain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// An event that no write is without is not in the recording.
+    /// An event that occurs in every write is missing.
     Lacks(Expected),
-    /// No request is for a device that has nothing below it.
+    /// No request is for a device with nothing below it.
     NoRequestForDevice,
-    /// None of these interrupts of the devices' controllers is in the recording.
+    /// None of these interrupts of the devices' controllers was recorded.
     NoInterruptOf(Vec<String>),
-    /// Not every kind of interrupt was recorded: what they did is taken for the work of threads.
+    /// Not every kind of interrupt was recorded, so their time is attributed to threads.
     NotEveryInterrupt,
-    /// One kind of interrupt did not end as often as it began.
+    /// A kind of interrupt started and ended different numbers of times.
     Unpaired {
-        /// Which kind.
+        /// The kind.
         of: InterruptKind,
-        /// How many beginnings.
+        /// The number of starts.
         begun: u64,
-        /// How many ends.
+        /// The number of ends.
         ended: u64,
     },
-    /// Threads were woken on this CPU, or moved to or from it, and it has no events.
+    /// Threads were woken on this CPU, or migrated to or from it, but it has no events.
     SilentCpu(u32),
 }
 
-/// The events without which time would go from one layer to another.
+/// The events without which time would be attributed to the wrong layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expected {
-    /// The begin of a system call.
+    /// The start of a system call.
     SysEnter,
     /// The end of a system call.
     SysExit,
-    /// A CPU going from one thread to another.
+    /// A context switch.
     Switch,
     /// One thread waking another.
     Waking,
-    /// A woken thread on a run queue.
+    /// A woken thread enters a run queue.
     Wakeup,
-    /// A part of a request, as it is queued.
+    /// A part of a request is queued.
     BioQueue,
-    /// A request, as the driver gets it.
+    /// A request is passed to the driver.
     RequestIssue,
-    /// A request that is done.
+    /// A request completes.
     RequestComplete,
 }
 
@@ -67,7 +67,7 @@ impl Expected {
         Self::RequestComplete,
     ];
 
-    /// The kernel's name for it, with its group.
+    /// The kernel's name for it, with its system.
     #[must_use]
     pub fn event(self) -> &'static str {
         match self {
@@ -82,45 +82,45 @@ impl Expected {
         }
     }
 
-    /// Whether it is one of the block layer's, which a file system without a device does not cause.
+    /// Whether it belongs to the block layer. A file system without a device does not cause it.
     fn is_of_block_layer(self) -> bool {
         matches!(self, Self::BioQueue | Self::RequestIssue | Self::RequestComplete)
     }
 }
 
-/// A kind of interrupt whose begin and end leave events.
+/// A kind of interrupt with events at its start and end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InterruptKind {
-    /// The devices'.
+    /// Device interrupts.
     Device,
     /// Softirqs.
     Softirq,
-    /// A vector of the CPU's, by the kernel's name for it.
+    /// An interrupt vector of the CPU, by the kernel's name.
     Vector(String),
 }
 
-/// x86's interrupts that no device raises, of which each leaves its two events.
+/// x86's interrupts that no device raises, each of which has two events.
 const VECTORS: [&str; 5] = ["local_timer", "reschedule", "call_function", "call_function_single", "irq_work"];
 
 #[derive(Default)]
 struct Seen {
     kinds: BTreeSet<Expected>,
     controllers: bool,
-    /// Whether a request was for a device that has nothing below it.
+    /// Whether a request was for a device with nothing below it.
     leaf: bool,
-    /// Beginnings and ends of each kind of interrupt.
+    /// Starts and ends of each kind of interrupt.
     pairs: BTreeMap<InterruptKind, [u64; 2]>,
     cpus: BTreeSet<u32>,
     named_cpus: BTreeSet<u32>,
 }
 
-/// What is to be doubted; empty for a recording that has all it should.
+/// The doubts; empty for a complete recording.
 pub(super) fn doubts(trace: &Trace, devices: &Devices, knows: Knows) -> Vec<Doubt> {
     let mut seen = Seen::default();
     trace.events.iter().for_each(|event| seen.observe(trace, devices, event));
     let mut out = Vec::new();
     for expected in Expected::ALL {
-        // Coarser without it, and said by who recorded: not wrong.
+        // Results are less precise without it, but not wrong. The recorder reports this.
         let needless = expected == Expected::Wakeup && !trace.has(expected.event());
         // A file system without a device makes no requests.
         let no_device = expected.is_of_block_layer() && devices.leaves.is_empty();
@@ -144,7 +144,7 @@ pub(super) fn doubts(trace: &Trace, devices: &Devices, knows: Knows) -> Vec<Doub
         out.push(Doubt::NotEveryInterrupt);
     }
     for (kind, &[begun, ended]) in &seen.pairs {
-        // One may last across either end of the recording, on each CPU.
+        // On each CPU, one interrupt may extend across either end of the recording.
         if begun.abs_diff(ended) > seen.cpus.len() as u64 {
             out.push(Doubt::Unpaired { of: kind.clone(), begun, ended });
         }

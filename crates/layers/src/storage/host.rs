@@ -1,41 +1,41 @@
-//! The host's share of a call, over many calls: its median, and between which bounds that is
-//! certain. Must not know what it is compared with.
+//! The host's share of many calls: its median and confidence bounds. Must not know what it is
+//! compared with.
 
-/// The deviations from the middle that bound a median in 99 of 100 samples.
+/// The number of standard deviations that bounds a median in 99 of 100 samples.
 const DEVIATIONS: f64 = 2.58;
 
-/// With fewer calls no bounds are given.
+/// The fewest calls for which there are bounds.
 const ENOUGH: usize = 9;
 
-/// Into how many parts the calls are divided, in the order of time: a median that drifts is not
-/// known better than that.
+/// The number of consecutive parts into which the calls are divided. A drifting median is not known
+/// more precisely than the medians of the parts.
 const PARTS: usize = 5;
 
-/// The host's share of each call's own time, collected.
+/// Collects the host's share of each call's own time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostShares {
-    /// Of each call: if all that is unexplained was the device's, and if none of it was.
+    /// For each call: the share if all unexplained time was the device's, and if none was.
     calls: Vec<[f64; 2]>,
     sum_ns: u64,
     waited_ns: u64,
 }
 
-/// What they come to, each 0 to 1.
+/// The result, each value from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostShare {
     /// The median over all calls.
     pub median: f64,
-    /// It is at least this,
+    /// The lower bound.
     pub low: f64,
-    /// and at most this.
+    /// The upper bound.
     pub high: f64,
-    /// What part of all time was left out: waiting behind other tasks.
+    /// The part of all time that was left out: waiting behind other tasks.
     pub left_out: f64,
 }
 
 impl HostShares {
-    /// Adds a call: how long it took, and of that with the device, unexplained, and waiting behind
-    /// other tasks. The last is no part of its own time.
+    /// Adds a call: its duration, and how much of it was at the device, unexplained, or waiting
+    /// behind other tasks. The latter does not belong to its own time.
     pub(super) fn add(&mut self, duration_ns: u64, device_ns: u64, unexplained_ns: u64, waited_ns: u64) {
         self.sum_ns += duration_ns;
         self.waited_ns += waited_ns;
@@ -46,8 +46,8 @@ impl HostShares {
         }
     }
 
-    /// The median and its bounds: by the calls' order alone, and never closer than the medians of
-    /// parts of the run. `None` for too few calls.
+    /// The median and its bounds. The bounds come from order statistics, and include the medians of
+    /// all parts of the run. `None` if there are too few calls.
     #[must_use]
     pub fn share(&self) -> Option<HostShare> {
         let ((low, _), (_, high)) = (self.bounds(0)?, self.bounds(1)?);

@@ -1,15 +1,15 @@
-//! The last interrupts of controllers, as a recording is read from its beginning: which of them
-//! told of an answer. Must not know requests.
+//! Tracks the last interrupts of controllers while a recording is read, to find which one signalled
+//! an answer. Must not know requests.
 
 use tracefs::Name;
 
-/// The last interrupt of a name on a CPU.
+/// The last interrupt with a given name on a CPU.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     name: Name,
     irq: u32,
     cpu: u32,
-    /// The last one, in nanoseconds, and the one before it.
+    /// The times of the last one and of the one before, in nanoseconds.
     time_ns: u64,
     before_ns: u64,
     handling: bool,
@@ -33,16 +33,16 @@ impl Interrupts {
     pub(super) fn leave(&mut self, cpu: u32, irq: u32, handled: bool) {
         for seen in self.seen.iter_mut().filter(|seen| seen.handling && (seen.cpu, seen.irq) == (cpu, irq)) {
             seen.handling = false;
-            // On a line that devices share, it was another's.
+            // On a shared line, the interrupt was for another device.
             if !handled {
                 seen.time_ns = seen.before_ns;
             }
         }
     }
 
-    /// The CPU and the time of the interrupt that told of an answer which is seen now on a CPU: the
-    /// one that is being handled there, else the last one; in any case after `since_ns`, and of
-    /// one of the names that `ours` accepts.
+    /// The CPU and time of the interrupt that signalled an answer now seen on a CPU: the one being
+    /// handled there, else the last one. It must be after `since_ns`, and `ours` must accept its
+    /// name.
     pub(super) fn that_told(
         &self,
         cpu: u32,
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(interrupts.that_told(0, 50, |_| true), Some((1, 110)));
         assert_eq!(interrupts.that_told(0, 50, |name| name == first), Some((0, 100)));
         assert_eq!(interrupts.that_told(0, 110, |_| true), None);
-        // The line is shared, and the next one is not ours.
+        // The line is shared, and the next interrupt is not ours.
         interrupts.enter(0, 25, first, 200);
         interrupts.leave(0, 25, false);
         assert_eq!(interrupts.that_told(0, 50, |name| name == first), Some((0, 100)));

@@ -1,6 +1,6 @@
-//! Where a synchronous write spent its time: every nanosecond of an application's call in one
-//! layer, from the runtime down to the device and back by interrupt. Works on recorded events; must
-//! not know how they were recorded, nor how a layer is shown.
+//! Where a synchronous write spent its time: each nanosecond of an application's call belongs to
+//! one layer, from the runtime down to the device and back by interrupt. Works on recorded events.
+//! Must not know how they were recorded, nor how a layer is shown.
 
 mod account;
 mod breakdown;
@@ -34,41 +34,40 @@ pub use requests::Request;
 use requests::Requests;
 use throttled::Throttled;
 
-/// What a stretch of a write belongs to. Where several hold at once, the first of this order has
-/// it.
+/// The layer of a stretch of a write. If several apply at once, the first in this order wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
-    /// The device has one of the call's requests: from its controller's getting it to the
+    /// The device has one of the call's requests: from when its controller received it to the
     /// controller's interrupt.
     Device,
-    /// From the interrupt to the waking of whoever waits.
+    /// From the interrupt to the wake-up of the waiting thread.
     Irq,
     /// A request is in the block layer: from its queueing to the controller, and between the phases
     /// of a flush.
     Block,
-    /// The write waits before its request is even queued: throttled, or left to another thread that
-    /// is late.
+    /// The write waits before its request is even queued: it is throttled, or left to another
+    /// thread that is late.
     Held,
-    /// Somebody who waited has been woken, and does not run yet.
+    /// A waiting thread has been woken, but does not run yet.
     Wake,
     /// Another thread (a journal's, a worker) works for the call.
     Helper,
-    /// That thread could work, and others have its CPU, or interrupts do.
+    /// That thread is runnable, but other tasks or interrupts use its CPU.
     Stolen,
     /// The application runs within the system call: the file system, copying, and the block layer's
-    /// own code.
+    /// code.
     Fs,
-    /// The application could run within the system call, and others have its CPU.
+    /// The application is runnable within the system call, but other tasks use its CPU.
     Preempted,
-    /// Outside the system calls: the application and its runtime.
+    /// Outside system calls: the application and its runtime.
     Platform,
-    /// No event tells.
+    /// No event shows it.
     Unexplained,
 }
 
 impl Layer {
-    /// All of them, in their order.
+    /// All layers in order.
     pub const ALL: [Self; 11] = [
         Self::Device,
         Self::Irq,
@@ -83,7 +82,7 @@ impl Layer {
         Self::Unexplained,
     ];
 
-    /// As tables and files say it.
+    /// The name in tables and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -102,45 +101,45 @@ impl Layer {
     }
 }
 
-/// A stretch of a call, in nanoseconds.
+/// A stretch of a call in one layer, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Piece {
     /// Its first instant.
     pub begin_ns: u64,
     /// The first instant after it.
     pub end_ns: u64,
-    /// Whose it is.
+    /// The layer.
     pub layer: Layer,
 }
 
-/// What is known of the devices that a file's writes end up on.
+/// What is known about the devices that a file's writes end up on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
-    /// Those with nothing below them, as `dev_t`; empty where nothing is known, and every device is
-    /// taken for one.
+    /// The devices with nothing below them, as `dev_t`. If empty, nothing is known, and every
+    /// device is treated as one of them.
     pub leaves: Vec<u32>,
     /// The names of their controllers' interrupts.
     pub interrupts: Vec<String>,
-    /// How the events of each device's bus call its controller.
+    /// The names of each device's controller in its bus's events.
     pub controllers: Vec<Controller>,
-    /// What stands for a disk, and the disk: a part of a request is queued for a partition, and the
-    /// request made for the disk, or for a path to it.
+    /// Pairs of a partition and its disk: a part of a request is queued for a partition, but the
+    /// request is issued to the disk, or to a path to it.
     pub partitions: Vec<(u32, u32)>,
 }
 
-/// What leads from a bus's events to a device.
+/// Maps a bus's events to a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controller {
     /// The device, as `dev_t`.
     pub dev: u32,
-    /// What events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
+    /// Its controller's names in events: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
     pub names: Vec<String>,
-    /// The hidden disks that requests for it are made for, as events name them ("nvme0c0n1"): where
-    /// an NVMe disk is reached by more controllers than one, or could be.
+    /// The hidden disks to which its requests are issued, by their names in events ("nvme0c0n1"),
+    /// if an NVMe disk has, or could have, more than one controller.
     pub paths: Vec<String>,
     /// The names of its interrupts.
     pub interrupts: Vec<String>,
-    /// The unit that it counts its blocks in, in bytes.
+    /// The size of its logical blocks, in bytes.
     pub block_bytes: u32,
 }
 
@@ -149,7 +148,7 @@ impl Devices {
         self.leaves.is_empty() || self.leaves.contains(&dev)
     }
 
-    /// The disk that a device number stands for.
+    /// The disk of a device number.
     fn disk(&self, dev: u32) -> u32 {
         self.partitions.iter().find(|(partition, _)| *partition == dev).map_or(dev, |(_, disk)| *disk)
     }
@@ -158,11 +157,11 @@ impl Devices {
         self.controllers.iter().find(|controller| controller.dev == dev)
     }
 
-    /// Whether a command is for a request: `Some` where that is certain, `None` where the
-    /// controller is the right one and what the command is for is not told.
+    /// Whether a command belongs to a request. `None` if the controller is the right one, but the
+    /// purpose of the command is unknown.
     fn is_for(&self, request: &Request, label: &Label, purpose: Purpose) -> Option<bool> {
         let Some(controller) = self.controller(request.dev) else { return Some(false) };
-        // Some kernels do not tell the controller.
+        // Some kernels do not report the controller.
         if !label.controller.is_empty() && !controller.names.contains(&label.controller) {
             return Some(false);
         }
@@ -172,13 +171,13 @@ impl Devices {
             Purpose::Sector(sector) => request.covers(sector),
             Purpose::Blocks(block) => request.covers(block.saturating_mul(sectors)),
             Purpose::Either(place) => request.covers(place) || request.covers(place.saturating_mul(sectors)),
-            // A memory card does one thing after the other.
+            // A memory card does one thing at a time.
             Purpose::Unknown if label.bus == Begin::Mmc => return None,
             Purpose::Unknown => false,
         })
     }
 
-    /// Whether an interrupt tells of a device's answers; on NVMe, each queue has one of its own.
+    /// Whether an interrupt signals a device's answers. On NVMe, each queue has its own interrupt.
     fn raises(&self, dev: u32, queue: Option<u64>, interrupt: &str) -> bool {
         let Some(controller) = self.controller(dev) else {
             return self.interrupts.iter().any(|ours| ours == interrupt);
@@ -191,35 +190,34 @@ impl Devices {
 /// One call of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Just before it, in nanoseconds.
+    /// Just before the call, in nanoseconds.
     pub start_ns: u64,
-    /// Just after it.
+    /// Just after the call.
     pub end_ns: u64,
-    /// The thread that made it.
+    /// The calling thread.
     pub tid: u32,
 }
 
 /// Where one call spent its time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
-    /// Contiguous from the call's start to its end.
+    /// Contiguous from the start of the call to its end.
     pub pieces: Vec<Piece>,
-    /// The requests that were made for it, in the order of their completion.
+    /// The requests made for it, in the order of completion.
     pub requests: Vec<Request>,
-    /// The interrupts that its devices and other CPUs raised meanwhile.
+    /// The interrupts from its devices and from other CPUs during the call.
     pub interruptions: Interruptions,
-    /// How long it, or who worked for it, could have gone on and other tasks had the CPU, in
-    /// nanoseconds: of block (where a worker is to issue a request), wake, preempted and
+    /// How long the call, or a thread that worked for it, was runnable while other tasks used the
+    /// CPU, in nanoseconds. Part of block (if a worker has to issue a request), wake, preempted and
     /// stolen.
     pub behind_others_ns: u64,
-    /// Whether events of this time were lost: then nothing of it is certain.
+    /// Whether events during the call were lost. Then nothing about it is certain.
     pub lost: bool,
-    /// How many switches of a CPU the kernel may have left out of the recording meanwhile, at
-    /// least.
+    /// The least number of context switches during the call that the kernel may not have recorded.
     pub unrecorded_switches: u64,
-    /// How much of what is unexplained lies where they must have been, in nanoseconds.
+    /// How much of the unexplained time is where such switches must have been, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
-    /// Commits of a journal that others had begun, and that the call waited for.
+    /// Journal commits of other threads that the call waited for.
     pub others_commits: Vec<OthersCommit>,
 }
 
@@ -232,7 +230,7 @@ impl Layers {
     }
 }
 
-/// A recording of writes, indexed: made once, asked for any number of calls.
+/// An indexed recording of writes, built once for any number of calls.
 #[derive(Debug)]
 pub struct Writes<'t> {
     timeline: Timeline<'t>,
@@ -253,27 +251,27 @@ impl<'t> Writes<'t> {
         Writes { commits, throttled: Throttled::of(trace), timeline, devices, requests }
     }
 
-    /// Every request that was completed, in the order of completion, whoever it was for.
+    /// All completed requests in the order of completion, whoever they were for.
     #[must_use]
     pub fn requests(&self) -> &[Request] {
         &self.requests.done
     }
 
-    /// Why the figures of this recording are not certain: it lacks what no recording of writes can
-    /// be without. Empty as a rule.
+    /// Why the figures of this recording are uncertain: what it lacks that every recording of
+    /// writes must have. Usually empty.
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         doubts::doubts(self.timeline.trace, &self.devices, self.timeline.knows)
     }
 
-    /// How many switches of a CPU the kernel left out of this recording, at least, although no
-    /// event was lost.
+    /// The least number of context switches that the kernel did not record, although no event was
+    /// lost.
     #[must_use]
     pub fn unrecorded_switches(&self) -> u64 {
         self.timeline.unrecorded_switches()
     }
 
-    /// Divides one call among the layers.
+    /// Divides one call into layers.
     #[must_use]
     pub fn layers(&self, write: Write) -> Layers {
         let found = walk::walk(self, write);

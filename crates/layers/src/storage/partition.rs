@@ -1,10 +1,10 @@
-//! Claims on stretches of a call, made into pieces that have one owner each. Must not know why
-//! anything is claimed.
+//! Resolves claims on stretches of a call to pieces with one owner each. Must not know why anything
+//! is claimed.
 
 use super::{Layer, Piece, Write};
 
-/// Contiguous pieces from the call's start to its end: at each instant the first layer that claims
-/// it, in the layers' order; where none does, one of the fallback's.
+/// Contiguous pieces from the start of the call to its end. At each instant, the first layer that
+/// claims it wins, in the order of layers. If none does, the fallback's claims apply.
 pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<Piece> {
     let (claims, fallback) = (clipped(write, claims), clipped(write, fallback));
     let mut instants: Vec<u64> =
@@ -26,7 +26,7 @@ pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<
     out
 }
 
-/// How much of these stretches lies in pieces of waiting for a CPU, in nanoseconds.
+/// How much of these stretches is in pieces of waiting for a CPU, in nanoseconds.
 pub(super) fn within(pieces: &[Piece], stretches: &[(u64, u64)]) -> u64 {
     let mut stretches = stretches.to_vec();
     stretches.sort_unstable();
@@ -44,7 +44,7 @@ pub(super) fn within(pieces: &[Piece], stretches: &[(u64, u64)]) -> u64 {
     sum_ns
 }
 
-/// What of the claims lies within the call.
+/// The claims, clipped to the call.
 fn clipped(write: Write, claims: &[Piece]) -> Vec<Piece> {
     let within = |claim: &Piece| Piece {
         begin_ns: claim.begin_ns.max(write.start_ns),

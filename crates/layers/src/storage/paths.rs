@@ -1,7 +1,7 @@
-//! NVMe's native multipathing (drivers/nvme/host/multipath.c): requests are made for hidden disks,
-//! one for each controller that reaches the disk. sysfs tells their names and no numbers, block
-//! events their numbers and no names; `nvme_setup_cmd` comes before `block_rq_issue` and names the
-//! disk. Must not know what requests are used for.
+//! NVMe's native multipathing (drivers/nvme/host/multipath.c): requests are issued to hidden disks,
+//! one for each controller that reaches the disk. sysfs has their names but no numbers; block
+//! events have their numbers but no names. `nvme_setup_cmd` precedes `block_rq_issue` and names the
+//! disk, which connects the two. Must not know what requests are used for.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,14 +9,14 @@ use tracefs::{Body, Trace};
 
 use super::Devices;
 
-/// The number of each hidden disk of these devices that a recording has requests of, and the number
-/// of the disk that it is a path to.
+/// Pairs of numbers: each hidden disk of these devices with requests in a recording, and the disk
+/// that it is a path to.
 pub(super) fn of(trace: &Trace, devices: &Devices) -> Vec<(u32, u32)> {
     if devices.controllers.iter().all(|controller| controller.paths.is_empty()) {
         return Vec::new();
     }
-    // What the last command on a CPU was made ready for; an interrupt may have made another one
-    // ready since.
+    // The disk of the last command that was set up on a CPU. An interrupt may have set up another
+    // one since.
     let mut ready: HashMap<u32, String> = HashMap::new();
     let mut named: BTreeMap<u32, HashMap<String, u32>> = BTreeMap::new();
     for event in &trace.events {

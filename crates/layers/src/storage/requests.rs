@@ -1,5 +1,5 @@
-//! The block layer's requests, put together from its events: who queued them, when the device got
-//! them, when it answered. Must not know for which write they were.
+//! Assembles the block layer's requests from its events: which threads queued them, when the device
+//! got them, and when it answered. Must not know for which write they were.
 
 mod flushes;
 
@@ -11,7 +11,7 @@ use super::Devices;
 use super::commands::{self, Begin, End, Label, Purpose, Step};
 use super::interrupts::Interrupts;
 
-/// A flush is issued at sector 0 and completed at this one.
+/// The sector of a flush at completion. At issue it is 0.
 const NO_SECTOR: u64 = u64::MAX;
 
 /// One request of a device.
@@ -19,11 +19,11 @@ const NO_SECTOR: u64 = u64::MAX;
 pub struct Request {
     /// The disk, as `dev_t`: major << 20 | minor.
     pub dev: u32,
-    /// Its first sector, of 512 bytes; 0 of a flush.
+    /// Its first sector, of 512 bytes; 0 for a flush.
     pub sector: u64,
-    /// How many; 0 of a flush.
+    /// The number of sectors; 0 for a flush.
     pub sectors: u64,
-    /// Whether it empties the device's cache.
+    /// Whether it flushes the device's cache.
     pub flush: bool,
     /// Whether it writes.
     pub write: bool,
@@ -31,31 +31,30 @@ pub struct Request {
     pub leaf: bool,
     /// When its parts were queued, in nanoseconds, and by which threads.
     pub queued: Vec<(u64, u32)>,
-    /// When it was handed to the driver, in nanoseconds (`block_rq_issue`); 0 when that was not
-    /// seen.
+    /// When it was passed to the driver, in nanoseconds (`block_rq_issue`); 0 if that was not seen.
     pub issued_ns: u64,
-    /// By which thread.
+    /// The thread that passed it.
     pub issued_by: u32,
-    /// When the controller got it, in nanoseconds: its first command, on buses that tell; else
-    /// [`Request::issued_ns`].
+    /// When the controller received it, in nanoseconds: its first command, on buses with events;
+    /// else [`Request::issued_ns`].
     pub started_ns: u64,
-    /// When the controller was done with it, in nanoseconds: the last command's interrupt; without
-    /// one, what [`Request::end`] says.
+    /// When the controller was done with it, in nanoseconds: the interrupt of the last command;
+    /// without one, the event in [`Request::end`].
     pub ended_ns: u64,
-    /// When the controller had it, from and to in nanoseconds: once for each command, since a
-    /// request may take several.
+    /// When the controller had it, as start and end in nanoseconds: once for each command, because
+    /// a request may need several.
     pub device: Vec<(u64, u64)>,
-    /// Which event [`Request::started_ns`] is of.
+    /// The event that [`Request::started_ns`] comes from.
     pub begin: Begin,
-    /// Which event [`Request::ended_ns`] is of.
+    /// The event that [`Request::ended_ns`] comes from.
     pub end: End,
     /// When it was completed, in nanoseconds (`block_rq_complete`).
     pub completed_ns: u64,
-    /// Where.
+    /// The CPU where it was completed.
     pub completed_cpu: u32,
-    /// The thread that was interrupted, or worked, there.
+    /// The thread that ran there, or was interrupted.
     pub completed_by: u32,
-    /// The CPU that the interrupt came to.
+    /// The CPU that handled the interrupt.
     pub interrupt_cpu: Option<u32>,
 }
 
@@ -65,7 +64,7 @@ impl Request {
     }
 }
 
-/// A part that has been queued, and is in no request yet.
+/// A part that has been queued and is not in a request yet.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     time_ns: u64,
@@ -74,50 +73,49 @@ struct Queued {
 }
 
 /// A write that asks for flushes around it: one before, unless it has nothing to wait for, and one
-/// behind, unless the device can do without. Each is a request of its own.
+/// after, unless the device can do without. Each flush is a request of its own.
 #[derive(Clone, Copy, Debug)]
 struct Phased {
     queued: Queued,
-    /// It has no data: then one flush follows the other, as the device mapper asks of what is below
-    /// it.
+    /// It has no data. Then the two flushes follow each other. The device mapper asks for this.
     empty: bool,
     written: bool,
 }
 
-/// All requests that were completed, in the order of their completion.
+/// All completed requests in the order of completion.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) done: Vec<Request>,
 }
 
-/// The fields of a block event that are used.
+/// The relevant fields of a block event.
 struct Fields {
     dev: u32,
     sector: u64,
     sectors: u64,
     flush: bool,
-    /// Whether flushes before or behind the data are asked for.
+    /// Whether it asks for flushes before or after the data.
     phased: bool,
-    /// Whether the data are to be durable without a flush behind them.
+    /// Whether the data must be durable without a flush after them (FUA).
     fua: bool,
     write: bool,
 }
 
-/// A command that a controller has, or had, for a request.
+/// A command that a controller is processing, or has processed, for a request.
 #[derive(Clone, Debug)]
 struct Command {
     label: Label,
     start_ns: u64,
-    /// When it was answered, by what, and whether it left the device at work.
+    /// When it was answered, by which event, and whether the device was still busy.
     end: Option<(u64, End, bool)>,
     interrupt_cpu: Option<u32>,
 }
 
-/// A request that the driver has, and what its controller was told of it.
+/// A request that the driver has, with the controller's commands for it.
 #[derive(Debug, Default)]
 struct Running {
     request: Request,
-    /// The device makes it durable itself: no flush follows.
+    /// The device itself makes it durable: no flush follows.
     fua: bool,
     commands: Vec<Command>,
 }
@@ -127,13 +125,14 @@ struct Builder<'a> {
     devices: &'a Devices,
     waiting: HashMap<u32, Vec<Queued>>,
     flushes: HashMap<u32, Vec<Queued>>,
-    /// When each device's last flush was made ready: whoever asks for one after that gets the next.
+    /// When each device's last flush was set up. Flushes requested later are served by the next
+    /// one.
     ready_ns: HashMap<u32, u64>,
     /// When each thread was last woken.
     woken_ns: HashMap<u32, u64>,
     phased: HashMap<u32, Vec<Phased>>,
     running: Vec<Running>,
-    /// Commands that are made ready before their request is said to be issued, as NVMe's are.
+    /// Commands that were set up before their request was issued, as on NVMe.
     ready: Vec<(Command, Purpose)>,
     done: Vec<Request>,
     interrupts: Interrupts,
@@ -199,8 +198,7 @@ impl Builder<'_> {
             dev: self.devices.disk(u32::try_from(number("dev")?).ok()?),
             sector: number("sector")?,
             sectors,
-            // An F in front of the W asks for a flush before the data, one behind it for the data
-            // to be durable.
+            // An F before the W asks for a flush before the data, an F after it for durable data.
             flush: sectors == 0 && kind.starts_with('F'),
             phased: if sectors > 0 { kind.contains('F') } else { kind.starts_with("FWF") },
             fua: sectors > 0 && kind.contains("WF"),
@@ -233,7 +231,7 @@ impl Builder<'_> {
             ..Request::default()
         };
         let list = if flush { &mut self.flushes } else { &mut self.waiting };
-        // One flush serves everyone who has asked for one until it is issued.
+        // One flush serves all threads that requested one before it is issued.
         list.entry(dev).or_default().retain(|queued| {
             let ours = flush || request.covers(queued.sector);
             if ours {
@@ -250,7 +248,7 @@ impl Builder<'_> {
             let one = &one.request;
             (one.dev, one.sector, one.sectors, one.flush) == (dev, sector, sectors, flush)
         };
-        // The driver had to give it back, and gets it again.
+        // The driver requeued it, and receives it again.
         if let Some(at) = self.running.iter().position(same) {
             request.queued.append(&mut self.running.remove(at).request.queued);
         }
@@ -262,24 +260,24 @@ impl Builder<'_> {
         self.running.push(running);
     }
 
-    /// A controller gets a command: for the request that it names, else for the oldest one that the
-    /// controller has.
+    /// A controller received a command: for the request that the command names, else for the oldest
+    /// one at the controller.
     fn sent(&mut self, event: &Event, label: Label, purpose: Purpose) {
         let is_for = |one: &Running| self.devices.is_for(&one.request, &label, purpose);
         let exactly = self.running.iter().position(|one| is_for(one) == Some(true));
         let at = exactly.or_else(|| self.running.iter().position(|one| is_for(one).is_none()));
-        // What was under this number before has been forgotten.
+        // An earlier command with this label has been lost.
         self.ready.retain(|(command, _)| command.label != label);
         let command = Command { label, start_ns: event.time_ns, end: None, interrupt_cpu: None };
         match at {
             Some(at) => self.running[at].commands.push(command),
             None if command.label.bus == Begin::Nvme => self.ready.push((command, purpose)),
-            // Its request was issued before the recording began, or is another device's.
+            // Its request was issued before the recording began, or belongs to another device.
             None => {}
         }
     }
 
-    /// A command has been answered, which an interrupt has told just before.
+    /// A command was answered, which an interrupt had signalled just before.
     fn answered(&mut self, event: &Event, label: &Label, busy: bool) {
         self.ready.retain(|(command, _)| command.label != *label);
         let Builder { trace, devices, running, interrupts, .. } = self;
@@ -303,7 +301,7 @@ impl Builder<'_> {
     fn complete(&mut self, event: &Event) {
         let Some(Fields { dev, sector, sectors, flush, .. }) = self.fields(event) else { return };
         let flush = flush || sector == NO_SECTOR;
-        // The end of all phases together, which is told of the write as it was queued.
+        // This is the end of all phases together, reported for the write as it was queued.
         if !flush && sectors == 0 {
             if let Some(phased) = self.phased.get_mut(&dev) {
                 phased.retain(|one| one.queued.sector != sector);
@@ -326,8 +324,7 @@ impl Builder<'_> {
         }
         let Running { mut request, fua, commands } = self.running.remove(at);
         if let Some(phased) = self.phased.get_mut(&dev) {
-            // The flush behind the data ends it; the data themselves do where no such flush
-            // follows.
+            // It ends with the flush after the data or, without such a flush, with the data.
             phased.retain_mut(|one| {
                 let later = one.queued.time_ns < request.issued_ns;
                 let covered = request.covers(one.queued.sector);
@@ -347,8 +344,8 @@ impl Builder<'_> {
         self.done.push(request);
     }
 
-    /// The bus tells nothing: the controller has a request from its issue to the interrupt before
-    /// its completion, on whichever CPU, since completions may be sent to another.
+    /// For buses without events: the controller has a request from its issue to the interrupt
+    /// before its completion, on any CPU, because completions may be sent to another.
     fn bound_by_block(&self, request: &mut Request) {
         let ours = |name: Name| self.devices.raises(request.dev, None, self.trace.names.text(name));
         let told = self.interrupts.that_told(request.completed_cpu, request.started_ns, ours);
@@ -360,10 +357,10 @@ impl Builder<'_> {
     }
 }
 
-/// The controller has a request while it has one of its commands, and while a card that has been
-/// asked for its status is busy.
+/// The controller has a request while it processes one of its commands, and while a card reports
+/// that it is busy.
 fn bound_by_commands(request: &mut Request, mut commands: Vec<Command>) {
-    // UFS is spoken to through SCSI, whose events are further from the controller.
+    // UFS uses SCSI commands, whose events are further from the controller.
     if commands.iter().any(|command| command.label.bus == Begin::Ufs) {
         commands.retain(|command| command.label.bus == Begin::Ufs);
     }

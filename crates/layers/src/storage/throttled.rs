@@ -1,11 +1,11 @@
-//! When the kernel made a thread pause in the midst of a write, because too many pages were dirty
+//! Pauses that the kernel imposed on a thread during a write because too many pages were dirty
 //! (mm/page-writeback.c). Must not know for which call that was.
 
 use std::collections::HashMap;
 
 use tracefs::{Body, Trace};
 
-/// From the event until the thread sleeps, in nanoseconds.
+/// The longest time from the event until the thread sleeps, in nanoseconds.
 const WITHIN_NS: u64 = 200_000;
 
 /// The pauses of each thread.

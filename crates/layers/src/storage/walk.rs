@@ -1,26 +1,27 @@
-//! Who worked for a call, and on what it waited: from the application's thread to the threads that
-//! woke it, and to the requests behind each wait. Makes claims on the call's time; must not know
-//! which claim wins.
+//! Finds which threads worked for a call, and what it waited for: from the application's thread to
+//! the threads that woke it, and to the requests behind each wait. Makes claims on the call's time.
+//! Must not know which claim wins.
 
 mod requests;
 
 use super::{Layer, Piece, Request, Write, Writes};
 use crate::timeline::{Current, Doing, Waking, WakingBy};
 
-/// How many threads a wait is followed through: application, journal, and the workers of each
-/// device on the way down.
+/// The longest chain of threads that a wait is followed through: application, journal, and the
+/// workers of each device on the path.
 const DEEPEST: u32 = 8;
 
-/// What a call's time is claimed by.
+/// The claims on a call's time.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) claims: Vec<Piece>,
-    /// What holds where nothing of it does: a device that is made of others has a request, and what
-    /// those do is not known.
+    /// Claims that apply where there are no others: a stacked device has a request, and what the
+    /// devices below did is unknown.
     pub(super) fallback: Vec<Piece>,
-    /// When someone who worked for the call waited for a CPU that another task had, from and to.
+    /// When a thread that worked for the call waited for a CPU that another task used: start and
+    /// end.
     pub(super) behind_others: Vec<(u64, u64)>,
-    /// By their place in the completed requests, ascending.
+    /// Indices of the completed requests, ascending.
     pub(super) requests: Vec<usize>,
 }
 
@@ -47,8 +48,9 @@ impl<'a> Walk<'a, '_> {
         self.found.claims.push(Piece { begin_ns, end_ns, layer });
     }
 
-    /// Everything outside system calls is the platform's, whoever has the CPU. A write without any
-    /// system call is none: then they have been lost, and nobody knows what was outside.
+    /// Everything outside system calls belongs to the platform, whatever has the CPU. There is no
+    /// write without a system call: if there are none, they were lost, and it is unknown what was
+    /// outside.
     fn system_calls(&mut self) {
         let Write { start_ns, end_ns, tid } = self.write;
         if !self.writes.timeline.knows.system_calls {
@@ -64,7 +66,7 @@ impl<'a> Walk<'a, '_> {
         self.platform(from_ns, end_ns);
     }
 
-    /// Outside system calls, as far as it is known what the application did at all.
+    /// Claims time outside system calls, as far as it is known what the application did.
     fn platform(&mut self, begin_ns: u64, end_ns: u64) {
         for during in self.writes.timeline.doing(self.write.tid, begin_ns, end_ns) {
             if during.what != Doing::Unknown {
@@ -73,14 +75,14 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Whether the application is in a system call all this time.
+    /// Whether the application is in a system call during the whole stretch.
     fn in_system_call(&self, begin_ns: u64, end_ns: u64) -> bool {
         let line = self.writes.timeline.thread(self.write.tid);
         let calls = line.map(|line| line.calls_within(begin_ns, end_ns)).unwrap_or_default();
         calls.iter().any(|call| call.begin_ns <= begin_ns && end_ns <= call.end_ns)
     }
 
-    /// What a thread did for the call within a stretch.
+    /// Follows what a thread did for the call during a stretch.
     fn thread(&mut self, tid: u32, from_ns: u64, to_ns: u64, depth: u32) {
         let timeline = &self.writes.timeline;
         self.workers.push((tid, from_ns, to_ns));
@@ -116,9 +118,9 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// A thread waits on a CPU's run queue: behind others as far as one that does not work for the
-    /// call has that CPU. Who lost its CPU waits for others also where it is not known on
-    /// which.
+    /// A thread waits on a CPU's run queue. It waits behind others while a thread that does not
+    /// work for the call has that CPU. A preempted thread waits behind others even if its CPU is
+    /// unknown.
     fn behind_others(&mut self, cpu: Option<u32>, preempted: bool, begin_ns: u64, end_ns: u64) {
         let Some(cpu) = cpu else {
             return self.found.behind_others.extend(preempted.then_some((begin_ns, end_ns)));
@@ -133,8 +135,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// The parts of a stretch that lie in the application's system calls; all of it for a helper,
-    /// or without such events.
+    /// The parts of a stretch within the application's system calls. All of it for a helper, or
+    /// without such events.
     fn system_call_parts(&self, begin_ns: u64, end_ns: u64, depth: u32) -> Vec<(u64, u64)> {
         if depth > 0 || !self.writes.timeline.knows.system_calls {
             return vec![(begin_ns, end_ns)];
@@ -154,13 +156,13 @@ impl<'a> Walk<'a, '_> {
             .map(|stretch| (stretch.begin_ns.max(begin_ns), stretch.end_ns.min(end_ns)))
             .collect();
         for (begin_ns, end_ns) in taken {
-            // The helper has no claim to what an interrupt had.
+            // The helper's claim does not include the time of interrupts.
             cut(&mut self.found.claims, begin_ns, end_ns);
             self.claim(begin_ns, end_ns, Layer::Stolen);
         }
     }
 
-    /// A wait: on a request, if an interrupt ended it; on a thread, if one did.
+    /// Follows a wait to a request if an interrupt ended it, or to a thread if a thread did.
     fn blocked(&mut self, tid: u32, begin_ns: u64, end_ns: u64, depth: u32) {
         let timeline = &self.writes.timeline;
         if self.writes.throttled.pauses(tid, begin_ns) {
@@ -183,8 +185,8 @@ impl<'a> Walk<'a, '_> {
             && waker != 0
             && waker != tid
         {
-            // One that does a device's work had none of this request before it was given to it, and
-            // did others' until then.
+            // A thread that does a device's work received this request when it was queued, and
+            // worked on others before.
             let request = request.map(|index| &self.writes.requests.done[index]);
             let given = request.filter(|request| !request.leaf && request.completed_by == waker);
             let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
@@ -193,9 +195,9 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Whom a wait is for may have been set to work before it: by someone who works for the call,
-    /// and went on for a while. What that thread asks of devices meanwhile is the call's; its
-    /// own time is not, since the one who waits later is not waiting yet.
+    /// The thread that is waited for may have been started earlier: by a thread that works for the
+    /// call, and continued to run for a while. Its requests to devices in that time belong to the
+    /// call. Its own time does not, because the thread that waits later is not waiting yet.
     fn begun_before(&mut self, waker: u32, begin_ns: u64) {
         let earlier = self.writes.timeline.wakings_of(waker, self.write.start_ns, begin_ns);
         let by_us = |waking: &&Waking| match waking.by {
@@ -206,11 +208,11 @@ impl<'a> Walk<'a, '_> {
         self.workers.extend(first.map(|time_ns| (waker, time_ns, begin_ns)));
     }
 
-    /// The last request that was completed on a CPU within a wait and just before its end: what the
-    /// wait was for, if the thread or interrupt that completed it did the waking.
+    /// The last request that completed on a CPU within a wait and just before its end. The wait was
+    /// for this request if the thread or interrupt that completed it also did the wake-up.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
-        /// From a completion to the waking that it causes: the file system's and the page cache's
-        /// end of a write.
+        /// From a completion to the wake-up that it causes: the file system and the page cache end
+        /// the write in between.
         const WITHIN_NS: u64 = 1_000_000;
         let done = &self.writes.requests.done;
         let after = done.partition_point(|request| request.completed_ns <= end_ns);
@@ -221,8 +223,8 @@ impl<'a> Walk<'a, '_> {
             .map(|(index, _)| index)
     }
 
-    /// Who queued a request within the wait for it, if that was none of those who are known to work
-    /// for the call; and when.
+    /// The thread that queued a request during the wait for it, if that thread is not known to work
+    /// for the call, and when.
     fn queued_by_another(&self, request: &'a Request, begin_ns: u64) -> Option<(u32, u64)> {
         let within = request.queued.iter().filter(|queued| queued.0 > begin_ns);
         let &(queued_ns, by) = within.min()?;
@@ -234,10 +236,10 @@ impl<'a> Walk<'a, '_> {
         self.workers.iter().any(|&(tid, from, to)| tid == thread && (from..=to).contains(&time_ns))
     }
 
-    /// Another thread queued what is waited for. If someone who works for the call had set it to
-    /// work, it has worked for the call all the time. Else the write had been held: until a
-    /// timer woke that thread, or until it came to this write among the work of others, as a
-    /// worker does that was not asleep when the timer went off.
+    /// Another thread queued the awaited request. If a thread that works for the call had woken it,
+    /// it has worked for the call all the time. Otherwise the write was held: until a timer woke
+    /// that thread, or until the thread reached this write among other work, like a worker that was
+    /// already awake when the timer expired.
     fn queuer(&mut self, tid: u32, begin_ns: u64, queued_ns: u64, depth: u32) {
         let waking = self.writes.timeline.wakings_of(tid, begin_ns, queued_ns).last().copied();
         let from_ns = match waking {
@@ -257,8 +259,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Whether a thread that works for the call had woken this one before an instant, or had woken
-    /// who woke it last. Where it is not known who did, that is taken for granted.
+    /// Whether a thread that works for the call had woken this one before an instant, directly or
+    /// through its last waker. An unknown waker counts as one.
     fn is_set_to_work(&self, tid: u32, until_ns: u64, depth: u32) -> bool {
         let wakings = self.writes.timeline.wakings_of(tid, self.write.start_ns, until_ns);
         let by_us = |waking: &Waking| match waking.by {
@@ -274,7 +276,7 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// Takes a stretch out of the helpers' claims.
+/// Removes a stretch from the helpers' claims.
 fn cut(claims: &mut Vec<Piece>, begin_ns: u64, end_ns: u64) {
     let mut rests = Vec::new();
     claims.retain_mut(|claim| {

@@ -1,6 +1,6 @@
-//! One pass over the events. Each event proves something about the instant before it and changes
-//! something after it; where the two do not meet, events are missing, and the time between is
-//! unknown. Must not know what the result is used for.
+//! Builds the timeline in one pass over the events. Each event proves something about the instant
+//! before it and changes something after it. Where these do not agree, events are missing, and the
+//! time in between is unknown. Must not know what the result is used for.
 
 mod proof;
 mod wakeups;
@@ -13,7 +13,7 @@ use super::gaps::Gaps;
 use super::{Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, change, tick};
 use crate::kernel_names;
 
-/// The most CPUs that an event may name: what is above comes from damaged bytes.
+/// The largest CPU number in an event. Larger ones come from damaged bytes.
 const MAX_CPUS: u32 = 1 << 14;
 
 pub(super) fn timeline(trace: &Trace) -> Timeline<'_> {
@@ -50,7 +50,7 @@ fn firsts(trace: &Trace) -> Vec<Option<(u64, u32)>> {
 }
 
 fn knows(trace: &Trace) -> Knows {
-    // x86 has its timer among its own vectors, all others among the devices' interrupts.
+    // On x86 the timer is an interrupt vector, elsewhere a device interrupt.
     let vectors = !trace.machine.starts_with("x86") || trace.has("irq_vectors/local_timer_entry");
     Knows {
         switches: trace.has("sched/sched_switch"),
@@ -65,7 +65,7 @@ fn knows(trace: &Trace) -> Knows {
     }
 }
 
-/// What the last event on a CPU said.
+/// What the last event on a CPU showed.
 #[derive(Clone, Copy, Default)]
 struct Last {
     time_ns: u64,
@@ -79,12 +79,12 @@ struct Builder<'t> {
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
     last: Vec<Last>,
-    /// The first event of each CPU: when, and whose.
+    /// The time and thread of each CPU's first event.
     firsts: Vec<Option<(u64, u32)>>,
     gaps: Gaps,
     /// See [`Timeline`].
     unrecorded: Vec<Unrecorded>,
-    /// Whether any switch is in the recording.
+    /// Whether the recording contains any context switch.
     switched: bool,
 }
 
@@ -235,7 +235,7 @@ impl<'t> Builder<'t> {
         }
         let tick_ns = tick::length_ns(&self.cpus);
         if !self.switched {
-            // It is not the kernel that left them out.
+            // Then the kernel did not omit single switches.
             self.unrecorded.clear();
         }
         let Builder { trace, knows, threads, cpus, gaps, unrecorded, .. } = self;
@@ -243,7 +243,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Notes that something begins; what was open has lost its end then, and is dropped.
+/// Notes a start. If another one is still open, its end was lost, and it is dropped.
 fn begin(calls: &mut Vec<Call>, call: Call) {
     calls.pop_if(|last| last.end_ns == u64::MAX);
     calls.push(call);

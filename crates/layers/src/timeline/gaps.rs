@@ -1,11 +1,11 @@
-//! When the recording is incomplete: nothing that spans such a gap may be taken as known. Must not
-//! know what is asked of it.
+//! When the recording is incomplete: nothing that spans such a gap is certain. Must not know what
+//! it is asked for.
 
 use std::collections::BTreeMap;
 
 use tracefs::Trace;
 
-/// Stretches without (all) events, in nanoseconds: of each CPU, and of any CPU.
+/// Stretches without all events, in nanoseconds: of each CPU, and of any CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     any: Vec<(u64, u64)>,
@@ -21,7 +21,7 @@ impl Gaps {
             }
         }
         for loss in &trace.losses {
-            // A loss between two events of one instant still is one.
+            // A loss between two events of the same instant still counts.
             let end_ns = loss.before_ns.max(loss.after_ns.saturating_add(1));
             by_cpu.entry(loss.cpu).or_default().push((loss.after_ns, end_ns));
         }
@@ -35,21 +35,20 @@ impl Gaps {
         Self { any, by_cpu }
     }
 
-    /// From the first to the last instant within `from_ns..to_ns` that is not known, on one CPU or
-    /// on any.
+    /// The first and the last unknown instant within `from_ns..to_ns`, on one CPU or on any.
     pub(crate) fn within(&self, cpu: Option<u32>, from_ns: u64, to_ns: u64) -> Option<(u64, u64)> {
         let gaps = match cpu {
             None => &self.any,
             Some(cpu) => self.by_cpu.get(&cpu)?,
         };
         let first = gaps.partition_point(|gap| gap.1 <= from_ns);
-        // What one CPU lost may be of the very instant of another's event.
+        // Events that one CPU lost may have the same time as another's event.
         let after = gaps.partition_point(|gap| gap.0 < to_ns || (cpu.is_none() && gap.0 == to_ns));
         (first < after).then(|| (gaps[first].0.max(from_ns), gaps[after - 1].1.min(to_ns)))
     }
 }
 
-/// The same stretches in order, overlapping ones as one.
+/// Sorts the stretches and combines overlapping ones.
 fn united(mut gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     gaps.sort_unstable();
     let mut out: Vec<(u64, u64)> = Vec::new();

@@ -1,12 +1,12 @@
-//! The interrupts of one CPU, flattened: at every instant the innermost. Must not know whose time
-//! they took.
+//! The interrupts of one CPU, flattened: at each instant the innermost one. Must not know whose
+//! time they took.
 
 use tracefs::{Body, Name, Names};
 
 use crate::explanation::Softirq;
 use crate::kernel_names;
 
-/// An interrupt, as its event names it.
+/// An interrupt as named by its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Device { irq: u32, name: Name },
@@ -24,7 +24,7 @@ impl Source {
     }
 }
 
-/// A stretch in which one interrupt had the CPU.
+/// A stretch in which one interrupt used the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) begin_ns: u64,
@@ -32,27 +32,27 @@ pub(crate) struct Stretch {
     pub(crate) source: Source,
 }
 
-/// All of a CPU's.
+/// All interrupts of a CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
-    /// In the order of time, without overlap.
+    /// In chronological order, without overlap.
     stretches: Vec<Stretch>,
-    /// Entered, and not left.
+    /// Interrupts that have started but not ended.
     open: Vec<Source>,
-    /// Stretches since the outermost one began: kept when it ends properly.
+    /// Stretches since the outermost interrupt started. They are kept if it ends properly.
     pending: Vec<Stretch>,
     mark_ns: u64,
-    /// Whether an interrupt may have begun without its begin having been seen.
+    /// Whether an interrupt may have started without an event for it.
     doubtful: bool,
 }
 
 impl Interrupts {
-    /// The innermost one that is being handled.
+    /// The innermost current interrupt.
     pub(crate) fn current(&self) -> Option<Source> {
         self.open.last().copied()
     }
 
-    /// Whether there is none for certain.
+    /// Whether there is certainly none.
     pub(crate) fn is_outside(&self) -> bool {
         self.open.is_empty() && !self.doubtful
     }
@@ -71,8 +71,8 @@ impl Interrupts {
             }
             Body::VectorExit { kind } => self.leave(time_ns, |source| source == Source::Vector(kind)),
             Body::IpiExit { reason } => self.leave(time_ns, |source| source == Source::Vector(reason)),
-            // No thread is switched within an interrupt: one that is open here has lost its end.
-            // (On PREEMPT_RT softirqs are threads' work, and are seen as such.)
+            // There are no context switches within an interrupt, so the end of an open one was
+            // lost. (On PREEMPT_RT softirqs run in threads, and appear as such.)
             Body::Switch { .. } => {
                 self.forget();
                 self.doubtful = false;
@@ -82,7 +82,7 @@ impl Interrupts {
         }
     }
 
-    /// What was entered is no longer known to last.
+    /// Drops open interrupts, because whether they continue is unknown.
     pub(crate) fn forget(&mut self) {
         self.open.clear();
         self.pending.clear();
@@ -103,7 +103,7 @@ impl Interrupts {
                     self.stretches.append(&mut self.pending);
                 }
             }
-            // Its begin was not recorded, or an inner end was not.
+            // Its start was not recorded, or the end of an inner one.
             _ => self.forget(),
         }
     }
@@ -117,7 +117,7 @@ impl Interrupts {
         self.mark_ns = time_ns;
     }
 
-    /// Those that overlap a stretch of time.
+    /// The interrupts that overlap a stretch of time.
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> &[Stretch] {
         let first = self.stretches.partition_point(|stretch| stretch.end_ns <= from_ns);
         let after = self.stretches.partition_point(|stretch| stretch.begin_ns < to_ns);

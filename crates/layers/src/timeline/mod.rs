@@ -1,5 +1,5 @@
-//! A recording as what every thread and every CPU was doing at each instant, made in one pass over
-//! the events. What the events do not prove is unknown here. Must not know of round trips.
+//! What every thread and every CPU in a recording did at each instant, determined in one pass over
+//! the events. What the events do not prove is unknown. Must not know round trips.
 
 mod build;
 mod gaps;
@@ -14,26 +14,26 @@ use gaps::Gaps;
 use interrupts::Interrupts;
 pub(crate) use interrupts::Source;
 
-/// What a thread was doing.
+/// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// Not known.
+    /// Unknown.
     Unknown,
-    /// Runnable or being woken, and it is not known which.
+    /// Either runnable or being woken.
     Moved { cpu: u32 },
     /// On a CPU.
     Running { cpu: u32 },
-    /// On a run queue: of this CPU, where that is known. `preempted`: it had the CPU and lost it.
+    /// On a run queue, of this CPU if known. `preempted`: it lost the CPU involuntarily.
     Runnable { cpu: Option<u32>, preempted: bool },
     /// Between `sched_waking` and `sched_wakeup`.
     Waking { cpu: u32 },
-    /// Waiting; `None`: it is not known for what kind of thing.
+    /// Waiting; `None`: the kind of wait is unknown.
     Blocked { state: Option<TaskState> },
-    /// Not born yet, or dead.
+    /// Not created yet, or ended.
     Gone,
 }
 
-/// Who woke a thread.
+/// The waker of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waking {
     pub(crate) time_ns: u64,
@@ -48,7 +48,7 @@ pub(crate) enum WakingBy {
     Unknown,
 }
 
-/// A system call, or a wait for a kernel lock; `end_ns` is `u64::MAX` while it lasts.
+/// A system call, or a wait for a kernel lock. `end_ns` is `u64::MAX` while it continues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) begin_ns: u64,
@@ -60,26 +60,26 @@ pub(crate) struct Call {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLine {
     pub(crate) comm: Name,
-    /// What it did from when on; each lasts until the next.
+    /// Its activities with start times. Each lasts until the next.
     doing: Vec<(u64, Doing)>,
     prios: Vec<(u64, i32)>,
     wakings: Vec<Waking>,
     calls: Vec<Call>,
     locks: Vec<Call>,
     blocked_at: Vec<(u64, Name)>,
-    /// `sched_stat_runtime`: when, and for how many nanoseconds.
+    /// `sched_stat_runtime`: when, and how many nanoseconds.
     accounted: Vec<(u64, u64)>,
-    /// The last instant at which an event proved what it was doing.
+    /// The last instant at which an event proved its activity.
     confirmed_ns: u64,
-    /// Since when what it does rests on the assumption that it slept before it was woken.
+    /// Since when its activity depends on the assumption that it slept before it was woken.
     doubted_ns: Option<u64>,
-    /// A waking that came while it still had a CPU, and whose wake-up has not come yet: when, and
-    /// to which CPU.
+    /// The time and target CPU of a waking that came while it still had a CPU, until its wake-up
+    /// follows.
     woken_early: Option<(u64, u32)>,
     seen: bool,
 }
 
-/// Who had a CPU.
+/// Which thread had a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Current {
     Unknown,
@@ -96,7 +96,7 @@ pub(crate) struct CpuLine {
     ticks: Vec<u64>,
 }
 
-/// A stretch of time and what was the case in it.
+/// A stretch of time, and what applied during it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct During<T> {
     pub(crate) begin_ns: u64,
@@ -104,29 +104,29 @@ pub(crate) struct During<T> {
     pub(crate) what: T,
 }
 
-/// A switch that left no event: between which two events of its CPU.
+/// An unrecorded context switch, between two events of its CPU.
 #[derive(Clone, Copy, Debug)]
 struct Unrecorded {
     after_ns: u64,
     before_ns: u64,
-    /// Whether it is known all the same when it was: a CPU that idled took the thread when that was
+    /// Whether its time is known all the same: an idle CPU ran the thread when the thread was
     /// woken.
     inferred: bool,
 }
 
-/// What a recording can tell at all.
+/// What a recording can show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Knows {
     pub(crate) switches: bool,
     pub(crate) wakings: bool,
     pub(crate) wakeups: bool,
     pub(crate) migrations: bool,
-    /// Whether a waking from an interrupt can be told from one by the thread beneath it.
+    /// Whether wake-ups by an interrupt can be distinguished from wake-ups by the thread below it.
     pub(crate) interrupts: bool,
     pub(crate) system_calls: bool,
 }
 
-/// A recording, indexed: made once, asked for any number of round trips.
+/// An indexed recording, built once for any number of round trips.
 #[derive(Debug)]
 pub struct Timeline<'t> {
     pub(crate) trace: &'t Trace,
@@ -134,8 +134,8 @@ pub struct Timeline<'t> {
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
     gaps: Gaps,
-    /// Switches of a CPU that left no event although nothing was lost, in the order of the events
-    /// that show it.
+    /// Context switches that were not recorded although nothing was lost, in the order of the
+    /// events that reveal them.
     unrecorded: Vec<Unrecorded>,
     tick_ns: Option<u64>,
 }
@@ -151,7 +151,7 @@ impl<'t> Timeline<'t> {
         self.threads.get(&tid)
     }
 
-    /// CPUs are numbered below this.
+    /// One more than the highest CPU number.
     pub(crate) fn cpu_count(&self) -> u32 {
         self.cpus.len() as u32
     }
@@ -160,26 +160,26 @@ impl<'t> Timeline<'t> {
         self.cpus.get(cpu as usize)
     }
 
-    /// Whether anything within this stretch was lost, on any CPU.
+    /// Whether anything during this stretch was lost, on any CPU.
     pub(crate) fn lost_within(&self, from_ns: u64, to_ns: u64) -> bool {
         self.gaps.within(None, from_ns, to_ns).is_some()
     }
 
-    /// How many switches the kernel left out of the recording, at least: the CPU had another thread
-    /// than the event before had left it with, and no event was lost between them. One that was
-    /// undone before the CPU's next event is not noticed.
+    /// The least number of context switches that the kernel did not record: the CPU had another
+    /// thread than the previous event had left it with, and no event was lost in between. A switch
+    /// that was reverted before the CPU's next event goes unnoticed.
     #[must_use]
     pub fn unrecorded_switches(&self) -> u64 {
         self.unrecorded.len() as u64
     }
 
-    /// Of these, those that may have happened within this stretch, on any CPU.
+    /// The number of those that may have happened during this stretch, on any CPU.
     pub(crate) fn unrecorded_within(&self, from_ns: u64, to_ns: u64) -> u64 {
         self.unrecorded_between(from_ns, to_ns).count() as u64
     }
 
-    /// How much of a stretch lies where a CPU switched between two of its events and nothing tells
-    /// when: who had it is unknown.
+    /// How much of a stretch is where a CPU switched between two of its events at an unknown time,
+    /// so that its thread is unknown.
     pub(crate) fn unknown_for_switches_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let unknown = self.unrecorded_between(from_ns, to_ns).filter(|switch| !switch.inferred);
         let mut stretches: Vec<(u64, u64)> =
@@ -198,41 +198,41 @@ impl<'t> Timeline<'t> {
         self.unrecorded[first..].iter().filter(move |switch| switch.after_ns < to_ns)
     }
 
-    /// Every waking within a stretch, and of whom, in no order.
+    /// Every waking during a stretch, with the woken thread, in no particular order.
     pub(crate) fn wakings(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, Waking)> {
         let of =
             move |&tid: &u32| self.wakings_of(tid, from_ns, to_ns).iter().map(move |waking| (tid, *waking));
         self.threads.keys().flat_map(of)
     }
 
-    /// What a thread did, without holes; unknown where no event tells.
+    /// A thread's activities, without gaps; unknown where no event shows them.
     pub(crate) fn doing(&self, tid: u32, from_ns: u64, to_ns: u64) -> Vec<During<Doing>> {
         let line = self.threads.get(&tid).map_or(&[][..], |line| &line.doing);
         during(line, from_ns, to_ns, Doing::Unknown)
     }
 
-    /// What it did at one instant, and since when.
+    /// The activity at one instant, and since when.
     pub(crate) fn doing_at(&self, tid: u32, time_ns: u64) -> (u64, Doing) {
         let line = self.threads.get(&tid).map_or(&[][..], |line| &line.doing);
         let after = line.partition_point(|change| change.0 <= time_ns);
         after.checked_sub(1).map_or((0, Doing::Unknown), |index| line[index])
     }
 
-    /// Until when it did what it did at an instant; `u64::MAX` if no event changes it.
+    /// The end of the activity at an instant; `u64::MAX` if no event changes it.
     pub(crate) fn until(&self, tid: u32, time_ns: u64) -> u64 {
         let line = self.threads.get(&tid).map_or(&[][..], |line| &line.doing);
         let after = line.partition_point(|change| change.0 <= time_ns);
         line.get(after).map_or(u64::MAX, |change| change.0)
     }
 
-    /// Who had a CPU, without holes.
+    /// The threads on a CPU, without gaps.
     pub(crate) fn on_cpu(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<During<Current>> {
         let line = self.cpu(cpu).map_or(&[][..], |line| &line.current);
         during(line, from_ns, to_ns, Current::Unknown)
     }
 
-    /// A thread's priority at an instant, as far as an event has said it by then, or else soon
-    /// after.
+    /// A thread's priority at an instant, from the last event before it or, without one, the first
+    /// after it.
     pub(crate) fn prio_at(&self, tid: u32, time_ns: u64) -> Option<i32> {
         let prios = &self.threads.get(&tid)?.prios;
         let after = prios.partition_point(|change| change.0 <= time_ns);
@@ -250,7 +250,7 @@ impl<'t> Timeline<'t> {
         self.wakings_of(tid, 0, time_ns).last().copied()
     }
 
-    /// Every waking of a thread within a stretch.
+    /// All wakings of a thread during a stretch.
     pub(crate) fn wakings_of(&self, tid: u32, from_ns: u64, to_ns: u64) -> &[Waking] {
         let wakings = self.threads.get(&tid).map_or(&[][..], |line| &line.wakings);
         let first = wakings.partition_point(|waking| waking.time_ns < from_ns);
@@ -258,8 +258,7 @@ impl<'t> Timeline<'t> {
         &wakings[first.min(after)..after]
     }
 
-    /// Whether a block device's request was completed on this CPU at most this long before an
-    /// instant.
+    /// Whether a block request completed on this CPU at most `within_ns` before an instant.
     pub(crate) fn io_completed(&self, cpu: u32, before_ns: u64, within_ns: u64) -> bool {
         let times = self.cpu(cpu).map_or(&[][..], |line| &line.completed_io);
         let after = times.partition_point(|&time| time <= before_ns);
@@ -278,14 +277,14 @@ impl ThreadLine {
         calls_within(&self.locks, from_ns, to_ns)
     }
 
-    /// Where it was blocked, by the event that tells this when it is woken.
+    /// Where it was blocked, from the event at its wake-up.
     pub(crate) fn blocked_at(&self, from_ns: u64, to_ns: u64) -> Option<Name> {
         let after = self.blocked_at.partition_point(|at| at.0 <= to_ns);
         self.blocked_at[..after].last().filter(|at| at.0 >= from_ns).map(|at| at.1)
     }
 
-    /// The CPU time that the scheduler accounted to it within a stretch, if its accounts cover it:
-    /// from the first to the last of them, in nanoseconds of time and of CPU time.
+    /// The CPU time that the scheduler accounted to it during a stretch: the time from the first to
+    /// the last accounting event, and the CPU time between them, in nanoseconds.
     pub(crate) fn accounted_within(&self, from_ns: u64, to_ns: u64) -> Option<(During<()>, u64)> {
         let first = self.accounted.partition_point(|at| at.0 < from_ns);
         let after = self.accounted.partition_point(|at| at.0 <= to_ns);
@@ -302,7 +301,7 @@ fn calls_within(calls: &[Call], from_ns: u64, to_ns: u64) -> &[Call] {
     &calls[first.min(after)..after]
 }
 
-/// The changes that matter within a stretch, as stretches without holes.
+/// The changes that apply during a stretch, as stretches without gaps.
 fn during<T: Copy>(changes: &[(u64, T)], from_ns: u64, to_ns: u64, before_first: T) -> Vec<During<T>> {
     let mut out = Vec::new();
     if from_ns >= to_ns {
@@ -322,7 +321,7 @@ fn during<T: Copy>(changes: &[(u64, T)], from_ns: u64, to_ns: u64, before_first:
     out
 }
 
-/// Notes that something changes, also back in time: later changes are then forgotten.
+/// Records a change. If it is earlier than others, later changes are dropped.
 fn change<T: Copy + PartialEq>(changes: &mut Vec<(u64, T)>, time_ns: u64, what: T) {
     while changes.last().is_some_and(|last| last.0 >= time_ns) {
         changes.pop();

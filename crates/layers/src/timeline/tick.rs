@@ -1,19 +1,19 @@
-//! The timer's regular interrupt as a proof of life: a busy CPU that shows none for several periods
-//! did not run, or ran with interrupts off. Must not know whose time that was.
+//! The timer tick as a sign of life: a busy CPU without a tick for several periods did not run, or
+//! ran with interrupts off. Must not know whose time that was.
 
 use super::{CpuLine, Current, During, Timeline};
 
-/// The periods that kernels are built with (CONFIG_HZ 1000, 300, 250, 100), in nanoseconds.
+/// The tick periods of kernels (CONFIG_HZ 1000, 300, 250, 100), in nanoseconds.
 const PERIODS_NS: [u64; 4] = [1_000_000, 3_333_333, 4_000_000, 10_000_000];
 
-/// Fewer than these many spacings prove no rule.
+/// The fewest intervals that prove a period.
 const ENOUGH: usize = 8;
 
-/// From this many periods of silence on, a CPU is taken not to have run.
+/// After this many tenths of a period without events, a CPU counts as not running.
 const SILENT_PERIODS_TENTHS: u64 = 25;
 
-/// The tick's period, if busy CPUs show one. Other timers fire between ticks, so spacings are at
-/// most a period; the period is what the longest tenth of them agrees on.
+/// The tick's period, if busy CPUs show one. Other timers expire between ticks, so no interval is
+/// longer than a period. The period is what the longest tenth of the intervals agrees on.
 pub(super) fn length_ns(cpus: &[CpuLine]) -> Option<u64> {
     let mut spacings: Vec<u64> = cpus.iter().flat_map(busy_spacings).collect();
     if spacings.len() < ENOUGH {
@@ -24,7 +24,7 @@ pub(super) fn length_ns(cpus: &[CpuLine]) -> Option<u64> {
     PERIODS_NS.into_iter().find(|period| long.abs_diff(*period) <= period / 20)
 }
 
-/// Spacings of timer interrupts between which the CPU did not idle.
+/// Intervals between timer interrupts during which the CPU was not idle.
 fn busy_spacings(line: &CpuLine) -> impl Iterator<Item = u64> {
     line.ticks.windows(2).filter_map(|pair| {
         let from = line.current.partition_point(|change| change.0 <= pair[0]).saturating_sub(1);
@@ -37,8 +37,7 @@ fn busy_spacings(line: &CpuLine) -> impl Iterator<Item = u64> {
 }
 
 impl Timeline<'_> {
-    /// Stretches within which a busy CPU showed no event at all for much longer than the tick's
-    /// period.
+    /// Stretches without any event on a busy CPU that are much longer than the tick's period.
     pub(crate) fn silences(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<During<()>> {
         let (Some(tick_ns), Some(line)) = (self.tick_ns, self.cpu(cpu)) else { return Vec::new() };
         let limit_ns = tick_ns * SILENT_PERIODS_TENTHS / 10;

@@ -1,8 +1,8 @@
-//! A scheduler that invents consistent recordings, and remembers what really happened in them.
+//! A simulated scheduler that generates consistent recordings, and remembers what really happened.
 
 use tracefs::{Body, Event, Loss, TaskState, ThreadRef, Trace};
 
-/// What really was.
+/// What really happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Truth {
     Running(u32),
@@ -11,7 +11,7 @@ pub(crate) enum Truth {
     Blocked,
 }
 
-/// A random number generator that is the same everywhere.
+/// A random number generator with the same output everywhere.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -28,21 +28,21 @@ impl Random {
     }
 }
 
-/// A machine with its threads 1, 2, 3, …; 0 idles.
+/// A machine with threads 1, 2, 3, …; 0 is idle.
 pub(crate) struct Machine {
     random: Random,
     now_ns: u64,
     current: Vec<u32>,
     in_interrupt: Vec<bool>,
-    /// Wake-ups on their way: thread and target.
+    /// Pending wake-ups: thread and target CPU.
     pending: Vec<(u32, u32)>,
     states: Vec<Truth>,
     pub(crate) trace: Trace,
-    /// By thread: from when on what.
+    /// By thread: activities with start times.
     pub(crate) truth: Vec<Vec<(u64, Truth)>>,
-    /// By CPU: from when on who.
+    /// By CPU: threads with start times.
     pub(crate) on_cpu: Vec<Vec<(u64, u32)>>,
-    /// Who woke whom when; `None`: an interrupt.
+    /// Wake-ups: time, woken thread, and waker; `None` for an interrupt.
     pub(crate) woken: Vec<(u64, u32, Option<u32>)>,
 }
 
@@ -78,7 +78,7 @@ impl Machine {
         };
         machine.trace.names.intern("thread");
         for _ in 0..steps {
-            // Some events share an instant.
+            // Some events have the same time.
             machine.now_ns += [0, 1, 500, 3_000, 40_000, 1_500_000][machine.random.below(6) as usize];
             machine.step();
         }
@@ -96,7 +96,7 @@ impl Machine {
 
     fn event(&mut self, cpu: u32, body: Body) {
         let tid = self.current[cpu as usize];
-        // One CPU does one thing at a time; two may do theirs in one nanosecond.
+        // A CPU does one thing at a time, but two CPUs may act in the same nanosecond.
         if self
             .trace
             .events
@@ -165,7 +165,7 @@ impl Machine {
         self.pending.push((tid, target));
     }
 
-    /// A thread that is about to sleep is woken: it goes on.
+    /// A thread that is about to sleep is woken, and continues to run.
     fn wake_awake(&mut self, cpu: u32) {
         let tid = 1 + self.random.below(self.states.len() as u64 - 1) as u32;
         if let Truth::Running(target_cpu) = self.states[tid as usize] {
@@ -179,7 +179,7 @@ impl Machine {
         let Some(tid) = self.random.pick(&self.of(Truth::Runnable(cpu))) else { return };
         let to_cpu = (cpu + 1) % self.current.len() as u32;
         if to_cpu != cpu {
-            // Pulled by the other CPU, as idle ones do.
+            // Another CPU pulls the thread, like idle CPUs do.
             self.event(to_cpu, Body::Migrate { thread: self.thread(tid), from_cpu: cpu, to_cpu });
             self.set(tid, Truth::Runnable(to_cpu));
         }
@@ -213,8 +213,7 @@ impl Machine {
         at(&self.on_cpu[cpu as usize], time_ns)
     }
 
-    /// Takes away some events of one CPU that follow each other, and reports the loss as the kernel
-    /// does.
+    /// Removes consecutive events of one CPU, and reports the loss as the kernel does.
     pub(crate) fn lose(&mut self, random: &mut Random) {
         let cpu = random.below(self.current.len() as u64) as u32;
         let of_cpu: Vec<usize> =
@@ -226,7 +225,7 @@ impl Machine {
         let to = (from + 1 + random.below(12) as usize).min(of_cpu.len());
         let after_ns = from.checked_sub(1).map_or(0, |index| self.trace.events[of_cpu[index]].time_ns);
         let before_ns = of_cpu.get(to).map_or(u64::MAX, |&index| self.trace.events[index].time_ns);
-        // Nobody can order what two CPUs do within one nanosecond.
+        // The order of events of two CPUs in the same nanosecond is unknown.
         let same = self.trace.events.iter().any(|event| event.cpu != cpu && event.time_ns == before_ns);
         if same || after_ns == before_ns {
             return;

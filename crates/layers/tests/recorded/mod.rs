@@ -1,6 +1,6 @@
-//! Real recordings of synchronous writes, with the times that the writer took: 16 KiB each, by a
-//! real-time thread on a busy machine with two CPUs. `disk` overwrites with O_DSYNC on a virtual
-//! disk; `journalled` appends with fsync on ext4 in a file behind a loop device on that disk.
+//! Real recordings of synchronous writes, with the times that the writer measured: 16 KiB each, by
+//! a real-time thread on a busy machine with two CPUs. `disk` overwrites with O_DSYNC on a virtual
+//! disk. `journalled` appends with fsync to ext4 in a file behind a loop device on that disk.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::Path;
@@ -9,13 +9,13 @@ use layers::storage::{Devices, Layer, Layers, Write, Writes};
 use serde_json::Value;
 use tracefs::{Body, Event, Recording, Trace};
 
-/// A recording and whose it is.
+/// A recording with its writes.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     pub(crate) trace: Trace,
     pub(crate) devices: Devices,
     pub(crate) writes: Vec<Write>,
-    /// The device that the file system is on.
+    /// The device of the file system.
     pub(crate) device: u32,
 }
 

@@ -11,7 +11,7 @@ pub enum Statistic {
     Mean,
     /// The median.
     Median,
-    /// Of a sample: divided by one less than the repetitions.
+    /// The standard deviation of a sample: divided by the number of repetitions minus one.
     Stddev,
     /// The standard deviation as a share of the mean.
     Cv,
@@ -20,7 +20,7 @@ pub enum Statistic {
 impl Statistic {
     const ALL: [Self; 4] = [Self::Mean, Self::Median, Self::Stddev, Self::Cv];
 
-    /// As it stands behind the benchmark's name.
+    /// The suffix of the benchmark's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,10 +51,10 @@ impl Statistic {
     }
 }
 
-/// The width of the longest ending that an aggregate adds to a name: `_median`.
+/// The length of the longest suffix of an aggregate: `_median`.
 pub(super) const LONGEST_ENDING: usize = "_median".len();
 
-/// The aggregates of one benchmark's repetitions; none where fewer than two of them have figures.
+/// The aggregates of one benchmark's repetitions; empty if fewer than two have figures.
 #[must_use]
 pub fn aggregates(repetitions: &[Row]) -> Vec<Row> {
     let good: Vec<&Row> = repetitions.iter().filter(|row| row.error.is_none()).collect();

@@ -9,7 +9,7 @@ use super::aggregate::LONGEST_ENDING;
 use super::format::Format;
 use super::{Context, Counter, Row, TimeUnit, general};
 
-/// The console format under way.
+/// The console format in progress.
 pub struct Console {
     unit: TimeUnit,
     colour: bool,
@@ -19,7 +19,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// `names` are those of all benchmarks that will run: the first column is as wide as the
+    /// `names` are those of all benchmarks that will run. The first column is as wide as the
     /// longest.
     pub fn new(names: &[String], repeated: bool, unit: TimeUnit, tabular: bool, colour: bool) -> Self {
         let longest = names.iter().map(String::len).max().unwrap_or(0).max(10);
@@ -108,7 +108,7 @@ impl Format for Console {
     }
 }
 
-/// The context in words, as the console and the CSV format put it on standard error.
+/// The context as text, which the console and CSV formats write to standard error.
 pub(super) fn basic_context(context: &Context, err: &mut dyn Write) -> io::Result<()> {
     let Context { date, executable, num_cpus, mhz_per_cpu, .. } = context;
     let plural = if *num_cpus > 1 { "s" } else { "" };
@@ -150,7 +150,7 @@ pub(super) fn basic_context(context: &Context, err: &mut dyn Write) -> io::Resul
     err.flush()
 }
 
-/// A time in ten columns: the fewer digits before the point, the more behind it. Nanoseconds are
+/// A time in ten columns: the fewer digits before the point, the more after it. Nanoseconds are
 /// whole, as in the version that Android's scripts were written for: they read integers.
 fn time(value: f64, unit: TimeUnit) -> String {
     match value {
@@ -174,14 +174,14 @@ fn human_readable(counter: Counter) -> String {
     let (one_k, binary) = if counter.is_binary { (1024.0, "i") } else { (1000.0, "") };
     let sign = if counter.value < 0.0 { "-" } else { "" };
     let value = counter.value.abs();
-    // A value stays as it is up to one less than a thousand of its unit, and below 1 down to 0.01.
+    // A value has no prefix up to one less than a thousand of its unit, and down to 0.01.
     let limit = one_k - 1.0;
     if value > limit {
         let mut scaled = value;
         for prefix in LARGE {
             scaled /= one_k;
             if scaled <= limit {
-                // 1024-based prefixes are Ki, Mi, …: the capital K is theirs.
+                // Prefixes for powers of 1024 are Ki, Mi, …, with a capital K.
                 let prefix = if counter.is_binary && prefix == "k" { "K" } else { prefix };
                 return format!("{sign}{}{prefix}{binary}", general(scaled));
             }

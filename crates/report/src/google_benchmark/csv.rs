@@ -7,15 +7,15 @@ use super::format::Format;
 use super::{BYTES_PER_SECOND, Context, Row, TimeUnit, general};
 use crate::csv::Line;
 
-/// The CSV format under way.
+/// The CSV format in progress.
 pub struct Csv {
     unit: TimeUnit,
-    /// The counters that have a column at the end, fixed by the first rows; `None` before them.
+    /// The counters with a column at the end, determined by the first rows; `None` before them.
     counters: Option<Vec<String>>,
 }
 
 impl Csv {
-    /// Times are printed in this unit.
+    /// Prints times in this unit.
     #[must_use]
     pub fn new(unit: TimeUnit) -> Self {
         Self { unit, counters: None }

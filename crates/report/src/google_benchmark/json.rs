@@ -1,5 +1,5 @@
-//! Google Benchmark's JSON format. The value is written when all rows are there, so that a reader
-//! never sees half.
+//! Google Benchmark's JSON format. The value is written after all rows, so that a reader never sees
+//! a partial one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::format::Format;
 use super::{Context, Row, RowKind, TimeUnit};
 
-/// The JSON format under way.
+/// The JSON format in progress.
 pub struct Json {
     unit: TimeUnit,
     context: Option<Context>,
@@ -17,7 +17,7 @@ pub struct Json {
 }
 
 impl Json {
-    /// Times are printed in this unit.
+    /// Prints times in this unit.
     #[must_use]
     pub fn new(unit: TimeUnit) -> Self {
         Self { unit, context: None, rows: Vec::new() }

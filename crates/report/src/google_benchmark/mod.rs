@@ -1,7 +1,6 @@
-//! Google Benchmark's output: what a benchmark measured, as plain data, and its three formats.
-//! Scripts read these formats, so they follow a current Google Benchmark (its `docs/user_guide.md`
-//! and what its reporters print). Measures nothing; where the figures come from is the caller's
-//! business.
+//! Google Benchmark's output: results as plain data, and its three formats. Scripts read these
+//! formats, so they follow a current Google Benchmark (its `docs/user_guide.md` and what its
+//! reporters print). Measures nothing: the caller provides the figures.
 
 mod aggregate;
 mod console;
@@ -17,36 +16,36 @@ pub use csv::Csv;
 pub use format::Format;
 pub use json::Json;
 
-/// What is said once, before all rows.
+/// The context, written before all rows.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     /// Local time with its offset from UTC, as in RFC 3339.
     pub date: String,
-    /// The machine's name in the network.
+    /// The machine's host name.
     pub host_name: String,
     /// `argv[0]`.
     pub executable: String,
-    /// CPUs that are switched on.
+    /// The number of online CPUs.
     pub num_cpus: u32,
     /// The highest frequency of a CPU, in MHz.
     pub mhz_per_cpu: f64,
-    /// Whether a cpufreq governor other than `performance` is at work; `None` where nobody knows.
+    /// Whether a cpufreq governor other than `performance` is in use; `None` if unknown.
     pub cpu_scaling_enabled: Option<bool>,
-    /// Whether addresses are randomised; `None` where nobody knows.
+    /// Whether addresses are randomised; `None` if unknown.
     pub aslr_enabled: Option<bool>,
     /// The caches of the first CPU.
     pub caches: Vec<Cache>,
     /// The 1, 5 and 15 minute load averages.
     pub load_avg: Vec<f64>,
-    /// Of the program, in place of the library.
+    /// The version of this program, in place of the library's.
     pub library_version: String,
     /// Whether this program was built with debug assertions.
     pub debug_build: bool,
-    /// Further facts, each under its own key.
+    /// Additional facts, each under its own key.
     pub custom: Vec<(String, String)>,
 }
 
-/// One CPU cache, as `/sys/devices/system/cpu/cpu0/cache` describes it.
+/// A CPU cache as in `/sys/devices/system/cpu/cpu0/cache`.
 #[derive(Debug, Clone)]
 pub struct Cache {
     /// `Data`, `Instruction` or `Unified`.
@@ -59,30 +58,30 @@ pub struct Cache {
     pub num_sharing: u32,
 }
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
-    /// Which family of benchmarks, and which of its members.
+    /// The index of the family of benchmarks.
     pub family_index: usize,
-    /// Which of the family's members it is, from 0.
+    /// The index within the family, counted from 0.
     pub per_family_instance_index: usize,
-    /// `BM_sendVec_binder/4`: without an aggregate's ending.
+    /// `BM_sendVec_binder/4`, without an aggregate's suffix.
     pub run_name: String,
-    /// A repetition, or what all amount to.
+    /// Whether it is a repetition or an aggregate.
     pub kind: RowKind,
-    /// How often the benchmark is repeated.
+    /// The number of repetitions of the benchmark.
     pub repetitions: u32,
     /// Threads that ran it.
     pub threads: u32,
-    /// Calls that were timed; of an aggregate, the repetitions that it is made of.
+    /// The number of timed calls; for an aggregate, the number of repetitions in it.
     pub iterations: u64,
-    /// Real time per iteration in nanoseconds; of a coefficient of variation, the ratio.
+    /// Real time per iteration in nanoseconds; for a coefficient of variation, the ratio.
     pub real_time_ns: f64,
-    /// CPU time per iteration in nanoseconds; of a coefficient of variation, the ratio.
+    /// CPU time per iteration in nanoseconds; for a coefficient of variation, the ratio.
     pub cpu_time_ns: f64,
-    /// Further figures by name; `bytes_per_second` is one that all three formats know.
+    /// Further figures by name. All three formats know `bytes_per_second`.
     pub counters: BTreeMap<String, Counter>,
-    /// What the benchmark says of itself.
+    /// The benchmark's label.
     pub label: String,
     /// Why there are no figures.
     pub error: Option<String>,
@@ -96,7 +95,7 @@ pub enum RowKind {
         /// Counted from 0.
         repetition_index: u32,
     },
-    /// A statistic of all repetitions.
+    /// A statistic over all repetitions.
     Aggregate(Statistic),
 }
 
@@ -106,18 +105,18 @@ impl Default for RowKind {
     }
 }
 
-/// A figure beside the times.
+/// An additional figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counter {
     /// The figure.
     pub value: f64,
     /// Whether it is per second.
     pub is_rate: bool,
-    /// Whether a thousand of it is 1024.
+    /// Whether its prefixes are powers of 1024.
     pub is_binary: bool,
 }
 
-/// The counter that Google Benchmark calls so, in bytes per second.
+/// Google Benchmark's name for the counter of bytes per second.
 pub const BYTES_PER_SECOND: &str = "bytes_per_second";
 
 impl Counter {
@@ -129,7 +128,7 @@ impl Counter {
 }
 
 impl Row {
-    /// The name as printed: an aggregate's ends in the statistic.
+    /// The name as printed. That of an aggregate ends with the statistic.
     #[must_use]
     pub fn name(&self) -> String {
         match self.kind {
@@ -143,7 +142,7 @@ impl Row {
         self.kind == RowKind::Aggregate(Statistic::Cv)
     }
 
-    /// The times as they are printed in `unit`.
+    /// The times in `unit`, as printed.
     fn times(&self, unit: TimeUnit) -> (f64, f64) {
         let scale = if self.is_ratio() { 1.0 } else { unit.per_ns() };
         (self.real_time_ns * scale, self.cpu_time_ns * scale)
@@ -186,8 +185,7 @@ impl TimeUnit {
     }
 }
 
-/// A number as C's `printf("%g")` writes it, which is how these formats write theirs: six
-/// significant digits.
+/// A number in the format of C's `printf("%g")`, which these formats use: six significant digits.
 fn general(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() {

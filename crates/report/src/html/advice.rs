@@ -1,5 +1,4 @@
-//! What to do about what delayed calls and writes: one step for each cause, the most effective
-//! first. Knows no page.
+//! What to do about causes of delays: one step for each cause, most effective first. Knows no page.
 
 use analysis::slow_calls::Explained;
 use analysis::storage::SeriesLayers;
@@ -14,10 +13,10 @@ use super::subject::Subject;
 use crate::beside;
 use crate::explanation_words;
 
-/// At most so many steps are shown.
+/// The most steps to show.
 const MOST: usize = 4;
 
-/// What to do about a run, the most effective first.
+/// What to do about a run, most effective first.
 pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
     let Subject { run, explained, layers, .. } = *subject;
     let mut steps = Vec::new();
@@ -56,7 +55,7 @@ fn latency(result: &LatencyResult, explained: &[Explained]) -> Vec<String> {
     against_delays(explained)
 }
 
-/// What to do about what delayed calls: causes by the time that they cost over all calls.
+/// What to do about delayed calls: causes by their total delay over all calls.
 fn against_delays(explained: &[Explained]) -> Vec<String> {
     let mut steps: Vec<(String, u64)> = Vec::new();
     for one in explained {
@@ -70,7 +69,7 @@ fn against_delays(explained: &[Explained]) -> Vec<String> {
             }
         }
     }
-    // The steps for one cause stay in their order.
+    // The steps for one cause stay in order.
     steps.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     steps.into_iter().map(|(step, _)| step).collect()
 }
@@ -83,12 +82,12 @@ fn name(thread: Option<&Thread>) -> String {
     }
 }
 
-/// Whether the kernel's priority is a real-time one.
+/// Whether a thread's kernel priority is a real-time one.
 fn real_time(thread: &Thread) -> bool {
     thread.prio.is_some_and(|prio| prio < 100)
 }
 
-/// What to do where somebody of lower priority is waited for.
+/// What to do if a call waited for a thread of lower priority.
 fn against_inversion(cause: &Cause) -> &'static str {
     if cause.via.is_empty() {
         "Enable priority inheritance for the service (hwbinder does so by default; a binder node asks for it \
@@ -157,7 +156,7 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
     steps
 }
 
-/// What to do about the layer that takes most of a write.
+/// What to do about the layer with most of a write's time.
 fn writes(layers: &[SeriesLayers<'_>]) -> Vec<String> {
     let slowest = layers.iter().max_by(|one, other| {
         let mean = |of: &SeriesLayers<'_>| of.breakdown.sum_ns as f64 / of.breakdown.calls.max(1) as f64;
@@ -244,7 +243,7 @@ fn condition(found: &beside::Found<'_>) -> String {
     }
 }
 
-/// What about the machine makes figures worse or unsteady.
+/// What on the machine makes figures worse or less stable.
 fn machine(run: &Run) -> Vec<String> {
     let environment = &run.environment;
     let mut steps = Vec::new();

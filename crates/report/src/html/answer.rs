@@ -1,4 +1,4 @@
-//! What a run says, in a sentence or two. Knows no page.
+//! The answer of a run in one or two sentences. Knows no page.
 
 use latency::Histogram;
 use layers::storage::Layer;
@@ -43,7 +43,7 @@ pub(super) fn answer(subject: &Subject<'_>) -> String {
     sentence(subject).unwrap_or_else(|| "The run has no figures.".to_owned())
 }
 
-/// Whether what delayed a call most is that a thread of lower priority had the CPU.
+/// Whether the main cause of a delay is a thread of lower priority that had the CPU.
 pub(super) fn inverted(explanation: &Explanation) -> bool {
     explanation.main().is_some_and(|cause| cause.kind == Kind::Competitor)
         && explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }))
@@ -105,7 +105,7 @@ fn sentence(subject: &Subject<'_>) -> Option<String> {
     results.traits.as_ref().map(|_| "Binder and hwbinder, aspect by aspect.".to_owned())
 }
 
-/// What a layer does to a write, behind a share of the time.
+/// What a layer does during a write, as words that follow a share of the time.
 fn goes_to(layer: Layer) -> &'static str {
     match layer {
         Layer::Device => "goes to the device",
@@ -121,7 +121,7 @@ fn goes_to(layer: Layer) -> &'static str {
     }
 }
 
-/// What a layer is called where time is said to be in it.
+/// The name of a layer in a sentence about time in it.
 fn place(layer: Layer) -> &'static str {
     match layer {
         Layer::Device => "with the device",
@@ -137,7 +137,7 @@ fn place(layer: Layer) -> &'static str {
     }
 }
 
-/// A condition in words, and its name.
+/// A condition in words, with its name.
 fn under(condition: Condition) -> String {
     let words = match condition {
         Condition::HogSame => "With a CPU-bound process on its CPU",
@@ -154,7 +154,7 @@ fn under(condition: Condition) -> String {
     format!("{words} ({condition})")
 }
 
-/// What other load does to a write: the largest difference beyond chance, and where it lies.
+/// The effect of background load on a write: the largest difference beyond chance, and its layer.
 fn of_conditions(subject: &Subject<'_>) -> String {
     let Some(noise) = beside::chance(subject.beside) else {
         return "Too few rounds to tell how background load affects a write.".to_owned();
@@ -179,7 +179,7 @@ fn of_conditions(subject: &Subject<'_>) -> String {
     format!("{said}{where_it_lies}. {chance}")
 }
 
-/// All calls of a latency test, and how many missed.
+/// All calls of a latency test, and how many missed the deadline.
 pub(super) fn all_calls(result: &LatencyResult) -> (Histogram, u64) {
     let callers = || result.series.iter().flat_map(|series| &series.pairs).flat_map(|pair| &pair.callers);
     let mut times = Histogram::new();

@@ -1,5 +1,5 @@
-//! The page's own style and script, the library that draws its charts, and the frame that holds
-//! them with the data. The policy names each by its hash, which the build computes.
+//! The page's style and script, the chart library, and the frame that combines them with the data.
+//! The policy lists each of them by its hash, which the build computes.
 
 use crate::inert;
 

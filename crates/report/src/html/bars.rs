@@ -1,48 +1,48 @@
-//! Pictures that need no script: rows of ranges on one axis, stacked bars, and lanes over time.
-//! Each is SVG whose places are shares of the width, so that text keeps its size on every screen.
-//! Knows no run.
+//! Charts without a script: ranges on one axis, stacked bars, and lanes over time. They are SVG
+//! with positions in percent of the width, so that text keeps its size on every screen. Knows no
+//! run.
 
 use serde_json::{Value, json};
 
 use super::page::Page;
 
-/// How values are laid out.
+/// The scale of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     Linear,
     Log,
 }
 
-/// A row: what it is, its figures in words, and where its marks are.
+/// A row: its label, its figures as text, and the positions of its marks.
 #[derive(Debug, Default)]
 pub(super) struct Range {
     pub(super) label: String,
     pub(super) text: String,
-    /// From where to where a thin line goes.
+    /// The ends of the thin line.
     pub(super) whole: Option<(f64, f64)>,
-    /// From where to where a thick one does.
+    /// The ends of the thick line.
     pub(super) most: Option<(f64, f64)>,
-    /// Points, each with what a reader is told of it.
+    /// Points, each with its text.
     pub(super) points: Vec<(f64, String)>,
 }
 
 /// Rows on one axis.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// What the picture shows, for those who do not see it.
+    /// What the chart shows, for readers who cannot see it.
     pub(super) title: String,
     pub(super) scale: Scale,
     pub(super) rows: Vec<Range>,
-    /// Values that every row is held against, each with its name.
+    /// Values to compare every row with, each with its name.
     pub(super) marks: Vec<(f64, String)>,
-    /// From where to where is chance.
+    /// The range of chance.
     pub(super) chance: Option<(f64, f64)>,
-    /// The axis: values and their texts.
+    /// The axis: values with their labels.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Ranges {
-    /// What is drawn.
+    /// The chart's data.
     fn json(&self) -> Value {
         let row = |row: &Range| {
             json!({
@@ -60,11 +60,10 @@ impl Ranges {
     }
 }
 
-/// How far what lies at the ends stands from the edge, in percent of the width.
+/// The distance of the extreme values from the edge, in percent of the width.
 const EDGE: f64 = 3.0;
 
-/// The least and the greatest of all that is shown, and the way from a value to its place in
-/// percent.
+/// The smallest and largest value shown, and the scale from values to positions in percent.
 struct Place {
     scale: Scale,
     low: f64,
@@ -96,12 +95,12 @@ impl Place {
         }
     }
 
-    /// The same for what is drawn in a row: what a logarithm cannot show stands at the edge.
+    /// The same for marks in a row. Values that a logarithmic scale cannot show are at the edge.
     fn inside(&self, value: f64) -> f64 {
         self.percent(value).max(0.0)
     }
 
-    /// In percent of the width.
+    /// The position in percent of the width.
     fn percent(&self, value: f64) -> f64 {
         let (low, high) = (self.laid_out(self.low), self.laid_out(self.high));
         if high > low {
@@ -116,13 +115,13 @@ impl Place {
     }
 }
 
-/// A place as an attribute.
+/// A position as an attribute value.
 pub(super) fn at(percent: f64) -> String {
     format!("{percent:.3}%")
 }
 
 impl Page {
-    /// Rows of ranges; nothing where there are none.
+    /// Ranges, one per row; nothing if there are none.
     pub(super) fn ranges(&mut self, ranges: &Ranges) {
         let place = Place::of(ranges);
         if ranges.rows.is_empty() || !place.low.is_finite() {
@@ -190,13 +189,13 @@ impl Page {
         });
     }
 
-    /// A rectangle from here to there, both in percent.
+    /// A rectangle between two positions in percent.
     pub(super) fn bar(&mut self, class: &str, from: f64, to: f64, y: &str, height: &str) {
         let (x, width) = (at(from), at((to - from).max(0.0)));
         self.empty("rect", &[("class", class), ("x", &x), ("width", &width), ("y", y), ("height", height)]);
     }
 
-    /// Text below or above a place; at the edges it stays inside.
+    /// Text below or above a position, kept inside at the edges.
     pub(super) fn label(&mut self, percent: f64, y: &str, class: &str, text: &str) {
         let anchor = match percent {
             ..4.0 => "start",
@@ -211,7 +210,7 @@ impl Page {
     }
 }
 
-/// At most five of them.
+/// At most five of the ticks.
 pub(super) fn thinned<T: Copy>(ticks: &[T]) -> impl Iterator<Item = T> {
     ticks.iter().step_by(ticks.len().div_ceil(5).max(1)).copied()
 }

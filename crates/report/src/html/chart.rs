@@ -1,15 +1,15 @@
-//! Charts that the page's script draws: lines of points with the text of each, on axes whose marks
-//! are text already. The script formats no number. Knows no run.
+//! Charts that the page's script draws: lines of points with their texts, on axes whose labels are
+//! already text. The script formats no numbers. Knows no run.
 
 use serde_json::{Value, json};
 
 use crate::quantity::duration;
 use crate::table::Table;
 
-/// How many colours lines have before they repeat.
+/// The number of colours before they repeat.
 pub(super) const COLOURS: usize = 8;
 
-/// A chart and the table of what it shows.
+/// A chart, and the table of its data.
 #[derive(Debug)]
 pub(super) struct Chart {
     pub(super) title: String,
@@ -19,11 +19,11 @@ pub(super) struct Chart {
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
-    /// Points further apart than this along the x axis are not joined.
+    /// Points further apart than this on the x axis are not connected.
     pub(super) widest: Option<f64>,
-    /// Upright lines, each at a place of the x axis.
+    /// Vertical lines, each at a value of the x axis.
     pub(super) marks: Vec<(f64, String)>,
-    /// Level lines, each at a place of the y axis.
+    /// Horizontal lines, each at a value of the y axis.
     pub(super) levels: Vec<(f64, String)>,
     pub(super) table: Table,
 }
@@ -31,20 +31,20 @@ pub(super) struct Chart {
 /// How points are drawn.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// Each point is a step as wide as the way to the next.
+    /// Each point is a step that extends to the next point.
     Steps,
-    /// Points with lines between them.
+    /// Points connected by lines.
     Lines,
-    /// Points alone.
+    /// Only points.
     Points,
 }
 
-/// How values are laid out along an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scale {
     Linear,
     Log,
-    /// Shares of 0 to 1, each further nine as long as the one before.
+    /// Shares from 0 to 1, with each further nine as long as the previous one.
     Nines,
 }
 
@@ -52,23 +52,23 @@ pub(super) enum Scale {
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) scale: Scale,
-    /// Where it may have marks: the value, its text, and how soon the mark is left out for want of
-    /// room: 0 last.
+    /// Possible ticks: value, label, and rank. If there is not enough room, ticks with higher ranks
+    /// are dropped first.
     pub(super) ticks: Vec<(f64, String, u8)>,
 }
 
-/// A line, or a crowd of points.
+/// A line, or a set of points.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) label: String,
-    /// In ascending order: x, y, and what a reader is told of the point.
+    /// In ascending order: x, y, and the point's text.
     pub(super) points: Vec<(f64, f64, String)>,
-    /// Whether its points stand alone in a chart of lines.
+    /// Whether its points are not connected although the chart has lines.
     pub(super) apart: bool,
 }
 
 impl Chart {
-    /// What the script draws.
+    /// The chart's data for the script.
     pub(super) fn json(&self) -> Value {
         let axis = |axis: &Axis| {
             let scale = match axis.scale {
@@ -99,7 +99,7 @@ impl Chart {
     }
 }
 
-/// The marks of a logarithmic axis from `low` to `high`: 1 to 9 in every power of ten.
+/// The ticks of a logarithmic axis from `low` to `high`: 1 to 9 in every power of ten.
 pub(super) fn log_ticks(low: f64, high: f64, text: impl Fn(f64) -> String) -> Vec<(f64, String, u8)> {
     if !(low > 0.0 && high.is_finite()) {
         return Vec::new();
@@ -118,7 +118,7 @@ pub(super) fn log_ticks(low: f64, high: f64, text: impl Fn(f64) -> String) -> Ve
     ticks.map(|(value, rank)| (value, text(value), rank)).collect()
 }
 
-/// Durations in nanoseconds: on a logarithmic axis, unless all are of one size.
+/// An axis of durations in nanoseconds: logarithmic unless all are similar.
 pub(super) fn durations(label: &str, low_ns: f64, high_ns: f64) -> Axis {
     if high_ns < low_ns * ALIKE {
         let ticks = round_ticks(low_ns, high_ns, short_duration);
@@ -128,10 +128,10 @@ pub(super) fn durations(label: &str, low_ns: f64, high_ns: f64) -> Axis {
     Axis { label: label.to_owned(), scale: Scale::Log, ticks }
 }
 
-/// Up to this ratio a logarithmic axis would have too few marks.
+/// Up to this ratio, a logarithmic axis would have too few ticks.
 const ALIKE: f64 = 4.0;
 
-/// A round duration without digits that say nothing: `20 ms`.
+/// A round duration without unnecessary digits: `20 ms`.
 pub(super) fn short_duration(ns: f64) -> String {
     let text = duration(ns);
     match text.split_once(' ') {
@@ -142,7 +142,7 @@ pub(super) fn short_duration(ns: f64) -> String {
     }
 }
 
-/// Round values from `low` to `high`, a few of them, and finer ones for when there is more room.
+/// A few round values from `low` to `high`, and finer ones if there is more room.
 pub(super) fn round_ticks(low: f64, high: f64, text: impl Fn(f64) -> String) -> Vec<(f64, String, u8)> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) {

@@ -1,5 +1,5 @@
-//! A comparison of runs on a page: the answer first, each figure's ratio as an interval, and how
-//! far to trust it. Knows no run.
+//! A comparison of runs as a page: the answer, each figure's ratio as an interval, and how reliable
+//! it is. Knows no run.
 
 use analysis::compare::{Compared, Verdict};
 use serde_json::{Map, json};
@@ -15,7 +15,7 @@ use crate::{Error, inert};
 /// The page of a comparison.
 ///
 /// # Errors
-/// [`Error::Json`] when what it shows cannot be written as JSON.
+/// [`Error::Json`] if the data cannot be represented as JSON.
 pub fn compared(comparison: &Comparison<'_>) -> Result<String, Error> {
     let mut page = Page::default();
     let names = comparison.names.map(inert::name);
@@ -74,8 +74,8 @@ fn first(page: &mut Page, comparison: &Comparison<'_>) {
     });
 }
 
-/// The three figures that carry the answer: those of the most telling verdict that changed most,
-/// before those whose ratio has no interval.
+/// The three most important figures: those with the most significant verdict that changed most,
+/// then those whose ratio has no interval.
 fn carrying<'a>(comparison: &Comparison<'a>) -> Vec<&'a Compared> {
     let rank = |compared: &Compared| {
         let telling = match compared.verdict {
@@ -94,7 +94,7 @@ fn carrying<'a>(comparison: &Comparison<'a>) -> Vec<&'a Compared> {
     all
 }
 
-/// The ratio of each figure with its interval, over the band in which sides are the same.
+/// The ratio of each figure with its interval, over the range in which sides count as the same.
 fn ratios(comparison: &Comparison<'_>) -> Ranges {
     let rows: Vec<Range> = comparison
         .figures

@@ -1,4 +1,4 @@
-//! The three figures that carry a run's answer. Knows no page.
+//! The three figures that support a run's answer. Knows no page.
 
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
@@ -23,7 +23,7 @@ fn time(name: impl Into<String>, ns: f64) -> Figure {
     Figure { name: name.into(), text: duration(ns), value: ns, unit: "ns" }
 }
 
-/// The three figures that carry the answer.
+/// The three figures that support the answer.
 pub(super) fn figures(subject: &Subject<'_>) -> Vec<Figure> {
     let results = &subject.run.results;
     let mut all = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn figures(subject: &Subject<'_>) -> Vec<Figure> {
     all
 }
 
-/// The figures of the first test that has some and is neither of latency nor of throughput.
+/// The figures of the first test other than latency and throughput that has some.
 fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
     let tests = [of_writes, of_comparison, of_workers, of_baseline];
     tests.into_iter().map(|figures| figures(subject)).find(|all| !all.is_empty()).unwrap_or_default()
@@ -105,7 +105,7 @@ fn of_writes(subject: &Subject<'_>) -> Vec<Figure> {
     all
 }
 
-/// Writes beside background load.
+/// Writes with background load.
 fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
     let mut all = Vec::new();
     if subject.run.results.interference.is_none() {
@@ -113,7 +113,7 @@ fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
     }
     let chance = |one: &&Explained<'_>| one.beside.condition == Condition::Alone;
     let ratio = |one: &Explained<'_>| one.beside.response().map(|response| response.median);
-    // The one that the answer is about, else the one that looks most like a difference.
+    // The comparison that the answer is about, else the one closest to a difference.
     let (one, changed, what) = match beside::found(subject.beside).first() {
         Some(found) => {
             let what = match found.change {

@@ -1,5 +1,5 @@
-//! The first screen: for each run the answer, the figures that carry it, what to do about it, and
-//! how far to trust it.
+//! The first screen: for each run the answer, the figures that support it, what to do about it, and
+//! how reliable it is.
 
 use analysis::slow_calls::Kept;
 use run::{Results, Run};
@@ -12,7 +12,7 @@ use super::subject::Subject;
 use super::trust::trust;
 use crate::{environment, explanation_summary, summary};
 
-/// Shows it.
+/// Adds the first screen.
 pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
     page.within("header", &[], |page| {
         page.element("p", &[("class", "brand")], "Roundtrip report");
@@ -31,7 +31,7 @@ pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// The page's sections: their names in it and for people.
+/// The page's sections: their ids and titles.
 pub(super) fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static str)> {
     let any = |has: fn(&Results) -> bool| subjects.iter().any(|one| has(&one.run.results));
     let all = [
@@ -90,7 +90,7 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
     page.paragraphs("machine", &environment::header(&run.environment));
 }
 
-/// Emulated or kernel, as a mark beside the run's name.
+/// Emulated or kernel, as a badge beside the run's name.
 fn kind(run: &Run) -> Option<(&'static str, String)> {
     let driver = run.environment.driver.as_deref()?;
     Some(match driver {
@@ -100,7 +100,7 @@ fn kind(run: &Run) -> Option<(&'static str, String)> {
     })
 }
 
-/// What the terminal says of each test.
+/// The summary of each test, as on a terminal.
 fn lead(page: &mut Page, subject: &Subject<'_>) {
     let text = summary::paragraphs(&subject.run.results, subject.layers, subject.beside);
     if text.is_empty() {
@@ -110,7 +110,7 @@ fn lead(page: &mut Page, subject: &Subject<'_>) {
     page.within("div", &[("class", "summary")], |page| {
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
-            // Behind a long name the text has a line of its own.
+            // After a long name, the text is on a separate line.
             let below = lines.next_if(|next| next.starts_with("    ")).map(|said| (line, said));
             let beside = || line.trim().split_once("  ").filter(|_| line.starts_with(' '));
             match below.or_else(beside) {

@@ -1,5 +1,5 @@
-//! Writes beside other load on the page: each condition's ratio as an interval, held against what
-//! chance does to a writer alone.
+//! Writes with background load on the page: each condition's ratio as an interval, compared with
+//! the effect of chance on a writer without it.
 
 use analysis::interference::Explained;
 use latency::Comparison;
@@ -10,7 +10,7 @@ use super::page::Page;
 use super::subject::Subject;
 use crate::interference;
 
-/// Shows the comparisons of all runs that have some.
+/// Adds the comparisons of all runs that have some.
 pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     let ours: Vec<_> =
         subjects.iter().filter_map(|one| Some((one, one.run.results.interference.as_ref()?))).collect();
@@ -51,7 +51,7 @@ fn of_run(page: &mut Page, explained: &[Explained<'_>], result: &InterferenceRes
     page.paragraphs("note", &legend);
 }
 
-/// The ratio of each condition to the writer alone.
+/// The ratio of each condition to the writer without it.
 fn ratios(title: &str, ours: &[&Explained<'_>], of: impl Fn(&Explained<'_>) -> Option<Comparison>) -> Ranges {
     let mut chance = None;
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! A slow call over time, as lanes: client, server and the CPUs that they were on, one below the
-//! other. The parts are those that a terminal shows, with the same words.
+//! A slow call over time, as lanes: client, server and their CPUs, one below the other. The parts
+//! and words are the same as on a terminal.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ const LEGEND: [(&str, &str); 7] = [
     ("unknown", "unknown"),
 ];
 
-/// A stretch of a lane: from when to when after the call's start, its colour and its words.
+/// A stretch of a lane: start and end after the start of the call, colour and text.
 pub(super) struct Stretch {
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
@@ -52,30 +52,28 @@ impl Stretch {
         self.end_ns.saturating_sub(self.begin_ns)
     }
 
-    /// What a reader is told of it.
+    /// The stretch's text.
     fn text(&self) -> String {
         format!("{}: {}", short_duration((self.end_ns - self.begin_ns) as f64), self.words)
     }
 }
 
 impl Lane {
-    /// What is drawn.
+    /// The lanes' data.
     fn json(&self) -> Value {
         let stretch = |one: &Stretch| json!({ "begin_ns": one.begin_ns, "end_ns": one.end_ns, "kind": one.class, "text": one.text() });
         json!({ "name": self.name, "stretches": self.stretches.iter().map(stretch).collect::<Vec<_>>() })
     }
 }
 
-/// Parts that are shorter than this fraction of a call would not show; they are in the call's
-/// table.
+/// Parts shorter than this fraction of a call would be invisible. They are in the call's table.
 const NARROWEST: u64 = 5000;
 
-/// Parts that are shorter than this fraction of a call are drawn together where they follow each
-/// other: no screen has room for each, and thousands would make the page large.
+/// Consecutive parts shorter than this fraction of a call are drawn as one. No screen has room for
+/// each, and thousands would make the page large.
 const TOGETHER: u64 = 500;
 
-/// Stretches of which those that are shorter than this stand together, in the colour of the longest
-/// of them.
+/// Combines consecutive stretches shorter than `least_ns`, with the colour of the longest of them.
 fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::new();
     let mut together: Vec<Stretch> = Vec::new();
@@ -95,7 +93,7 @@ fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
     out
 }
 
-/// One stretch for several.
+/// Several stretches as one.
 fn as_one(together: Vec<Stretch>) -> Option<Stretch> {
     let (begin_ns, count) = (together.first()?.begin_ns, together.len());
     let end_ns = together.last()?.end_ns;
@@ -123,7 +121,7 @@ pub(super) fn of_call(explanation: &Explanation, words: impl Fn(&State) -> Strin
         let parts = parts().filter(|part| part.owner == owner);
         lanes.push(Lane { name: name.into(), stretches: merged(parts.map(stretch).collect()) });
     }
-    // What the threads did meanwhile that a wait was for.
+    // What the awaited threads did.
     let because = explanation.parts.iter().flat_map(|part| &part.because);
     let because: Vec<Stretch> = because.filter(|part| part.duration_ns() >= least_ns).map(stretch).collect();
     if !because.is_empty() {
@@ -138,12 +136,12 @@ pub(super) fn of_call(explanation: &Explanation, words: impl Fn(&State) -> Strin
 }
 
 impl Page {
-    /// What the colours of calls' lanes mean.
+    /// The legend of the lanes of calls.
     pub(super) fn lanes_legend(&mut self) {
         self.swatches(&LEGEND);
     }
 
-    /// Colours and their meanings.
+    /// A legend: colours with their meanings.
     pub(super) fn swatches(&mut self, of: &[(&str, &str)]) {
         self.within("ul", &[("class", "legend")], |page| {
             for (class, meaning) in of {
@@ -157,7 +155,7 @@ impl Page {
         });
     }
 
-    /// Lanes over a call of this length.
+    /// Lanes of a call with this duration.
     pub(super) fn lanes(&mut self, label: &str, length_ns: u64, lanes: &[Lane]) {
         let ticks = round_ticks(0.0, length_ns.max(1) as f64, short_duration);
         let ticks: Vec<_> = ticks.iter().filter(|tick| tick.2 == 0).collect();

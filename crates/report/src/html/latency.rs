@@ -1,5 +1,5 @@
 //! Latency on the page: the distribution of each caller's calls against the deadline, where the
-//! time went, what the scheduler did.
+//! time was spent, and what the scheduler did.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use crate::latency;
 use crate::quantity::duration;
 use crate::table::{Column, Table};
 
-/// How many bins a power of ten has in a histogram's picture.
+/// The number of bins per power of ten in a histogram.
 const BINS: f64 = 20.0;
 
-/// The calls of one kind of caller in one series, over all pairs.
+/// The calls of one caller in one series, over all pairs.
 struct Calls {
     name: String,
     of: CallerResult,
     deadline_ns: u64,
 }
 
-/// Shows the latency of all runs that have one.
+/// Adds the latency of all runs that have one.
 pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     let ours: Vec<_> =
         subjects.iter().filter_map(|one| Some((one, one.run.results.latency.as_ref()?))).collect();
@@ -68,7 +68,7 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// The calls of a series over the run; nothing if an earlier version measured it.
+/// The calls of a series over the run; `None` for runs of earlier versions.
 fn over_time(result: &LatencyResult, series: &Series, title: String) -> Option<Chart> {
     let all = series.all()?;
     let calls = |caller: &CallerResult| {
@@ -79,7 +79,7 @@ fn over_time(result: &LatencyResult, series: &Series, title: String) -> Option<C
     over_time::chart(title, &calls?, Some(result.plan.deadline))
 }
 
-/// Every kind of caller of a run, with a name that tells it from the others of the page.
+/// Every caller of a run, with a name that is unique on the page.
 fn callers(subject: &Subject<'_>, result: &LatencyResult, several: bool) -> Vec<Calls> {
     let twice =
         |series: &Series| result.series.iter().filter(|other| other.stack == series.stack).count() > 1;
@@ -100,7 +100,7 @@ fn callers(subject: &Subject<'_>, result: &LatencyResult, several: bool) -> Vec<
     out
 }
 
-/// The deadlines of these calls, each once.
+/// The deadlines of these calls, without duplicates.
 fn deadlines(calls: &[Calls]) -> Vec<(f64, String)> {
     let mut all: Vec<u64> = calls.iter().map(|one| one.deadline_ns).collect();
     all.sort_unstable();
@@ -108,7 +108,7 @@ fn deadlines(calls: &[Calls]) -> Vec<(f64, String)> {
     all.into_iter().map(|ns| (ns as f64, format!("deadline {}", short_duration(ns as f64)))).collect()
 }
 
-/// Each caller's calls from the median to the worst, held against the deadline.
+/// Each caller's calls from the median to the maximum, with the deadline.
 fn ranges(calls: &[Calls]) -> Ranges {
     let (low, high) = span(calls.iter().map(|one| &one.of.latency));
     let marks = deadlines(calls);
@@ -123,7 +123,7 @@ fn ranges(calls: &[Calls]) -> Ranges {
     }
 }
 
-/// Where the time went.
+/// Where the time was spent.
 fn legs(calls: &[Calls]) -> Ranges {
     let rows: Vec<Range> = calls
         .iter()
@@ -144,7 +144,7 @@ fn legs(calls: &[Calls]) -> Ranges {
     }
 }
 
-/// The bin of a duration, and where a bin begins.
+/// The bin of a duration.
 fn bin(ns: u64) -> i32 {
     ((ns.max(1) as f64).log10() * BINS).floor() as i32
 }
@@ -153,14 +153,14 @@ fn begin_ns(bin: i32) -> f64 {
     10_f64.powf(f64::from(bin) / BINS)
 }
 
-/// How many calls took how long.
+/// The distribution of latencies.
 fn histogram(calls: &[Calls]) -> Chart {
     let binned: Vec<BTreeMap<i32, u64>> = calls
         .iter()
         .map(|one| {
             let mut bins = BTreeMap::new();
             for (top_ns, count) in one.of.latency.buckets() {
-                // The last bucket's top may lie beyond the longest call.
+                // The upper bound of the last bucket may exceed the longest call.
                 *bins.entry(bin(top_ns.min(one.of.latency.max_ns().unwrap_or(top_ns)))).or_default() += count;
             }
             bins
@@ -205,10 +205,10 @@ fn histogram(calls: &[Calls]) -> Chart {
     }
 }
 
-/// The shares that the table of a distribution has, in percent.
+/// The percentiles in the table of a distribution.
 const SHARES: [f64; 12] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
 
-/// Which share of calls took at most how long.
+/// The cumulative distribution of latencies.
 fn distribution(calls: &[Calls]) -> Chart {
     let (low, high) = span(calls.iter().map(|one| &one.of.latency));
     let most = calls.iter().map(|one| one.of.latency.count()).max().unwrap_or(1).max(2) as f64;
@@ -249,13 +249,13 @@ fn distribution(calls: &[Calls]) -> Chart {
     }
 }
 
-/// A percentage without digits that say nothing.
+/// A percentage without unnecessary digits.
 fn trimmed(percent: f64) -> String {
     let text = format!("{percent:.9}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// How many points a curve has at most.
+/// The most points in a curve.
 const POINTS: usize = 600;
 
 fn cumulated(calls: &Calls) -> Line {
@@ -269,8 +269,8 @@ fn cumulated(calls: &Calls) -> Line {
             (top_ns.min(times.max_ns().unwrap_or(top_ns)), below)
         })
         .collect();
-    // The curve's tail has the fewest buckets and is kept whole; where it is dense, points are left
-    // out.
+    // The curve's tail has the fewest buckets, and is kept completely. Points are dropped where it
+    // is dense.
     let tail = all.len().saturating_sub(POINTS / 2);
     let every = tail.div_ceil(POINTS / 2).max(1);
     let kept = all.iter().enumerate().filter(|(index, _)| *index >= tail || index % every == 0);
@@ -278,13 +278,13 @@ fn cumulated(calls: &Calls) -> Line {
         let share = below as f64 / total;
         let text =
             format!("{}% of calls took at most {}", share_text(share * 100.0, total), duration(ns as f64));
-        // Nothing lies above all: the last point stands half a call below.
+        // 100% cannot be drawn, so the last point is half a call lower.
         (ns as f64, share.min(1.0 - 0.5 / total), text)
     });
     Line { label: calls.name.clone(), points: points.collect(), apart: false }
 }
 
-/// With as many digits as this many calls can tell.
+/// A share with as many digits as this many calls justify.
 fn share_text(percent: f64, calls: f64) -> String {
     let digits = (calls.log10() - 2.0).ceil().clamp(0.0, 6.0) as usize;
     format!("{percent:.digits$}")

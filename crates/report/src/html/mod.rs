@@ -1,7 +1,7 @@
-//! A run, or several side by side, as one self-contained HTML page: the answer first, what to do
-//! about it, how far to trust it, and below that every figure as a picture with its table. The page
-//! loads nothing; its policy allows no script and no style but its own. Pure: runs and explanations
-//! in, text out.
+//! A run, or several side by side, as one self-contained HTML page: the answer, what to do about
+//! it, how reliable it is, and below that every figure as a chart with its table. The page loads
+//! nothing, and its policy allows only its own scripts and styles. Pure: runs and explanations in,
+//! text out.
 
 mod advice;
 mod answer;
@@ -31,13 +31,13 @@ pub use compared::compared;
 use page::Page;
 pub use subject::Subject;
 
-/// The version of the data that the page holds as JSON.
+/// The version of the page's JSON data.
 const VERSION: u32 = 1;
 
-/// The page.
+/// Creates the page.
 ///
 /// # Errors
-/// [`Error::Json`] when what it shows cannot be written as JSON.
+/// [`Error::Json`] if the data cannot be represented as JSON.
 pub fn page(subjects: &[Subject<'_>]) -> Result<String, Error> {
     let mut page = Page::default();
     first::screen(&mut page, subjects);
@@ -55,7 +55,7 @@ pub fn page(subjects: &[Subject<'_>]) -> Result<String, Error> {
     Ok(assets::document(&labels.join(", "), &body, &data))
 }
 
-/// What the page's data says of a run as a whole.
+/// The page's data about a run as a whole.
 fn facts_of(subject: &Subject<'_>) -> Value {
     let environment = &subject.run.environment;
     json!({

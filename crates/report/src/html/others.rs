@@ -1,5 +1,5 @@
-//! The other tests of IPC on the page: throughput by size with the baseline beside it, other means
-//! than binder, many callers, and binder against hwbinder.
+//! The other IPC tests on the page: throughput by size with the baseline, mechanisms other than
+//! binder, many callers, and binder against hwbinder.
 
 use run::baseline::{BaselineResult, FUTEX};
 use run::ipc::throughput::{Batch, ThroughputResult};
@@ -14,10 +14,11 @@ use crate::quantity::{byte_rate, duration, length};
 use crate::table::{Column, Table};
 use crate::{baseline, observed_calls, observed_writes, throughput, traits, workers};
 
-/// So many rows of observed calls are drawn: those with the most time in them. The table has all.
+/// The number of rows of observed calls that are drawn: those with the most time. The table has
+/// all.
 const DRAWN: usize = 30;
 
-/// Shows each of these tests that a run has.
+/// Adds each of these tests that a run has.
 pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
     all_throughput(page, subjects);
     section(page, subjects, "baseline", "Baseline", |page, subject| {
@@ -58,7 +59,7 @@ pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// Other people's calls and writes.
+/// Other programs' calls and writes.
 fn observed(page: &mut Page, subjects: &[Subject<'_>]) {
     section(page, subjects, "observed", "Observed calls", |page, subject| {
         let result = subject.run.results.observed_calls.as_ref()?;
@@ -104,7 +105,7 @@ fn observed(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// A section with what `show` makes of each run that has something to show.
+/// A section with the output of `show` for each run that has any.
 fn section(
     page: &mut Page,
     subjects: &[Subject<'_>],
@@ -147,7 +148,7 @@ fn all_throughput(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// What a call takes by payload size, over each stack, and by the baseline where the same run
+/// The duration of a call by payload size, for each stack and for the baseline if the same run
 /// measured it.
 fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>]) -> Chart {
     let runs = subjects.len();
@@ -209,7 +210,7 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>])
     }
 }
 
-/// A row for each size, with the line's time for it.
+/// One row per size, with the time of each line.
 fn table_by_size(lines: &[Line], sizes: &[usize]) -> Table {
     let mut table = Table::new(
         [Column::text("size")].into_iter().chain(lines.iter().map(|line| Column::number(&line.label, ""))),
@@ -229,7 +230,7 @@ fn line(label: String, mut points: Vec<(f64, f64, String)>) -> Line {
     Line { label, points, apart: false }
 }
 
-/// What each transport takes for the smallest payload, at each placement.
+/// The duration of the smallest payload for each transport and placement.
 fn transports(result: &BaselineResult) -> Ranges {
     let least = result.plan.sizes_bytes.iter().min().copied().unwrap_or(0);
     let mut rows = Vec::new();

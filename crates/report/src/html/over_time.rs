@@ -1,5 +1,5 @@
-//! Calls over the time of a run: the usual one of each moment as a line, the longest one as a
-//! point, so that outliers stand where they were. Knows no run.
+//! Calls over the time of a run: the median in each interval as a line, and the maximum as a point,
+//! so that outliers appear at their time. Knows no run.
 
 use ::latency::{Deadline, Timeline, resolvable};
 
@@ -14,7 +14,7 @@ pub(super) struct Calls {
     pub(super) timeline: Timeline,
 }
 
-/// The chart of calls of several kinds, and its table; nothing if there are none.
+/// The chart of calls of several kinds, with its table; `None` if there are none.
 pub(super) fn chart(title: String, calls: &[Calls], deadline: Option<Deadline>) -> Option<Chart> {
     let bins = || calls.iter().flat_map(|one| one.timeline.bins().map(|(_, bin)| bin));
     let low_ns = bins().map(|bin| bin.percentile_ns(50.0)).min()?;
@@ -47,7 +47,7 @@ pub(super) fn chart(title: String, calls: &[Calls], deadline: Option<Deadline>) 
     })
 }
 
-/// The median calls, and the longest ones.
+/// Medians and maxima.
 fn lines(Calls { name, timeline }: &Calls) -> [Line; 2] {
     let middle = timeline.width_ns() as f64 / 2.0;
     let usual = timeline.bins().map(|(from_ns, bin)| {

@@ -1,6 +1,6 @@
-//! A page under construction: HTML whose elements are always closed and whose text is always inert,
-//! and beside it the data that the page holds as JSON. Every table, figure and chart goes into
-//! both. Knows no run.
+//! A page under construction: HTML whose elements are always closed and whose text is always
+//! escaped, and the page's data as JSON. Every table, figure and chart is added to both. Knows no
+//! run.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -8,7 +8,7 @@ use super::chart::Chart;
 use crate::inert;
 use crate::table::Table;
 
-/// Attributes: names of this program's own, values of anybody's.
+/// Attributes: the names are ours, the values may be foreign text.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 /// The page so far.
@@ -20,17 +20,17 @@ pub(super) struct Page {
     tables: Vec<Value>,
     charts: Vec<Value>,
     pictures: Vec<Value>,
-    /// Within how many things that are in the data as a whole.
+    /// The nesting depth within items whose data is added as a whole.
     whole: u32,
 }
 
 impl Page {
-    /// How long its HTML is, in bytes.
+    /// The length of its HTML, in bytes.
     pub(super) fn length(&self) -> usize {
         self.html.len()
     }
 
-    /// An element with what `fill` puts into it.
+    /// An element with content from `fill`.
     pub(super) fn within(&mut self, tag: &str, attributes: Attributes<'_>, fill: impl FnOnce(&mut Self)) {
         self.begin(tag, attributes);
         self.html.push('>');
@@ -44,27 +44,27 @@ impl Page {
         self.within(tag, attributes, |inside| inside.text(text));
     }
 
-    /// Puts a text into the data, unless it is part of something that is there as a whole.
+    /// Adds a text to the data, unless it belongs to an item that is added as a whole.
     fn tell(&mut self, text: &str) {
         if self.whole == 0 && !text.is_empty() {
             self.texts.push(text.into());
         }
     }
 
-    /// What is in the data as a whole, so that its texts are not told one by one.
+    /// Adds an item whose data is added as a whole, so its texts are not added one by one.
     fn wholly(&mut self, fill: impl FnOnce(&mut Self)) {
         self.whole += 1;
         fill(self);
         self.whole -= 1;
     }
 
-    /// A picture, which is in the data as a whole.
+    /// A chart whose data is added as a whole.
     pub(super) fn picture(&mut self, data: Value, fill: impl FnOnce(&mut Self)) {
         self.pictures.push(data);
         self.wholly(fill);
     }
 
-    /// An element of a picture that has no content: SVG wants its end, where HTML would do without.
+    /// An SVG element without content. SVG requires an end tag, HTML does not.
     pub(super) fn empty(&mut self, tag: &str, attributes: Attributes<'_>) {
         self.begin(tag, attributes);
         self.html.push_str("/>");
@@ -78,20 +78,20 @@ impl Page {
         }
     }
 
-    /// Text, whosever it is.
+    /// Any text, escaped.
     pub(super) fn text(&mut self, text: &str) {
         self.html.push_str(&inert::html(text));
     }
 
-    /// A paragraph for each line; none for an empty one.
+    /// A paragraph for each line; nothing for empty text.
     pub(super) fn paragraphs(&mut self, class: &str, text: &str) {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
             self.element("p", &[("class", class)], line);
         }
     }
 
-    /// Notes below tables: a paragraph for each sentence that begins a line. One that goes on in
-    /// the next line stays together.
+    /// Notes below tables: a paragraph for each sentence that starts a line. Continuation lines
+    /// belong to it.
     pub(super) fn notes(&mut self, text: &str) {
         let mut all: Vec<String> = Vec::new();
         for line in text.lines().map(str::trim) {
@@ -107,7 +107,7 @@ impl Page {
         all.iter().for_each(|line| self.paragraphs("note", line));
     }
 
-    /// Text whose lines and blanks stay as they are; none for an empty one.
+    /// Preformatted text; nothing for empty text.
     pub(super) fn block(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -121,8 +121,7 @@ impl Page {
         });
     }
 
-    /// A figure that stands for itself: its name, how it is printed, its value and that value's
-    /// unit.
+    /// A single figure: its name, its text, its value and the value's unit.
     pub(super) fn figure(&mut self, of: &str, name: &str, text: &str, value: f64, unit: &str) {
         self.wholly(|page| {
             page.within("div", &[("class", "figure")], |page| {
@@ -133,7 +132,7 @@ impl Page {
         self.figures.push(json!({ "run": of, "name": name, "text": text, "value": value, "unit": unit }));
     }
 
-    /// Notes that are folded up; nothing for none.
+    /// Collapsed notes; nothing if there are none.
     pub(super) fn folded_notes(&mut self, title: &str, text: &str) {
         if !text.trim().is_empty() {
             self.within("details", &[], |page| {
@@ -143,7 +142,7 @@ impl Page {
         }
     }
 
-    /// A table that is folded up.
+    /// A collapsed table.
     pub(super) fn folded(&mut self, title: &str, table: &Table) {
         self.within("details", &[], |page| {
             page.element("summary", &[], title);
@@ -151,7 +150,7 @@ impl Page {
         });
     }
 
-    /// A table; nothing for one without rows.
+    /// A table; nothing if it has no rows.
     pub(super) fn table(&mut self, title: &str, table: &Table) {
         if table.rows().is_empty() {
             return;
@@ -183,7 +182,7 @@ impl Page {
         });
     }
 
-    /// A chart that the page's script draws, and its table.
+    /// A chart that the page's script draws, with its table.
     pub(super) fn chart(&mut self, chart: &Chart) {
         let number = self.charts.len().to_string();
         self.wholly(|page| page.frame(chart, &number));
@@ -251,7 +250,7 @@ fn side(scope: &str, number: bool) -> Attributes<'_> {
     }
 }
 
-/// The first cell names its row where it is text.
+/// The first cell is a row header if it is text.
 fn cells(page: &mut Page, row: &[String], columns: &[(String, bool)]) {
     for (index, (cell, (_, number))) in row.iter().zip(columns).enumerate() {
         match (index, number) {
@@ -261,7 +260,7 @@ fn cells(page: &mut Page, row: &[String], columns: &[(String, bool)]) {
     }
 }
 
-/// A cell as data: a number where it is one, with its mark where it has one, else its text.
+/// A cell as data: a number, with its mark if it has one, or text.
 fn data(cell: &str) -> Value {
     let number = |text: &str| {
         let plain = text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
@@ -271,7 +270,7 @@ fn data(cell: &str) -> Value {
     };
     match (number(cell), cell.strip_suffix('*').and_then(number)) {
         (Some(number), _) => Value::Number(number),
-        // Too few calls to tell this percentile from the maximum.
+        // Too few calls to distinguish this percentile from the maximum.
         (None, Some(number)) => json!({ "value": number, "too_few_calls": true }),
         (None, None) => Value::String(cell.to_owned()),
     }

@@ -1,4 +1,4 @@
-//! Histograms as ranges: from the median to the worst on one axis. Knows no run.
+//! Histograms as ranges from the median to the maximum on one axis. Knows no run.
 
 use latency::Histogram;
 
@@ -6,13 +6,13 @@ use super::bars::Range;
 use super::chart::{log_ticks, short_duration};
 use crate::quantity::duration;
 
-/// The marks of an axis of durations.
+/// The ticks of an axis of durations.
 pub(super) fn ticks(low_ns: f64, high_ns: f64) -> Vec<(f64, String)> {
     let all = log_ticks(low_ns, high_ns, short_duration).into_iter();
     all.filter(|tick| tick.2 == 0).map(|(value, text, _)| (value, text)).collect()
 }
 
-/// The least and the greatest of some histograms, in nanoseconds.
+/// The minimum and maximum of some histograms, in nanoseconds.
 pub(super) fn span<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> (f64, f64) {
     histograms.fold((f64::INFINITY, 0.0_f64), |(low, high), one| {
         let of = |ns: Option<u64>, other: f64| ns.map_or(other, |ns| ns.max(1) as f64);
@@ -20,7 +20,7 @@ pub(super) fn span<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> (f64,
     })
 }
 
-/// From the median to the worst; `None` without calls.
+/// From the median to the maximum; `None` without calls.
 pub(super) fn range(label: &str, histogram: &Histogram) -> Option<Range> {
     let at = |percent| histogram.percentile_ns(percent);
     let (p50, p99, min, max) = (at(50.0)?, at(99.0)?, histogram.min_ns()?, histogram.max_ns()?);

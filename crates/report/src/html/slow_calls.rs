@@ -1,5 +1,5 @@
 //! The slow calls of a latency test on the page: when they were made, and each as lanes with its
-//! story, worst first, grouped by what delayed them.
+//! explanation, slowest first, grouped by cause.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::quantity::duration;
 use crate::table::{Column, Table};
 use crate::{explanation, explanation_summary, explanation_words};
 
-/// How many calls of a run are drawn; what delayed the others is in the table.
+/// The number of a run's calls that are drawn. The causes of the others are in the table.
 const DRAWN: usize = 40;
 
-/// No further call is drawn on a page that has become longer than this, in bytes: with its data it
-/// stays below twice as much.
+/// If the page is longer than this, in bytes, no further call is drawn. With its data it stays
+/// below twice this size.
 const LONGEST: usize = 2_000_000;
 
-/// Shows the slow calls of every run that explains some.
+/// Adds the slow calls of every run that explains some.
 pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     let ours: Vec<_> = subjects.iter().filter_map(|one| Some((one, Kept::of(one.run)?))).collect();
     if ours.is_empty() {
@@ -47,7 +47,7 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, kept: &Kept) {
         page.chart(&over_time(explained, kept));
     }
     page.lanes_legend();
-    // The group with the worst call comes first.
+    // The group with the slowest call comes first.
     let mut groups: Vec<(String, Vec<&Explained>)> = Vec::new();
     for one in explained {
         let cause = explanation_summary::cause_of(one);
@@ -78,7 +78,7 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, kept: &Kept) {
     page.paragraphs("note", &explanation::over_limit(kept).unwrap_or_default());
 }
 
-/// One call: the worst is shown, the others are folded up.
+/// One call. The slowest is expanded, the others are collapsed.
 fn call(page: &mut Page, one: &Explained, open: bool) {
     let heading = explanation::heading(one);
     let attributes: &[(&str, &str)] =
@@ -97,7 +97,7 @@ fn call(page: &mut Page, one: &Explained, open: bool) {
     });
 }
 
-/// When slow calls were made, and what delayed each.
+/// When slow calls were made, with the cause of each.
 fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
     let start = |one: &Explained| one.explanation.start_ns;
     let from_ns = explained.iter().map(start).min().unwrap_or(0);

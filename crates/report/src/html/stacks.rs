@@ -1,11 +1,11 @@
-//! Stacked bars: rows whose parts follow each other, all on one scale. Knows no run.
+//! Stacked bars: rows of consecutive parts, all on one scale. Knows no run.
 
 use serde_json::{Value, json};
 
 use super::page::Page;
 
-/// A row: what it is, its figure in words, and its parts: each a name, which is its colour, a size,
-/// and what a reader is told.
+/// A row: its label, its figure as text, and its parts, each with a name that determines its
+/// colour, a size, and a text.
 pub(super) struct Stack {
     pub(super) label: String,
     pub(super) text: String,
@@ -22,7 +22,7 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// What is drawn.
+    /// The chart's data.
     fn json(&self) -> Value {
         let row = |row: &Stack| json!({ "label": row.label, "text": row.text, "parts": row.parts });
         json!({

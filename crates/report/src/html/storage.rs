@@ -1,5 +1,5 @@
-//! Writes on the page: what each layer took of them by size and writer, the study's three parts,
-//! the account of interrupts, and the slowest writes as lanes.
+//! Writes on the page: the time in each layer by size and writer, the study's three parts,
+//! interrupts, and the slowest writes as lanes.
 
 use ::latency::Timeline;
 use analysis::storage::SeriesLayers;
@@ -17,7 +17,7 @@ use crate::quantity::{duration, length, three_digits};
 use crate::table::{Column, Table};
 use crate::{storage, storage_strace, storage_study};
 
-/// Shows the writes of all runs that have some.
+/// Adds the writes of all runs that have some.
 pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     let ours: Vec<_> =
         subjects.iter().filter_map(|one| Some((one, one.run.results.storage.as_ref()?))).collect();
@@ -87,7 +87,7 @@ fn over_time(who: &str, ours: &[&SeriesLayers<'_>]) -> Option<Chart> {
     over_time::chart(format!("Over the run: {who}"), &calls, None)
 }
 
-/// The mean of each size, divided among layers.
+/// The mean of each size, divided into layers.
 fn by_layer(who: &str, ours: &[&SeriesLayers<'_>]) -> Stacks {
     let row = |one: &&SeriesLayers<'_>| {
         let breakdown = &one.breakdown;
@@ -114,7 +114,7 @@ fn by_layer(who: &str, ours: &[&SeriesLayers<'_>]) -> Stacks {
     }
 }
 
-/// What interrupts and requests a write of each size had.
+/// The interrupts and requests of a write, by size.
 fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
     let mut table = Table::new([
         Column::text("size"),
@@ -146,8 +146,7 @@ fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
     table
 }
 
-/// Platform, kernel and device, as the study of 2012 divided a write; what no event tells stands
-/// apart.
+/// Platform, kernel and device, as in the study of 2012. Unexplained time is separate.
 fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
     const PARTS: [&str; 4] = ["platform", "kernel", "device", "unexplained"];
     let shares = |one: &SeriesLayers<'_>| {
@@ -176,7 +175,7 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
     (stacks, table)
 }
 
-/// In whose hands a layer is.
+/// The layers of each lane.
 const LANES: [(&str, &[Layer]); 5] = [
     ("application", &[Layer::Platform, Layer::Fs, Layer::Preempted]),
     ("helper", &[Layer::Helper, Layer::Stolen]),
@@ -185,7 +184,7 @@ const LANES: [(&str, &[Layer]); 5] = [
     ("unexplained", &[Layer::Unexplained]),
 ];
 
-/// The slowest writes, the slowest of all first.
+/// The slowest writes, slowest first.
 fn slowest(page: &mut Page, who: &str, ours: &[&SeriesLayers<'_>]) {
     let mut calls: Vec<(&SeriesLayers<'_>, &SlowCall)> =
         ours.iter().flat_map(|one| one.breakdown.slowest.iter().map(move |slow| (*one, slow))).collect();

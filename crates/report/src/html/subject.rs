@@ -1,4 +1,4 @@
-//! What stands on a page: a run with all that explains it. Knows no page.
+//! The content of a page: a run with everything that explains it. Knows no page.
 
 use analysis::interference;
 use analysis::observed_writes::Slow;
@@ -6,26 +6,26 @@ use analysis::slow_calls::Explained;
 use analysis::storage::SeriesLayers;
 use run::Run;
 
-/// A run with all that explains it.
+/// A run with everything that explains it.
 pub struct Subject<'a> {
-    /// How the page calls it.
+    /// Its name on the page.
     pub label: String,
-    /// What was measured. Every text is inert ([`crate::inert::run`]).
+    /// The run. All text must be inert ([`crate::inert::run`]).
     pub run: &'a Run,
-    /// The slow calls that it has kept, the slowest first.
+    /// The slow calls that were kept, slowest first.
     pub explained: &'a [Explained],
-    /// Its writes, divided among layers.
+    /// Its writes, divided into layers.
     pub layers: &'a [SeriesLayers<'a>],
     /// Its comparisons of writes, explained.
     pub beside: &'a [interference::Explained<'a>],
     /// The slow ones of other programs' writes, divided.
     pub slow_writes: &'a [Slow<'a>],
-    /// What of it is damaged or cannot be read, a sentence each.
+    /// What is damaged or unreadable, one sentence each.
     pub damage: Vec<String>,
 }
 
 impl Subject<'_> {
-    /// What is said of it where several runs stand on the page: with its label.
+    /// A text about the run, with its label if the page has several runs.
     pub(super) fn named(&self, what: &str, runs: usize) -> String {
         if runs > 1 { format!("{}: {what}", self.label) } else { what.to_owned() }
     }

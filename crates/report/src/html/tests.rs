@@ -1,5 +1,5 @@
-//! The page as a whole: it holds what the terminal shows, its data what it shows itself, and
-//! nothing of others acts in it.
+//! Tests of the whole page: it contains what the terminal shows, its data contain what it shows
+//! itself, and foreign text has no effect.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use run::Run;
 /// A run over a kernel's own driver, with a slow call and its recording.
 const RUN: &str = "../../fixtures/runs/x86_64-6.1-binder";
 
-/// The page of a run, and what a terminal shows of it, with threads' names changed.
+/// The page of a run, and its text on a terminal, with renamed threads.
 fn shown(rename: &dyn Fn(&str) -> String) -> (String, String) {
     let directory = Path::new(RUN);
     let run = crate::inert::run(&Run::read(directory).unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn usual() -> (String, String) {
     shown(&crate::inert::name)
 }
 
-/// The page of a run of writes, and what a terminal shows of it.
+/// The page of a run of writes, and its text on a terminal.
 fn writes(run: &Run, layers: &[analysis::storage::SeriesLayers<'_>]) -> (String, String) {
     let divided = crate::run::Divided { layers, ..Default::default() };
     let terminal = crate::run::text(run, divided, crate::look::Look::PLAIN);
@@ -93,7 +93,7 @@ fn the_bars_of_a_write_are_as_long_as_its_layers() {
     }
 }
 
-/// What of a page is read: without styles, scripts and tags.
+/// The visible text of a page, without styles, scripts and tags.
 fn text_of(page: &str) -> String {
     let body = page.split("<script").next().unwrap().split("</style>").last().unwrap();
     let mut text = String::new();
@@ -113,7 +113,7 @@ fn data_of(page: &str) -> Value {
     serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
 }
 
-/// The numbers of a text, as they are written.
+/// The numbers in a text, as written.
 fn numbers(text: &str) -> BTreeSet<String> {
     let all = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
     let all = all
@@ -135,7 +135,7 @@ fn every_number_that_a_terminal_shows_is_on_the_page() {
 fn every_number_in_a_table_of_the_page_is_in_its_data_and_the_reverse() {
     let (page, _) = usual();
     let data = data_of(&page);
-    // The cells of numbers, in order, as the page has them.
+    // The numeric cells in the order of the page.
     let cells = page.split("<td class=\"number\">").skip(1).map(|rest| rest.split_once("</td>").unwrap().0);
     let parsed = |text: &str| text.trim_end_matches('*').parse::<f64>().ok();
     let on_page: Vec<f64> = cells.filter_map(parsed).collect();
@@ -155,7 +155,7 @@ fn every_number_in_a_table_of_the_page_is_in_its_data_and_the_reverse() {
     }
 }
 
-/// The numbers of all that a page's data holds, as values.
+/// All numbers in a page's data.
 fn values(data: &Value, into: &mut Vec<f64>) {
     match data {
         Value::Number(number) => into.extend(number.as_f64()),
@@ -172,7 +172,7 @@ fn every_number_of_the_page_is_in_its_data() {
     let layers = crate::storage_fixture::layers(&result);
     let run = Run { results: result.clone().into(), ..Run::read(Path::new(RUN)).unwrap() };
     for (page, _) in [usual(), writes(&run, &layers)] {
-        // But for the library's licence, at the end.
+        // Without the library's licence at the end.
         let shown = numbers(&text_of(page.split("<footer>").next().unwrap()));
         let mut known = Vec::new();
         values(&data_of(&page), &mut known);
@@ -188,7 +188,7 @@ fn every_number_of_the_page_is_in_its_data() {
 fn what_others_have_named_neither_ends_an_element_nor_the_data() {
     let (page, _) = shown(&|_| "</script><img src=x>\u{202e}".to_owned());
     assert!(page.contains("&lt;/script&gt;&lt;img src=x&gt;") && !page.contains("<img"), "it is shown");
-    // Of the data, the library and the page's own script.
+    // Those of the data, the library, and the page's own script.
     assert_eq!(page.matches("</script>").count(), 3);
     assert!(!page.contains('\u{202e}'));
     assert!(data_of(&page).to_string().contains("</script><img"), "in the data it means the same");
@@ -246,7 +246,7 @@ fn ten_million_calls_make_a_small_page() {
     let mut timeline = Timeline::new(0);
     for call in 0..10_000_000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // From 2 us to 2 s, alike in every power of two.
+        // From 2 us to 2 s, evenly distributed over the powers of two.
         let took_ns = (2_000 + (state >> 40) % 2_000) << ((state >> 33) % 20);
         times.record(took_ns);
         timeline.record(call * 100_000, took_ns, took_ns > 2_500_000);

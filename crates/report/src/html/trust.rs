@@ -1,4 +1,4 @@
-//! How far a run can be trusted: what speaks for and against its figures. Knows no page.
+//! How reliable a run is: facts for and against its figures. Knows no page.
 
 use run::Results;
 use run::ipc::throughput::Batch;
@@ -7,12 +7,12 @@ use super::subject::Subject;
 use crate::environment;
 use crate::quantity::three_digits;
 
-/// What speaks for and against the figures, but for warnings.
+/// Facts for and against the figures, without warnings.
 pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
     let run = subject.run;
     let mut lines = Vec::new();
     lines.extend(run.partial.as_ref().map(environment::partial));
-    // How threads are woken stands below, with the machine.
+    // How threads are woken is shown below, with the machine.
     let driver = run.environment.driver.as_deref().map(|driver| driver.split(';').next().unwrap_or(driver));
     lines.extend(driver.map(|driver| match driver.starts_with("emulated") {
         true => format!(
@@ -48,7 +48,7 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
     lines
 }
 
-/// How much repetitions of the same differ.
+/// How much repetitions differ.
 fn spread(results: &Results) -> Option<String> {
     if let Some(result) = &results.latency {
         let medians: Vec<f64> = result

@@ -1,4 +1,4 @@
-//! The page and the CSV of a made-up comparison.
+//! The text and the CSV of a made-up comparison.
 
 use layers::storage::{Breakdown, Completion, Context, Doubt, Expected, InterruptUse, Layers, Piece, Write};
 use run::storage::interference::InterferencePlan;
@@ -23,7 +23,7 @@ fn block(latency_ns: u64, hog: bool) -> Measured {
     }
 }
 
-/// Beside something, a call takes this much of what it takes alone.
+/// A comparison in which a call takes `percent` percent of its time without the condition.
 fn beside(condition: Condition, percent: u64) -> Beside {
     let pair = |round: u64| Pair {
         alone: block(300_000 + round * 1000, false),
@@ -67,7 +67,7 @@ fn result() -> InterferenceResult {
     }
 }
 
-/// What the events of a side could tell.
+/// What the events of a side might show.
 fn side(device_ns: f64, elsewhere: bool) -> Side {
     let mut breakdown = Breakdown::keeping(0);
     let write = Write { start_ns: 0, end_ns: 300_000, tid: 7 };
@@ -156,7 +156,7 @@ fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
 #[test]
 fn what_chance_explains_as_well_is_no_finding_and_no_refutation() {
     let mut result = result();
-    // Alone against alone differs as much as the application beside a hog.
+    // The control differs as much as the application with a hog.
     result.comparisons[0] = beside(Condition::Alone, 80);
     let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
     assert_has(

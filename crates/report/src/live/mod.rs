@@ -1,5 +1,5 @@
 //! A latency test that is watched: as a picture for a terminal ([`draw`]) and as plain lines. Pure:
-//! a session in, cells or text out; must not know the terminal.
+//! a session in, cells or text out. Must not know the terminal.
 
 mod picture;
 
@@ -14,7 +14,7 @@ pub use picture::{View, draw};
 use crate::comparison::verdict;
 use crate::quantity::duration;
 
-/// "binder, other"; with the inheritance setting where lines differ in it.
+/// "binder, other"; with the inheritance setting if lines differ in it.
 fn name(line: &Line, session: &Session) -> String {
     let inheritance = |line: &Line| line.of.iter().find(|(key, _)| *key == "inheritance").cloned();
     let alike = session.lines.iter().all(|other| inheritance(other) == inheritance(line));
@@ -31,7 +31,7 @@ fn name(line: &Line, session: &Session) -> String {
         .join(", ")
 }
 
-/// The last interval as lines for whoever reads along: one for each caller over each stack.
+/// The last interval as plain lines: one for each caller over each stack.
 #[must_use]
 pub fn interval(session: &Session, elapsed_ns: u64) -> String {
     let mut out = String::new();
@@ -49,7 +49,7 @@ pub fn interval(session: &Session, elapsed_ns: u64) -> String {
     out
 }
 
-/// What changed at the last mark: a sentence, and a line for each figure. Nothing without a mark.
+/// What changed at the last mark: a sentence, and a line for each figure. Empty without a mark.
 #[must_use]
 pub fn changes(session: &Session) -> Vec<(Option<Verdict>, String)> {
     let Some([before, after]) = session.halves() else { return Vec::new() };
@@ -92,7 +92,7 @@ fn change(one: &Compared, all: &[Compared]) -> String {
     )
 }
 
-/// What was seen, for the end.
+/// The summary at the end.
 #[must_use]
 pub fn summary(session: &Session, interval_ns: u64) -> String {
     let mut out = format!(

@@ -1,5 +1,5 @@
 //! The picture of a session: lines over time, the last interval as a table and a histogram, and
-//! what changed at the mark. What has no room is left out, the least important first.
+//! what changed at the mark. If there is not enough room, the least important items are left out.
 
 use analysis::compare;
 use analysis::live::{Line, Point, Session};
@@ -16,34 +16,35 @@ use crate::histogram::{self, Limit};
 use crate::look::Look;
 use crate::quantity::duration;
 
-/// The fewest rows that a chart says anything in.
+/// The fewest rows of a useful chart.
 const LEAST_CHART: u16 = 6;
 
-/// The fewest rows that a histogram says anything in, and the most that it takes.
+/// The fewest rows of a useful histogram, and the most that it uses.
 const HISTOGRAM: (u16, u16) = (8, 14);
 
-/// What stands left of a chart: the longest label and the axis.
+/// The columns to the left of a chart: the longest label and the axis.
 const LEFT_OF_CHART: u16 = 10;
 
-/// How many intervals have room at least, so that the first ones do not fill the chart.
+/// The least number of intervals that the chart has room for, so that the first ones do not fill
+/// it.
 const LEAST_INTERVALS: usize = 40;
 
-/// What to show besides what was measured.
+/// What to show besides the measurements.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// What is measured.
+    /// The title.
     pub title: &'a str,
-    /// Which line the chart and the histogram show.
+    /// The line that the chart and the histogram show.
     pub selected: usize,
-    /// Whether the terminal shows colour.
+    /// Whether the terminal shows colours.
     pub colour: bool,
-    /// Whether anybody can press keys.
+    /// Whether keys can be pressed.
     pub keys: bool,
-    /// How long it has been watched, in nanoseconds.
+    /// The time since the start, in nanoseconds.
     pub elapsed_ns: u64,
-    /// How long an interval is, in nanoseconds.
+    /// The length of an interval, in nanoseconds.
     pub interval_ns: u64,
-    /// A call that takes longer has missed, in nanoseconds.
+    /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
 }
 
@@ -53,7 +54,7 @@ impl View<'_> {
     }
 }
 
-/// Draws it.
+/// Draws the picture.
 pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>) {
     let mut room = frame.area();
     if room.height > 1 {
@@ -95,7 +96,7 @@ pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>) {
     frame.render_widget(Paragraph::new(text), at);
 }
 
-/// The first rows of what room there is.
+/// Takes rows from the top of the remaining room.
 fn take(room: &mut Rect, rows: u16) -> Rect {
     let height = rows.min(room.height);
     let taken = Rect { height, ..*room };
@@ -107,7 +108,7 @@ fn put(frame: &mut Frame<'_>, at: Rect, text: String, style: Style) {
     frame.render_widget(Paragraph::new(text).style(style), at);
 }
 
-/// What the last interval of each line was.
+/// The last interval of each line.
 fn table(frame: &mut Frame<'_>, room: &mut Rect, session: &Session, view: &View<'_>) {
     let names: Vec<String> = session.lines.iter().map(|line| name(line, session)).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(8);
@@ -132,10 +133,9 @@ fn table(frame: &mut Frame<'_>, room: &mut Rect, session: &Session, view: &View<
     }
 }
 
-/// The percentiles of a line over time, on a logarithmic scale, below a line that says what they
-/// are.
+/// The percentiles of a line over time, on a logarithmic scale, below a legend.
 fn chart(frame: &mut Frame<'_>, at: Rect, (session, line): (&Session, &Line), view: &View<'_>) {
-    // A cell has two dots beside each other.
+    // A cell is two dots wide.
     let most = usize::from(at.width - LEFT_OF_CHART) * 2;
     let skipped = line.points.len().saturating_sub(most);
     let window = (line.points.len() - skipped).max(LEAST_INTERVALS);
@@ -160,7 +160,7 @@ fn chart(frame: &mut Frame<'_>, at: Rect, (session, line): (&Session, &Line), vi
     let caption = format!("max, p99, p50 of each {interval}: {}", name(line, session));
     put(frame, take(&mut room, 1), caption, Style::new());
     let dropped = session.intervals - line.points.len();
-    // Upright, dot by dot: a cell has four on top of each other.
+    // A cell is four dots high.
     let dots = 4 * usize::from(room.height);
     let upright =
         |x: f64| (0..dots).map(|dot| (x, low + (high - low) * dot as f64 / dots as f64)).collect::<Vec<_>>();

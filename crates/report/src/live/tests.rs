@@ -1,4 +1,4 @@
-//! The picture, on terminals of several sizes.
+//! Tests of the picture on terminals of several sizes.
 
 use ::latency::Deadline;
 use ::run::Scheduling;
@@ -22,7 +22,7 @@ fn turn(stack: Stack, times_ns: impl IntoIterator<Item = u64>) -> Series {
     Series { stack, inheritance: Inheritance::Stack, pairs, verdict: Verdict::Pass }
 }
 
-/// Both stacks for some intervals, then binder at twice its time.
+/// Several intervals of both stacks, then binder at twice its time.
 fn session(before: u64, after: u64) -> Session {
     let mut session = Session::default();
     for interval in 0..before + after {

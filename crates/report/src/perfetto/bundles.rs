@@ -1,8 +1,8 @@
-//! Kernel events in bundles, one CPU's events each, as Perfetto wants them. A bundle says when
-//! events were lost before it. Must not know what the events mean.
+//! Kernel events in bundles for Perfetto, each with the events of one CPU. A bundle says if events
+//! before it were lost. Must not know what the events mean.
 //!
-//! Since when each CPU's events are complete is not said (`previous_bundle_end_timestamp`):
-//! Perfetto would leave out all that came before the latest of these instants.
+//! The start of each CPU's complete events is not written (`previous_bundle_end_timestamp`),
+//! because Perfetto would discard everything before the latest of these times.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -15,23 +15,23 @@ use super::schema::{bundle, interned, interned_string, packet};
 use super::state::Coding;
 use super::wire::Message;
 
-/// How large a bundle grows, in bytes. A packet is held in memory while it is written and read.
+/// The largest bundle, in bytes. A packet is in memory while it is written and read.
 const BUNDLE_BYTES: usize = 64 << 10;
 
-/// A CPU's events that are not written yet.
+/// Events of one CPU that have not been written yet.
 #[derive(Default)]
 struct Pending {
     events: Message,
     /// Whether events are missing before them.
     lost: bool,
-    /// Losses to come, the last first.
+    /// Losses to come, last first.
     losses: Vec<Loss>,
 }
 
-/// Writes all events, and what was lost between them.
+/// Writes all events, with the losses between them.
 pub(super) fn write(packets: &mut Packets<'_>, trace: &Trace, coding: Coding) -> io::Result<()> {
     let mut pending: BTreeMap<u32, Pending> = BTreeMap::new();
-    // What was overwritten before a recording begins is no gap in it.
+    // Events that were overwritten before the recording starts are not a gap.
     let mut losses: Vec<&Loss> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
     for loss in losses {

@@ -1,6 +1,6 @@
-//! One kernel event as Perfetto's message for it; those that Perfetto has none for go as generic
-//! ones, with the fields that are known. A field that the recording does not have is left out. Must
-//! not know of files or CPUs.
+//! One kernel event as Perfetto's message. Events for which Perfetto has no message are written as
+//! generic ones with their known fields. Fields that the recording lacks are omitted. Must not know
+//! files or CPUs.
 
 mod generic;
 mod irq;
@@ -14,7 +14,7 @@ use super::schema::{event as ftrace, print};
 use super::state::Coding;
 use super::wire::Message;
 
-/// The kernel function that an event names: Perfetto wants it by number, and its name once.
+/// The kernel function in an event. Perfetto requires it as a number, with its name written once.
 pub(super) fn symbol(body: &Body) -> Option<Name> {
     match *body {
         Body::BlockedReason { caller: name, .. } | Body::WorkStart { function: name, .. } => {
@@ -24,7 +24,7 @@ pub(super) fn symbol(body: &Body) -> Option<Name> {
     }
 }
 
-/// The number of a function's name; 0 is none.
+/// The number of a function's name; 0 for none.
 pub(super) fn symbol_id(name: Name) -> u32 {
     name.0
 }
@@ -39,17 +39,17 @@ pub(super) fn event(message: &mut Message, trace: &Trace, event: &Event, coding:
         || kernel::binder(message, event)
         || by_text(message, trace, event);
     if !known {
-        // A kind that is newer than this file is not left out of the trace in silence.
+        // A kind newer than this file must not be omitted silently.
         generic(message, "unknown_to_roundtrip", |_| {});
     }
 }
 
-/// Events that are what a text says. Whether the event was one.
+/// Writes an event that consists of a text. Returns whether it was one.
 fn by_text(message: &mut Message, trace: &Trace, event: &Event) -> bool {
     let text = |name: Name| trace.names.text(name);
     match event.body {
-        // Perfetto takes the text for a slice's begin or end or a counter, and anything else for an
-        // error.
+        // Perfetto reads the text as a slice's start or end or as a counter. Anything else is an
+        // error to it.
         Body::Print { text: written } if marks(text(written)) => {
             _ = message.nested(ftrace::print, |one| {
                 one.text(print::buf, &format!("{}\n", text(written)));
@@ -64,8 +64,8 @@ fn by_text(message: &mut Message, trace: &Trace, event: &Event) -> bool {
     true
 }
 
-/// Whether a text in `trace_marker` is one of the marks that Android's and Perfetto's tools agree
-/// on (`B|PID|NAME`, `E|PID`, `C|PID|NAME|VALUE` and the like; Android's `libs/cutils/trace`).
+/// Whether a text in `trace_marker` has the common format of Android's and Perfetto's tools
+/// (`B|PID|NAME`, `E|PID`, `C|PID|NAME|VALUE` and similar; Android's `libs/cutils/trace`).
 fn marks(text: &str) -> bool {
     let mut parts = text.split('|');
     let (kind, pid, rest) = (parts.next(), parts.next(), parts.count());

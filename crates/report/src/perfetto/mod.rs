@@ -1,9 +1,9 @@
-//! A recording as a Perfetto trace: the kernel's events, processes and threads by name, and tracks
-//! of our own for round trips and what explains them. Opens at <https://ui.perfetto.dev> and in
-//! Perfetto's trace processor. A pure function of plain data; must not know where a recording came
-//! from, nor what a track is about.
+//! A recording as a Perfetto trace: kernel events, names of processes and threads, and our own
+//! tracks for round trips and their explanations. Can be opened at <https://ui.perfetto.dev> and in
+//! Perfetto's trace processor. A pure function of plain data. Must not know where a recording comes
+//! from, nor what a track shows.
 //!
-//! All times are CLOCK_BOOTTIME nanoseconds, Perfetto's own clock for kernel events, so nothing is
+//! All times are CLOCK_BOOTTIME nanoseconds, which Perfetto uses for kernel events, so nothing is
 //! converted.
 
 mod bundles;
@@ -30,24 +30,24 @@ pub use track::{Annotation, Parent, Slice, Track};
 
 use packets::Packets;
 
-/// What a trace file is made of.
+/// The contents of a trace file.
 #[derive(Clone, Copy)]
 pub struct Contents<'a> {
-    /// The kernel's side.
+    /// The kernel's events.
     pub trace: &'a Trace,
-    /// The recording kernel's release ("6.1.0-44-amd64"), which tells Perfetto how to read a
-    /// thread's state; empty when it is not known.
+    /// The recording kernel's release ("6.1.0-44-amd64"), by which Perfetto interprets thread
+    /// states; empty if unknown.
     pub release: &'a str,
-    /// Names of threads that the trace itself may not say.
+    /// Thread names that the trace may lack.
     pub comms: &'a BTreeMap<u32, String>,
-    /// Our side, in the order in which it is to be shown.
+    /// Our tracks, in the order of display.
     pub tracks: &'a [Track],
 }
 
-/// Writes a trace file. Memory does not grow with the number of events.
+/// Writes a trace file. Memory use does not depend on the number of events.
 ///
 /// # Errors
-/// The stream's, and [`io::ErrorKind::InvalidInput`] for a slice that ends before it begins.
+/// The stream's, and [`io::ErrorKind::InvalidInput`] for a slice that ends before it starts.
 pub fn write(contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Contents { trace, release, tracks, .. } = *contents;
     let mut packets = Packets::new(out);
@@ -62,7 +62,7 @@ pub fn write(contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
     tracks::write(&mut packets, &shown)
 }
 
-/// The first instant of anything in the file.
+/// The earliest time in the file.
 fn begin_ns(trace: &Trace, tracks: &[Track]) -> u64 {
     let slices = tracks.iter().flat_map(|track| &track.slices).map(|slice| slice.begin_ns);
     let event = trace.events.first().map(|event| event.time_ns);

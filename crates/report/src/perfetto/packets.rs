@@ -1,5 +1,5 @@
-//! Packets, of which a trace file is a sequence of: each with the sequence that it belongs to,
-//! since names are stored once for each sequence. Must not know what is in them.
+//! Packets, the units of a trace file, each with its sequence. Names are stored once per sequence.
+//! Must not know what packets contain.
 
 use std::io::{self, Write};
 
@@ -9,20 +9,20 @@ use super::wire::Message;
 /// `BUILTIN_CLOCK_BOOTTIME` of the schema.
 pub(super) const BOOTTIME: u32 = 6;
 
-/// What a packet says about its sequence's names (`TracePacket.SequenceFlags`).
+/// What a packet says about the names in its sequence (`TracePacket.SequenceFlags`).
 const NAMES_BEGIN: u32 = 1;
 const NAMES_NEEDED: u32 = 2;
 
-/// Who writes. Perfetto takes each for a thread of its own producer.
+/// The writer of a sequence. To Perfetto, each is a thread of its own producer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequence {
-    /// Kernel events, and what goes with them.
+    /// Kernel events and related packets.
     Kernel = 1,
-    /// Tracks of our own.
+    /// Our own tracks.
     Tracks = 2,
 }
 
-/// A trace file in the making.
+/// A trace file being written.
 pub(super) struct Packets<'o> {
     out: &'o mut dyn Write,
     message: Message,
@@ -34,7 +34,7 @@ impl<'o> Packets<'o> {
         Self { out, message: Message::default(), begun: [false; 2] }
     }
 
-    /// Writes a packet with the content that the closure gives it.
+    /// Writes a packet with content from the closure.
     pub(super) fn write(&mut self, sequence: Sequence, fill: impl FnOnce(&mut Message)) -> io::Result<()> {
         let begun = std::mem::replace(&mut self.begun[sequence as usize - 1], true);
         self.message.clear();

@@ -1,6 +1,5 @@
-//! What a trace file says before its events: the clock, the system, and which threads belong to
-//! which process, with their names. Must not know of events other than by the names that they
-//! carry.
+//! The start of a trace file: the clock, the system, and threads with their processes and names.
+//! Must not know events, except for the names in them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +12,7 @@ use super::schema::{clock, clock_snapshot, packet, process, process_tree, system
 use super::state::Coding;
 use super::tracks;
 
-/// Says that CLOCK_BOOTTIME is the trace's clock.
+/// Declares CLOCK_BOOTTIME as the trace's clock.
 pub(super) fn clock(packets: &mut Packets<'_>, begin_ns: u64) -> io::Result<()> {
     packets.write(Sequence::Kernel, |message| {
         message.uint(packet::timestamp, begin_ns).nested(packet::clock_snapshot, |snapshot| {
@@ -26,8 +25,8 @@ pub(super) fn clock(packets: &mut Packets<'_>, begin_ns: u64) -> io::Result<()> 
     })
 }
 
-/// Says which kernel on which architecture, as far as known: Perfetto reads states and system calls
-/// by it.
+/// Declares the kernel and the architecture, if known. Perfetto needs them to interpret states and
+/// system calls.
 pub(super) fn system(
     packets: &mut Packets<'_>,
     begin_ns: u64,
@@ -49,11 +48,11 @@ pub(super) fn system(
     })
 }
 
-/// Says which threads are whose, and what they are called.
+/// Declares the processes of threads, and their names.
 pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents<'_>) -> io::Result<()> {
     let trace = contents.trace;
     let seen = names(trace);
-    // The name that an event says is younger than what was noted beside it.
+    // A name from an event is newer than a noted one.
     let name = |tid: u32| {
         let seen = seen.get(&tid).map(|&name| trace.names.text(name));
         seen.or_else(|| contents.comms.get(&tid).map(String::as_str))
@@ -61,7 +60,7 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
     let mut processes: Vec<u32> = trace.processes.values().copied().filter(|&pid| pid != 0).collect();
     processes.sort_unstable();
     processes.dedup();
-    // Perfetto takes a process's name for a command line, of which it shows the first word.
+    // Perfetto takes a process's name for a command line, and shows its first word.
     let (blank, plain): (Vec<u32>, Vec<u32>) =
         processes.into_iter().partition(|&pid| name(pid).is_some_and(|name| name.contains(' ')));
     packets.write(Sequence::Kernel, |message| {
@@ -69,7 +68,8 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
             for &pid in &plain {
                 tree.nested(process_tree::processes, |one| {
                     one.int(process::pid, pid);
-                    // A process is called as its first thread is; its command line is not recorded.
+                    // A process has the name of its main thread, because its command line is not
+                    // recorded.
                     if let Some(name) = name(pid) {
                         one.text(process::cmdline, name).uint(process::cmdline_is_comm, 1u32);
                     }
@@ -88,7 +88,7 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
     blank.into_iter().try_for_each(|pid| tracks::process(packets, pid, name(pid)))
 }
 
-/// The name that each thread had last, as far as any event says one.
+/// The last name of each thread in the events.
 #[must_use]
 pub fn names(trace: &Trace) -> BTreeMap<u32, Name> {
     let mut names = BTreeMap::new();

@@ -1,12 +1,12 @@
-//! The messages and fields of Perfetto's trace format that we write, by the names and numbers that
-//! its public `.proto` files give them (`protos/perfetto/trace`). Knows no values. The table is
-//! compared with the published schema by a test, so that no number here has to be believed.
+//! The messages and fields of Perfetto's trace format that we write, with their names and numbers
+//! from its public `.proto` files (`protos/perfetto/trace`). Knows no values. A test compares the
+//! table with the published schema.
 #![allow(non_upper_case_globals, reason = "fields have the names of the schema")]
 
 use super::wire::{Fixed64, Int, Nested, Text, Uint};
 
-/// Declares messages: a module of typed field numbers for each, and for the test a table of all of
-/// them.
+/// Declares messages: a module of typed field numbers for each, and a table of all of them for the
+/// test.
 macro_rules! messages {
     ($($module:ident $message:literal { $($field:ident: $kind:ident = $number:literal),* $(,)? })*) => {
         $(pub(super) mod $module {
@@ -15,7 +15,7 @@ macro_rules! messages {
             $(pub(in super::super) const $field: $kind = $kind($number);)*
         })*
 
-        /// Message, field, number and kind of all that is declared here.
+        /// Message, field, number and kind of everything declared here.
         #[cfg(test)]
         pub(super) const ALL: &[(&str, &str, u32, &str)] = &[
             $($(($message, stringify!($field), $number, stringify!($kind)),)*)*
@@ -23,10 +23,10 @@ macro_rules! messages {
     };
 }
 
-/// A kernel event whose message has the fields of the event itself, under the same names.
+/// A kernel event whose message has the same fields with the same names.
 #[derive(Debug)]
 pub(super) struct Named {
-    /// The event, without its system.
+    /// The event without its system.
     pub(super) event: &'static str,
     /// Its field in `FtraceEvent`.
     pub(super) field: Nested,
@@ -47,7 +47,7 @@ pub(super) enum Kind {
 
 macro_rules! named {
     ($($event:ident $message:literal = $number:literal { $($field:ident: $kind:ident = $place:literal),* $(,)? })*) => {
-        /// In the order of their names.
+        /// Sorted by name.
         pub(super) const NAMED: &[Named] = &[$(Named {
             event: stringify!($event),
             field: Nested($number),

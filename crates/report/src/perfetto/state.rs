@@ -1,21 +1,21 @@
-//! How a sleeping thread's state is written as a number: the kernel's `prev_state` changed its bits
-//! over the versions, and Perfetto reads them by the release that the trace names. Must not know
-//! anything else of a switch.
+//! Encodes a sleeping thread's state as a number. The bits of the kernel's `prev_state` have
+//! changed between versions, and Perfetto interprets them by the trace's kernel release. Must not
+//! know anything else about a switch.
 
 use tracefs::TaskState;
 
-/// The bits of a kernel.
+/// The bits of a kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     /// Linux 4.14 and later (`TASK_STATE_MAX` and `TASK_REPORT` of its `sched.h`).
     Modern,
-    /// What Perfetto takes for granted without a release: Linux 4.4's.
+    /// What Perfetto assumes without a release: those of Linux 4.4.
     Old,
 }
 
 impl Coding {
-    /// The bits that Perfetto expects of a trace that names this release. One that it cannot read
-    /// must not be named.
+    /// The bits that Perfetto expects for this release. A release that it cannot parse must not be
+    /// written.
     pub(super) fn of(release: &str) -> Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         match (numbers.next(), numbers.next()) {
@@ -24,7 +24,7 @@ impl Coding {
         }
     }
 
-    /// A state in these bits.
+    /// A state encoded in these bits.
     pub(super) fn number(self, state: TaskState) -> u32 {
         const PARKED: TaskState = TaskState(0x40);
         const IDLE: TaskState = TaskState(0x80);
@@ -32,7 +32,7 @@ impl Coding {
             (Self::Modern, TaskState::PREEMPTED) => 0x100,
             (Self::Old, TaskState::PREEMPTED) => 0x800,
             (Self::Old, PARKED) => 0x200,
-            // It had no state of its own, but was `D` (2) that does not count as load (0x400).
+            // Linux 4.4 had no such state, but used `D` (2) with the flag for no load (0x400).
             (Self::Old, IDLE) => 0x402,
             (_, TaskState(bits)) => bits,
         }

@@ -1,65 +1,63 @@
-//! Tracks of our own, as plain data: what a round trip's legs and an explanation's parts are turned
-//! into before they are written. Must not know the format.
+//! Our own tracks as plain data: the form of a round trip's legs and an explanation's parts before
+//! they are written. Must not know the format.
 
-/// A row of slices.
+/// A track of slices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Where it is shown.
     pub parent: Parent,
-    /// In any order. Those that overlap without one lying in the other are shown in rows of their
-    /// own.
+    /// In any order. Slices that overlap without being nested are shown in separate rows.
     pub slices: Vec<Slice>,
 }
 
 /// Where a track is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {
-    /// By itself.
+    /// At the top level.
     Top,
-    /// With a process, by its id.
+    /// Below a process, given by its id.
     Process(u32),
-    /// With a thread.
+    /// Below a thread.
     Thread {
-        /// Its process.
+        /// Its process id.
         pid: u32,
-        /// Its id.
+        /// Its thread id.
         tid: u32,
     },
-    /// Under another track, by its place in the list.
+    /// Below another track, given by its index.
     Track(usize),
 }
 
-/// A span of time with a name. [`Slice::begin_ns`] to [`Slice::end_ns`] are shown to the
-/// nanosecond.
+/// A period with a name, from [`Slice::begin_ns`] to [`Slice::end_ns`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slice {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// CLOCK_BOOTTIME, in nanoseconds.
     pub begin_ns: u64,
-    /// The same; not before the begin.
+    /// The same clock; not before the start.
     pub end_ns: u64,
-    /// What is shown when it is selected.
+    /// What is shown when the slice is selected.
     pub annotations: Vec<Annotation>,
-    /// Joined by an arrow with the slice that has the same number, in the order of time.
+    /// Slices with the same number are connected by an arrow, in chronological order.
     pub flows: Vec<u64>,
 }
 
 /// A fact about a slice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
-    /// What it is about.
+    /// Its name.
     pub name: &'static str,
-    /// What it says.
+    /// Its value.
     pub value: Value,
 }
 
-/// What an annotation says.
+/// The value of an annotation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// In words.
+    /// Text.
     Text(String),
     /// A count, an identifier, a time in nanoseconds.
     Uint(u64),
@@ -68,17 +66,17 @@ pub enum Value {
 }
 
 impl Annotation {
-    /// A fact in words.
+    /// A fact as text.
     pub fn text(name: &'static str, text: impl Into<String>) -> Self {
         Self { name, value: Value::Text(text.into()) }
     }
 
-    /// A fact in numbers.
+    /// A fact as a number.
     pub fn uint(name: &'static str, number: impl Into<u64>) -> Self {
         Self { name, value: Value::Uint(number.into()) }
     }
 
-    /// A fact in a number that may be negative.
+    /// A fact as a number that may be negative.
     pub fn int(name: &'static str, number: impl Into<i64>) -> Self {
         Self { name, value: Value::Int(number.into()) }
     }

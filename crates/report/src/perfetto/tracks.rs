@@ -1,6 +1,6 @@
-//! Tracks and their slices as Perfetto's track events. A slice that does not lie within the one
-//! before it, yet overlaps it, gets a row of its own, since Perfetto would cut one of them. Must
-//! not know what the slices are about.
+//! Tracks and their slices as Perfetto's track events. If two slices overlap without being nested,
+//! the second gets a separate row, because Perfetto would truncate one of them. Must not know what
+//! the slices show.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -43,7 +43,7 @@ pub(super) fn write(packets: &mut Packets<'_>, tracks: &[Track]) -> io::Result<(
     Ok(())
 }
 
-/// Identifies a track in the file. The kinds do not meet: a pid has 22 bits at most
+/// The unique id of a track in the file. Different kinds cannot collide: a pid has at most 22 bits
 /// (`PID_MAX_LIMIT`).
 fn uuid(kind: u64, number: u64) -> u64 {
     0x726f_0000_0000_0000 | kind << 40 | number
@@ -61,7 +61,7 @@ fn row_uuid(track: usize, row: usize) -> u64 {
     uuid(3 + row as u64, track as u64)
 }
 
-/// Declares a process, so that tracks can be shown with it, and by a name if there is one to tell.
+/// Declares a process, so that tracks can be shown below it, with a name if there is one.
 pub(super) fn process(packets: &mut Packets<'_>, pid: u32, name: Option<&str>) -> io::Result<()> {
     packets.write(Sequence::Tracks, |message| {
         message.nested(packet::track_descriptor, |track| {
@@ -88,7 +88,7 @@ fn thread(packets: &mut Packets<'_>, pid: u32, tid: u32) -> io::Result<()> {
     })
 }
 
-/// Names that were written once already, by number.
+/// Names that have already been written, by number.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
@@ -112,7 +112,7 @@ struct Writer {
     annotations: Names,
 }
 
-/// A row of a track: the ends of the slices that are open, the innermost last.
+/// A row of a track: the ends of the open slices, innermost last.
 #[derive(Default)]
 struct Row {
     open: Vec<u64>,
@@ -125,7 +125,7 @@ impl Writer {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
         }
         let mut slices: Vec<&Slice> = track.slices.iter().collect();
-        // Outer ones before inner ones that begin with them.
+        // Outer slices before inner ones with the same start.
         slices.sort_by_key(|slice| (slice.begin_ns, Reverse(slice.end_ns)));
         let mut rows = vec![Row::default()];
         row(packets, index, 0, track)?;
@@ -209,7 +209,7 @@ fn end(packets: &mut Packets<'_>, track: u64, end_ns: u64) -> io::Result<()> {
     })
 }
 
-/// Declares a row of a track. Rows of one name and parent are shown as one track.
+/// Declares a row of a track. Perfetto shows rows of the same name and parent as one track.
 fn row(packets: &mut Packets<'_>, index: usize, row: usize, track: &Track) -> io::Result<()> {
     packets.write(Sequence::Tracks, |message| {
         message.nested(packet::track_descriptor, |one| {

@@ -1,6 +1,5 @@
-//! What a recording says that Perfetto has no track for, as tracks of our own: x86's interrupt
-//! vectors other than the timer's, interrupts from other CPUs, and the gaps where events were lost.
-//! Must not know the format.
+//! Our own tracks for what Perfetto has no track for: x86's interrupt vectors other than the timer,
+//! interrupts from other CPUs, and gaps where events were lost. Must not know the format.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +7,8 @@ use tracefs::{Body, Name, Trace};
 
 use super::track::{Annotation, Parent, Slice, Track};
 
-/// A track for each CPU that saw other interrupt vectors than the timer's, or interrupts from other
-/// CPUs. One whose begin or end was not recorded is left out.
+/// A track for each CPU with interrupt vectors other than the timer, or with interrupts from other
+/// CPUs. Interrupts whose start or end was not recorded are left out.
 pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
     let mut open: BTreeMap<(u32, Name), u64> = BTreeMap::new();
     let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
@@ -38,7 +37,7 @@ pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
     slices.into_iter().map(track).collect()
 }
 
-/// A track for each CPU that lost events, so that nobody takes a gap for a quiet time.
+/// A track for each CPU that lost events, so that a gap does not look like a quiet period.
 pub(super) fn losses(trace: &Trace) -> Vec<Track> {
     let last_ns = trace.stopped_ns.or(trace.events.last().map(|event| event.time_ns)).unwrap_or(0);
     let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();

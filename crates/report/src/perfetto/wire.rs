@@ -1,13 +1,12 @@
-//! Protocol Buffers' wire format, as far as a writer needs it: numbers, texts and messages inside
-//! messages, appended to one buffer. A field carries its kind, so that the compiler sees to it that
-//! a number is not written as a text. Must not know what the fields mean. Source: protobuf.dev,
-//! "Encoding".
+//! The wire format of Protocol Buffers, as far as a writer needs it: numbers, texts and nested
+//! messages, appended to one buffer. Each field has a type, so the compiler rejects a number
+//! written as text. Must not know what the fields mean. Source: protobuf.dev, "Encoding".
 
-/// An integer field (`int32`, `int64`, an enum): negative ones take ten bytes, as the format wants.
+/// An integer field (`int32`, `int64`, an enum). The format encodes negative numbers in ten bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Int(pub(super) u32);
 
-/// An unsigned or truth-value field (`uint32`, `uint64`, `bool`).
+/// An unsigned or boolean field (`uint32`, `uint64`, `bool`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Uint(pub(super) u32);
 
@@ -19,7 +18,7 @@ pub(super) struct Fixed64(pub(super) u32);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text(pub(super) u32);
 
-/// A field that holds a message.
+/// A field that contains a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nested(pub(super) u32);
 
@@ -27,7 +26,7 @@ const VARINT: u32 = 0;
 const EIGHT_BYTES: u32 = 1;
 const LENGTH: u32 = 2;
 
-/// A message in the making.
+/// A message being written.
 #[derive(Debug, Default)]
 pub(super) struct Message {
     bytes: Vec<u8>,
@@ -59,11 +58,11 @@ impl Message {
         self
     }
 
-    /// A message inside this one, written in place by the closure.
+    /// A nested message, which the closure writes in place.
     pub(super) fn nested(&mut self, field: Nested, fill: impl FnOnce(&mut Self)) -> &mut Self {
         self.tag(field.0, LENGTH);
-        // Nearly all messages are short: one byte is left for the length, and the rest moved if it
-        // takes more.
+        // Most messages are short, so one byte is reserved for the length. If it needs more, the
+        // rest is moved.
         let at = self.bytes.len();
         self.bytes.push(0);
         fill(self);
@@ -72,7 +71,7 @@ impl Message {
         self
     }
 
-    /// Appends fields that were written elsewhere.
+    /// Appends fields that were encoded elsewhere.
     pub(super) fn append(&mut self, fields: &Self) -> &mut Self {
         self.bytes.extend_from_slice(&fields.bytes);
         self
@@ -82,7 +81,7 @@ impl Message {
         &self.bytes
     }
 
-    /// Forgets what was written and keeps the memory.
+    /// Clears the message, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -97,7 +96,7 @@ impl Message {
     }
 }
 
-/// Seven bits a byte, the low ones first; all but the last byte have the top bit set.
+/// Seven bits per byte, low bits first; all but the last byte have the top bit set.
 fn encode(mut value: u64) -> ([u8; 10], usize) {
     let mut bytes = [0; 10];
     let mut size = 0;
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn numbers_and_texts_are_encoded_as_the_format_says() {
-        // The examples of the format's own documentation.
+        // The examples in the format's documentation.
         assert_eq!(written(|m| _ = m.uint(Uint(1), 150u32)), [0x08, 0x96, 0x01]);
         assert_eq!(written(|m| _ = m.text(Text(2), "testing")), *b"\x12\x07testing");
         assert_eq!(

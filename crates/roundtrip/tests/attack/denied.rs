@@ -1,5 +1,5 @@
-//! System calls that are refused, as a container's filter or a full machine refuses them: strace(1)
-//! answers in the kernel's place.
+//! System calls that fail, as under a container's filter or on a full machine: strace(1) injects
+//! the errors.
 
 use std::process::Command;
 
@@ -17,8 +17,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "service list",
 ];
 
-/// System calls that may be refused somewhere, but for those without which no program starts, and
-/// for getrandom(2) and prlimit64(2), whose failure Rust's library and rustix take for impossible.
+/// System calls that may be denied somewhere, without those that every program needs to start, and
+/// without getrandom(2) and prlimit64(2), which Rust's library and rustix assume cannot fail.
 const CALLS: &[&str] = &[
     "accept4",
     "bind",
@@ -108,13 +108,13 @@ fn whatever_call_is_refused_a_command_ends_in_time_and_no_process_lives_on() {
         let call = random.choice(CALLS).unwrap();
         let error = random.choice(ERRORS).unwrap();
         let first = random.u32(1..6);
-        // Once, or from then on.
+        // Once, or always from then on.
         let on = if random.bool() { "+" } else { "" };
         let mut command = Command::new("strace");
         let inject = format!("inject={call}:error={error}:when={first}{on}");
         command.args(["-f", "-q", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
         command.arg(env!("CARGO_BIN_EXE_roundtrip")).args(args.split_whitespace());
-        // What cannot be removed stays, so files are not asked about.
+        // Files that cannot be removed remain, so they are not checked.
         Victim::start(command, Folder::new("denied")).end()?.is_sound(&[])
     });
 }

@@ -1,4 +1,4 @@
-//! Limits on what a process may use, from too few for anything to nearly enough.
+//! Resource limits, from too low for anything to nearly enough.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "help",
 ];
 
-/// The program where everybody may run it: root is above some limits, so it is attacked as nobody.
+/// The program at a path where every user may run it. Some limits do not apply to root, so it is
+/// attacked as nobody.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<(Folder, PathBuf)> = OnceLock::new();
     let (_, path) = PROGRAM.get_or_init(|| {
@@ -40,20 +41,20 @@ fn open_to_all(folder: &Path) {
     std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
 }
 
-/// A limit, and the signals that the kernel itself ends a process with beyond it.
+/// A limit, and the signals with which the kernel kills a process that exceeds it.
 fn limit(random: &mut Rng) -> (String, Vec<Signal>) {
     match random.u8(..6) {
         0 => (format!("--nofile={}", random.u64(3..60)), vec![]),
         1 => (format!("--nofile={0}:{0}", random.u64(3..200)), vec![]),
         2 => (format!("--nproc={}", random.u64(1..40)), vec![]),
         3 => (format!("--fsize={}", random.u64(..2_000_000)), vec![]),
-        // Rust ends a process that gets no memory, and says so.
+        // Rust aborts a process that cannot allocate memory, with a message.
         4 => (format!("--as={}", random.u64(30..600) << 20), vec![Signal::ABORT]),
         _ => (format!("--memlock={}", random.u64(..100_000)), vec![]),
     }
 }
 
-/// A command as nobody, with a limit.
+/// Runs a command as nobody, with a limit.
 fn limited(limit: &str, args: &str) -> Result<End, String> {
     let folder = Folder::new("limit");
     for name in ["work", "tmp", "run"] {

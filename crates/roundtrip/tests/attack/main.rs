@@ -1,9 +1,9 @@
-//! Attacks on the program as a whole: damaged run directories, signals at random moments, limits on
-//! what it may use, and system calls that are refused. Whatever is done to it, it ends in time,
-//! says what is wrong in words, and leaves nothing behind.
+//! Attacks on the whole program: damaged run directories, signals at random moments, resource
+//! limits, and failing system calls. Whatever happens, the program must end in time, report errors
+//! in words, and leave nothing behind.
 //!
-//! Each attack is short here. `cargo xtask attack` makes it long, and repeats one by the seed that
-//! a failure names.
+//! Each attack is short here. `cargo xtask attack` runs it longer, and repeats a failure by its
+//! seed.
 
 mod denied;
 mod limits;
@@ -13,11 +13,10 @@ mod victim;
 
 use std::path::{Path, PathBuf};
 
-/// How many rounds each attack takes, with a new seed for each. Unset, an attack takes its few
-/// usual rounds with the same seeds every time, so that a change is judged by what it does and not
-/// by luck.
+/// The number of rounds of each attack, with new seeds. If unset, an attack runs its default number
+/// of rounds with fixed seeds, so that a change is judged by what it does, not by chance.
 const ROUNDS: &str = "ROUNDTRIP_ATTACK_ROUNDS";
-/// The seed of one round to repeat, and nothing else.
+/// The seed of a single round to repeat.
 const SEED: &str = "ROUNDTRIP_ATTACK_SEED";
 
 fn variable(name: &str) -> Option<u64> {
@@ -25,8 +24,8 @@ fn variable(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a whole number, not '{text}'")))
 }
 
-/// Runs an attack as often as is asked for, each time with a random source of its own. A round that
-/// finds something fails with the seed that repeats it.
+/// Runs an attack for the requested number of rounds, each with its own random generator. A failing
+/// round reports the seed that repeats it.
 fn rounds(usual: u64, mut round: impl FnMut(&mut fastrand::Rng) -> Result<(), String>) {
     let seeds: Vec<u64> = match (variable(SEED), variable(ROUNDS)) {
         (Some(seed), _) => vec![seed],
@@ -42,11 +41,11 @@ fn rounds(usual: u64, mut round: impl FnMut(&mut fastrand::Rng) -> Result<(), St
     assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n\n"));
 }
 
-/// What is attacked works: else what a command says of its own fault would pass for a good end.
+/// The attacked commands work normally. Otherwise their own errors would look like a clean end.
 #[test]
 fn every_command_succeeds_where_nobody_attacks_it() {
     let all = [denied::COMMANDS, limits::COMMANDS, signals::COMMANDS].concat();
-    // Where nothing runs, there is nothing to list, which is a failure of its own.
+    // `service list` fails if nothing runs, because there is nothing to list.
     for args in all.into_iter().filter(|args| *args != "service list") {
         let end = victim::Victim::start(victim::roundtrip(args), Folder::new("free")).end();
         let succeeded = end.and_then(|end| match end.status.success() {
@@ -57,7 +56,7 @@ fn every_command_succeeds_where_nobody_attacks_it() {
     }
 }
 
-/// A folder of an attack's own, removed with all that is in it.
+/// A temporary folder of an attack.
 struct Folder(PathBuf);
 
 impl Folder {

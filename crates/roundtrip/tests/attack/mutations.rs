@@ -1,4 +1,4 @@
-//! Run directories that are damaged, by accident or on purpose.
+//! Run directories with accidental or malicious damage.
 
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::victim::{Victim, roundtrip};
 use crate::{Folder, rounds};
 
-/// Runs to damage: recorded ones from the fixtures, and one of each test, made here.
+/// Runs to damage: recorded ones from the fixtures, and one of each test, created here.
 fn originals() -> &'static [PathBuf] {
     static RUNS: OnceLock<(Folder, Vec<PathBuf>)> = OnceLock::new();
     let (_, runs) = RUNS.get_or_init(|| {
@@ -47,7 +47,7 @@ fn a_damaged_run_directory_is_refused_or_read_and_harms_nobody() {
         copy(original, &run);
         let done: Vec<String> = (0..random.usize(1..4)).map(|_| damage(&run, random)).collect();
         for mut command in commands(&run, original, random) {
-            // What one small file claims may not take all memory.
+            // A small file must not be able to claim all memory.
             limit_memory(&mut command);
             let end = Victim::start(command, Folder::new("reader")).end();
             let judged = end.and_then(|end| {
@@ -69,9 +69,9 @@ fn a_damaged_run_directory_is_refused_or_read_and_harms_nobody() {
     });
 }
 
-/// What cannot be mistaken for a run that somebody measured: nobody may be shown other figures for
-/// it. A value that was changed into another one of its kind is not judged here, and neither are
-/// bits inside a page: nobody can know.
+/// Damage that cannot be mistaken for a valid run must be detected: no figures may be shown for it.
+/// Values that were changed to other valid values, and bits within pages, are not tested here,
+/// because they cannot be detected.
 #[test]
 fn what_is_plainly_damaged_is_shown_as_it_was_or_called_damaged() {
     rounds(40, |random| {
@@ -104,7 +104,7 @@ fn what_is_plainly_damaged_is_shown_as_it_was_or_called_damaged() {
     });
 }
 
-/// Damages one file so that it is no file of its kind, and tells how. `None` where nothing was
+/// Damages one file so that it has an invalid format, and describes how. `None` if nothing was
 /// changed.
 fn damage_plainly(run: &Path, random: &mut Rng) -> Option<String> {
     let mut files = Vec::new();
@@ -156,7 +156,7 @@ fn commands(run: &Path, whole: &Path, random: &mut Rng) -> Vec<Command> {
     all
 }
 
-/// Two gigabytes of address space, which no reading of a small run needs.
+/// Limits the address space to two gigabytes, more than reading a small run needs.
 fn limit_memory(command: &mut Command) {
     let mut limited = Command::new("prlimit");
     limited.args(["--as=2147483648", "--"]).arg(command.get_program()).args(command.get_args());
@@ -176,12 +176,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Damages one file, and tells how.
+/// Damages one file, and describes how.
 fn damage(run: &Path, random: &mut Rng) -> String {
     let mut files = Vec::new();
     collect(run, &mut files);
     files.sort();
-    // There are many formats, and few of what matters more.
+    // There are many formats, but few of the more important files.
     let weighty = |file: &&PathBuf| !file.components().any(|part| part.as_os_str() == "formats");
     let few: Vec<PathBuf> = files.iter().filter(weighty).cloned().collect();
     let file = if random.u8(..4) > 0 && !few.is_empty() { random.choice(few) } else { random.choice(files) };
@@ -201,7 +201,7 @@ fn damage(run: &Path, random: &mut Rng) -> String {
     format!("{name}: bytes, kind {kind}")
 }
 
-/// What a file holds, if it is one.
+/// The contents, if it is a regular file.
 fn read_whole(file: &Path) -> std::io::Result<Vec<u8>> {
     let meta = std::fs::symlink_metadata(file)?;
     if !meta.is_file() || meta.len() > 64 << 20 {
@@ -227,7 +227,7 @@ fn flip(bytes: &mut [u8], random: &mut Rng) {
     }
 }
 
-/// Copies a part of it to another place.
+/// Copies part of the bytes to another place.
 fn splice(bytes: &mut Vec<u8>, random: &mut Rng) {
     let (from, to) = (random.usize(..=bytes.len()), random.usize(..=bytes.len()));
     let part = bytes[from.min(to)..from.max(to)].to_vec();
@@ -235,7 +235,7 @@ fn splice(bytes: &mut Vec<u8>, random: &mut Rng) {
     bytes.splice(at..at, part);
 }
 
-/// Puts something else in a file's place.
+/// Replaces a file by something else.
 fn replace(file: &Path, random: &mut Rng) -> &'static str {
     std::fs::remove_file(file).unwrap();
     match random.u8(..6) {

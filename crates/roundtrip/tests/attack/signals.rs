@@ -1,4 +1,4 @@
-//! Signals at random moments, once and twice, as people, terminals and timeout(1) send them.
+//! Signals at random moments, once and twice, as from users, terminals and timeout(1).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::victim::{Victim, roundtrip};
 use crate::{Folder, rounds};
 
-/// What takes about a second, and changes something meanwhile.
+/// Commands that take about a second; some change settings meanwhile.
 pub(crate) const COMMANDS: &[&str] = &[
     "ipc latency --driver emulated --duration 700ms",
     "ipc latency --driver emulated --duration 700ms --deadline 1us --explain --explain-limit 3 --out run",
@@ -22,7 +22,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "storage interference --conditions rq-affinity-0,rq-affinity-2,fsync --duration 700ms --rounds 1 --file-size 1M",
 ];
 
-/// The kernel's settings that some of these commands change while they run.
+/// The kernel settings that some of these commands change.
 fn settings() -> BTreeMap<PathBuf, String> {
     let disks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let files = disks.flat_map(|disk| {
@@ -41,7 +41,7 @@ fn a_signal_at_any_moment_ends_a_command_and_leaves_nothing() {
         let group = random.bool();
         std::thread::sleep(Duration::from_millis(random.u64(..1200)));
         victim.signal(signal, group);
-        // timeout(1) signals its child and then the group; people press Ctrl-C twice.
+        // timeout(1) signals its child and then the group. Users press Ctrl-C twice.
         let twice = random.bool();
         if twice {
             std::thread::sleep(Duration::from_micros(random.u64(..40_000)));
@@ -50,9 +50,9 @@ fn a_signal_at_any_moment_ends_a_command_and_leaves_nothing() {
         let end = victim.end()?;
         let told =
             |finding: String| format!("{signal:?}, to its group: {group}, twice: {twice}\n  {finding}");
-        // One that comes before the program has begun to listen ends it as it ends any other.
+        // Before the program handles signals, a signal kills it like any other program.
         end.is_sound(&[signal]).map_err(told)?;
-        // What was measured until then is kept, and the run's file is written last.
+        // What was measured so far is kept, and the run's file is written last.
         let stored = end.files.iter().any(|file| file.ends_with("run/run.json"));
         let complete = |file: &PathBuf| file.starts_with("work/run") && stored;
         if end.files.iter().any(|file| !complete(file)) {

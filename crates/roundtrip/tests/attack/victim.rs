@@ -1,5 +1,4 @@
-//! One command under attack: how it is started, how long it may take, and what may be seen of it
-//! afterwards.
+//! A command under attack: how it is started, how long it may take, and what is checked afterwards.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -11,14 +10,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Folder;
 
-/// What every process of a victim carries in its environment, so that one that outlives it is
-/// found.
+/// A variable in the environment of all processes of a victim, to find those that outlive it.
 const MARK: &str = "ROUNDTRIP_ATTACKED";
 
-/// Longer than anything here takes on the slowest machine: who is not done then hangs.
+/// Longer than anything here takes on the slowest machine. A command that is still running hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A started command, in a process group of its own, with folders of its own for its files.
+/// A running command in its own process group, with its own folders.
 pub(crate) struct Victim {
     child: Child,
     mark: String,
@@ -26,16 +24,16 @@ pub(crate) struct Victim {
     what: String,
 }
 
-/// What became of it.
+/// How it ended.
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
-    /// What it was, for a message.
+    /// The command, for a message.
     what: String,
-    /// Processes of its that live on.
+    /// Its processes that are still alive.
     survivors: Vec<String>,
-    /// Files that it left where it ran.
+    /// Files that it left in its folder.
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -47,8 +45,7 @@ pub(crate) fn roundtrip(args: &str) -> Command {
 }
 
 impl Victim {
-    /// Starts a command with this folder as its own: it runs there, and finds its temporary and
-    /// run-time directories there.
+    /// Starts a command in this folder, which also contains its temporary and run-time directories.
     pub(crate) fn start(mut command: Command, folder: Folder) -> Self {
         let mark = format!("{:x}", fastrand::u128(..));
         let place = folder.path();
@@ -70,15 +67,15 @@ impl Victim {
         Self { child, mark, folder, what }
     }
 
-    /// Sends a signal to it, or to its whole process group as a terminal does.
+    /// Sends a signal to it or, like a terminal, to its process group.
     pub(crate) fn signal(&self, signal: Signal, group: bool) {
         let pid = Pid::from_child(&self.child);
-        // It may have ended by itself.
+        // It may have ended.
         let _ =
             if group { kill_process_group(pid, signal) } else { rustix::process::kill_process(pid, signal) };
     }
 
-    /// Waits for its end. One that hangs is killed, and that is the finding.
+    /// Waits for its end. If it hangs, it is killed, and the test fails.
     pub(crate) fn end(mut self) -> Result<End, String> {
         let until = Instant::now() + PATIENCE;
         let status = loop {
@@ -109,7 +106,7 @@ impl Victim {
         format!("{}\n  does not end; it said: {}", self.what, self.stderr())
     }
 
-    /// Its processes that still live. The dying get a moment.
+    /// Its processes that are still alive, after a moment for dying ones.
     fn survivors(&self) -> Vec<String> {
         let until = Instant::now() + Duration::from_secs(5);
         loop {
@@ -122,7 +119,7 @@ impl Victim {
     }
 }
 
-/// The living processes with this mark, by pid and name.
+/// The living processes with this mark: pid and name.
 fn marked(mark: &str) -> Vec<String> {
     let entry = format!("{MARK}={mark}");
     let mut alive = Vec::new();
@@ -147,9 +144,9 @@ fn list(folder: &Path, place: &Path, files: &mut Vec<PathBuf>) {
 }
 
 impl End {
-    /// Judges what holds of every command, whatever was done to it: it did not crash, its words are
-    /// plain text, a failure is told, and no process of its lives on. `signals` are those that
-    /// it may have died of.
+    /// Checks what must hold for every command after any attack: it did not crash, its output is
+    /// plain text, a failure is reported, and none of its processes is alive. `signals` may have
+    /// killed it.
     pub(crate) fn is_sound(&self, signals: &[Signal]) -> Result<(), String> {
         let crashed = self.status.code() == Some(101) || self.stderr.contains("panicked at");
         let died = self.status.signal().filter(|signal| !signals.iter().any(|one| one.as_raw() == *signal));
@@ -170,13 +167,13 @@ impl End {
         Ok(())
     }
 
-    /// As [`End::is_sound`], and it left no file.
+    /// Like [`End::is_sound`], and it left no files.
     pub(crate) fn is_clean(&self, signals: &[Signal]) -> Result<(), String> {
         self.is_sound(signals)?;
         if self.files.is_empty() { Ok(()) } else { Err(self.left()) }
     }
 
-    /// That it left files, and which: the first few.
+    /// A message about files that it left: the first few.
     pub(crate) fn left(&self) -> String {
         let few: Vec<_> = self.files.iter().take(4).collect();
         self.finding(&format!("it left {} files: {few:?} ...", self.files.len()))

@@ -1,6 +1,6 @@
-//! Holds docs/json-and-csv.md to the program: every field and column of what the commands print is
-//! named there with its type, and everything that is named there is printed by some command. Holds
-//! the JSON Schemas beside the page to both.
+//! Compares docs/json-and-csv.md with the program: it names every field and column in the output of
+//! commands with its type, and everything that it names is in the output of some command. Compares
+//! the JSON Schemas beside the page with both.
 
 mod page;
 mod schema;
@@ -16,12 +16,12 @@ use skips::{Need, skip};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json-and-csv.md");
 
-/// What stands before the CSV formats.
+/// The heading of the CSV formats.
 const CSV: &str = "\n## CSV\n";
 
-/// The page's types, held to values.
+/// Compares the page's types with values.
 impl Reference {
-    /// Checks a value against a type, and notes each field that was met. What is wrong is added to
+    /// Checks a value against a type, and notes each field that occurs. Errors are added to
     /// `wrong`.
     fn check(
         &self,
@@ -42,7 +42,8 @@ impl Reference {
                     wrong.insert(format!("{at} is a list, the page says {}", types.join(" or ")));
                     return;
                 };
-                // What a list holds may be one of several: all alternatives behind it are meant.
+                // A list's items may have one of several types, so all alternatives after it belong
+                // to it.
                 let mut inner = alternatives(item);
                 inner.extend(types.iter().filter(|one| !one.starts_with("list of ")).cloned());
                 items.iter().for_each(|item| self.check(&inner, item, at, seen, wrong));
@@ -105,7 +106,7 @@ impl Reference {
 
 type Seen = BTreeSet<(String, String)>;
 
-/// A folder for this test's runs, which is removed at its end.
+/// A temporary folder for this test's runs.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -115,7 +116,7 @@ impl Scratch {
         Self(folder)
     }
 
-    /// What a command prints.
+    /// The output of a command.
     fn output(&self, line: &str) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
         command.args(line.split(' ')).current_dir(&self.0).stdin(Stdio::null());
@@ -131,7 +132,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Short runs that between them have every part of every result.
+/// Short runs that together contain all parts of all results.
 const JSON: [&str; 14] = [
     "survey --duration 3s --out survey --format json",
     "ipc throughput --min-time 2ms --sizes 4 --label build=1 --format json",
@@ -150,7 +151,7 @@ const JSON: [&str; 14] = [
     "ab --pairs 2 --noise 1000% --format json -- ipc latency --iterations 50 -- ipc latency --iterations 50 --work 9us",
 ];
 
-/// The same for what only root gets.
+/// The same for what needs root.
 const AS_ROOT: [&str; 2] = [
     "ipc baseline --rounds 6 --duration 300ms --sizes 4 --transports pipe --placements same --recorder --format json",
     "storage layers --calls 2 --rounds 1 --sizes 4k --writers native --method strace --format json",
@@ -277,7 +278,8 @@ fn every_csv_header_is_on_the_page_column_by_column() {
         let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
         assert_eq!(sections.get(heading), Some(&header), "{heading}");
     }
-    // These need the kernel's driver, or root: the crate that writes them holds the page to them.
+    // These need the kernel's driver or root. The crate that writes them compares them with the
+    // page.
     let others = ["`ipc observe --format csv`", "`storage observe --format csv`"];
     assert!(others.iter().all(|heading| sections.contains_key(heading)));
     assert_eq!(

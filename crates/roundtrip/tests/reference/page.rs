@@ -1,9 +1,9 @@
-//! docs/json-and-csv.md as a grammar: a heading names a type, a row its field and the field's type.
+//! docs/json-and-csv.md as a grammar: a heading names a type, a row names a field and its type.
 
 use std::collections::BTreeMap;
 
-/// A field's type as the page gives it: the alternatives, and whether the field may be missing or
-/// need not occur here.
+/// A field's type on the page: the alternatives, and whether the field may be missing or need not
+/// occur here.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) types: Vec<String>,

@@ -1,4 +1,5 @@
-//! JSON Schemas (draft 2020-12) made from the page: what other programs can hold the documents to.
+//! JSON Schemas (draft 2020-12) generated from the page, which let other programs check the
+//! documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +7,11 @@ use serde_json::{Map, Value, json};
 
 use crate::page::{Field, Reference, alternatives};
 
-/// The documents by their types on the page, and the names of their schemas' files.
+/// The documents by their types on the page, and the file names of their schemas.
 pub(crate) const DOCUMENTS: [(&str, &str); 4] =
     [("Run", "run"), ("Explanations", "explanations"), ("Doctor", "doctor"), ("RunsCompared", "comparison")];
 
-/// The schema that is published: it allows fields that it does not know, as later versions may have
-/// some.
+/// The published schema. It allows unknown fields, because later versions may have some.
 pub(crate) fn published(reference: &Reference, kind: &str, name: &str) -> Value {
     let mut schema = schema(reference, kind, true);
     let described = json!({
@@ -65,7 +65,8 @@ fn any(types: &[String], wanted: &mut Vec<String>) -> Value {
         .map(|kind| match kind.as_str() {
             "null" | "boolean" | "integer" | "number" | "string" | "object" => json!({ "type": kind }),
             list if list.starts_with("list of ") => {
-                // What a list holds may be one of several: all alternatives behind it are meant.
+                // A list's items may have one of several types, so all alternatives after it belong
+                // to it.
                 let mut inner = alternatives(&list["list of ".len()..]);
                 inner.extend(types.iter().filter(|one| !one.starts_with("list of ")).cloned());
                 json!({ "type": "array", "items": any(&inner, wanted) })
@@ -83,7 +84,7 @@ fn any(types: &[String], wanted: &mut Vec<String>) -> Value {
     if each.len() == 1 { each.remove(0) } else { json!({ "anyOf": each }) }
 }
 
-/// The schemas, closed: a field that they do not know is an error.
+/// The schemas in strict form: an unknown field is an error.
 pub(crate) struct Schemas(BTreeMap<&'static str, jsonschema::Validator>);
 
 impl Schemas {
@@ -99,7 +100,7 @@ impl Schemas {
         Self(kinds.iter().map(validator).collect())
     }
 
-    /// What is wrong with a document.
+    /// The errors in a document.
     pub(crate) fn errors(&self, kind: &str, value: &Value) -> impl Iterator<Item = String> {
         let errors = self.0[kind].iter_errors(value);
         let lines = errors.map(|error| {

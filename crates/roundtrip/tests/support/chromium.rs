@@ -1,5 +1,4 @@
-//! A real Chromium without a window, spoken to over two pipes in its DevTools protocol. Knows no
-//! page.
+//! A real headless Chromium, controlled over two pipes by its DevTools protocol. Knows no page.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// What Debian and others call it.
+/// Its names on Debian and elsewhere.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// The longest wait for an answer.
+/// The timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running browser with one page.
@@ -20,7 +19,7 @@ pub(crate) struct Browser {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
-    /// What came in between: the page's events.
+    /// Events of the page that arrived meanwhile.
     events: Vec<Value>,
     next: u64,
     session: Option<String>,
@@ -28,7 +27,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// The browser's name on this machine, if it has one.
+    /// The browser's name on this machine, if it is installed.
     pub(crate) fn name() -> Option<&'static str> {
         let path = std::env::var_os("PATH")?;
         NAMES.into_iter().find(|name| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
@@ -90,7 +89,7 @@ impl Browser {
         answer["result"].clone()
     }
 
-    /// The next message of this kind; what comes before is kept.
+    /// The next message of this kind. Earlier ones are kept.
     fn wait(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -117,7 +116,7 @@ impl Browser {
         }
     }
 
-    /// What an expression is in the page; a promise's end.
+    /// The value of an expression in the page. Waits for promises.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let answer = self.call("Runtime.evaluate", parameters);
@@ -125,13 +124,13 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// The page's window, in CSS pixels, and its colour scheme.
+    /// Sets the size of the page's window, in CSS pixels, and its colour scheme.
     pub(crate) fn window(&mut self, width: u32, height: u32, scheme: &str) {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.call("Emulation.setEmulatedMedia", features);
-        // Until what follows a resize has been drawn.
+        // Wait until the effects of the resize have been drawn.
         self.evaluate(
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))",
         );
@@ -153,20 +152,20 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", up);
     }
 
-    /// Stores what the window shows as a PNG.
+    /// Stores the window's contents as a PNG.
     pub(crate) fn screenshot(&mut self, to: &Path) {
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         std::fs::write(to, decoded(picture["data"].as_str().unwrap())).unwrap();
     }
 
-    /// What the page's console says: messages, exceptions, and what its policy refused.
+    /// The page's console: messages, exceptions, and violations of its policy.
     pub(crate) fn console(&self) -> Vec<String> {
         let told = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
         let events = self.events.iter().filter(|event| told.iter().any(|told| event["method"] == *told));
         events.map(|event| event["params"].to_string()).collect()
     }
 
-    /// What was asked for over a network or of files, beyond the page itself.
+    /// Requests to a network or for files, other than for the page itself.
     pub(crate) fn requests(&self) -> Vec<String> {
         let asked = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         let of_page = |event: &&Value| event["params"]["type"] != "Document";
@@ -178,7 +177,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Its helpers end with it, but not at once.
+        // Its helper processes end with it, but not immediately.
         for _ in 0..50 {
             if std::fs::remove_dir_all(&self.profile).is_ok() || !self.profile.exists() {
                 return;
@@ -188,7 +187,7 @@ impl Drop for Browser {
     }
 }
 
-/// The bytes of a text in base64 (RFC 4648).
+/// Decodes base64 (RFC 4648).
 fn decoded(text: &str) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digits: Vec<u32> = text

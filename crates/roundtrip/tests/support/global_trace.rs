@@ -1,12 +1,11 @@
-//! The kernel's global trace, which there is one of: tests that start it take turns, whichever
-//! binary they are in.
+//! The kernel's only global trace: tests that start it run one at a time, in any binary.
 
 use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// The turn of a test. It ends with this value, or with its process.
+/// A test's turn. It ends with this value, or with its process.
 pub(crate) struct Turn(#[allow(dead_code, reason = "holds a lock")] File);
 
 impl Turn {
@@ -18,12 +17,12 @@ impl Turn {
     }
 }
 
-/// Every setting of the global trace that is touched, as text.
+/// All settings of the global trace that are changed, as text.
 pub(crate) fn settings(root: &Path) -> Vec<String> {
     let files = ["trace_clock", "tracing_on", "set_event", "options/overwrite", "options/record-tgid"];
     let mut all: Vec<String> =
         files.iter().map(|file| std::fs::read_to_string(root.join(file)).unwrap()).collect();
-    // A buffer that was never used says how large it would be.
+    // An unused buffer shows the size that it would have.
     let size = std::fs::read_to_string(root.join("buffer_size_kb")).unwrap();
     let size = size.trim().rsplit(' ').next().unwrap().trim_end_matches(')').to_owned();
     all.push(size);

@@ -1,14 +1,14 @@
-//! A run that would take hours, cut short by a test, which then sees what it says and that nothing
-//! is left of it.
+//! A run that would take hours, interrupted by a test that checks its output, and that nothing is
+//! left behind.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Long enough for the slowest machine; nothing waits for it when all is well.
+/// Long enough for the slowest machine. Nothing waits for it on success.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Does not outlive the test, however that ends.
+/// Killed at the end of the test, however that ends.
 pub(crate) struct LongRun(Option<Child>);
 
 impl LongRun {
@@ -20,7 +20,7 @@ impl LongRun {
         self.0.as_ref().unwrap().id()
     }
 
-    /// Its worker processes in the order of their start, once all are there and at it.
+    /// Its worker processes in the order of their start, once all of them are working.
     pub(crate) fn workers(&self, count: usize, at_it: impl Fn(&[u32]) -> bool) -> Vec<u32> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let until = Instant::now() + PATIENCE;
@@ -35,13 +35,13 @@ impl LongRun {
         }
     }
 
-    /// Its exit code and what it said on standard output and standard error, without anything left
-    /// of it.
+    /// Interrupts it. Returns its exit status, standard output and standard error, and checks that
+    /// nothing is left behind.
     pub(crate) fn end(mut self, workers: &[u32]) -> (Option<i32>, String, String) {
         let begin = Instant::now();
         let Output { status, stdout, stderr } = self.0.take().unwrap().wait_with_output().unwrap();
-        // A second is what users are promised. The run itself would take far longer; how much more
-        // a busy machine needs, nobody knows.
+        // Users are promised a second, but a busy machine may need longer. The run itself would
+        // take far longer.
         assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
         for pid in workers {
             assert!(!Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");

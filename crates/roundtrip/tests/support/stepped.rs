@@ -1,31 +1,31 @@
 #![allow(unsafe_code)]
-//! A command that is run system call by system call (ptrace(2)) and killed before one of them: what
-//! it leaves is what a `kill -9` at that moment leaves.
+//! A command that is run system call by system call (ptrace(2)) and killed before one of them, to
+//! leave what a `kill -9` at that moment leaves.
 //!
 //! Unsafe: rustix has no ptrace. The command asks to be traced by its parent before it is executed.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
-/// Where ptrace(2) takes an address that a request does not use.
+/// The address argument of ptrace(2) requests that do not use it.
 const NOTHING: *mut libc::c_void = std::ptr::null_mut();
 
-/// A command that stands still. All of it is for the thread that started it; only the command's
-/// first thread is stepped.
+/// A stopped command. Only the thread that started it may use it. Only the command's main thread is
+/// stepped.
 pub(crate) struct Stepped {
     child: Child,
 }
 
-/// How a command was found.
+/// The state of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
     /// Before a system call.
     Before(Call),
-    /// It has ended.
+    /// Ended.
     Ended,
 }
 
-/// A system call that is about to be made.
+/// A system call that will be made next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     number: u64,
@@ -47,14 +47,13 @@ impl Stepped {
         let stepped = Self { child: command.spawn().expect("a traced command") };
         assert!(stepped.wait().is_some(), "a traced command stops when it is executed");
         let options = (libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL) as usize as *mut libc::c_void;
-        // SAFETY: the command is traced by this thread and stands still; options are passed by
-        // value.
+        // SAFETY: the command is traced by this thread and stopped; options are passed by value.
         let set = unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, stepped.pid(), NOTHING, options) };
         assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
         stepped
     }
 
-    /// Runs until it is about to begin its next system call.
+    /// Runs until just before the next system call.
     pub(crate) fn next(&mut self) -> Stopped {
         loop {
             let mut signal = 0;
@@ -81,25 +80,25 @@ impl Stepped {
         }
     }
 
-    /// The system call that begins here; `None` where one ends.
+    /// The system call that starts here; `None` if one ends.
     fn about_to_call(&self) -> Option<Call> {
-        /// `struct ptrace_syscall_info` in the kernel's uapi/linux/ptrace.h (Linux 5.3): what it is
-        /// about in the first byte, the number of a call that begins and its arguments
-        /// behind architecture, instruction and stack pointer.
+        /// `struct ptrace_syscall_info` in the kernel's uapi/linux/ptrace.h (Linux 5.3): the first
+        /// byte is the kind of stop. The number of a starting call and its arguments follow
+        /// architecture, instruction and stack pointer.
         const WORDS: usize = 11;
         const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
         const ENTRY: u64 = 1;
         let mut info = [0_u64; WORDS];
         let size = size_of_val(&info) as *mut libc::c_void;
-        // SAFETY: the kernel writes no more than the size that it is given.
+        // SAFETY: the kernel writes at most as many bytes as it is told.
         let told = unsafe { libc::ptrace(GET_SYSCALL_INFO as _, self.pid(), size, info.as_mut_ptr()) };
         assert!(told > 0, "{}", std::io::Error::last_os_error());
         let [_, _, _, number, arguments @ .., _] = info;
         (info[0] & 0xff == ENTRY).then_some(Call { number, arguments })
     }
 
-    /// Kills it where it stands: the system call that it is before is not carried out
-    /// (`syscall_trace_enter` in the kernel looks for a fatal signal).
+    /// Kills it before the system call, which is not carried out (`syscall_trace_enter` in the
+    /// kernel checks for a fatal signal).
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("a child");
         let _ = self.child.wait();
@@ -109,7 +108,7 @@ impl Stepped {
         self.child.id().cast_signed()
     }
 
-    /// The signal that it was stopped by; `None` when it has ended.
+    /// The signal that stopped it; `None` if it has ended.
     fn wait(&self) -> Option<i32> {
         let mut status = 0;
         // SAFETY: `status` outlives the call.
@@ -119,7 +118,7 @@ impl Stepped {
 }
 
 impl Call {
-    /// Whether it changes nothing that outlives its process, as far as its number and flags tell.
+    /// Whether the call changes nothing that outlives the process, judging by its number and flags.
     pub(crate) fn changes_nothing(&self) -> bool {
         let number = self.number as libc::c_long;
         let makes = (libc::O_CREAT | libc::O_TRUNC) as u64;

@@ -1,5 +1,4 @@
-//! File systems and settings for the tests of storage: made for one test, and gone after it,
-//! however it ends.
+//! File systems and settings for tests of storage, which are undone after the test however it ends.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use skips::{Need, skip};
 
-/// A shell command that is carried out when this value is dropped, and also when this process is
-/// killed: a shell waits for the end of its standard input.
+/// A shell command that runs when this value is dropped, and also when this process is killed: a
+/// shell waits for the end of its standard input.
 pub(crate) struct Finally(Child);
 
 impl Finally {
@@ -29,23 +28,23 @@ impl Drop for Finally {
     }
 }
 
-/// A new folder for a test, under the build's own, which is on a disk where /tmp may not be.
+/// A new folder for a test in the build directory, which is on a disk; /tmp may not be.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     path
 }
 
-/// An ext4 file system with a journal in a file, mounted for as long as this value lives.
+/// A mounted ext4 file system with a journal, in a file, for as long as this value lives.
 pub(crate) struct Journalled {
     pub(crate) directory: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) mount: PathBuf,
     _finally: Finally,
 }
 
 impl Journalled {
-    /// Needs root and a loop device; tells which is missing.
+    /// Needs root and a loop device. The error says which is missing.
     pub(crate) fn mount(name: &str) -> Result<Self, String> {
         let directory = folder(name);
         let mount = directory.join("mnt");
@@ -60,14 +59,14 @@ impl Journalled {
         std::fs::create_dir(&this.mount).unwrap();
         let image = std::fs::File::create(this.directory.join("image")).unwrap();
         image.set_len(64 << 20).unwrap();
-        // Nothing is left to be written later, beside what a test writes.
+        // Nothing is left to initialise later, during a test's writes.
         run("mkfs.ext4", &["-q", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "image"])?;
         run("mount", &["-o", "loop", "image", "mnt"])?;
         Ok(this)
     }
 
-    /// As [`Journalled::mount`]; `None`, said aloud, where mounting is not this user's. Root must
-    /// be able to.
+    /// Like [`Journalled::mount`]; `None`, with the test skipped, if this user may not mount. Root
+    /// must be able to.
     pub(crate) fn mount_as_root(name: &str) -> Option<Self> {
         match Self::mount(name) {
             Ok(file_system) => Some(file_system),
@@ -79,7 +78,7 @@ impl Journalled {
     }
 }
 
-/// What a file of sysfs holds, without the end of its line.
+/// The contents of a sysfs file, without the line break.
 #[allow(dead_code, reason = "not every test looks at sysfs")]
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();

@@ -1,4 +1,4 @@
-//! A recorded run of the fixtures as one of somebody else, who has changed it.
+//! A recorded run from the fixtures, modified like another user's.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// A copy of a recorded run, to be changed.
+/// A copy of a recorded run, to be modified.
 pub(crate) struct Run(pub(crate) PathBuf);
 
 impl Run {
@@ -33,8 +33,8 @@ impl Run {
         std::fs::write(self.file(name), bytes).unwrap();
     }
 
-    /// The writes of the fixture, with their recording, as a comparison with background load: the
-    /// first half of them were made alone.
+    /// The fixture's writes with their recording, as a comparison with background load: the first
+    /// half counts as made without it.
     pub(crate) fn interference(name: &str) -> Self {
         let run = Self::of("x86_64-6.1-ufs", name);
         run.change("run.json", |bytes| {
@@ -80,13 +80,13 @@ impl Run {
         names.filter(|name| name.ends_with(".pages")).map(|name| format!("{folder}/{name}")).collect()
     }
 
-    /// What a command says of it. It may neither wait nor use much memory.
+    /// The output of a command for this run. It must not block or use much memory.
     pub(crate) fn roundtrip(&self, args: &str) -> Output {
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -v 4000000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_roundtrip")]);
         command.args(args.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // What it says is short enough for the pipes.
+        // The output fits into the pipes.
         let started = Instant::now();
         let hung = loop {
             if child.try_wait().unwrap().is_some() {

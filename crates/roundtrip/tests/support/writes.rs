@@ -1,5 +1,4 @@
-//! Writes of a test's own, recorded: a recorder for chosen threads, and a writer in a process of
-//! its own.
+//! Recorded writes of a test: a recorder for selected threads, and a writer in a separate process.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::os::fd::AsFd as _;
@@ -14,7 +13,7 @@ use run::storage::WriteEvents;
 use run::storage::{Api, Call, Durability, Java, Position, StoragePath};
 use tracefs::{Instance, Recording, Selection, Trace, Tracefs};
 
-/// Records until it is read. The instance is gone with it.
+/// Records until it is read, which removes the instance.
 pub(crate) struct Recorder {
     instance: Instance,
     tracefs: Tracefs,
@@ -52,7 +51,7 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// Overwrites a file of 1 MiB with O_DSYNC, as a real-time thread where `scheduling` says so.
+    /// Overwrites a file of 1 MiB with O_DSYNC, with the given scheduling if there is one.
     pub(crate) fn start(file: &Path, scheduling: Option<Scheduling>, cpus: Option<Vec<u32>>) -> Self {
         let job = WriterJob {
             api: Api::Native,
@@ -78,7 +77,7 @@ impl Writing {
         self.writer.write(&mut self.group, block).unwrap()
     }
 
-    /// The device that the file is on.
+    /// The path to the file's device.
     pub(crate) fn path(&self) -> StoragePath {
         path_of(self.target.path())
     }
@@ -91,7 +90,7 @@ pub(crate) fn path_of(file: &Path) -> StoragePath {
     bench::storage::way_down(&bench::root::Root::real(), &std::fs::canonicalize(file).unwrap(), numbers)
 }
 
-/// What the layers must know of the devices below a file.
+/// The devices below a file, for the layers.
 pub(crate) use analysis::storage::devices;
 
 pub(crate) fn writes(calls: &[Call], tid: u32) -> Vec<Write> {

@@ -1,22 +1,21 @@
-//! The processors of the machine: model, number, frequency, idling, caches.
+//! The machine's processors: model, number, frequency, idle states, caches.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of the processors. `None` is said in [`super::Environment::missing`] where it
-/// matters.
+/// Facts about the processors. If a `None` matters, [`super::Environment::missing`] says so.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpus {
-    /// The model's name, or implementer and part where the kernel knows no name (arm64).
+    /// The model name, or implementer and part if the kernel knows no name (arm64).
     pub model: Option<String>,
-    /// How many CPUs the machine has, switched-off ones included.
+    /// How many CPUs the machine has, including offline ones.
     pub present: Option<u32>,
-    /// How many are switched on.
+    /// How many CPUs are online.
     pub online: Option<u32>,
-    /// The CPUs that this process may use, after affinity and cpuset.
+    /// The CPUs that this process may use, considering affinity and cpuset.
     pub usable: Vec<u32>,
-    /// Highest frequency of CPU 0 in MHz; without cpufreq, what /proc/cpuinfo shows.
+    /// Maximum frequency of CPU 0 in MHz; without cpufreq, that of /proc/cpuinfo.
     pub mhz: Option<f64>,
     /// CPUs by frequency governor; `None` without a cpufreq driver.
     pub governors: Option<BTreeMap<String, Vec<u32>>>,
@@ -26,11 +25,11 @@ pub struct Cpus {
     pub idle_governor: Option<String>,
     /// Whether CPUs share cores (simultaneous multi-threading).
     pub smt: Option<bool>,
-    /// Relative capacities, if CPUs differ in them (big.LITTLE): 1024 is the fastest.
+    /// Relative capacities, if CPUs differ (big.LITTLE); 1024 is the fastest.
     pub capacities: Option<Vec<u32>>,
-    /// Whether the machine is virtual; `None` when it does not tell.
+    /// Whether the machine is virtual; `None` if unknown.
     pub virtualised: Option<bool>,
-    /// Caches of CPU 0, from the closest on.
+    /// Caches of CPU 0, closest first.
     pub caches: Vec<Cache>,
 }
 
@@ -48,7 +47,7 @@ pub struct Cache {
 }
 
 impl Cpus {
-    /// Whether frequencies can change under a measurement: some governor is not "performance".
+    /// Whether frequencies can change during a measurement: some governor is not "performance".
     /// `None` without cpufreq.
     #[must_use]
     pub fn scaling_enabled(&self) -> Option<bool> {

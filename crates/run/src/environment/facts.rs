@@ -1,30 +1,30 @@
-//! The settings of a machine that bear on latency, each under a fixed name: what was found, or why
-//! nothing was. Must not know how a setting is read, nor which value is good.
+//! The settings of a machine that affect latency, each under a fixed name, with its value or why it
+//! is unknown. Must not know how a setting is read, nor which value is good.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Settings by name. Runs of earlier versions have none.
+/// Settings by name. Empty in runs of earlier versions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Facts(BTreeMap<String, Fact>);
 
-/// One setting. Exactly one of `value` and `unknown` is there.
+/// One setting. Exactly one of `value` and `unknown` is set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What was found.
+    /// The value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// Why nothing was found: "not there", "Permission denied".
+    /// Why the value is unknown: "not there", "Permission denied".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
-    /// The file that tells it, or the files.
+    /// The file or files that contain it.
     pub from: String,
 }
 
-/// What a setting can be.
+/// The value of a setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -34,7 +34,7 @@ pub enum Value {
     Whole(i64),
     /// A number with a fraction.
     Number(f64),
-    /// Words.
+    /// Text.
     Text(String),
     /// Several names.
     Names(Vec<String>),
@@ -55,7 +55,7 @@ impl fmt::Display for Value {
 }
 
 impl Facts {
-    /// Notes a setting, or why it is unknown.
+    /// Stores a setting, or why it is unknown.
     pub fn note(&mut self, name: &str, from: &str, found: Result<Value, String>) {
         let (value, unknown) = match found {
             Ok(value) => (Some(value), None),
@@ -64,7 +64,7 @@ impl Facts {
         self.0.insert(name.to_owned(), Fact { value, unknown, from: from.to_owned() });
     }
 
-    /// The setting of this name; `None` when the run that it belongs to did not look for it.
+    /// The setting with this name; `None` if its run did not look for it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Fact> {
         self.0.get(name)
@@ -75,7 +75,7 @@ impl Facts {
         self.0.iter().map(|(name, fact)| (name.as_str(), fact))
     }
 
-    /// The settings whose name begins with `prefix`, without it.
+    /// The settings whose name starts with `prefix`, with the prefix removed.
     pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a Fact)> {
         self.iter().filter_map(move |(name, fact)| Some((name.strip_prefix(prefix)?, fact)))
     }
@@ -83,7 +83,7 @@ impl Facts {
     /// A setting's value.
     ///
     /// # Errors
-    /// Why it is unknown, in words that name where it would be.
+    /// Why it is unknown, in words that name its file.
     pub fn value(&self, name: &str) -> Result<&Value, String> {
         let fact = self.get(name).ok_or_else(|| format!("{name} was not checked"))?;
         fact.value.as_ref().ok_or_else(|| match &fact.unknown {
@@ -96,7 +96,7 @@ impl Facts {
     /// A whole number.
     ///
     /// # Errors
-    /// As [`Facts::value`], and for a setting of another kind.
+    /// As [`Facts::value`], and for a setting of another type.
     pub fn whole(&self, name: &str) -> Result<i64, String> {
         match self.value(name)? {
             Value::Whole(number) => Ok(*number),
@@ -104,7 +104,7 @@ impl Facts {
         }
     }
 
-    /// A number, with a fraction or not.
+    /// A number, integer or not.
     ///
     /// # Errors
     /// As [`Facts::whole`].
@@ -127,7 +127,7 @@ impl Facts {
         }
     }
 
-    /// Words.
+    /// Text.
     ///
     /// # Errors
     /// As [`Facts::whole`].

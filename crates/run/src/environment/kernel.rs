@@ -1,8 +1,8 @@
-//! The kernel that a run was made on, as far as it bears on latency.
+//! The kernel of a run, as far as it affects latency.
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of the kernel.
+/// Facts about the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// "6.18.2", uname(2).
@@ -13,20 +13,19 @@ pub struct Kernel {
     pub machine: String,
     /// How kernel code is preempted: "rt", "full", "lazy", "voluntary" or "none".
     pub preemption: Option<String>,
-    /// Whether that can be changed at run time (PREEMPT_DYNAMIC).
+    /// Whether the mode can be changed at run time (PREEMPT_DYNAMIC).
     pub preemption_dynamic: bool,
     /// Timer interrupts per second on a busy CPU (CONFIG_HZ).
     pub hz: Option<u32>,
-    /// Microseconds out of `sched_rt_period_us` that real-time threads get, all together; -1 is no
-    /// limit.
+    /// How long all real-time threads together may run per `sched_rt_period_us`, in microseconds;
+    /// -1 for no limit.
     pub sched_rt_runtime_us: Option<i64>,
-    /// The period that goes with it, in microseconds.
+    /// The period, in microseconds.
     pub sched_rt_period_us: Option<i64>,
-    /// Whether each session is a scheduling group of its own (sched_autogroup_enabled, sched(7)).
+    /// Whether each session has its own scheduling group (sched_autogroup_enabled, sched(7)).
     pub autogroup: Option<bool>,
-    /// Whether /proc/PID/schedstat exists, which run-queue delays are read from.
+    /// Whether /proc/PID/schedstat exists, which provides run-queue delays.
     pub schedstat: bool,
-    /// How many nanoseconds a fair thread runs before another gets its turn (base_slice_ns; needs
-    /// debugfs).
+    /// The time slice of a fair thread in nanoseconds (base_slice_ns; needs debugfs).
     pub base_slice_ns: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! What a run was made on: everything about the machine that can lengthen a round trip. What could
-//! not be found is `None` and named, never guessed. Must not know how it is found out.
+//! The environment of a run: everything about the machine that can lengthen a round trip. What
+//! could not be determined is `None` and listed, never guessed. Must not know how facts are found.
 
 mod cgroups;
 mod cpus;
@@ -20,13 +20,13 @@ use crate::scheduling::RealtimePermission;
 /// The machine and the program at the time of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// RFC 3339, UTC.
+    /// When the run was made: RFC 3339, UTC.
     pub date: String,
     /// Roundtrip's own version.
     pub roundtrip_version: String,
-    /// "release" or "debug"; a debug build's figures are not to be compared with anyone's.
+    /// "release" or "debug". A debug build's figures must not be compared with others.
     pub build_profile: String,
-    /// The machine's name in the network.
+    /// The machine's host name.
     pub host_name: String,
     /// The kernel.
     pub kernel: Kernel,
@@ -34,37 +34,37 @@ pub struct Environment {
     pub cpus: Cpus,
     /// Runnable threads, averaged over 1, 5 and 15 minutes (proc_loadavg(5)).
     pub load_average: Option<[f64; 3]>,
-    /// Limits of the control groups that this process is in.
+    /// Limits of this process's control groups.
     pub cgroups: Cgroups,
-    /// Whether SCHED_FIFO can be had.
+    /// Whether SCHED_FIFO is permitted.
     pub realtime: RealtimePermission,
-    /// What one clock reading costs, in nanoseconds.
+    /// The cost of one clock reading, in nanoseconds.
     pub clock_read_cost_ns: f64,
-    /// Binder devices that exist, whether usable or not: "/dev/binder", "/dev/binderfs/hwbinder".
+    /// Existing binder devices, usable or not: "/dev/binder", "/dev/binderfs/hwbinder".
     pub binder_devices: Vec<String>,
-    /// The driver that was measured: "emulated", or the kernel's and its device. `None` where no
-    /// driver took part.
+    /// The driver that was measured: "emulated", or the kernel's with its device. `None` if no
+    /// driver was involved.
     pub driver: Option<String>,
-    /// Whose the CPU time was during the run; set when it is over.
+    /// Who used the CPUs during the run; set when it is over.
     pub cpu_shares: Option<CpuShares>,
-    /// Settings that bear on latency, the memory and the system, by name. Runs of earlier versions
-    /// have none.
+    /// Settings of kernel and system that affect latency, and memory sizes, by name. Empty in runs
+    /// of earlier versions.
     #[serde(default)]
     pub facts: Facts,
-    /// What could not be found, and why it matters or what that means.
+    /// What could not be determined, and why that matters.
     pub missing: Vec<String>,
 }
 
-/// From this share of the CPU time on, other processes are worth a warning.
+/// From this share of the CPU time on, there is a warning about other processes.
 const FOREIGN_SHARE: f64 = 0.05;
 
-/// From this share on, so is a hypervisor.
+/// From this share on, there is a warning about a hypervisor.
 const STOLEN_SHARE: f64 = 0.01;
 
 impl Environment {
-    /// What makes every figure of a run doubtful, whatever was measured. Where other programs were
-    /// `observed`, this program and whoever used the CPUs are no reason for doubt: the one was
-    /// not measured, the others were.
+    /// Warnings that make all figures of a run doubtful, whatever was measured. If other programs
+    /// were `observed`, neither this program's build nor the load of the CPUs is a reason for
+    /// doubt: this program was not measured, and the load was.
     pub(crate) fn warnings(&self, observed: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.build_profile != "release" && !observed {

@@ -1,26 +1,26 @@
-//! Which driver a result was measured on. Names and facts only; must not know how a driver is
-//! opened or asked.
+//! The driver that a result was measured on. Names and facts only. Must not know how a driver is
+//! opened or queried.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which driver a result was measured on.
+/// The driver that a result was measured on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "driver")]
 pub enum Backend {
     /// The kernel's binder driver.
     Kernel {
-        /// The device's path, or what stands for one ("a private binderfs").
+        /// The device's path, or a description ("a private binderfs").
         device: String,
-        /// What it can do, where it was asked.
+        /// Its features, if they were queried.
         #[serde(default)]
         features: Option<Features>,
     },
-    /// Roundtrip's emulated driver, with the rules of this profile.
+    /// Roundtrip's emulated driver with the rules of a profile.
     Emulated {
-        /// Which kernel's priority rules it follows.
+        /// The kernel whose priority rules it follows.
         profile: Profile,
     },
 }
@@ -32,7 +32,7 @@ impl Backend {
         matches!(self, Self::Emulated { .. })
     }
 
-    /// The name, and what the driver can do: what the head of a report says.
+    /// The name and the features, for the head of a report.
     #[must_use]
     pub fn in_full(&self) -> String {
         match self {
@@ -52,14 +52,14 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Which kernel's priority rules the emulated driver follows.
+/// The kernel whose priority rules the emulated driver follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The Android common kernel's.
+    /// The Android common kernel.
     #[default]
     Ack,
-    /// The mainline kernel's: only the nice value is inherited.
+    /// The mainline kernel, which only inherits the nice value.
     Mainline,
 }
 
@@ -73,35 +73,33 @@ impl fmt::Display for Profile {
 }
 
 /// How the emulated driver gives a server its caller's real-time priority. Nice values are always
-/// set.
+/// set directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InheritBy {
-    /// By setting the server thread's policy; through a priority-inheriting futex where that is not
-    /// permitted.
+    /// By setting the server thread's policy, or through a PI futex if that is not permitted.
     #[default]
     Auto,
-    /// By setting the policy. Without permission nothing is inherited.
+    /// By setting the policy. Without permission, nothing is inherited.
     Policy,
-    /// Through a priority-inheriting futex, which needs no permission. The server's policy does not
-    /// show it.
+    /// Through a PI futex, which needs no permission. The server's policy does not show it.
     PiFutex,
 }
 
 impl InheritBy {
-    /// Whether it is the one that is chosen where nobody says otherwise.
+    /// Whether this is the default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a kernel's driver can do beyond the protocol's first version.
+/// Features of a kernel's driver beyond the first version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
     /// `BINDER_VERSION`.
     pub protocol: i32,
-    /// What the driver is written in; `None` where the kernel does not tell.
+    /// The language that the driver is written in; `None` if the kernel does not tell.
     pub language: Option<Language>,
     /// `BINDER_GET_EXTENDED_ERROR` (since Linux 5.19).
     pub extended_error: bool,
@@ -109,11 +107,12 @@ pub struct Features {
     pub oneway_spam_detection: bool,
     /// `BINDER_FREEZE` and `BINDER_GET_FROZEN_INFO` (since Linux 5.12).
     pub freeze: bool,
-    /// What the device's binderfs lists besides, under the kernel's names ("freeze_notification").
+    /// Other features that the device's binderfs lists, under the kernel's names
+    /// ("freeze_notification").
     pub listed: BTreeSet<String>,
 }
 
-/// What a driver is written in.
+/// The language that a driver is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {

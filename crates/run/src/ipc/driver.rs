@@ -1,34 +1,33 @@
-//! Which driver a run is to use. Must not know how one is opened.
+//! The driver that a run uses. Must not know how a driver is opened.
 
 use serde::{Deserialize, Serialize};
 
 use super::backend::{InheritBy, Profile};
 
-/// The receive area of each process, in bytes: Android's, 1 MiB less two pages.
+/// The receive area of each process, in bytes. As in Android: 1 MiB minus two pages.
 pub const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 
-/// Which driver is wished for.
+/// The requested driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverChoice {
-    /// The kernel's where it is usable, else the emulated one.
+    /// The kernel's if it is usable, else the emulated one.
     #[default]
     Auto,
-    /// The kernel's, on any free device.
+    /// The kernel's, with any free device.
     Kernel,
-    /// The kernel's, on this device.
+    /// The kernel's, with this device.
     Device(DevicePath),
     /// The emulated one.
     Emulated,
 }
 
-/// The path of a binder device. Kept for the rest of the process's life, so that plans stay plain
-/// values.
+/// The path of a binder device. It is never freed, so that plans can be `Copy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct DevicePath(&'static str);
 
 impl DevicePath {
-    /// As text.
+    /// The path as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.0
@@ -50,11 +49,11 @@ impl<'de> Deserialize<'de> for DevicePath {
 /// The driver of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverPlan {
-    /// Which one.
+    /// The requested driver.
     pub choice: DriverChoice,
-    /// Whose priority rules an emulated one follows.
+    /// The kernel whose priority rules an emulated driver follows.
     pub profile: Profile,
-    /// How real-time priorities are lent over an emulated one.
+    /// How an emulated driver implements real-time inheritance.
     #[serde(default, rename = "lending", skip_serializing_if = "InheritBy::is_default")]
     pub inherit_by: InheritBy,
 }

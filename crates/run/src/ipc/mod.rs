@@ -1,5 +1,4 @@
-//! What the IPC tests are to do and what came of it: one module for each test, beside the words
-//! that they share.
+//! Plans and results of the IPC tests: one module for each test, and their common vocabulary.
 
 mod backend;
 mod driver;

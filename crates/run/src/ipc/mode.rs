@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::plan_fault::Unknown;
 
-/// Android's word for how a call reaches its service.
+/// Android's names for how a call reaches its service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Over the driver, to a server process.
     #[default]
     Binderize,
-    /// As a function of the client's own process.
+    /// A function call in the client's own process.
     Passthrough,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Display for Mode {
 impl std::str::FromStr for Mode {
     type Err = Error;
 
-    /// Reads the name in small letters, or in capitals as Android's programs take it.
+    /// Accepts the name in lower case, or in upper case as Android's programs do.
     fn from_str(text: &str) -> Result<Self> {
         let found =
             Self::ALL.into_iter().find(|mode| mode.name() == text || mode.name().to_uppercase() == text);

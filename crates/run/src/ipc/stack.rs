@@ -1,14 +1,14 @@
-//! A stack in an argument.
+//! Parses a stack's name.
 
 pub use ::stack::Stack;
 
 use crate::error::Result;
 use crate::plan_fault::Unknown;
 
-/// The stack of this name.
+/// The stack with this name.
 ///
 /// # Errors
-/// [`crate::Error::Plan`] for any other name, with those that there are.
+/// [`crate::Error::Plan`] for any other name, with the valid ones.
 pub fn stack(text: &str) -> Result<Stack> {
     let found = Stack::ALL.into_iter().find(|stack| stack.name() == text);
     found.ok_or_else(|| Unknown::new("stack", text, Stack::ALL.map(Stack::name)).into())

@@ -1,5 +1,5 @@
-//! What to measure and what came of it: plain data, stored in run directories. Must not know how it
-//! is measured.
+//! The throughput test's plan and result: plain data, stored in run directories. Must not know how
+//! anything is measured.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -9,56 +9,56 @@ use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
 use crate::plan_fault::{Counted, PlanFault};
 
-/// The longest payload in bytes: what a receiver's area of 1 MiB less two pages holds beside the
-/// call's own words.
+/// The longest payload in bytes: it must fit into a receive area of 1 MiB minus two pages, beside
+/// the call's other data.
 pub const MAX_SIZE_BYTES: usize = 1000 << 10;
 
 /// The most calls in one batch, as in Google Benchmark (`kMaxIterations` in its
 /// `src/benchmark_runner.cc`).
 pub const MAX_ITERATIONS: u64 = 1_000_000_000;
 
-/// What to measure: an echo of each size, over each stack.
+/// What to measure: an echo of each size over each stack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputPlan {
-    /// The driver; of no account in passthrough mode.
+    /// The driver; ignored in passthrough mode.
     pub driver: DriverPlan,
-    /// The stacks, each with a server process and a client process of its own.
+    /// The stacks, each with its own server and client process.
     pub stacks: Vec<Stack>,
-    /// Whether calls go over the driver. Passthrough is hwbinder's alone.
+    /// Whether calls go over the driver. Only hwbinder has a passthrough mode.
     pub mode: Mode,
-    /// Payloads in bytes, the same each way; 1 to [`MAX_SIZE_BYTES`].
+    /// Payload sizes in bytes, the same in both directions; 1 to [`MAX_SIZE_BYTES`].
     pub sizes_bytes: Vec<usize>,
-    /// How many calls a batch has.
+    /// The number of calls in a batch.
     pub length: Length,
-    /// How long each stack and size runs before its first batch, in nanoseconds.
+    /// How long to warm up each stack and size before the first batch, in nanoseconds.
     #[serde(default)]
     pub warm_up_ns: u64,
     /// Batches for each stack and size; 1 to 100 000.
     pub repetitions: u32,
-    /// Whether the batches of all stacks and sizes run in random order, so that a drift of the
-    /// machine hits all alike.
+    /// Whether the batches of all stacks and sizes run in random order, so that drift of the
+    /// machine affects all alike.
     pub interleaved: bool,
     /// Where client and server run.
     pub placement: CpuPlacement,
-    /// The CPUs of the clients, instead of what the placement says.
+    /// The CPUs for clients, overriding the placement.
     pub client_cpus: Option<Vec<u32>>,
-    /// The CPUs of the servers, instead of what the placement says.
+    /// The CPUs for servers, overriding the placement.
     pub server_cpus: Option<Vec<u32>>,
-    /// The most calls that are timed one by one after the batches, for percentiles; 0 for none.
+    /// The most calls that are timed individually after the batches, for percentiles; 0 for none.
     pub latency_calls: u64,
 }
 
-/// How many calls a batch has.
+/// The number of calls in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
-    /// Exactly so many, 1 to [`MAX_ITERATIONS`].
+    /// Exactly this many, 1 to [`MAX_ITERATIONS`].
     Iterations(u64),
-    /// As many as take at least so long by the clock, in nanoseconds. The first repetition finds
-    /// out how many.
+    /// As many as take at least this much elapsed time, in nanoseconds. The first repetition
+    /// determines the number.
     ElapsedNs(u64),
-    /// As many as take so much of the client's CPU time in nanoseconds, or five times as long by
-    /// the clock: what Google Benchmark does unless a benchmark asks for real time.
+    /// As many as take this much CPU time of the client, in nanoseconds, or five times as much
+    /// elapsed time. Google Benchmark's default, unless a benchmark asks for real time.
     CpuNs(u64),
 }
 
@@ -82,10 +82,10 @@ impl Default for ThroughputPlan {
 }
 
 impl ThroughputPlan {
-    /// Refuses what no machine can do.
+    /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.stacks.is_empty() {
             return Err(PlanFault::EmptyThroughput.into());
@@ -111,21 +111,21 @@ impl ThroughputPlan {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputResult {
-    /// What was asked for.
+    /// The plan.
     pub plan: ThroughputPlan,
-    /// The driver that was measured; `None` in passthrough mode, where there was none.
+    /// The driver; `None` in passthrough mode.
     pub backend: Option<Backend>,
-    /// What one clock reading costs, in nanoseconds: contained in every call of
+    /// The cost of one clock reading, in nanoseconds. It is included once in every call of
     /// [`ThroughputRow::latency`], and twice in a whole batch.
     pub clock_read_cost_ns: f64,
     /// One entry for each stack and size, in the plan's order.
     pub rows: Vec<ThroughputRow>,
-    /// What the driver could not do, each one sentence.
+    /// What the driver could not do, one sentence each.
     pub limits: Vec<String>,
-    /// How the driver wakes threads, where that is its own choice.
+    /// How the driver wakes threads, if the driver chooses that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
 }
@@ -135,52 +135,51 @@ pub struct ThroughputResult {
 pub struct ThroughputRow {
     /// The stack.
     pub stack: Stack,
-    /// Payload bytes each way.
+    /// Payload bytes in each direction.
     pub size_bytes: usize,
-    /// The CPUs that the client was allowed.
+    /// The CPUs that the client could use.
     pub client_cpus: Vec<u32>,
-    /// The CPUs that the server was allowed; in passthrough mode there is none.
+    /// The CPUs that the server could use; empty in passthrough mode.
     pub server_cpus: Vec<u32>,
-    /// One entry for each repetition, in the order in which they ran.
+    /// One entry for each repetition, in the order of execution.
     pub batches: Vec<Batch>,
-    /// Calls timed one by one, in a series of their own, for reading a clock twice in each call
-    /// would distort the batches; `None` if the plan wants none.
+    /// Calls that were timed individually, in a separate series, because two clock readings per
+    /// call would distort the batches; `None` if the plan requests none.
     pub latency: Option<Histogram>,
 }
 
-/// Calls that were timed as a whole, by two readings of each clock.
+/// Calls that were timed together, with two readings of each clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Calls.
+    /// The number of calls.
     pub iterations: u64,
-    /// By the clock (CLOCK_BOOTTIME), in nanoseconds.
+    /// Elapsed time (CLOCK_BOOTTIME), in nanoseconds.
     pub elapsed_ns: u64,
-    /// CPU time of the client process (CLOCK_PROCESS_CPUTIME_ID), in nanoseconds. The server's is
-    /// not in it.
+    /// CPU time of the client process (CLOCK_PROCESS_CPUTIME_ID), in nanoseconds. Does not include
+    /// the server's.
     pub cpu_ns: u64,
-    /// Payload bytes that came back, counted call by call: the bytes that went one way.
+    /// Payload bytes that were returned, counted for each call: the bytes of one direction.
     pub one_way_bytes: u64,
 }
 
 impl Batch {
-    /// Time of one call, in nanoseconds.
+    /// Elapsed time per call, in nanoseconds.
     #[must_use]
     pub fn real_time_ns(&self) -> f64 {
         self.elapsed_ns as f64 / self.iterations as f64
     }
 
-    /// CPU time of the client process for one call, in nanoseconds.
+    /// CPU time of the client process per call, in nanoseconds.
     #[must_use]
     pub fn cpu_time_ns(&self) -> f64 {
         self.cpu_ns as f64 / self.iterations as f64
     }
 
-    /// Payload bytes per second in one direction, by the clock: all bytes that went one way,
-    /// divided by the time of all calls.
+    /// Payload bytes per second in one direction: all bytes of one direction, divided by the
+    /// elapsed time of all calls.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
-        // A clock too coarse for a single call has not seen it: as fast as one nanosecond is the
-        // least that can be said.
+        // A coarse clock may not have advanced during a single call. Then assume one nanosecond.
         self.one_way_bytes as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
     }
 }
@@ -193,12 +192,12 @@ impl ThroughputRow {
         latency::quantile(&values, q)
     }
 
-    /// The median over the repetitions of one call's time, in nanoseconds.
+    /// The median time per call over the repetitions, in nanoseconds.
     pub fn real_time_ns(&self) -> Option<f64> {
         self.quantile(0.5, Batch::real_time_ns)
     }
 
-    /// The median over the repetitions of one call's CPU time in the client, in nanoseconds.
+    /// The median CPU time per call of the client over the repetitions, in nanoseconds.
     pub fn cpu_time_ns(&self) -> Option<f64> {
         self.quantile(0.5, Batch::cpu_time_ns)
     }

@@ -1,5 +1,5 @@
-//! What binder and hwbinder are found to be, side by side: plain data, stored in run directories.
-//! Must not know how it was found out.
+//! Properties of binder and hwbinder side by side: plain data, stored in run directories. Must not
+//! know how they were tested.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,15 @@ use crate::ipc::{Backend, DriverPlan, Stack};
 use crate::plan_fault::{Counted, PlanFault};
 use crate::scheduling::Scheduling;
 
-/// The most calls that are timed.
+/// The most timed calls.
 const MAX_CALLS: u64 = 10_000_000;
 
-/// What to find out.
+/// What to test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraitsPlan {
     /// The driver.
     pub driver: DriverPlan,
-    /// How many of the smallest calls are timed on each stack, 1 to 10 million.
+    /// How many calls of the smallest size are timed on each stack, 1 to 10 million.
     pub calls: u64,
 }
 
@@ -28,10 +28,10 @@ impl Default for TraitsPlan {
 }
 
 impl TraitsPlan {
-    /// Refuses what takes no measurement or no end.
+    /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
     pub fn check(&self) -> Result<()> {
         if (1..=MAX_CALLS).contains(&self.calls) {
             return Ok(());
@@ -43,18 +43,18 @@ impl TraitsPlan {
 /// The table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraitsResult {
-    /// What was asked for.
+    /// The plan.
     pub plan: TraitsPlan,
     /// The driver below both stacks.
     pub backend: Backend,
-    /// One for each aspect, in the order of [`Aspect::ALL`].
+    /// One row for each aspect, in the order of [`Aspect::ALL`].
     pub rows: Vec<Row>,
 }
 
 /// One aspect of both stacks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which.
+    /// The aspect.
     pub aspect: Aspect,
     /// What binder does.
     pub binder: Finding,
@@ -63,7 +63,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// What one of the stacks does.
+    /// The finding for one of the stacks.
     #[must_use]
     pub fn of(&self, stack: Stack) -> &Finding {
         match stack {
@@ -81,28 +81,28 @@ pub enum Aspect {
     Purpose,
     /// What it was made for.
     Property,
-    /// How the driver is told of a call's arguments.
+    /// How the driver learns of a call's arguments.
     ArgumentPassing,
-    /// How often a payload is copied on its way to the server.
+    /// How often a payload is copied on the way to the server.
     RequestCopies,
-    /// How often a payload is copied on its way back.
+    /// How often a payload is copied on the way back.
     ReplyCopies,
-    /// Whether a real-time caller lends its policy and priority.
+    /// Whether the server inherits a real-time caller's policy and priority.
     RealtimeInheritance,
-    /// Whether a node's least policy and priority hold for an ordinary caller.
+    /// Whether a node's minimum policy and priority apply to an ordinary caller.
     LeastPolicy,
-    /// Whether a caller lends a nice value of 10.
+    /// Whether the server inherits a nice value of 10.
     NiceRaised,
-    /// Whether a caller lends a nice value of −10.
+    /// Whether the server inherits a nice value of −10.
     NiceLowered,
     /// Whether a background caller (nice 10) is served as background.
     BackgroundPolicy,
-    /// What the smallest call takes.
+    /// The duration of the smallest call.
     RoundTrip,
 }
 
 impl Aspect {
-    /// Every aspect, in the order of reports.
+    /// All aspects, in the order of reports.
     pub const ALL: [Self; 11] = [
         Self::Purpose,
         Self::Property,
@@ -118,20 +118,20 @@ impl Aspect {
     ];
 }
 
-/// What was found.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
-    /// Nothing that can be measured: Android's words.
+    /// Nothing measurable: Android's description.
     Words {
-        /// The words.
+        /// The description.
         text: String,
     },
-    /// What the driver was told of a call with a payload, read from the command that was sent.
+    /// What the driver is told about a call with a payload, read from the command that was sent.
     Arguments {
         /// Whether it was a scatter-gather command (`BC_TRANSACTION_SG`).
         scatter_gather: bool,
-        /// Buffers that the driver takes from where they lie (`BINDER_TYPE_PTR`).
+        /// Buffers that the driver copies from their original place (`BINDER_TYPE_PTR`).
         buffers: u64,
         /// Whether the payload is one of them, at the caller's own address.
         payload_in_place: bool,
@@ -140,23 +140,23 @@ pub enum Finding {
     Copies {
         /// The payload of the calls that were counted, in bytes.
         payload_bytes: u64,
-        /// By the stack, in user space: counted where it copies.
+        /// By the stack in user space, counted at each copy.
         stack: f64,
-        /// By the driver, from the sender into the receiver's area: what the command told it to
-        /// copy.
+        /// By the driver, from the sender into the receiver's area: the amount that the command
+        /// specified.
         driver: f64,
     },
-    /// How a call was served for a caller that is scheduled in some way.
+    /// How the server was scheduled for a caller with a given scheduling.
     Served {
         /// Whether the aspect held in every call.
         holds: bool,
-        /// How many calls were made, and in how many of them it held.
+        /// The number of calls.
         calls: u32,
-        /// See `calls`.
+        /// The number of calls in which the aspect held.
         held: u32,
         /// The caller.
         caller: Scheduling,
-        /// The least policy and priority of the node, if they were set.
+        /// The node's minimum policy and priority, if set.
         least: Option<Scheduling>,
         /// The serving thread before the calls.
         at_rest: Scheduling,
@@ -165,24 +165,25 @@ pub enum Finding {
         /// The serving thread after the calls.
         afterwards: Scheduling,
     },
-    /// What each call took.
+    /// The duration of each call.
     RoundTrip {
         /// All timed calls.
         latency: Histogram,
     },
-    /// The serving thread was lent its caller's priority through a priority-inheriting futex, as
-    /// the driver counts: it ran at that, and its policy does not show it.
+    /// The serving thread inherited its caller's priority through a PI futex, as the driver counts.
+    /// It ran at that priority, but its policy does not show it.
     LentUnseen {
-        /// In so many calls, which are all that were made.
+        /// The number of calls, all of which inherited.
         calls: u32,
         /// The caller.
         caller: Scheduling,
-        /// The serving thread's policy and priority during the last call, as the kernel tells them.
+        /// The serving thread's policy and priority during the last call, as the kernel reports
+        /// them.
         shown: Scheduling,
     },
-    /// It could not be tried.
+    /// It was not tried.
     NotTried {
-        /// Who forbids it, and how to mend it.
+        /// Why it is not permitted, and how to fix that.
         reason: String,
     },
 }

@@ -1,5 +1,5 @@
-//! What many workers are to do, and what came of it: plain data, stored in run directories. Must
-//! not know how it is measured.
+//! The plan and result of many workers: plain data, stored in run directories. Must not know how
+//! anything is measured.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -8,25 +8,24 @@ use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
 use crate::plan_fault::PlanFault;
 
-/// The most processes that there may be, callers and services together: an emulated context holds
-/// 256.
+/// The most processes, callers and services together. An emulated context supports 256.
 pub const MAX_PROCESSES: u32 = 250;
 
-/// The longest payload, in bytes: it has to fit into a receive area of 1 MiB beside what else is
-/// there.
+/// The longest payload, in bytes: it must fit into a receive area of 1 MiB beside everything else
+/// in it.
 pub const MAX_SIZE: usize = 1_000_000;
 
 /// Who calls whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topology {
-    /// Every worker is a service and a caller, and calls a random other one.
+    /// Every worker is both a service and a caller, and calls a random other worker.
     Everyone,
-    /// One half of the workers are services; each of the others calls the one that is its own. Of
-    /// an odd number of workers one more calls, and the first service has two callers.
+    /// Half of the workers are services, and each of the others calls its own service. If the
+    /// number is odd, there is one more caller, and the first service has two.
     Pairs,
-    /// All workers are callers; each call goes to a random one of so many services, each a process
-    /// of its own.
+    /// All workers are callers. Each call goes to a random one of this many services, each in its
+    /// own process.
     Services(u32),
 }
 
@@ -39,22 +38,22 @@ pub struct WorkersPlan {
     pub stack: Stack,
     /// Over the driver, or in the caller's own process.
     pub mode: Mode,
-    /// How many workers; services of [`Topology::Services`] are not among them.
+    /// The number of workers; the services of [`Topology::Services`] do not count.
     pub workers: u32,
     /// Who calls whom.
     pub topology: Topology,
-    /// How many calls each caller makes.
+    /// Calls by each caller.
     pub iterations: u64,
-    /// Payload of each call, and of its echo, in bytes.
+    /// Payload of each call and of its echo, in bytes.
     pub size_bytes: usize,
-    /// Whether a reply is empty, and a request is the payload alone, as whole words, built before
-    /// the clock is read: what Android's binderThroughputTest measures. The binder stack's,
-    /// over a driver.
+    /// Whether replies are empty and requests consist of only the payload, padded to whole words
+    /// and built before the clock is read. This is what Android's binderThroughputTest measures.
+    /// Only for the binder stack over a driver.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty_reply: bool,
-    /// Count the calls that take longer, in nanoseconds.
+    /// Count calls that take longer than this, in nanoseconds.
     pub warn_above_ns: Option<u64>,
-    /// Run once before, and count the calls that take longer than twice that run's worst.
+    /// Run a training round first, and count calls that take longer than twice its slowest call.
     pub training: bool,
 }
 
@@ -76,10 +75,10 @@ impl Default for WorkersPlan {
 }
 
 impl WorkersPlan {
-    /// Refuses what no machine can do.
+    /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
     pub fn check(&self) -> Result<()> {
         let workers = self.workers;
         match self.topology {
@@ -111,7 +110,7 @@ impl WorkersPlan {
         Ok(())
     }
 
-    /// How many processes are services only, and no workers.
+    /// How many processes are services but not workers.
     fn services_apart(&self) -> u32 {
         match (self.mode, self.topology) {
             (Mode::Binderize, Topology::Services(services)) => services,
@@ -119,7 +118,7 @@ impl WorkersPlan {
         }
     }
 
-    /// How many workers call.
+    /// How many workers make calls.
     #[must_use]
     pub fn callers(&self) -> u32 {
         match self.topology {
@@ -129,26 +128,26 @@ impl WorkersPlan {
     }
 }
 
-/// What many workers did.
+/// The result of many workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkersResult {
-    /// What was asked for.
+    /// The plan.
     pub plan: WorkersPlan,
-    /// The driver; `None` for calls in process, which need none.
+    /// The driver; `None` for calls in process.
     pub backend: Option<Backend>,
-    /// From the first call's begin to the last one's end, in nanoseconds.
+    /// From the start of the first call to the end of the last, in nanoseconds.
     pub wall_ns: u64,
-    /// Calls of all callers per second of that time.
+    /// Calls per second, of all callers together.
     pub iterations_per_s: f64,
-    /// Every call of every caller.
+    /// All calls of all callers.
     pub latency: Histogram,
-    /// Calls above the threshold, if there was one.
+    /// Calls above the threshold, if there is one.
     pub above: Option<Above>,
-    /// The round before, if one was asked for.
+    /// The training round, if requested.
     pub training: Option<Training>,
-    /// Each caller by itself.
+    /// The results of each caller.
     pub callers: Vec<Caller>,
-    /// What the driver could not do, each one sentence.
+    /// What the driver could not do, one sentence each.
     pub limits: Vec<String>,
 }
 
@@ -159,68 +158,68 @@ pub struct Above {
     pub threshold_ns: u64,
     /// How many calls took longer.
     pub count: u64,
-    /// The longest call of all, in nanoseconds, above the threshold or not.
+    /// The slowest call, in nanoseconds, whether or not above the threshold.
     pub worst_ns: u64,
 }
 
-/// The round whose worst call sets the threshold.
+/// A round whose slowest call determines the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Training {
     /// Its calls per second.
     pub iterations_per_s: f64,
-    /// Its longest call in nanoseconds.
+    /// Its slowest call in nanoseconds.
     pub worst_ns: u64,
 }
 
-/// One caller's part.
+/// The results of one caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Caller {
-    /// Which worker it is, from 0.
+    /// The worker, counted from 0.
     pub worker: u32,
-    /// From its first call's begin to its last one's end, in nanoseconds.
+    /// From the start of its first call to the end of its last, in nanoseconds.
     pub wall_ns: u64,
     /// Its calls.
     pub latency: Histogram,
 }
 
-/// What happens, as it happens.
+/// The stages of a run, reported as they happen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage {
-    /// All workers are there.
+    /// All workers have been started.
     Made {
-        /// How many, as planned.
+        /// The number of workers.
         workers: u32,
-        /// The driver that they call over; `None` for calls in process.
+        /// The driver; `None` for calls in process.
         backend: Option<Backend>,
     },
-    /// The training round begins.
+    /// The training round starts.
     Training,
     /// The training round is over.
     Trained {
-        /// What it says.
+        /// Its result.
         training: Training,
-        /// From where on calls are now counted, in nanoseconds.
+        /// The threshold above which calls are counted, in nanoseconds.
         threshold_ns: u64,
     },
-    /// The workers call each other.
+    /// The workers start to call each other.
     Waiting,
-    /// They still do. Told of runs that last, now and then.
+    /// The workers are still calling. Reported now and then in long runs.
     Calling {
         /// The calls so far, of all callers and rounds.
         done: u64,
         /// All calls of all rounds.
         total: u64,
     },
-    /// All calls are made.
+    /// All calls are done.
     Complete {
-        /// All callers' calls per second.
+        /// Calls per second, of all callers together.
         iterations_per_s: f64,
     },
-    /// What each call took is collected.
+    /// The latencies are being collected.
     Collecting,
-    /// The result is there; the processes, too.
+    /// The result is complete. The processes still run.
     Measured(Box<WorkersResult>),
-    /// The workers are ended.
+    /// The workers are being ended.
     Killing,
 }
 

@@ -1,5 +1,4 @@
-//! Which Java virtual machine writes are made on. Must not know whether it is there, or how it is
-//! run.
+//! The Java virtual machine for writes. Must not know whether it exists, or how it is run.
 
 use std::path::PathBuf;
 
@@ -8,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// How to start a Java virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Java {
-    /// The program and its arguments. With a class path among them the class `SyncWriter` is run
-    /// from there, as Android's runtime needs it; else the source is handed over.
+    /// The program and its arguments. If they contain a class path, the class `SyncWriter` is run
+    /// from there, which Android's runtime needs. Otherwise the source is passed.
     pub command: Vec<String>,
 }
 

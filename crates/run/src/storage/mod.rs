@@ -1,4 +1,4 @@
-//! Synchronous writes: the plan, the way down to the device, and the result.
+//! Synchronous writes: the plan, the path to the device, and the result.
 
 pub mod interference;
 mod java;

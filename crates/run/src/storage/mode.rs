@@ -1,5 +1,5 @@
-//! How a writer writes: through what, made durable how, and where in the file. Must not know files
-//! or processes.
+//! How a writer writes: the API, how writes are made durable, and where in the file. Must not know
+//! files or processes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::plan_fault::Unknown;
 
-/// Through what an application writes.
+/// The API that an application writes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
@@ -17,23 +17,23 @@ pub enum Api {
     Native,
     /// Java's `RandomAccessFile` and a `byte[]`, which the runtime copies.
     JavaFile,
-    /// Java's `FileChannel` and a buffer on the heap, which the runtime copies.
+    /// Java's `FileChannel` and a heap buffer, which the runtime copies.
     JavaChannel,
-    /// Java's `FileChannel` and a direct buffer, which it does not.
+    /// Java's `FileChannel` and a direct buffer, which is not copied.
     JavaChannelDirect,
-    /// io_uring, past the page cache (`O_DIRECT`); the completion comes by interrupt.
+    /// io_uring with direct I/O (`O_DIRECT`); an interrupt signals the completion.
     Uring,
-    /// The same, and the writer polls the device for the completion (`IORING_SETUP_IOPOLL`).
+    /// The same, but the writer polls the device for the completion (`IORING_SETUP_IOPOLL`).
     UringPolled,
 }
 
-/// How a write is made durable before the application goes on.
+/// How a write is made durable before the application continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
     /// `O_SYNC`, Java's "rws": data and all of the file's metadata.
     Sync,
-    /// `O_DSYNC`, Java's "rwd": data, and what is needed to read it again.
+    /// `O_DSYNC`, Java's "rwd": data, and the metadata needed to read it.
     Dsync,
     /// `write`, then `fsync`.
     Fsync,
@@ -41,18 +41,18 @@ pub enum Durability {
     Fdatasync,
 }
 
-/// Where in the file writes go.
+/// Where in the file to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Position {
-    /// One behind the other over a file that has its blocks already.
+    /// One after the other, over a file whose blocks are already allocated.
     Overwrite,
-    /// To the end of a file that grows from nothing.
+    /// At the end of a file that starts empty.
     Append,
 }
 
 impl Api {
-    /// All of them.
+    /// All APIs.
     pub const ALL: [Self; 6] = [
         Self::Native,
         Self::JavaFile,
@@ -62,7 +62,7 @@ impl Api {
         Self::UringPolled,
     ];
 
-    /// As options and files say it.
+    /// The name in options and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl Api {
         }
     }
 
-    /// Whether a Java virtual machine runs it.
+    /// Whether it needs a Java virtual machine.
     #[must_use]
     pub fn is_java(self) -> bool {
         matches!(self, Self::JavaFile | Self::JavaChannel | Self::JavaChannelDirect)
@@ -86,7 +86,7 @@ impl Durability {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Sync, Self::Dsync, Self::Fsync, Self::Fdatasync];
 
-    /// As options and files say it.
+    /// The name in options and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl Position {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Overwrite, Self::Append];
 
-    /// As options and files say it.
+    /// The name in options and files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl Position {
     }
 }
 
-/// Reads one of a few names.
+/// Parses one of a few names.
 fn choose<T: Copy>(
     what: &'static str,
     all: &[T],

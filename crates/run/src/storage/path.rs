@@ -1,6 +1,6 @@
-//! Where a file's writes go: its file system, the block device below it, the devices below that
-//! one, and their settings that bear on the time of a write (the study's table 1). Must not know
-//! how it is found out.
+//! Where a file's writes go: its file system, the block device below, the devices below that one,
+//! and their settings that affect the duration of a write (the study's table 1). Must not know how
+//! this is found out.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ pub struct StoragePath {
     pub mount_point: String,
     /// "ext4", "f2fs".
     pub file_system: String,
-    /// "rw,relatime", and what the file system adds: "data=ordered".
+    /// "rw,relatime", followed by the file system's own options: "data=ordered".
     pub mount_options: String,
-    /// The block device that is mounted; `None` for file systems without one.
+    /// The mounted block device; `None` for file systems without one.
     pub device: Option<Device>,
     /// What could not be found, and what that means.
     pub missing: Vec<String>,
@@ -22,45 +22,45 @@ pub struct StoragePath {
 /// A block device (Documentation/ABI/stable/sysfs-block).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Of the whole disk: "vda", "nvme0n1", "mmcblk0", "loop3", "dm-0".
+    /// Name of the whole disk: "vda", "nvme0n1", "mmcblk0", "loop3", "dm-0".
     pub name: String,
     /// The disk's number, as `dev_t` in the kernel's events: major << 20 | minor.
     pub dev: u32,
-    /// The number of the partition that is mounted, where it is one.
+    /// The number of the mounted partition, if it is one.
     pub partition_dev: Option<u32>,
     /// How the device is reached.
     pub bus: Bus,
-    /// Its name by its maker.
+    /// The vendor's name for it.
     pub model: Option<String>,
-    /// In bytes.
+    /// Size in bytes.
     pub size_bytes: Option<u64>,
     /// The I/O scheduler in use: "none", "mq-deadline".
     pub scheduler: Option<String>,
-    /// How many requests may wait in a queue (nr_requests).
+    /// How many requests fit into a queue (nr_requests).
     pub nr_requests: Option<u32>,
-    /// Hardware queues; `None` where the driver shows none.
+    /// The number of hardware queues; `None` if the driver does not show them.
     pub queues: Option<u32>,
-    /// "write back": a write needs a flush to be durable; "write through": none.
+    /// "write back": a write needs a flush to be durable; "write through": it does not.
     pub write_cache: Option<String>,
-    /// Whether it can make one write durable without a flush.
+    /// Whether it can make a single write durable without a flush.
     pub fua: Option<bool>,
-    /// Where completions are handled: 0 anywhere, 1 near the submitter, 2 on the submitter's CPU.
+    /// Which CPU handles completions: 0 any, 1 near the submitter, 2 the submitter's.
     pub rq_affinity: Option<u32>,
-    /// Whether completions may be polled for.
+    /// Whether completions can be polled.
     pub io_poll: Option<bool>,
-    /// Whether it calls itself a spinning disk.
+    /// Whether it reports to be a spinning disk.
     pub rotational: Option<bool>,
-    /// The smallest unit that it can be addressed in, in bytes.
+    /// The smallest addressable unit, in bytes.
     pub logical_block_bytes: Option<u32>,
     /// The smallest unit that it writes without reading first, in bytes.
     pub physical_block_bytes: Option<u32>,
     /// The largest request, in KiB.
     pub max_sectors_kb: Option<u32>,
-    /// How the kernel's events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI),
+    /// Its controllers' names in the kernel's events: "mmc0", "nvme0", "0:0:0:0" (SCSI),
     /// "1d84000.ufshc" (UFS).
     #[serde(default)]
     pub controllers: Vec<String>,
-    /// The hidden disks that its requests are made for, where an NVMe disk may have several
+    /// The hidden disks to which its requests are issued, if an NVMe disk may have several
     /// controllers ("nvme0c1n1").
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -68,11 +68,11 @@ pub struct Device {
     pub interrupts: Vec<Interrupt>,
     /// The file behind a loop device.
     pub backing_file: Option<String>,
-    /// The devices that it is made of, each with those below it.
+    /// The devices that it consists of, each with those below it.
     pub below: Vec<Self>,
 }
 
-/// How a device is reached: what events mark the hand-over to it, and the return.
+/// How a device is reached, which determines the events for the dispatch to it and the completion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bus {
@@ -100,14 +100,14 @@ pub enum Bus {
 pub struct Interrupt {
     /// Its number.
     pub irq: u32,
-    /// As /proc/interrupts and `irq_handler_entry` call it.
+    /// Its name in /proc/interrupts and `irq_handler_entry`.
     pub name: String,
-    /// The CPUs that it comes to now (effective_affinity_list).
+    /// The CPUs that handle it now (effective_affinity_list).
     pub cpus: Option<String>,
 }
 
 impl Device {
-    /// Those that do the work in the end, with nothing below them: this one, where it is one.
+    /// The devices that ultimately do the work: this one if nothing is below it.
     #[must_use]
     pub fn leaves(&self) -> Vec<&Self> {
         if self.below.is_empty() {
@@ -116,7 +116,7 @@ impl Device {
         self.below.iter().flat_map(Self::leaves).collect()
     }
 
-    /// The partitions on the way down, each with its disk, as `dev_t`.
+    /// The partitions on the path, each with its disk, as `dev_t`.
     #[must_use]
     pub fn partitions(&self) -> Vec<(u32, u32)> {
         let own = self.partition_dev.map(|partition| (partition, self.dev));
@@ -125,13 +125,13 @@ impl Device {
 }
 
 impl StoragePath {
-    /// The devices that do the work in the end: those with nothing below them.
+    /// The devices that ultimately do the work: those with nothing below them.
     #[must_use]
     pub fn leaves(&self) -> Vec<&Device> {
         self.device.iter().flat_map(Device::leaves).collect()
     }
 
-    /// The partitions on the way down, each with its disk, as `dev_t`.
+    /// The partitions on the path, each with its disk, as `dev_t`.
     #[must_use]
     pub fn partitions(&self) -> Vec<(u32, u32)> {
         self.device.iter().flat_map(Device::partitions).collect()
@@ -139,7 +139,7 @@ impl StoragePath {
 }
 
 impl Bus {
-    /// As a table says it.
+    /// The name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

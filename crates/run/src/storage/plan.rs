@@ -1,4 +1,4 @@
-//! What a storage measurement is to do, and whether that can be done. Must not do any of it.
+//! The plan of a storage measurement, and whether it is possible. Must not carry out anything.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,72 +11,71 @@ use crate::error::Result;
 use crate::plan_fault::PlanFault;
 use crate::scheduling::Scheduling;
 
-/// What a test file without a name of its own begins with: the process and the time that it is of
-/// follow.
+/// The prefix of a test file's default name. The process id and the time follow.
 pub const OWN_PREFIX: &str = "roundtrip-";
 
-/// What it ends with.
+/// The suffix of a test file's default name.
 pub const OWN_SUFFIX: &str = ".test";
 
-/// How much of writes is recorded.
+/// How many events to record during writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteEvents {
-    /// System calls, requests, who runs and who is woken, and devices' interrupts.
+    /// System calls, requests, context switches, wake-ups, and devices' interrupts.
     Least,
-    /// All that tells layers apart.
+    /// Everything that separates layers.
     #[default]
     Usual,
-    /// Also what a person wants to see who looks for a reason.
+    /// Also events for people who investigate a cause.
     Diagnosis,
 }
 
 /// The largest write, in bytes.
 pub const MAX_SIZE_BYTES: u64 = 64 << 20;
 
-/// The most calls of one size and writer.
+/// The most calls of each size and writer.
 pub const MAX_CALLS: u32 = 1_000_000;
 
 /// A storage measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoragePlan {
-    /// The file to write to: made new, and removed.
+    /// The file to write to. It is created, and removed afterwards.
     pub file: PathBuf,
-    /// How long the file is when writes overwrite it, in bytes.
+    /// The length of a file that is overwritten, in bytes.
     pub file_bytes: u64,
-    /// How much each call writes, in bytes: one series each.
+    /// Bytes per call, one series for each.
     pub sizes_bytes: Vec<u64>,
-    /// Through what: one writer for each of these and each durability.
+    /// The APIs: one writer for each combination with a durability.
     pub apis: Vec<Api>,
-    /// Whether all of them are needed; else what the machine does not have is left out and said.
-    /// Not stored.
+    /// Whether all APIs are required. Otherwise those that the machine lacks are reported and left
+    /// out. Not stored.
     #[serde(skip)]
     pub all_apis: bool,
     /// How writes are made durable.
     pub durabilities: Vec<Durability>,
-    /// Where in the file.
+    /// Where in the file to write.
     pub position: Position,
     /// Timed calls of each writer and size, over all rounds.
     pub calls: u32,
-    /// How often every writer and size has its turn: in shuffled order, so that a drift of the
-    /// machine hits all alike.
+    /// How often every writer and size runs: in shuffled order, so that drift of the machine
+    /// affects all alike.
     pub rounds: u32,
-    /// Untimed calls before each block. A Java virtual machine compiles what runs often.
+    /// Untimed calls before each block. A Java virtual machine compiles frequently executed code.
     pub warm_up: u32,
-    /// How the writing thread is scheduled; `None` as this process is.
+    /// How the writing thread is scheduled; `None`: like this process.
     pub scheduling: Option<Scheduling>,
-    /// The CPUs that writers may use; `None` for all.
+    /// The allowed CPUs; `None` for all.
     pub cpus: Option<Vec<u32>>,
     /// The Java to run.
     pub java: Java,
-    /// Where the kernel's events are recorded, in a folder that is made; `None` to time calls only.
+    /// The new folder for recordings of kernel events; `None` to only time calls.
     pub record: Option<PathBuf>,
-    /// The size of each CPU's trace buffer, in kilobytes: a block must fit.
+    /// The size of each CPU's trace buffer, in kilobytes. It must hold a block's events.
     pub buffer_kilobytes: u64,
-    /// Which of the kernel's events are recorded.
+    /// Which kernel events to record.
     #[serde(default)]
     pub events: WriteEvents,
-    /// Whether the same calls are also made under `strace`, in blocks of their own.
+    /// Whether to make the same calls under `strace`, too, in separate blocks.
     #[serde(default)]
     pub strace: bool,
 }
@@ -106,10 +105,10 @@ impl Default for StoragePlan {
 }
 
 impl StoragePlan {
-    /// Whether it can be carried out on some machine.
+    /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] with what is wrong.
+    /// [`crate::Error::Plan`] says what is invalid.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.apis.is_empty() || self.durabilities.is_empty() {
             return Err(PlanFault::EmptyStorage.into());
@@ -129,15 +128,15 @@ impl StoragePlan {
         Ok(())
     }
 
-    /// Timed calls in a round, counted from 0: the calls are divided as evenly as they can be.
+    /// The number of timed calls in a round, counted from 0. The calls are distributed evenly.
     #[must_use]
     pub fn calls_in(&self, round: u32) -> u32 {
         self.calls / self.rounds + u32::from(round < self.calls % self.rounds)
     }
 }
 
-/// The name that a test file has where none is chosen. In containers that share a directory process
-/// ids are not enough.
+/// The default name of a test file. In containers that share a directory, process ids are not
+/// unique.
 fn own_name() -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{OWN_PREFIX}{}-{}{OWN_SUFFIX}", std::process::id(), since.as_nanos()).into()

@@ -1,5 +1,5 @@
-//! The binder driver's events, of the driver in C and of the one in Rust, whose system and events
-//! some kernels call `rust_binder…`.
+//! Events of the binder driver, in C or in Rust. Some kernels name the system and the events of the
+//! latter `rust_binder…`.
 
 use super::Reader;
 use super::slots::Number;

@@ -1,5 +1,4 @@
-//! Interrupts: devices', the kernel's deferred ones, the processor's own (x86) and those between
-//! processors.
+//! Interrupts: of devices, softirqs, interrupt vectors (x86), and inter-processor interrupts.
 
 use super::Reader;
 use super::slots::{Bytes, Number, Text};
@@ -7,7 +6,7 @@ use crate::event::Body;
 use crate::format::Format;
 use crate::name::Names;
 
-/// The order of the kernel's vectors as [`Body::SoftirqRaise`] has it.
+/// The softirq vectors in the order of [`Body::SoftirqRaise`].
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
@@ -39,7 +38,7 @@ pub(super) fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
     })
 }
 
-/// An event that only says which softirq.
+/// An event that only has the softirq vector.
 fn softirq(format: &Format, body: fn(u32) -> Body) -> Option<Reader> {
     let (vector, table) = (Number::of(format, "vec")?, softirqs(format));
     Some(Box::new(move |r, _| {
@@ -48,7 +47,7 @@ fn softirq(format: &Format, body: fn(u32) -> Body) -> Option<Reader> {
     }))
 }
 
-/// An inter-processor interrupt: asked for, or handled.
+/// An inter-processor interrupt, raised or handled.
 fn between_processors(format: &Format, event: &str) -> Option<Reader> {
     let number = |name| Number::of(format, name);
     Some(match event {
@@ -88,8 +87,8 @@ fn between_processors(format: &Format, event: &str) -> Option<Reader> {
     })
 }
 
-/// The vectors whose number in the recording kernel is not ours, by the names in its print format.
-/// No kernel so far has any.
+/// The vectors whose number in the recording kernel differs from ours, from the names in its print
+/// format. No kernel so far has any.
 fn softirqs(format: &Format) -> Vec<(u32, u32)> {
     let symbols = format.symbols("vec").into_iter();
     let both = symbols.filter_map(|(kernels, name)| {
@@ -99,7 +98,7 @@ fn softirqs(format: &Format) -> Vec<(u32, u32)> {
     both.filter(|(kernels, ours)| kernels != ours).collect()
 }
 
-/// Why another processor is interrupted: the function that is to run there, else who asked.
+/// Why another processor is interrupted: the function to run there, else the caller.
 struct Callback {
     callback: Number,
     callsite: Number,
@@ -118,7 +117,7 @@ impl Callback {
     }
 }
 
-/// The bit that is set, if it is exactly one.
+/// The index of the only bit that is set.
 fn only_bit(mask: &[u8]) -> Option<u32> {
     let mut set = mask.iter().enumerate().filter(|(_, byte)| **byte != 0);
     let (at, byte) = set.next()?;

@@ -1,4 +1,4 @@
-//! Idling and clock rates of processors.
+//! Idle states and frequencies of CPUs.
 
 use super::Reader;
 use super::slots::Number;

@@ -1,4 +1,4 @@
-//! The scheduler's events and those of threads' lives.
+//! Events of the scheduler and of the creation and end of threads.
 
 use super::Reader;
 use super::slots::{Number, Text, Thread};
@@ -59,7 +59,7 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
     })
 }
 
-/// Threads that begin, end or rename themselves.
+/// Threads that start, end or change their names.
 fn of_lives(format: &Format) -> Option<Reader> {
     let number = |name| Number::of(format, name);
     let text = |name| Text::of(format, name);
@@ -70,8 +70,8 @@ fn of_lives(format: &Format) -> Option<Reader> {
         }
         ("sched", "sched_process_exit") => Box::new(|_, _| Some(Body::Exit)),
         ("task", "task_rename") => {
-            // Newer kernels leave out whose it is, for nearly always a thread renames itself. Then
-            // it is the thread that ran.
+            // Newer kernels omit the thread, because a thread nearly always renames itself. Then it
+            // is the current thread.
             let (tid, comm) = (number("pid").or_else(|| number("common_pid"))?, text("newcomm")?);
             Box::new(move |r, t| Some(Body::Rename { tid: tid.u32(r)?, comm: comm.name(r, t)? }))
         }
@@ -79,16 +79,16 @@ fn of_lives(format: &Format) -> Option<Reader> {
     })
 }
 
-/// The recording kernel's bits of `prev_state`: they differ between kernels, and each says its own
-/// in the print format.
+/// The recording kernel's bits of `prev_state`. They differ between kernels, and each print format
+/// lists them.
 struct States {
     preempted: u64,
-    /// The kernel's bit and [`TaskState`]'s.
+    /// Pairs of the kernel's bit and that of [`TaskState`].
     bits: Vec<(u64, u32)>,
 }
 
 impl States {
-    /// `None` for a kernel that does not say its bits: a wrong state would be worse than none.
+    /// `None` for a kernel that does not list its bits: a wrong state would be worse than none.
     fn of(format: &Format) -> Option<Self> {
         const LETTERS: [(&str, u32); 9] = [
             ("S", 1),

@@ -1,5 +1,5 @@
-//! Where one value is in a record: precomputed from a format, so that reading it is a bounds check
-//! and a load.
+//! The location of one value in a record, precomputed from a format, so that reading it takes a
+//! bounds check and a load.
 
 use super::texts::Texts;
 use crate::event::ThreadRef;
@@ -19,8 +19,7 @@ impl Number {
         Self { at, size, signed }
     }
 
-    /// A field that is a number; `None` if the event has none of this name, or it is something
-    /// else.
+    /// A numeric field; `None` if the event has no field of this name, or it has another type.
     pub(crate) fn of(format: &Format, name: &str) -> Option<Self> {
         Self::from(format.field(name)?)
     }
@@ -30,7 +29,7 @@ impl Number {
             .then(|| Self::new(field.offset, field.size, field.signed))
     }
 
-    /// Its value, extended to 64 bits as its type says.
+    /// Its value, sign- or zero-extended to 64 bits as its type requires.
     #[inline]
     pub(crate) fn u64(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.at..)?;
@@ -73,7 +72,7 @@ impl Number {
     }
 }
 
-/// A run of bytes, wherever the field says that it is.
+/// A sequence of bytes, wherever the field locates it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes {
     at: usize,
@@ -105,7 +104,7 @@ impl Bytes {
     }
 }
 
-/// Characters.
+/// Text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text(Bytes);
 
@@ -125,7 +124,7 @@ impl Text {
     }
 }
 
-/// A thread as the scheduler's events name one.
+/// A thread in the form of the scheduler's events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
     tid: Number,

@@ -1,5 +1,5 @@
-//! System calls: the two events for all of them (`raw_syscalls`), and the pair that each has for
-//! itself (`syscalls`).
+//! System calls: the two events for all of them (`raw_syscalls`), and the pair of each one
+//! (`syscalls`).
 
 use super::Reader;
 use super::slots::Number;
@@ -12,7 +12,7 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
         ("raw_syscalls", "sys_enter") => {
             let args =
                 format.field("args").filter(|args| args.place == Place::Fixed && args.size % 6 == 0)?;
-            // Six words of the kernel's size.
+            // An array of six `long`s.
             let word = args.size / 6;
             let argument = |at: usize| Some(Number::new(args.offset + at * word, word, false));
             enter(number("id")?, [argument(0), argument(2), argument(5)])
@@ -33,7 +33,7 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
     }
 }
 
-/// The first, third and sixth argument; one that a call does not have is 0.
+/// The first, third and sixth argument; 0 if a call does not have it.
 fn enter(number: Number, arguments: [Option<Number>; 3]) -> Option<Reader> {
     Some(Box::new(move |r, _| {
         let [first, third, sixth] = arguments;

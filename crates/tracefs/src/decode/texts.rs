@@ -1,20 +1,20 @@
-//! Names of what is read: interning is the dearest part of reading a switch, so the threads' names
-//! go through a table first.
+//! Interns the names in events. Interning is the most expensive part of decoding a switch, so
+//! thread names go through a cache first.
 
 use std::collections::HashMap;
 
 use crate::formats::Formats;
 use crate::name::{Name, Names};
 
-/// A power of two of entries; a machine has far fewer threads that run within one recording.
+/// Number of entries, a power of two. Far fewer threads run during a recording.
 const COMMS: usize = 1024;
 
-/// Where readers get names from.
+/// Interns names for readers.
 pub(crate) struct Texts<'a> {
     pub(crate) names: &'a mut Names,
     formats: &'a Formats,
-    /// Threads' names seen, by their 16 bytes. All zero is the empty name, so the table needs no
-    /// mark for "free".
+    /// The thread names seen so far, by their 16 bytes. All zeros is the empty name, so unused
+    /// entries need no mark.
     comms: Vec<(u128, Name)>,
     addresses: HashMap<u64, Name>,
 }
@@ -37,13 +37,13 @@ impl<'a> Texts<'a> {
         self.comms[entry].1
     }
 
-    /// Characters up to the first zero.
+    /// Text up to the first zero.
     pub(crate) fn text(&mut self, bytes: &[u8]) -> Name {
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         self.names.intern(&String::from_utf8_lossy(&bytes[..end]))
     }
 
-    /// What is at an address: its symbol, or itself in hexadecimal. Nothing for 0.
+    /// The symbol at an address, or the address in hexadecimal. Empty for 0.
     pub(crate) fn address(&mut self, address: u64) -> Name {
         if address == 0 {
             return Name(0);

@@ -1,4 +1,4 @@
-//! Making a recording on the machine that it is of. Each part is written whole or not at all.
+//! Writes a recording on the machine that records. Each part is written completely or not at all.
 
 use std::fs::File;
 use std::io::Write;
@@ -36,11 +36,11 @@ impl Header {
 }
 
 impl Recording {
-    /// Makes a recording without snapshots, with the formats of the running kernel's events. The
-    /// folder must not exist; those above it are made.
+    /// Creates a recording without snapshots, with the formats of the running kernel's events. The
+    /// folder must not exist; its parents are created.
     ///
     /// # Errors
-    /// [`Error::File`] when something cannot be read or written; then nothing is left.
+    /// [`Error::File`] if something cannot be read or written. Then nothing remains.
     pub fn create(directory: &Path, header: Header, tracefs: &Path) -> Result<Self> {
         if let Some(above) = directory.parent() {
             std::fs::create_dir_all(above).map_err(|cause| Error::file("create", above, cause))?;
@@ -54,7 +54,7 @@ impl Recording {
             }
             // Only some events need it, and only root may read it.
             let _ = copy(&tracefs.join("printk_formats"), &formats.join("printk_formats"));
-            // What programs write to trace_marker is there without being asked for.
+            // What programs write to trace_marker is always recorded.
             for event in header.recorded.iter().map(String::as_str).chain(["ftrace/print"]) {
                 let format = events.join(event).join("format");
                 if let Some((system, name)) = event.split_once('/').filter(|_| format.exists()) {
@@ -70,18 +70,18 @@ impl Recording {
         Ok(Self { directory: directory.to_owned(), header })
     }
 
-    /// Stores a snapshot, and tells its number.
+    /// Stores a snapshot, and returns its number.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is
-    /// left.
+    /// [`Error::File`] if it cannot be written, for example because there is no space. Then nothing
+    /// of it remains.
     pub fn add(&self, snapshot: &Snapshot) -> Result<u32> {
         let number = self.snapshots()?.last().map_or(1, |last| last + 1);
         self.put(number, snapshot)?;
         Ok(number)
     }
 
-    /// Stores a snapshot under a number of the caller's choice that is not taken.
+    /// Stores a snapshot under an unused number.
     ///
     /// # Errors
     /// As [`Recording::add`].
@@ -102,11 +102,11 @@ impl Recording {
         })
     }
 
-    /// Stores a file of the caller's own beside a snapshot, with which it is removed.
+    /// Stores a file of the caller's beside a snapshot. It is removed with the snapshot.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is
-    /// left.
+    /// [`Error::File`] if it cannot be written, for example because there is no space. Then nothing
+    /// of it remains.
     pub fn put_beside(&self, number: u32, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.place(number).join(name);
         files::write(&path, bytes, Existing::Keep).map_err(|cause| Error::file("write", &path, cause))
@@ -115,14 +115,14 @@ impl Recording {
     /// Removes a snapshot.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be removed.
+    /// [`Error::File`] if it cannot be removed.
     pub fn remove(&self, number: u32) -> Result<()> {
         let place = self.place(number);
         std::fs::remove_dir_all(&place).map_err(|cause| Error::file("remove", &place, cause))
     }
 }
 
-/// Makes a folder under another name, and gives it its own when it is whole.
+/// Fills a folder under a temporary name, and renames it when it is complete.
 fn whole(directory: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let partial = directory.with_file_name(format!(".{name}.{}", std::process::id()));
@@ -130,7 +130,7 @@ fn whole(directory: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()>
         files::put(&partial, directory).map_err(|cause| Error::file("create", directory, cause))
     });
     if filled.is_err() {
-        // The error to tell is the first one.
+        // Report the first error, not this one.
         let _ = std::fs::remove_dir_all(&partial);
     }
     filled
@@ -144,8 +144,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     create(to, &read_bytes(from)?)
 }
 
-/// Writes a file in a folder that this process has just made, and that is thrown away unless all of
-/// it could be written.
+/// Writes a file in a new folder, which is discarded unless all of the file was written.
 fn create(path: &Path, bytes: &[u8]) -> Result<()> {
     let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
     written.map_err(|cause| Error::file("write", path, cause))
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
     use crate::snapshot::{CpuSnapshot, CpuStats};
 
-    /// A folder of the test's own, with a made-up kernel's formats in it.
+    /// A temporary folder of a test, with the formats of a made-up kernel.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -242,7 +241,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.0.join("runs")).unwrap().count(), 0);
         std::fs::write(folder.0.join("tracefs/events/header_event"), "").unwrap();
         let made = folder.create().unwrap();
-        // A snapshot of the same number is in the way.
+        // A snapshot with the same number exists.
         made.put(1, &snapshot()).unwrap();
         made.put(1, &snapshot()).unwrap_err();
         assert_eq!(std::fs::read_dir(made.directory().join("snapshots")).unwrap().count(), 1);

@@ -1,6 +1,5 @@
-//! Records the same buffers both ways, as pages and as the kernel's own text, so that one can be
-//! held against the other. Used by the tests on the running kernel and by the example that makes
-//! fixtures. Knows nothing of the reader.
+//! Records the same buffers as pages and as the kernel's own text, to compare them. Used by the
+//! tests on the running kernel and by the example that makes fixtures. Knows nothing of the reader.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -59,7 +58,7 @@ pub(crate) const EVENTS: &[&str] = &[
     "timer/hrtimer_expire_entry",
 ];
 
-/// A private tracing instance; gone when dropped.
+/// A private tracing instance; removed when dropped.
 pub(crate) struct Instance {
     root: PathBuf,
     path: PathBuf,
@@ -74,8 +73,8 @@ impl Drop for Instance {
 }
 
 impl Instance {
-    /// Makes an instance under the tracing file system at `root`, with those of `events` on that
-    /// the kernel has.
+    /// Creates an instance in the tracefs at `root`, and enables those of `events` that the kernel
+    /// has.
     pub(crate) fn new(root: &Path, kilobytes: u32, events: &[&str]) -> io::Result<Self> {
         let path = root.join("instances").join(
             format!("capture-{}-{:?}", std::process::id(), std::thread::current().id())
@@ -92,8 +91,8 @@ impl Instance {
                 continue;
             }
             if event.starts_with("raw_syscalls/") {
-                // Else they drown the rest. Discarded events are then in the pages too, on some
-                // kernels.
+                // Otherwise these events outnumber the others. On some kernels, the pages then also
+                // contain discarded events.
                 fs::write(folder.join("filter"), "comm ~ \"work*\"")?;
             }
             fs::write(folder.join("enable"), "1")?;
@@ -129,7 +128,7 @@ impl Instance {
         Ok(cpus)
     }
 
-    /// A CPU's raw pages, to be read without waiting.
+    /// Opens a CPU's raw pages for non-blocking reads.
     pub(crate) fn pipe(&self, cpu: u32) -> io::Result<File> {
         const O_NONBLOCK: i32 = 0o4000;
         OpenOptions::new()
@@ -138,14 +137,14 @@ impl Instance {
             .open(self.path.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw")))
     }
 
-    /// A number of `per_cpu/cpuN/stats`.
+    /// A counter in `per_cpu/cpuN/stats`.
     pub(crate) fn stat(&self, cpu: u32, name: &str) -> io::Result<u64> {
         let stats = self.read(&format!("per_cpu/cpu{cpu}/stats"))?;
         let value = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         Ok(value.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
     }
 
-    /// The format and header files, as (path below the tracing file system, text).
+    /// The format and header files, as (path relative to tracefs, text).
     pub(crate) fn formats(&self) -> io::Result<Vec<(String, String)>> {
         let mut files = vec![
             "events/header_page".to_owned(),
@@ -154,15 +153,15 @@ impl Instance {
         ];
         files.extend(self.events.iter().map(|event| format!("events/{event}/format")));
         files.push("events/ftrace/print/format".to_owned());
-        // An instance has no printk_formats and no ftrace events of its own.
+        // An instance has no printk_formats and no ftrace events.
         let read =
             |file: &str| read_at_once(&self.path.join(file)).or_else(|_| read_at_once(&self.root.join(file)));
         files.into_iter().map(|file| read(&file).map(|text| (file, text))).collect()
     }
 }
 
-/// A tracing file's text. `header_event` gives nothing to a second read, and the standard library's
-/// first one asks for 32 bytes.
+/// Reads a tracing file. `header_event` returns nothing to a second read, and the standard library
+/// starts with a read of 32 bytes.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let (mut buffer, mut text) = (vec![0; 1 << 16], Vec::new());
@@ -174,7 +173,7 @@ fn read_at_once(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Reads what is there, up to a number of pages.
+/// Reads the available pages, up to `pages`.
 pub(crate) fn drain(pipe: &mut File, page: usize, pages: usize, into: &mut Vec<u8>) -> io::Result<()> {
     let mut buffer = vec![0; page];
     for _ in 0..pages {
@@ -188,7 +187,7 @@ pub(crate) fn drain(pipe: &mut File, page: usize, pages: usize, into: &mut Vec<u
     Ok(())
 }
 
-/// Something to record: threads that wake each other, sleep, and write to a file, or a command.
+/// Causes events: threads that wake each other, sleep, and write to a file, or a command.
 pub(crate) fn work(instance: &Instance, command: &[String], duration: Duration) -> io::Result<()> {
     if let [program, arguments @ ..] = command {
         Command::new(program).args(arguments).status()?;

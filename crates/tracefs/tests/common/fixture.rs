@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tracefs::{CpuPages, Formats, Period, Trace};
 
-/// What one kernel recorded.
+/// The recording of one kernel.
 pub(crate) struct Fixture {
     pub(crate) name: String,
     pub(crate) formats: Formats,
@@ -15,7 +15,7 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// All kernels that there are fixtures of.
+    /// The fixtures of all kernels.
     pub(crate) fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tracefs");
         let mut folders: Vec<PathBuf> = fs::read_dir(folder)
@@ -61,8 +61,8 @@ impl Fixture {
         Self { name, formats, pages, text: read("trace") }
     }
 
-    /// Each CPU's pages again and again, without their marks of lost events, up to so many bytes;
-    /// each repetition later than the one before it.
+    /// Each CPU's pages repeatedly, without marks of lost events, up to `bytes` bytes. Each
+    /// repetition is later than the one before.
     pub(crate) fn repeated(&self, bytes: usize) -> Vec<(u32, Vec<u8>)> {
         let size = self.formats.page().size;
         let events = self.trace().events;

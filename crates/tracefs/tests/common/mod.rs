@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Code that the tests share.
 
 pub(crate) mod capture;
 pub(crate) mod fixture;
@@ -8,7 +8,7 @@ pub(crate) mod writer;
 use skips::{Need, skip};
 use tracefs::{Error, Tracefs};
 
-/// The kernel's trace; `None`, with the test skipped, where this process may not use it.
+/// The kernel's tracefs; `None`, with the test skipped, if this process may not use it.
 pub(crate) fn tracefs() -> Option<Tracefs> {
     match Tracefs::open() {
         Ok(tracefs) => Some(tracefs),

@@ -1,10 +1,10 @@
-//! The kernel's own text of a buffer, line by line, and what the reader must have made of each
-//! line. Knows both, and neither recording nor files.
+//! Compares each line of the kernel's own text of a buffer with what the reader returned. Knows
+//! both, and neither recording nor files.
 
 use tracefs::{Body, Event, TaskState, ThreadRef, Trace, Value};
 
-/// Compares a whole `trace` file with the events that were read from the same buffers. Panics on
-/// the first difference. Returns how many events were compared down to their fields.
+/// Compares a whole `trace` file with the events that were read from the same buffers. Panics at
+/// the first difference. Returns how many events were compared with all fields.
 pub(crate) fn compare(trace: &Trace, text: &str) -> usize {
     let lines: Vec<Line<'_>> = text.lines().filter_map(Line::parse).collect();
     let mut events = trace.events.iter();
@@ -40,7 +40,7 @@ impl<'a> Line<'a> {
         if whole.starts_with('#') || whole.starts_with("CPU:") || whole.is_empty() {
             return None;
         }
-        // A name may hold anything, so the line is taken apart around the CPU.
+        // A name may contain anything, so the line is split around the CPU.
         let at = (0..whole.len()).find(|&at| {
             let rest = whole.as_bytes().get(at..at + 6).unwrap_or_default();
             rest.starts_with(b" [") && rest.ends_with(b"]") | rest[2..].iter().all(u8::is_ascii_digit)
@@ -58,7 +58,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Whether the line was compared down to its fields; panics if it differs.
+/// Whether the line was compared with all fields; panics if it differs.
 fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
     let expected = scheduling(trace, event)
         .or_else(|| interrupts(trace, event))
@@ -73,10 +73,10 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
     true
 }
 
-// These return what the line must be called and how it must begin, or, with `…` in front, what it
-// must hold.
+// These return the name in the line and how its text must start or, after `…`, what it must
+// contain.
 
-/// The scheduler's events and those of threads' lives.
+/// Events of the scheduler and of the creation and end of threads.
 fn scheduling(trace: &Trace, event: &Event) -> Option<(&'static str, String)> {
     let name = |name| trace.names.text(name);
     let thread =
@@ -145,7 +145,7 @@ fn interrupts(trace: &Trace, event: &Event) -> Option<(&'static str, String)> {
     })
 }
 
-/// What a CPU or the kernel's code on it does.
+/// Events of CPUs and of kernel code.
 fn of_the_kernel(trace: &Trace, event: &Event, line: &Line<'_>) -> Option<(&'static str, String)> {
     let name = |name| trace.names.text(name);
     Some(match &event.body {
@@ -153,8 +153,8 @@ fn of_the_kernel(trace: &Trace, event: &Event, line: &Line<'_>) -> Option<(&'sta
             ("cpu_idle", format!("state={} cpu_id={cpu}", state.unwrap_or(u32::MAX)))
         }
         Body::Frequency { cpu, khz } => ("cpu_frequency", format!("state={khz} cpu_id={cpu}")),
-        // The kernel writes `sys_enter: NR 202 (…)` for all, `sys_fsync(fd: 3)` and `sys_fsync ->
-        // 0x0` for each.
+        // The kernel writes `sys_enter: NR 202 (…)` for the common events, and `sys_fsync(fd: 3)`
+        // and `sys_fsync -> 0x0` for single calls.
         Body::SysEnter { number, first, .. } if line.event == "sys_enter" => {
             ("sys_enter", format!("NR {number} ({first:x}, "))
         }
@@ -193,7 +193,7 @@ fn of_the_kernel(trace: &Trace, event: &Event, line: &Line<'_>) -> Option<(&'sta
     })
 }
 
-/// An inter-processor interrupt that was asked for, by the name that this kernel has for it.
+/// An inter-processor interrupt that was raised, by this kernel's name for it.
 fn between_processors<'a>(trace: &Trace, event: &Event, line: &Line<'a>) -> Option<(&'a str, String)> {
     let name = |name| trace.names.text(name);
     Some(match &event.body {
@@ -219,7 +219,7 @@ fn between_processors<'a>(trace: &Trace, event: &Event, line: &Line<'a>) -> Opti
     })
 }
 
-/// Events whose lines have a form of their own; panics if the line differs.
+/// Events whose lines have a different form; panics if the line differs.
 fn agrees_otherwise(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
     let name = |name| trace.names.text(name);
     match &event.body {
@@ -230,7 +230,7 @@ fn agrees_otherwise(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
             assert_eq!(line.event, format!("{}_exit", name(*kind)), "{}", line.whole);
         }
         Body::SysEnter { first, .. } => {
-            // `fd: 3`, and with `0x` on older kernels.
+            // `fd: 3`, with `0x` on older kernels.
             let argument = line.whole.split("(fd: ").nth(1).map(|rest| rest.trim_end_matches(')'));
             let argument = argument.map(|hex| u64::from_str_radix(hex.trim_start_matches("0x"), 16));
             assert_eq!(argument, Some(Ok(*first)), "{}", line.whole);
@@ -252,7 +252,7 @@ fn agrees_otherwise(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
     true
 }
 
-/// Events without a decoded form, by their fields' names.
+/// Events without a decoded form, by field name.
 fn other_agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
     let number = |field| trace.field(event, field).and_then(|value| value.number());
     let text = |field| trace.field(event, field).and_then(|value| value.text().map(str::to_owned));

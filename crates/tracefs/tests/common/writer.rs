@@ -1,19 +1,18 @@
-//! Writes ring-buffer pages as the kernel would, from a list of what should be in them. The
-//! opposite of the reader, and written from the kernel's description of the pages rather than from
-//! the reader.
+//! Writes ring-buffer pages like the kernel, from a list of their contents. The opposite of the
+//! reader, and based on the kernel's description of the pages rather than on the reader.
 
 use tracefs::Formats;
 
-/// A machine's layout of pages.
+/// A machine's page layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
-    /// 4 or 8 bytes.
+    /// The size of `long`: 4 or 8 bytes.
     pub(crate) long: usize,
-    /// Of a whole page, in bytes.
+    /// The size of a page, in bytes.
     pub(crate) page: usize,
 }
 
-/// The number of the one event that writers write, and of one that no format describes.
+/// The id of the only event that writers write, and one that no format describes.
 pub(crate) const KNOWN: u16 = 300;
 pub(crate) const UNKNOWN: u16 = 301;
 
@@ -33,17 +32,17 @@ impl Machine {
     }
 }
 
-/// An entry of a page.
+/// An entry in a page.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
-    /// An event this long after the one before it, with these bytes behind its number and thread.
+    /// An event, `after_ns` after the previous one, with `what` after its id and thread.
     Event { after_ns: u64, id: u16, what: Vec<u8>, clock: Clock },
-    /// An event that was taken back.
+    /// A discarded event.
     Discarded { after_ns: u64, words: u8 },
 }
 
-/// How a time that does not fit into 27 bits is written; some kernels write long ways for short
-/// times too.
+/// How to write a time that does not fit into 27 bits. Some kernels use long forms for short times,
+/// too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
     Shortest,
@@ -51,7 +50,7 @@ pub(crate) enum Clock {
     Absolute,
 }
 
-/// What the reader must give back.
+/// What the reader must return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) time_ns: u64,
@@ -85,8 +84,8 @@ fn word(data: &mut Vec<u8>, word: u32) {
     data.extend(word.to_le_bytes());
 }
 
-/// Writes the time as an entry of its own, if the clock asks for it or an event's header has no
-/// room for it. Returns what is left for the header.
+/// Writes the time as a separate entry, if the clock requires it or the event's header has no room
+/// for it. Returns the rest for the header.
 fn stamp(data: &mut Vec<u8>, clock: Clock, delta_ns: u64, now_ns: u64) -> u64 {
     let mut long = |kind: u32, time: u64| {
         word(data, kind | ((time & 0x7ff_ffff) as u32) << 5);
@@ -114,7 +113,7 @@ impl Writer {
         }
     }
 
-    /// Adds an entry; begins a page where it does not fit, or where `lost` says that something is
+    /// Adds an entry. Starts a new page if it does not fit, or if `lost` says that something is
     /// missing before it.
     pub(crate) fn push(&mut self, entry: &Entry, lost: Lost) {
         let (Entry::Event { after_ns, .. } | Entry::Discarded { after_ns, .. }) = entry;
@@ -124,7 +123,7 @@ impl Writer {
             self.finish_page();
         }
         let room = self.machine.page - 8 - self.machine.long;
-        // With both of a long time and an event's header.
+        // Room for a long time and an event's header.
         let needed = 24
             + match entry {
                 Entry::Event { what, .. } => what.len(),
@@ -159,7 +158,7 @@ impl Writer {
                 self.expected.push(Expected { time_ns: self.now_ns, tid, record, page: self.pages });
             }
             Entry::Discarded { words, .. } => {
-                // The kernel makes a zero delta one, for zero would end the page.
+                // The kernel writes a zero delta as one, because zero would end the page.
                 if delta == 0 {
                     self.now_ns += 1;
                 }
@@ -170,15 +169,15 @@ impl Writer {
         }
     }
 
-    /// Ends the page, as a full one or as one that is read early.
+    /// Ends the page, whether full or read early.
     pub(crate) fn finish_page(&mut self) {
         let Some(Open { began_ns, mut data, lost }) = self.page.take() else { return };
         let room = self.machine.page - 8 - self.machine.long;
         let mut commit = data.len() as u64;
         if let Some(lost) = lost {
-            // Without room for the count, the kernel leaves it out.
+            // If there is no room for the count, the kernel omits it.
             let stored = lost.filter(|_| data.len() + self.machine.long <= room);
-            // As negative numbers of 32 bits, so that a 64-bit word's upper half is all ones.
+            // Added as negative 32-bit numbers, so the upper half of a 64-bit word is all ones.
             commit = commit.wrapping_add(i64::from(i32::MIN).cast_unsigned());
             if let Some(count) = stored {
                 commit = commit.wrapping_add(1 << 30);

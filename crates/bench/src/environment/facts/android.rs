@@ -1,10 +1,10 @@
-//! What an Android system is, and whether its framework runs. Must not judge it.
+//! Properties of an Android system, and whether its framework runs. Must not judge them.
 
 use run::environment::{Facts, Value};
 
 use crate::root::Root;
 
-/// Settings by Android's names for them.
+/// Settings, and the Android properties that hold them.
 const PROPERTIES: [(&str, &str); 4] = [
     ("android_build", "ro.build.fingerprint"),
     ("android_build_type", "ro.build.type"),
@@ -12,7 +12,7 @@ const PROPERTIES: [(&str, &str); 4] = [
     ("android_version", "ro.build.version.release"),
 ];
 
-/// More processes than are looked through: the framework's have low numbers.
+/// The most processes to search. Those of the framework have low numbers.
 const MOST_PROCESSES: usize = 32_768;
 
 pub(super) fn read(root: &Root, facts: &mut Facts) {
@@ -37,7 +37,7 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
     facts.note("android_framework", "/proc/*/comm", framework);
 }
 
-/// Whether `system_server` runs, in which most of the framework's services are.
+/// Whether `system_server` runs, which hosts most of the framework's services.
 fn framework(root: &Root) -> Result<Value, String> {
     let is_number = |name: &&String| name.bytes().all(|byte| byte.is_ascii_digit());
     let processes = root.names("proc");

@@ -1,5 +1,5 @@
-//! The disk below a directory: its scheduler, and which CPUs its interrupts go to. Must not judge
-//! it.
+//! The disk that holds a directory: its I/O scheduler, and which CPUs handle its interrupts. Must
+//! not judge them.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use run::environment::{Facts, Value};
 use crate::root::Root;
 use crate::storage::device::way_down;
 
-/// Looks at the disk of a directory.
+/// Reads the facts of the directory's disk.
 pub(in crate::environment) fn read(root: &Root, directory: std::io::Result<PathBuf>, facts: &mut Facts) {
     let dev = directory.and_then(|directory| {
         let dev = std::fs::metadata(&directory)?.dev();

@@ -1,5 +1,5 @@
-//! The kernel's own settings: debugging that was compiled in, what traces, real-time groups. Must
-//! not judge any of them.
+//! The kernel's own settings: compiled-in debugging, active tracers, real-time groups. Must not
+//! judge any of them.
 
 use run::environment::{Facts, Value};
 
@@ -19,7 +19,7 @@ const LOCK_DEBUGGING: [&str; 8] = [
     "PROVE_LOCKING",
 ];
 
-/// Options that make much else slower (Documentation/dev-tools, lib/Kconfig.debug).
+/// Options that slow down much else (Documentation/dev-tools, lib/Kconfig.debug).
 const DEBUGGING: [&str; 15] = [
     "DEBUG_KMEMLEAK",
     "DEBUG_OBJECTS",
@@ -51,7 +51,7 @@ pub(super) fn read(root: &Root, config: Option<&str>, facts: &mut Facts) {
     };
     facts.note("debug_options", from, set(&DEBUGGING));
     facts.note("rt_group_scheduling", from, set(&["RT_GROUP_SCHED"]).map(is_any));
-    // Only a kernel with lockdep has the file, which tells without a configuration.
+    // Only a kernel with lockdep has this file, so it also answers without a configuration.
     let mut locks = set(&LOCK_DEBUGGING);
     if locks.is_err() && root.has("proc/lockdep_stats") {
         locks = Ok(Value::Names(vec!["PROVE_LOCKING".to_owned()]));
@@ -70,7 +70,7 @@ fn is_any(names: Value) -> Value {
     Value::Flag(matches!(names, Value::Names(names) if !names.is_empty()))
 }
 
-/// The tracer in use, which slows every function or interrupt down that it looks at.
+/// The current tracer, which slows down every function or interrupt that it traces.
 fn tracing(root: &Root, facts: &mut Facts) {
     let mut found = Err("not there".to_owned());
     for place in TRACING {

@@ -1,5 +1,5 @@
-//! Reads the settings that bear on latency, each under the name that a run stores it by. What
-//! cannot be read is noted with the reason. Must not judge any of them.
+//! Reads the settings that affect latency, each under the name that a run stores. A setting that
+//! cannot be read is stored with the reason. Must not judge any of them.
 
 mod android;
 pub(super) mod disk;
@@ -14,20 +14,20 @@ use run::environment::{Facts, Value};
 
 use crate::root::Root;
 
-/// How a file's text is understood.
+/// How to parse a file's text.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// "0" and "1".
+    /// "0" or "1".
     Flag,
     /// A whole number.
     Whole,
-    /// A word or a few.
+    /// A few words at most.
     Text,
-    /// One of several words, the chosen one in brackets: "always [madvise] never".
+    /// One of several words, with the current one in brackets: "always [madvise] never".
     Chosen,
 }
 
-/// The settings that are one file each: its name, its kind and its path.
+/// The settings that are one file each: name, kind and path.
 const FILES: &[(&str, Kind, &str)] = &[
     ("clocksource", Kind::Text, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("cpus_isolated", Kind::Text, "sys/devices/system/cpu/isolated"),
@@ -44,10 +44,10 @@ const FILES: &[(&str, Kind, &str)] = &[
     ("transparent_hugepages_defrag", Kind::Chosen, "sys/kernel/mm/transparent_hugepage/defrag"),
 ];
 
-/// A setting is short. What is longer is none, and would only fill a run.
+/// Settings are short. Longer text is not a setting, and would only bloat a run.
 const MOST_CHARACTERS: usize = 256;
 
-/// Looks for every setting but those of a disk. `config` is the kernel's configuration.
+/// Reads all settings except those of a disk. `config` is the kernel's configuration.
 pub(super) fn read(root: &Root, config: Option<&str>) -> Facts {
     let mut facts = Facts::default();
     for &(name, kind, path) in FILES {
@@ -61,7 +61,7 @@ pub(super) fn read(root: &Root, config: Option<&str>) -> Facts {
     facts
 }
 
-/// One file's setting, or why there is none.
+/// Reads one file's setting, or says why it cannot.
 fn one(root: &Root, kind: Kind, path: &str) -> Result<Value, String> {
     let text = root.look(path)?;
     let unlike = |wanted: &str| format!("'{}' is not {wanted}", text.chars().take(40).collect::<String>());
@@ -80,7 +80,7 @@ fn one(root: &Root, kind: Kind, path: &str) -> Result<Value, String> {
     }
 }
 
-/// Text of a length that a setting can have.
+/// Accepts text that is short enough for a setting.
 fn short(text: String) -> Result<Value, String> {
     if text.chars().count() > MOST_CHARACTERS {
         return Err(format!("not a setting: the file has {} bytes", text.len()));

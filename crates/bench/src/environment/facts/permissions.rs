@@ -1,4 +1,4 @@
-//! What this process may do, and which binder device lets it in. Changes and opens nothing. Must
+//! What this process may do, and which binder devices it may open. Changes and opens nothing. Must
 //! not judge it.
 
 use run::environment::{Facts, Value};
@@ -6,7 +6,7 @@ use rustix::fs::{Access, access};
 
 use crate::root::Root;
 
-/// The capabilities that measuring uses, by number (capabilities(7)).
+/// The capabilities that measurements use, by number (capabilities(7)).
 const CAPABILITIES: [(&str, u32); 4] =
     [("CAP_IPC_LOCK", 14), ("CAP_SYS_ADMIN", 21), ("CAP_SYS_NICE", 23), ("CAP_PERFMON", 38)];
 
@@ -29,8 +29,7 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
     facts.note("binder_features", "/dev/binderfs/features", features);
 }
 
-/// Whether the kernel's events can be recorded: the tracing file system is there and open, or may
-/// be mounted.
+/// Whether kernel events can be recorded: tracefs is mounted and accessible, or can be mounted.
 fn tracefs(root: &Root) -> Result<Value, String> {
     for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
         if root.has(format!("{place}/tracing_on")) {
@@ -45,8 +44,8 @@ fn tracefs(root: &Root) -> Result<Value, String> {
     }
 }
 
-/// The devices that this process may open. Whether a context manager has taken one is only seen
-/// when it is used.
+/// The devices that this process may open. Only using a device shows whether it already has a
+/// context manager.
 fn binder(root: &Root) -> Result<Value, String> {
     let names = ["dev/binder", "dev/hwbinder", "dev/vndbinder"];
     let names = names.into_iter().map(str::to_owned);

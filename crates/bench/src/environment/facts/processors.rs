@@ -9,7 +9,7 @@ use crate::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// What is read of each group of CPUs that change frequency together.
+/// What to read for each group of CPUs that change frequency together.
 const POLICY: [(&str, Kind, &str); 7] = [
     ("cpus", Kind::Text, "related_cpus"),
     ("driver", Kind::Text, "scaling_driver"),
@@ -34,7 +34,8 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
         number => Ok(Value::Whole(number as i64)),
     };
     facts.note("cpufreq_policies", "", number);
-    // Kinds of CPUs that differ have the lowest and the highest numbers.
+    // On a machine with different kinds of CPUs, the lowest and the highest number are of different
+    // kinds.
     let present = root.read(format!("{CPU}/present")).and_then(|list| cpu_list(&list)).unwrap_or_default();
     let mut ends: Vec<u32> = present.first().into_iter().chain(present.last()).copied().collect();
     ends.dedup();
@@ -42,7 +43,7 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
     core_control(root, &present, facts);
 }
 
-/// The deepest idle state that is allowed, and how long it takes to leave it.
+/// The deepest enabled idle state, and its exit latency.
 fn idle(root: &Root, cpus: &[u32], facts: &mut Facts) {
     let mut deepest: Option<(i64, String)> = None;
     let mut from = format!("/{CPU}/cpu*/cpuidle");
@@ -71,7 +72,7 @@ fn idle(root: &Root, cpus: &[u32], facts: &mut Facts) {
     );
 }
 
-/// Vendors' kernels of phones switch cores off and on by load.
+/// Phone vendors' kernels take cores offline and online by load.
 fn core_control(root: &Root, cpus: &[u32], facts: &mut Facts) {
     let is_on =
         |cpu: &&u32| root.read(format!("{CPU}/cpu{cpu}/core_ctl/enable")).is_some_and(|text| text != "0");

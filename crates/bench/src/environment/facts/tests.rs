@@ -1,4 +1,4 @@
-//! Fixture trees, and what is read of them.
+//! Fixture trees and the facts read from them.
 
 use run::environment::Facts;
 
@@ -9,7 +9,7 @@ fn facts(root: &Root, config: Option<&str>) -> Facts {
     read(root, config)
 }
 
-/// A phone: two kinds of cores, schedutil, deep idle states, heat.
+/// A phone: two kinds of cores, schedutil, deep idle states, thermal throttling.
 fn phone() -> Fixture {
     fixture(&[
         (
@@ -56,7 +56,7 @@ fn a_phone_tells_its_android_its_frequencies_its_idle_states_and_its_heat() {
     assert_eq!(facts.whole("memory_available_bytes"), Ok(512_000));
     assert_eq!(facts.whole("cpufreq.policy0.max_khz"), Ok(1_200_000));
     assert_eq!(facts.whole("cpufreq.policy0.hardware_max_khz"), Ok(1_800_000));
-    // The deepest one that is allowed, on whichever CPU.
+    // The deepest enabled state of any CPU.
     assert_eq!(facts.whole("idle_exit_latency_us"), Ok(900));
     assert_eq!(facts.text("idle_deepest_state"), Ok("big-rail-off"));
     assert_eq!(facts.names("core_control"), Ok(&["cpu0".to_owned()][..]));
@@ -75,7 +75,7 @@ fn options_that_slow_a_kernel_down_are_those_that_are_set_in_its_configuration()
     let plain = facts(&fixture(&[]), Some("CONFIG_HZ=250\n"));
     assert_eq!(names(&plain, "lock_debug_options"), Ok(vec![]));
     assert_eq!(plain.flag("rt_group_scheduling"), Ok(false));
-    // Without a configuration nothing is claimed, but lockdep shows itself.
+    // Without a configuration nothing is claimed, but lockdep is still detected.
     let silent = facts(&fixture(&[]), None);
     assert!(names(&silent, "lock_debug_options").unwrap_err().ends_with("does not show its configuration"));
     let lockdep = facts(&fixture(&[("proc/lockdep_stats", "x\n")]), None);
@@ -89,7 +89,7 @@ fn a_machine_that_tells_nothing_gives_a_reason_for_each_setting() {
     for (name, fact) in nothing.iter().filter(|(name, _)| *name != "tracefs" && *name != "core_control") {
         assert!(fact.value.is_none() && fact.unknown.is_some(), "{name}: {fact:?}");
     }
-    // Nothing is left out because it is not there.
+    // Settings that are missing are still listed.
     let names = |facts: &Facts| facts.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
     let of_phone = names(&everything);
     let per_policy: Vec<_> = of_phone.into_iter().filter(|name| !name.starts_with("cpufreq.")).collect();
@@ -137,7 +137,7 @@ fn a_hostile_tree_is_read_in_bounded_time_and_fills_no_run() {
         let found = facts.value(name).unwrap_err();
         assert!(found.contains(reason), "{name}: {found}");
     }
-    // Text is kept as it is; what shows it makes it harmless.
+    // Text is stored unchanged. Whatever shows it must escape it.
     assert_eq!(facts.text("cpus_isolated"), Ok("\x1b[2J\x1b]0;gone\x07"));
     assert!(serde_json::to_string(&facts).unwrap().len() < 20_000);
 }

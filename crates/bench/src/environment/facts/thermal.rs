@@ -1,4 +1,4 @@
-//! What heat takes from the processors (Documentation/driver-api/thermal/sysfs-api.rst). Must not
+//! Thermal throttling of processors (Documentation/driver-api/thermal/sysfs-api.rst). Must not
 //! judge it.
 
 use run::environment::{Facts, Value};
@@ -7,7 +7,7 @@ use crate::root::Root;
 
 const CLASS: &str = "sys/class/thermal";
 
-/// The cooling devices that slow processors down at the moment: "thermal-cpufreq-0 (2 of 10)".
+/// The cooling devices that are slowing down processors now: "thermal-cpufreq-0 (2 of 10)".
 pub(super) fn read(root: &Root, facts: &mut Facts) {
     let names = root.names(CLASS);
     let devices = || names.iter().filter(|name| name.starts_with("cooling_device")).take(1024);

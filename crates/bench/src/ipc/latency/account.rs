@@ -1,5 +1,5 @@
-//! What the kernel counts of a thread, read cheaply enough to be read before every call: from files
-//! that stay open. Must not know which call was slow.
+//! The kernel's counters of a thread, cheap enough to read before every call: their files stay
+//! open. Must not know which call was slow.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,14 +11,14 @@ use crate::sched::gettid;
 use crate::usage::{Usage, thread_usage};
 use run::ipc::latency::{CallCounters, ThreadId};
 
-/// Counts of one thread up to now.
+/// Counters of one thread so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     at_ns: u64,
-    /// Time on a CPU, time waiting for one, in nanoseconds.
+    /// Time on a CPU and time waiting for one, in nanoseconds.
     schedstat: Option<(u64, u64)>,
     usage: Option<Usage>,
-    /// Periods, nanoseconds.
+    /// Throttled periods, and throttled nanoseconds.
     throttled: Option<(u64, u64)>,
 }
 
@@ -49,7 +49,7 @@ impl Counts {
 struct Files {
     thread: ThreadId,
     schedstat: Option<File>,
-    /// `cpu.stat` of each of its control groups that has a CPU quota.
+    /// The `cpu.stat` of each control group with a CPU quota above the thread.
     quotas: Vec<File>,
 }
 
@@ -86,12 +86,12 @@ fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<std::borrow::Cow<'a, st
 fn schedstat(text: &str) -> Option<(u64, u64)> {
     let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
     let (running_ns, run_delay_ns) = (numbers.next()?, numbers.next()?);
-    // A kernel that does not keep these shows zeroes, but whoever calls or serves has run for some
-    // time.
+    // A kernel without these statistics shows zeroes. A thread that calls or serves has run for
+    // some time.
     (running_ns > 0).then_some((running_ns, run_delay_ns))
 }
 
-/// The counts of a caller's thread, and of the thread that served its last call.
+/// The counters of a caller's thread, and of the thread that served its last call.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     client: Option<Files>,
@@ -102,7 +102,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Before a call, on its thread.
+    /// Called before a call, on the caller's thread.
     pub(super) fn begin(&mut self) {
         let own = ThreadId { pid: std::process::id(), tid: gettid() };
         if self.client.as_ref().is_none_or(|files| files.thread != own) {
@@ -110,11 +110,12 @@ impl Accounts {
         }
         self.server_before = self.server.as_ref().map(|files| files.read(None));
         self.client_before = self.client.as_ref().map(|files| files.read(thread_usage())).unwrap_or_default();
-        // Last, for it is to tell of the call and nothing else.
+        // Last, so that it covers nothing but the call.
         self.cpu_before_ns = thread_cpu_ns();
     }
 
-    /// After a call, whoever served it: the next call is likely to be served by the same thread.
+    /// Called after a call with the thread that served it, which will probably serve the next one,
+    /// too.
     pub(super) fn served_by(&mut self, server: Option<ThreadId>) {
         if let Some(server) = server
             && self.server.as_ref().is_none_or(|files| files.thread != server)
@@ -123,8 +124,9 @@ impl Accounts {
         }
     }
 
-    /// After a slow call, at whose end the thread's CPU clock was read: what was counted of the
-    /// caller's thread and, if it was known before the call, of the one that served it.
+    /// Called after a slow call, at whose end the thread's CPU clock read `cpu_ns`. Returns what
+    /// changed for the caller's thread, and for the serving thread if that was known before the
+    /// call.
     pub(super) fn end(&self, cpu_ns: u64, server: Option<ThreadId>) -> (CallCounters, Option<CallCounters>) {
         let after = self.client.as_ref().map(|files| files.read(thread_usage())).unwrap_or_default();
         let mut client = self.client_before.until(&after);

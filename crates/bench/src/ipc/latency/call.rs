@@ -1,5 +1,5 @@
-//! One caller: makes a call, times it, and keeps what came of it. The timed section is in
-//! [`Caller::call`] and holds two clock readings and the call. Must not know whose turn it is.
+//! One caller: makes a call, times it, and records the result. The timed section is in
+//! [`Caller::call`] and contains the call and two clock readings. Must not know whose turn it is.
 
 use std::sync::Mutex;
 
@@ -22,11 +22,11 @@ use run::ipc::latency::CallerResult;
 use run::ipc::latency::ThreadId;
 use run::ipc::latency::ThreadReport;
 
-/// How many samples there is memory for. When it is full they are counted into the histograms,
-/// between two calls.
+/// The capacity of the sample buffer. A full buffer is counted into the histograms between two
+/// calls.
 const BUFFER: usize = 16_384;
 
-/// What all callers of a turn share.
+/// Shared by all callers of a turn.
 pub(super) struct Shared<'a> {
     pub(super) service: &'a dyn Benchmark,
     pub(super) payload: &'a [u8],
@@ -36,9 +36,9 @@ pub(super) struct Shared<'a> {
     pub(super) start_ns: u64,
     pub(super) keep_samples: bool,
     pub(super) mode: Mode,
-    /// The name that serving threads are reported by.
+    /// The role under which serving threads are reported.
     pub(super) server_role: &'a str,
-    /// Whether each call is reported.
+    /// Whether to report each call.
     pub(super) verbose: bool,
     pub(super) halt: Option<&'a Switch>,
     pub(super) watch: Option<&'a Watch>,
@@ -58,10 +58,10 @@ pub(super) struct Caller<'a> {
     pub(super) result: CallerResult,
     buffer: Vec<Sample>,
     accounts: Accounts,
-    /// The latest calls, where some are recorded.
+    /// The latest calls, if a recorder runs.
     pub(super) history: History,
-    /// How long it has waited in all, in nanoseconds, while what was recorded of a slow call was
-    /// taken in.
+    /// How long this caller has waited in total, in nanoseconds, while recordings of slow calls
+    /// were collected.
     pub(super) paused_ns: u64,
 }
 
@@ -69,12 +69,12 @@ impl<'a> Caller<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History) -> Self {
         let result = CallerResult::new(wanted, shared.deadline, shared.open_loop, shared.start_ns);
         let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
-        // Written once, so that its pages are there when calls are timed.
+        // Filled once, so that its pages are present when calls are timed.
         buffer.clear();
         Caller { shared, wanted, result, buffer, accounts: Accounts::default(), history, paused_ns: 0 }
     }
 
-    /// Has the calling thread scheduled as this caller is to be, and reads back what came of it.
+    /// Schedules the calling thread as this caller, and returns the resulting scheduling.
     pub(super) fn take_on(&mut self) -> Result<Scheduling> {
         if sched::scheduling(0)? != self.wanted {
             sched::set_scheduling(0, self.wanted)?;
@@ -83,7 +83,7 @@ impl<'a> Caller<'a> {
         Ok(self.result.caller)
     }
 
-    /// Calls that are not counted: they set the thread up for the driver.
+    /// Makes calls that do not count. They set the thread up for the driver.
     pub(super) fn warm_up(&mut self, calls: u32) -> Result<()> {
         for _ in 0..calls {
             let report = self.shared.service.call(self.shared.payload, Purpose::WarmUp)?;
@@ -113,8 +113,7 @@ impl<'a> Caller<'a> {
         let report = shared.service.call(shared.payload, Purpose::Measured);
         let end_ns = now_ns();
         let slow = shared.watch.filter(|watch| watch.slow(end_ns - start_ns)).map(|watch| {
-            // This thread's time first, then what stops the recorder, and everything else after
-            // that.
+            // First this thread's CPU time, then the stop of the recorder, then everything else.
             let cpu_ns = thread_cpu_ns();
             (watch, cpu_ns, watch.stop().map(|()| now_ns()).map_err(|cause| cause.to_string()))
         });
@@ -145,13 +144,13 @@ impl<'a> Caller<'a> {
         if shared.verbose { self.report_server(&report) } else { Ok(()) }
     }
 
-    /// The thread that served a call, where it was another process's.
+    /// The thread that served a call, if it belongs to another process.
     fn server(&self, report: &ServerReport) -> Option<ThreadId> {
         let scheduling = report.scheduling.filter(|_| self.shared.mode == Mode::Binderize)?;
         Some(ThreadId { pid: scheduling.pid.unsigned_abs(), tid: scheduling.tid.unsigned_abs() })
     }
 
-    /// Tells the parent of a slow call, and waits until the recorder is on again.
+    /// Reports a slow call to the parent, and waits until the recorder is on again.
     fn tell(
         &mut self,
         watch: &Watch,
@@ -173,8 +172,8 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// Tells the parent that the trace was stopped, or why it could not be; the error ends this
-    /// client's calls.
+    /// Reports to the parent that the trace was stopped, or why it could not be. The returned error
+    /// ends this client's calls.
     fn halted(&self, stopped: std::io::Result<()>, latency_ns: u64, caller: Scheduling) -> Error {
         let stopped = stopped.map_err(|cause| cause.to_string());
         match self.shared.say(&Said::Halted { latency_ns, caller, stopped }) {
@@ -183,7 +182,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Counts what is in the buffer.
+    /// Counts the samples in the buffer.
     pub(super) fn count(&mut self) -> Result<()> {
         self.result.record(&self.buffer);
         if let Some(windows) = self.shared.watch.and_then(Watch::windows) {

@@ -1,6 +1,5 @@
-//! The client of a pair, in its worker process: finds its services, then makes the calls of each
-//! turn that the parent asks for, and tells which of them were recorded. Must not know of other
-//! pairs.
+//! The client of a pair, in its worker process: finds its services, makes the calls of each turn
+//! that the parent requests, and reports which of them were recorded. Must not know of other pairs.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -26,21 +25,21 @@ use run::ipc::{Mode, Stack};
 /// The worker's job.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LatencyJob {
-    /// The service of each series; no endpoint: the client's own.
+    /// The service of each series. Without an endpoint, the client serves itself.
     pub(super) services: Vec<(Stack, Option<(Endpoint, String)>)>,
     pub(super) callers: Vec<Scheduling>,
     pub(super) payload_bytes: usize,
     pub(super) deadline: Deadline,
-    /// The CPUs that it may use.
+    /// The allowed CPUs.
     pub(super) cpus: Vec<u32>,
     pub(super) fresh_threads: bool,
     pub(super) keep_samples: bool,
     pub(super) verbose: bool,
-    /// The `tracing_on` to write to at the first miss.
+    /// The `tracing_on` to write to at the first missed deadline.
     pub(super) halt: Option<std::path::PathBuf>,
-    /// How its threads are called, in traces for example; at most 15 bytes.
+    /// The name of its threads, for example in traces; at most 15 bytes.
     pub(super) name: String,
-    /// Which calls are slow, if that is of interest.
+    /// Which calls are slow, if slow calls are recorded.
     pub(super) watch: Option<WatchJob>,
 }
 
@@ -48,7 +47,7 @@ impl Work for LatencyJob {
     const NAME: &'static str = "latency client";
 
     fn run(self, link: &mut Link) -> Result<()> {
-        // Threads inherit it.
+        // Threads inherit the mask.
         sched::set_allowed_cpus(0, &self.cpus)?;
         sched::set_name(&self.name);
         let watch = self.watch.as_ref().map(Watch::open).transpose()?;
@@ -56,8 +55,8 @@ impl Work for LatencyJob {
         let services: Vec<_> = self.services.iter().map(service).collect::<Result<_>>()?;
         let payload: Vec<u8> = (0..self.payload_bytes).map(|i| i as u8).collect();
         link.ready()?;
-        // By series and caller, beyond turns: what is recorded reaches back behind the begin of
-        // one.
+        // By series and caller, across turns: a recording can reach back beyond the start of a
+        // turn.
         let mut histories: BTreeMap<(usize, usize), History> = BTreeMap::new();
         while let Some(ask) = link.receive::<Ask>()? {
             let turn = match ask {
@@ -111,7 +110,7 @@ impl Work for LatencyJob {
     }
 }
 
-/// Tells the parent of all calls that were recorded since it asked last.
+/// Reports all calls that were recorded since the parent asked last.
 fn tell_recorded(
     watch: Option<&Watch>,
     histories: &mut BTreeMap<(usize, usize), History>,

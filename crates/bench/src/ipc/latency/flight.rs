@@ -1,6 +1,5 @@
-//! The parent's side of slow calls: the recorder of a run, what is taken out of it for each slow
-//! call, and when it has to begin anew. Must not know how calls are made, nor what the recordings
-//! say.
+//! The parent's side of slow calls: a run's recorder, the snapshot taken of each slow call, and
+//! when the recording restarts. Must not know how calls are made, nor what the recordings show.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,17 +17,18 @@ use run::Scheduling;
 use run::ipc::latency::{Amount, LatencyPlan};
 use run::ipc::latency::{CALLS, CallsOf, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
 
-/// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
+/// How far a snapshot reaches back before its call, in nanoseconds, to show which threads ran
+/// where.
 const HISTORY_NS: u64 = 50_000_000;
 
-/// The file in which clients find what is recorded. It is not beside the recording: a run goes on
-/// without that.
+/// The file in which clients find the recorded windows. It is outside the recording's folder,
+/// because a run continues without a recording.
 const WINDOWS: &str = "windows";
 
-/// The most calls of a client that the slowest are compared with before they count.
+/// After at most this many calls of a client, its slowest calls count as slow.
 const COMPARED_WITH: u64 = 100;
 
-/// The recorder, and what was kept so far.
+/// The recorder, and the slow calls kept so far.
 pub(super) struct Flight {
     plan: ExplainPlan,
     deadline_ns: u64,
@@ -36,33 +36,34 @@ pub(super) struct Flight {
     tape: Option<Tape>,
     info: Option<RecorderInfo>,
     not_recorded: Option<String>,
-    /// The slow calls that are kept.
+    /// The slow calls that were kept.
     misses: Vec<Miss>,
-    /// When those began that have no recording because that of another one was just being taken.
+    /// Start times of slow calls without a recording, because that of another call was being
+    /// collected.
     while_busy: Vec<u64>,
-    /// Whose calls are stored beside the snapshots.
+    /// The calls stored beside the snapshots, by caller.
     recorded: Vec<RecordedCalls>,
 }
 
-/// A recorder that runs, and the folder that it fills.
+/// A running recorder, and the folder that it fills.
 struct Tape {
     recorder: Recorder,
     recording: Recording,
     folder: Folder,
-    /// With [`WINDOWS`].
+    /// Contains [`WINDOWS`].
     scratch: Scratch,
-    /// When the recorder was put on last, with empty buffers.
+    /// When the recorder was last switched on with empty buffers.
     armed_ns: u64,
     next: u32,
-    /// Whether it has been given up.
+    /// Whether recording has ended early.
     ended: bool,
-    /// The last snapshot: its number, and when it is complete.
+    /// The last snapshot: its number, and the window that it covers completely.
     last: Option<(u32, Window)>,
     /// Snapshots whose calls are not stored yet.
     open: Vec<Open>,
 }
 
-/// A snapshot, and what there is so far of the calls that lie in it.
+/// A snapshot, and the calls in its window received so far.
 struct Open {
     number: u32,
     window: Window,
@@ -70,14 +71,14 @@ struct Open {
 }
 
 impl Flight {
-    /// Prepares for slow calls. Where the kernel's trace cannot be used, that is noted, and they
-    /// are kept without it.
+    /// Prepares for slow calls. If the kernel's trace cannot be used, the reason is kept, and slow
+    /// calls are kept without a recording.
     ///
     /// # Errors
-    /// [`Error::Trace`] when the recording's folder cannot be made.
+    /// [`Error::Trace`] if the recording's folder cannot be created.
     pub(super) fn prepare(plan: &ExplainPlan, of: &LatencyPlan) -> Result<Self> {
         let compared_with = match of.amount {
-            // A run that is short has few calls to lose.
+            // A short run has few calls to spare.
             Amount::Iterations(iterations) => (iterations / 10).min(COMPARED_WITH),
             Amount::DurationNs(_) => COMPARED_WITH,
         };
@@ -119,7 +120,7 @@ impl Flight {
         Ok(flight)
     }
 
-    /// What clients are told.
+    /// What clients need to know.
     pub(super) fn watch(&self) -> WatchJob {
         let from = match self.plan.trigger {
             Trigger::Deadline if self.plan.limit == 0 => From::Longer(u64::MAX),
@@ -130,22 +131,22 @@ impl Flight {
         WatchJob { switch, windows: self.tape.as_ref().map(Tape::windows), from }
     }
 
-    /// Begins to record.
+    /// Starts recording.
     ///
     /// # Errors
-    /// [`Error::Trace`] when the kernel refuses.
+    /// [`Error::Trace`] if the kernel refuses.
     pub(super) fn begin(&mut self) -> Result<()> {
         let Some(tape) = &mut self.tape else { return Ok(()) };
         tape.armed_ns = tape.recorder.instance.on()?;
         Ok(())
     }
 
-    /// Keeps a slow call, after which its client had the recorder stopped at `stopped_ns` (or why
-    /// it could not), and has the recorder go on. Tells from when on calls are slow, in
+    /// Keeps a slow call, whose client stopped the recorder at `stopped_ns` (or could not, for the
+    /// given reason), and restarts the recorder. Returns the new threshold for slow calls, in
     /// nanoseconds.
     ///
     /// # Errors
-    /// [`Error::Trace`] when the kernel refuses to go on.
+    /// [`Error::Trace`] if the kernel refuses to restart.
     pub(super) fn slow(&mut self, mut miss: Miss, stopped: std::result::Result<u64, String>) -> Result<u64> {
         let (start_ns, end_ns) = (miss.sample.start_ns, miss.sample.end_ns);
         let whole = |(_, window): &(u32, Window)| window.from_ns <= start_ns && end_ns <= window.to_ns;
@@ -180,26 +181,26 @@ impl Flight {
         Ok(self.threshold_ns())
     }
 
-    /// Which of two slow calls is rather kept: the slower one. Of those that miss a deadline one
-    /// that is recorded comes first, for of others little can be told.
+    /// The rank of a slow call: of two, the slower one is kept. Of calls that miss a deadline,
+    /// recorded ones come first, because little can be said about the others.
     fn rank(&self, miss: &Miss, recorded: bool) -> (bool, u64) {
         let alike = self.info.is_none() || self.plan.trigger != Trigger::Deadline;
         (recorded || alike, miss.sample.latency_ns())
     }
 
-    /// The rank of the one that makes room for a slower one; `None` while there is room.
+    /// The rank of the call that a slower one would replace; `None` while there is room.
     fn last_rank(&self) -> Option<(bool, u64)> {
         let full = self.misses.len() >= self.plan.most();
         let ranks = self.misses.iter().map(|miss| self.rank(miss, miss.snapshot.is_some()));
         full.then(|| ranks.min().unwrap_or((true, u64::MAX)))
     }
 
-    /// Whether a slow call is to be kept.
+    /// Whether to keep a slow call.
     fn keeps(&self, miss: &Miss, recorded: bool) -> bool {
         self.last_rank().is_none_or(|last| self.rank(miss, recorded) > last)
     }
 
-    /// From when on a call is slow for whichever client.
+    /// The latency above which a call is slow for any client.
     fn threshold_ns(&self) -> u64 {
         match (self.last_rank(), self.plan.trigger) {
             (Some((true, latency_ns)), _) => latency_ns,
@@ -208,7 +209,7 @@ impl Flight {
         }
     }
 
-    /// Makes room when one more is kept.
+    /// Drops the lowest-ranked call if there is one too many.
     fn drop_last(&mut self) {
         if self.misses.len() <= self.plan.most() {
             return;
@@ -233,7 +234,7 @@ impl Flight {
         self.tape.as_ref().is_some_and(|tape| !tape.open.is_empty())
     }
 
-    /// Takes in one caller's calls that lie in such snapshots; `complete` if they are all.
+    /// Adds one caller's calls that lie in these snapshots. `complete` says whether these are all.
     pub(super) fn recorded(
         &mut self,
         series: usize,
@@ -252,11 +253,11 @@ impl Flight {
         }
     }
 
-    /// Stores the calls that were taken in. Without room for them recording ends.
+    /// Stores the collected calls. If there is no space for them, recording ends.
     pub(super) fn store_calls(&mut self) {
         let Some(tape) = &mut self.tape else { return };
         for Open { number, mut calls, .. } in std::mem::take(&mut tape.open) {
-            // Clients answer in any order.
+            // Clients may answer in any order.
             calls.sort_by_key(|(of, _)| (of.series, of.pair));
             let bytes: Vec<u8> = calls.iter().flat_map(|(_, calls)| Sample::encode_all(calls)).collect();
             if let Err(error) = tape.recording.put_beside(number, CALLS, &bytes) {
@@ -267,10 +268,10 @@ impl Flight {
         }
     }
 
-    /// Goes on without the recorder. What was recorded stays.
+    /// Continues without the recorder. What was recorded stays.
     fn give_up(&mut self, why: String) {
         self.not_recorded.get_or_insert(why);
-        // It is not asked again, and its end switches it off in any case.
+        // It is not used again, and dropping it switches it off in any case.
         let _ = self.end();
     }
 
@@ -283,17 +284,17 @@ impl Flight {
         Ok(())
     }
 
-    /// Ends recording. `slow` is how many calls missed the deadline in all, `slowest_ns` what the
-    /// slowest of each client took. A recording that cannot be put in its place is lost, and
-    /// nothing else.
+    /// Ends recording. `missed` is the number of calls that missed the deadline, `slowest_ns` the
+    /// latencies of each client's slowest calls. If the recording cannot be moved into place, only
+    /// the recording is lost.
     pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Explained {
         let Self { plan, tape, info, mut not_recorded, mut misses, while_busy, mut recorded, .. } = self;
-        // Some may have made room for slower ones since.
+        // Slower calls may have replaced some of them since.
         let while_busy =
             misses.iter().filter(|miss| while_busy.contains(&miss.sample.start_ns)).count() as u64;
         if let Some(Tape { recorder, folder, .. }) = tape {
             drop(recorder);
-            // An empty recording tells nothing.
+            // An empty recording is of no use.
             if misses.iter().any(|miss| miss.snapshot.is_some())
                 && let Err(error) = folder.keep()
             {
@@ -320,7 +321,7 @@ impl Flight {
     }
 }
 
-/// How many of the slowest calls of all clients are not among those that are kept.
+/// How many of the slowest calls of all clients were not kept.
 fn unkept(slowest_ns: Vec<Vec<u64>>, count: usize, misses: &[Miss]) -> u64 {
     let mut all: Vec<u64> = slowest_ns.into_iter().flatten().collect();
     all.sort_unstable_by(|one, other| other.cmp(one));
@@ -337,12 +338,12 @@ fn unkept(slowest_ns: Vec<Vec<u64>>, count: usize, misses: &[Miss]) -> u64 {
 }
 
 impl Tape {
-    /// Where clients read what is recorded.
+    /// The file in which clients read the recorded windows.
     fn windows(&self) -> PathBuf {
         self.scratch.path().join(WINDOWS)
     }
 
-    /// Takes out what led to a call, and goes on.
+    /// Takes a snapshot of the time before a call, and restarts the recorder.
     fn take(&mut self, start_ns: u64, stopped_ns: u64) -> Result<u32> {
         let instance = &self.recorder.instance;
         let mut snapshot = instance.snapshot(self.armed_ns, stopped_ns)?;
@@ -354,12 +355,12 @@ impl Tape {
         window.note(&self.windows())?;
         self.last = Some((number, window));
         self.open.push(Open { number, window, calls: Vec::new() });
-        // Taking everything out has left the buffers empty.
+        // Taking the snapshot has emptied the buffers.
         self.armed_ns = instance.on()?;
         Ok(number)
     }
 
-    /// Goes on with empty buffers: what is in them has a gap in which the recorder was stopped.
+    /// Restarts with empty buffers: their contents have a gap from when the recorder was stopped.
     fn begin_anew(&mut self) -> tracefs::Result<()> {
         self.recorder.instance.off()?;
         self.recorder.instance.clear()?;

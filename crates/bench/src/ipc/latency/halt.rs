@@ -1,5 +1,5 @@
-//! Stopping the kernel's running trace at the first call that misses its deadline, so that what led
-//! to it is still in the trace's buffer. Must not know what a call is.
+//! Stops the kernel's running trace at the first call that misses its deadline, so that the trace's
+//! buffer still shows what led to it. Must not know what a call is.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use run::ipc::latency::HaltTrace;
 
-/// The `tracing_on` of the trace that is running.
+/// The `tracing_on` of the running trace.
 ///
 /// # Errors
-/// [`Error::NoTrace`] when none is, with how to start one.
+/// [`Error::NoTrace`] if none is running, with how to start one.
 pub(super) fn running(plan: &HaltTrace) -> Result<PathBuf> {
     let switch = plan.roots.iter().map(|root| root.join("tracing_on")).find(|path| path.exists());
     let Some(switch) = switch else {
@@ -31,12 +31,12 @@ pub(super) fn running(plan: &HaltTrace) -> Result<PathBuf> {
     Ok(switch)
 }
 
-/// The trace's log, beside its switch.
+/// The trace's log, in the same folder as its switch.
 pub(super) fn log_of(switch: &Path) -> PathBuf {
     switch.with_file_name("trace")
 }
 
-/// The switch, opened before the first call is timed.
+/// The trace's `tracing_on`, opened before the first call is timed.
 #[derive(Debug)]
 pub(super) struct Switch(File);
 

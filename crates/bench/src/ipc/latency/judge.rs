@@ -1,5 +1,5 @@
-//! What a machine allows of a plan, what makes its figures doubtful, and whether priorities were
-//! inherited. Reads facts, changes nothing; must not know how calls are made.
+//! Which parts of a plan this machine allows, what makes its figures doubtful, and whether
+//! priorities were inherited. Reads facts and changes nothing. Must not know how calls are made.
 
 use run::ipc::{Backend, Profile};
 
@@ -11,16 +11,16 @@ use run::ipc::latency::LatencyPlan;
 use run::ipc::latency::{Series, Verdict};
 use run::{RealtimePermission, Scheduling};
 
-/// The callers of a run.
+/// The callers that a run uses.
 pub(super) struct Chosen {
     pub(super) callers: Vec<Scheduling>,
-    /// Why no real-time caller is among them although one was planned.
+    /// Why there is no real-time caller although one was planned.
     pub(super) refused: Option<String>,
     pub(super) warnings: Vec<String>,
 }
 
-/// Takes those of the plan's callers that can be had here: without permission for SCHED_FIFO, only
-/// the ordinary ones, and these with the lowest nice value allowed where theirs is not.
+/// Selects the planned callers that are possible here. Without permission for SCHED_FIFO, these are
+/// the ordinary ones, with the lowest permitted nice value if theirs is not permitted.
 pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission, least_nice: i8) -> Chosen {
     let mut chosen = Chosen { callers: plan.callers.clone(), refused: None, warnings: Vec::new() };
     let realtime = |caller: &Scheduling| caller.policy.is_realtime();
@@ -52,7 +52,7 @@ pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission, least
     chosen
 }
 
-/// The CPUs of the clients and of the servers.
+/// The CPUs for the clients and for the servers.
 pub(super) fn cpus(plan: &LatencyPlan, usable: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
     let placed = place(plan.placement, usable);
     match (plan.client_cpus.clone(), plan.server_cpus.clone(), placed) {
@@ -62,7 +62,7 @@ pub(super) fn cpus(plan: &LatencyPlan, usable: &[u32]) -> Result<(Vec<u32>, Vec<
     }
 }
 
-/// What of this machine makes the plan's figures doubtful.
+/// Properties of this machine that make the plan's figures doubtful.
 pub(super) fn machine_warnings(
     plan: &LatencyPlan,
     callers: &[Scheduling],
@@ -99,9 +99,9 @@ pub(super) fn machine_warnings(
     warnings
 }
 
-/// Whether each call's server thread ran as its caller did, and if not, why. `lent` is how many
-/// were lent their callers' priority through a futex: the calls that were measured, and a few
-/// before.
+/// Whether the server thread of each call ran with its caller's scheduling, and if not, why. `lent`
+/// is the number of calls that inherited their caller's priority through a PI futex: the measured
+/// calls, and a few before them.
 pub(super) fn verdict(
     plan: &LatencyPlan,
     series: &Series,
@@ -152,7 +152,7 @@ pub(super) fn verdict(
 /// The CPU that a thread ran on last: field 39 of /proc/PID/stat (proc_pid_stat(5)).
 pub(super) fn cpu_of(pid: u32, root: &Root) -> Option<u32> {
     let stat = root.read(format!("proc/{pid}/stat"))?;
-    // The name, field 2, may hold anything; field 3 is the first behind it.
+    // Field 2, the name, may contain anything. Field 3 is the first after it.
     stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 

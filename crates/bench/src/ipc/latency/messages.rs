@@ -1,24 +1,24 @@
-//! What a client of a latency measurement and its parent say to each other.
+//! The messages between a client of a latency measurement and its parent.
 
 use latency::Sample;
 use run::Scheduling;
 use run::ipc::latency::{Amount, CallCounters, CallerResult, ThreadId, ThreadReport};
 use serde::{Deserialize, Serialize};
 
-/// What a client is asked for.
+/// A request to a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Ask {
     Turn(Turn),
-    /// The calls that lie in what was recorded since it was asked last.
+    /// Report the calls that lie in recorded windows, since the last such request.
     Recorded,
 }
 
-/// Some iterations of one series.
+/// Iterations of one series.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Turn {
     pub(super) series: usize,
     pub(super) amount: Amount,
-    /// Calls of each caller with a thread of its own that are not counted.
+    /// Uncounted calls of each caller that keeps its thread.
     pub(super) warm_up: u32,
     pub(super) rate_per_s: Option<f64>,
     pub(super) callers: usize,
@@ -26,27 +26,28 @@ pub(super) struct Turn {
     pub(super) start_ns: u64,
 }
 
-/// What a client says to its parent.
+/// A client's message to its parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Said {
-    /// Who runs where.
+    /// Which thread runs where.
     Thread(ThreadReport),
     /// A call missed its deadline, and the kernel's trace was stopped.
     Halted { latency_ns: u64, caller: Scheduling, stopped: std::result::Result<(), String> },
-    /// A call was slow. The client waits for [`Resume`].
+    /// A call was slow. The client now waits for [`Resume`].
     Slow(Box<SlowCall>),
-    /// What its slowest calls so far took, in nanoseconds, where the slowest are of interest.
+    /// The latencies of its slowest calls so far, in nanoseconds, if the trigger is the slowest
+    /// calls.
     Slowest(Vec<u64>),
-    /// One caller's calls of a turn, in the order of the plan's callers; its samples came before,
-    /// if they are kept.
+    /// One caller's calls of a turn, in the order of the plan's callers. If samples are kept, they
+    /// were sent before.
     Caller(Box<CallerResult>),
-    /// One caller's calls that were recorded; their samples came before.
+    /// One caller's recorded calls, whose samples were sent before.
     Recorded { series: usize, caller: usize, complete: bool },
-    /// The turn is over, or all calls that were recorded are told.
+    /// The turn is over, or all recorded calls have been reported.
     Done,
 }
 
-/// A slow call, as its client tells it.
+/// A slow call, as its client reports it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SlowCall {
     pub(super) caller: Scheduling,
@@ -55,13 +56,13 @@ pub(super) struct SlowCall {
     pub(super) server: Option<ThreadId>,
     pub(super) client_counters: CallCounters,
     pub(super) server_counters: Option<CallCounters>,
-    /// When the recorder had stopped, in nanoseconds, or why it could not be.
+    /// When the recorder had stopped, in nanoseconds, or why it could not be stopped.
     pub(super) stopped: std::result::Result<u64, String>,
 }
 
-/// The parent's word that a client which told of a slow call may go on.
+/// Tells a client that reported a slow call to continue.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Resume {
-    /// Calls that take no longer are not slow, in nanoseconds.
+    /// Calls that take at most this long are not slow, in nanoseconds.
     pub(super) threshold_ns: u64,
 }

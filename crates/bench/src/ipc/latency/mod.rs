@@ -1,6 +1,5 @@
-//! Latency against a deadline: client and server processes in pairs, real-time and ordinary
-//! callers, and what the scheduler did meanwhile. Must not know who asked, nor how the result is
-//! shown.
+//! Latency against a deadline: pairs of client and server processes, real-time and ordinary
+//! callers, and scheduler statistics. Must not know who asked, nor how the result is shown.
 
 mod account;
 mod call;
@@ -31,30 +30,30 @@ use flight::Flight;
 use run::ipc::latency::{Amount, Explained, LatencyPlan, LatencyResult, Series, ThreadReport, Verdict};
 use setup::Setup;
 
-/// How long workers may take to start and to end: no measurement, only the end of all patience.
+/// How long workers may take to start and to end. A timeout for failures, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Turns that a run is divided into, so that a drift of the machine hits all series alike.
+/// The number of turns in a run: with many turns, drift of the machine affects all series alike.
 const TURNS: u64 = 10;
 
-/// The shortest turn of a run with a duration: setting a turn up takes a few milliseconds.
+/// The shortest turn of a run with a duration. Setting up a turn takes a few milliseconds.
 const SHORTEST_TURN_NS: u64 = 50_000_000;
 
-/// What is told while a run goes on.
+/// What is reported during a run.
 #[derive(Debug)]
 pub enum Notice<'a> {
-    /// How far it is.
+    /// How far the run has come.
     Progress(Progress<'a>),
-    /// Who runs where, when the plan is verbose.
+    /// Which thread runs where, if the plan is verbose.
     Thread(&'a ThreadReport),
 }
 
 /// Measures latency.
 ///
 /// # Errors
-/// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NoTrace`] without
-/// the running kernel trace that it asks for; [`crate::Error::TraceHalted`] when that was stopped;
-/// [`crate::Error::Driver`] and everything that ends a [`WorkerGroup`].
+/// [`crate::Error::Run`] for an invalid plan; [`crate::Error::NoTrace`] if the plan needs a running
+/// kernel trace and there is none; [`crate::Error::TraceHalted`] when that trace was stopped;
+/// [`crate::Error::Driver`]; and everything that ends a [`WorkerGroup`].
 pub fn run(
     plan: &LatencyPlan,
     spawner: &Spawner,
@@ -67,12 +66,12 @@ pub fn run(
     carry_out(plan, spawner, Turns { amounts, rounds, each }, notice)
 }
 
-/// Measures latency in turns of `turn_ns` each, until `each` has seen enough. It is given every
-/// turn of a series by itself, between two turns: nobody calls meanwhile. The plan's amount does
-/// not matter; in the result it is the time that all turns took.
+/// Measures latency in turns of `turn_ns` each, until `each` ends the measurement. `each` is called
+/// between turns, when nobody makes calls, with each turn of a series on its own. The plan's amount
+/// is ignored; in the result it is the total time of all turns.
 ///
 /// # Errors
-/// Those of [`run()`].
+/// As [`run()`].
 pub fn watch(
     plan: &LatencyPlan,
     spawner: &Spawner,
@@ -90,13 +89,13 @@ pub fn watch(
     Ok(result)
 }
 
-/// The turns that a run has.
+/// The turns of a run.
 struct Turns<'a> {
-    /// In each round every series has a turn of this amount.
+    /// The amount of each series' turn, for each round.
     amounts: &'a mut dyn Iterator<Item = Amount>,
-    /// How many rounds there are.
+    /// The number of rounds.
     rounds: u64,
-    /// Is given each turn by itself, and may end the run.
+    /// Called with each turn on its own; may end the run.
     each: &'a mut dyn FnMut(&Series) -> ControlFlow<()>,
 }
 
@@ -116,10 +115,9 @@ fn carry_out(
     warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
 
     let clock_read_cost_ns = clock::read_cost_ns();
-    // Before the recorder, so that no signal ends the process without it.
+    // Before the recorder, so that no signal ends the process without removing it.
     let interrupts = Interrupts::watch()?;
-    // Before the group, so that contexts and the recorder end after the workers that have them
-    // open.
+    // Before the group, so that contexts and the recorder outlive the workers that use them.
     let injection = plan.injection.as_ref().map(inject::Host::new).transpose()?;
     let mut setup = Setup {
         plan,
@@ -146,7 +144,7 @@ fn carry_out(
     }
     setup.start_ns = clock::now_ns();
     let mut series = setup.empty_series();
-    // Until the group has ended, a signal leaves what was measured.
+    // Until the group has ended, a signal does not discard what was measured.
     let _gently = take_turns(&mut setup, turns, &mut series, &mut group, interrupts, notice)?;
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
@@ -173,8 +171,8 @@ fn carry_out(
     })
 }
 
-/// Gives the series their turns: in each round of turns, every series has one. A signal cuts this
-/// short, and leaves the series that have called.
+/// Runs the turns: in each round, every series has one. A signal ends this early, and leaves only
+/// the series that have made calls.
 fn take_turns(
     setup: &mut Setup<'_>,
     turns: Turns<'_>,
@@ -193,7 +191,7 @@ fn take_turns(
             round::add(one, &pairs);
             done += 1;
             let Series { stack, inheritance, .. } = *one;
-            // Whether priorities were inherited is judged at the end.
+            // Priority inheritance is judged at the end.
             let turn = Series { stack, inheritance, pairs, verdict: Verdict::Pass };
             let is_enough = (turns.each)(&turn).is_break();
             if gently.stops() || is_enough {
@@ -201,7 +199,7 @@ fn take_turns(
             }
         }
     }
-    // Of a run that is cut short, the last ones may not have had a turn yet.
+    // In an interrupted run, the last series may not have had a turn.
     let called = |one: &Series| {
         one.pairs.iter().flat_map(|pair| &pair.callers).any(|caller| !caller.latency.is_empty())
     };
@@ -214,16 +212,16 @@ fn take_turns(
     Ok(gently)
 }
 
-/// What the servers tell of the driver below them.
+/// What the servers report about the driver below them.
 struct Served {
-    /// How it wakes threads, where that is its choice.
+    /// How it wakes threads, if it chooses that.
     wake_up: Option<String>,
-    /// Whether a priority was inherited through a priority-inheriting futex.
+    /// Whether any priority was inherited through a PI futex.
     lent_by_pi_futex: bool,
 }
 
-/// Gives each series its verdict, from what its servers report. What limits them, and a failure of
-/// what was asked for, become warnings.
+/// Judges each series by what its servers report. Limits of the driver, and failures of requested
+/// inheritance, become warnings.
 fn judge_all(
     setup: &Setup<'_>,
     series: &mut [Series],
@@ -245,7 +243,7 @@ fn judge_all(
         limits.dedup();
         one.verdict = judge::verdict(setup.plan, one, backend.as_ref(), refused, &limits, lent);
         served.lent_by_pi_futex |= lent != 0;
-        // Where nobody asked for it, nothing went wrong.
+        // Without a request, there is no failure to warn about.
         if let (Verdict::Fail { reason }, true) = (&one.verdict, one.inheritance.is_on(one.stack)) {
             warnings.push(format!("inheritance over {} failed: {reason}", one.stack));
         }
@@ -254,9 +252,9 @@ fn judge_all(
     Ok(served)
 }
 
-/// The amounts of the turns that a plan is divided into. Callers with new threads have no turns:
-/// they have nothing to keep between calls. Beside real-time hogs there is one, too, for all that
-/// lies between turns is done by ordinary threads, which then wait up to a second each time.
+/// Divides a plan's amount into turns. Callers with a new thread for each call have a single turn:
+/// they keep nothing between calls. There is also only one beside real-time hogs, because ordinary
+/// threads do everything between turns, and each time they may wait up to a second for a CPU.
 fn divide(plan: &LatencyPlan) -> Vec<Amount> {
     let crowded = plan.loads.iter().any(|load| load.scheduling.policy.is_realtime());
     let most = if plan.fresh_threads || crowded { 1 } else { TURNS };
@@ -267,7 +265,7 @@ fn divide(plan: &LatencyPlan) -> Vec<Amount> {
             (0..turns).map(|turn| Amount::Iterations(share(turn))).collect()
         }
         Amount::DurationNs(duration_ns) => {
-            // The time is that of the run, whatever the number of series.
+            // The duration is that of the whole run, however many series it has.
             let duration_ns = duration_ns / plan.series().len() as u64;
             let turns = (duration_ns / SHORTEST_TURN_NS).clamp(1, most);
             vec![Amount::DurationNs((duration_ns / turns).max(1)); turns as usize]

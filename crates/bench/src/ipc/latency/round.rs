@@ -1,5 +1,5 @@
-//! One turn of all clients over one series: what they say meanwhile, and what came of it. Must not
-//! know how many turns there are.
+//! One turn of all clients over one series: handles their messages and collects their results. Must
+//! not know how many turns there are.
 
 use super::flight::Flight;
 use super::messages::{Ask, Resume, Said, SlowCall, Turn};
@@ -12,12 +12,11 @@ use run::Scheduling;
 use run::ThreadCounters;
 use run::ipc::latency::{Amount, Miss, PairResult, Series};
 
-/// Untimed calls of each caller before each turn: then both sides have touched their memory.
+/// Untimed calls of each caller before each turn, so that both sides have touched their memory.
 const WARM_UP: u32 = 10;
 
 impl Setup<'_> {
-    /// Has all clients make some iterations of one series at the same time, and tells what came of
-    /// it.
+    /// Has all clients make calls over one series at the same time, and returns their results.
     pub(super) fn turn(
         &mut self,
         index: usize,
@@ -50,7 +49,7 @@ impl Setup<'_> {
         self.servers.iter().map(|servers| servers[series].report(group)).collect()
     }
 
-    /// Takes in what the clients say until each is done with its turn.
+    /// Handles the clients' messages until each has finished its turn.
     fn collect(
         &mut self,
         series: usize,
@@ -101,7 +100,7 @@ impl Setup<'_> {
         Ok(pairs)
     }
 
-    /// Has the clients tell of all calls that lie in what was recorded meanwhile, and stores them.
+    /// Has the clients report all calls that lie in recorded windows, and stores them.
     fn recorded(
         &mut self,
         series: usize,
@@ -119,8 +118,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Keeps what was recorded of a slow call, whose client waits meanwhile. Tells from when on its
-    /// calls are slow.
+    /// Keeps the recording of a slow call, whose client waits meanwhile. Returns the new threshold
+    /// for its calls, in nanoseconds.
     fn slow(&mut self, series: usize, pair: usize, call: SlowCall) -> Result<u64> {
         let Some(flight) = &mut self.flight else { return Ok(u64::MAX) };
         let SlowCall { caller, sample, client, server, client_counters, server_counters, stopped } = call;
@@ -144,10 +143,10 @@ impl Setup<'_> {
     }
 }
 
-/// Adds a turn's calls to those of the turns before.
+/// Adds the calls of a turn to those of earlier turns.
 pub(super) fn add(series: &mut Series, turn: &[PairResult]) {
     for (ours, new) in series.pairs.iter_mut().zip(turn) {
-        // What the kernel made of the wish, and only the clients know.
+        // The scheduling that the kernel actually gave is known only to the clients.
         for (ours, new) in ours.callers.iter_mut().zip(&new.callers) {
             ours.caller = new.caller;
         }

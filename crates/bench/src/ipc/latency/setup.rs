@@ -1,5 +1,5 @@
-//! The processes of a run: servers, what disturbs them, and clients, in the order in which they
-//! must start. Must not know what they measure.
+//! The processes of a run, in the order in which they must start: servers, injected disturbances,
+//! and clients. Must not know what they measure.
 
 use std::path::PathBuf;
 
@@ -25,13 +25,13 @@ pub(super) struct Setup<'a> {
     pub(super) halt: Option<PathBuf>,
     pub(super) client_cpus: Vec<u32>,
     pub(super) server_cpus: Vec<u32>,
-    /// Kept, because contexts end with them.
+    /// Kept because dropping them ends their contexts.
     pub(super) hosts: Vec<(Stack, Host)>,
     pub(super) clients: Vec<WorkerId>,
-    /// For each pair the server of each series; none in passthrough mode.
+    /// Each pair's server for each series; none in passthrough mode.
     pub(super) servers: Vec<Vec<Server>>,
     pub(super) flight: Option<Flight>,
-    /// What the slowest calls of each client took, in nanoseconds, as it last said.
+    /// The latencies of each client's slowest calls, in nanoseconds, as last reported.
     pub(super) slowest_ns: Vec<Vec<u64>>,
     /// When the first turn begins, CLOCK_BOOTTIME.
     pub(super) start_ns: u64,
@@ -46,8 +46,7 @@ impl Setup<'_> {
                 host.start_service_manager(group, stack)?;
                 self.hosts.push((stack, host));
             }
-            // Before the clients: when a server dies, its end is then seen before its client's
-            // complaint about it.
+            // Before the clients, so that the end of a server is seen before its client's error.
             for pair in 1..=plan.pairs {
                 let servers = self.start_servers(pair, group)?;
                 self.servers.push(servers);
@@ -131,7 +130,7 @@ impl Setup<'_> {
             .collect()
     }
 
-    /// Tells of the processes' main threads: servers, this one, clients.
+    /// Reports the processes' main threads: servers, this process, clients.
     pub(super) fn report_processes(
         &self,
         group: &WorkerGroup,

@@ -1,5 +1,5 @@
-//! Who calls when. Closed loop: callers call one after the other, an iteration is one call of each.
-//! Open loop: each caller keeps to its own timetable. Must not know what a call is.
+//! When each caller calls. Closed loop: the callers call one after the other, and an iteration is
+//! one call of each. Open loop: each caller keeps its own schedule. Must not know what a call is.
 
 use std::sync::{Barrier, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -18,14 +18,13 @@ use run::Scheduling;
 use run::ThreadCounters;
 use run::ipc::latency::Amount;
 
-/// How long a caller sleeps at a time, in nanoseconds, before it looks whether its calls are still
-/// wanted.
+/// The longest time that a caller sleeps, in nanoseconds, before it checks whether to stop.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
-/// How long before its first calls an open-loop turn is fixed, in nanoseconds.
+/// How far in the future the start of an open-loop turn is set, in nanoseconds.
 const LEAD_NS: u64 = 1_000_000;
 
-/// New threads for all calls of a caller that is not scheduled as the client's main thread is.
+/// Runs all calls of a caller on new threads, unless it is scheduled like the client's main thread.
 pub(super) fn on_fresh_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result<()> {
     let main = sched::scheduling(0)?;
     let begin_ns = now_ns();
@@ -55,12 +54,12 @@ fn no_thread(cause: std::io::Error) -> Error {
     Error::system("start a thread for a caller", cause)
 }
 
-/// A thread for each caller, which it keeps for the turn.
+/// Runs each caller on a thread that it keeps for the turn.
 pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result<()> {
     let baton = Baton::new(callers.len());
     let everyone = Barrier::new(callers.len());
     let begin_ns = Mutex::new(0);
-    // Locked until all have started: without one of them the others would wait for it for ever.
+    // Locked until all have started: if one is missing, the others would wait for it forever.
     let complete = RwLock::new(false);
     thread::scope(|scope| {
         let mut all_started = complete.write().unwrap_or_else(PoisonError::into_inner);
@@ -94,8 +93,7 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
         *all_started = threads.is_ok();
         drop(all_started);
         let threads = threads?;
-        // Every thread is waited for, and the first error is the one to tell: later ones may come
-        // from it.
+        // Joins every thread. The first error is reported, because it may have caused later ones.
         let mut ends: Vec<Result<()>> = threads.into_iter().map(join).collect();
         ends.sort_by_key(Result::is_ok);
         ends.into_iter().next().unwrap_or(Ok(()))
@@ -104,8 +102,8 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
 
 fn set_up(turn: &Turn, caller: &mut Caller<'_>) -> Result<(Scheduling, ThreadCounters)> {
     if turn.rate_per_s.is_some() {
-        // An ordinary thread's sleep may else end 50 us late (PR_SET_TIMERSLACK(2const)); without
-        // it, it just does.
+        // Otherwise the sleep of an ordinary thread may end 50 us late (PR_SET_TIMERSLACK(2const)).
+        // A failure is harmless.
         let _ = set_current_timer_slack(std::num::NonZeroU64::new(1));
     }
     let own = caller.take_on()?;
@@ -125,8 +123,8 @@ fn closed_loop(
         if !baton.wait_for(me) {
             break;
         }
-        // The first caller decides whether there is another iteration, and so all make the same
-        // number of calls.
+        // The first caller decides whether there is another iteration, so all make the same number
+        // of calls.
         if me == 0 && (over(turn.amount, iteration, begin_ns, now_ns()) || is_stopped()) {
             break;
         }
@@ -144,10 +142,10 @@ fn open_loop(
     begin_ns: u64,
 ) -> Result<()> {
     let period_ns = 1e9 / rate_per_s;
-    // Callers of different kinds are spread over the period, so that they do not meet by design.
+    // The callers are spread over the period, so that their calls do not coincide by design.
     let offset = me as f64 / turn.callers as f64;
     for call in 0.. {
-        // While a recording is taken in nobody calls, and no call is late for that.
+        // Nobody calls while a recording is collected, so that time makes no call late.
         let intended_ns = begin_ns + caller.paused_ns + ((call as f64 + offset) * period_ns) as u64;
         if over(turn.amount, call, begin_ns, intended_ns) {
             break;
@@ -163,12 +161,12 @@ fn open_loop(
 fn over(amount: Amount, done: u64, begin_ns: u64, now_ns: u64) -> bool {
     match amount {
         Amount::Iterations(iterations) => done >= iterations,
-        // Whatever the time, something was asked for.
+        // At least one call, however short the duration.
         Amount::DurationNs(duration_ns) => done > 0 && now_ns >= begin_ns.saturating_add(duration_ns),
     }
 }
 
-/// Sleeps until then; false if no more calls are wanted.
+/// Sleeps until an instant; false if no more calls are wanted.
 fn sleep_until(instant_ns: u64) -> Result<bool> {
     loop {
         let now_ns = now_ns();
@@ -202,7 +200,7 @@ fn join<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 
 /// Lets threads take turns in a fixed order.
 struct Baton {
-    /// Whose turn it is; `None` when it is over.
+    /// Whose turn it is; `None` when the turns are over.
     holder: Mutex<Option<usize>>,
     passed: Vec<Condvar>,
 }
@@ -213,7 +211,7 @@ impl Baton {
         Self { holder: Mutex::new(Some(0)), passed }
     }
 
-    /// Waits for this thread's turn; false when it is over.
+    /// Waits for this thread's turn; false when the turns are over.
     fn wait_for(&self, me: usize) -> bool {
         let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = |holder: &mut Option<usize>| holder.is_some_and(|holder| holder != me);
@@ -230,7 +228,7 @@ impl Baton {
     }
 }
 
-/// However a thread ends, the others do not wait for it.
+/// Ends the turns however a thread ends, so that the others do not wait for it.
 struct Ends<'a>(&'a Baton);
 
 impl Drop for Ends<'_> {
@@ -260,7 +258,7 @@ mod tests {
                         order.lock().unwrap().push(me);
                         baton.pass_on();
                     }
-                    // As the first caller does: it ends when its turn has come again.
+                    // Like the first caller: ends when its turn has come again.
                     baton.wait_for(me);
                 });
             }

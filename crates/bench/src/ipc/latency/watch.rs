@@ -1,5 +1,5 @@
-//! Which calls are slow, as a client sees it, and stopping the recorder at once when one was. Must
-//! not know what is recorded, nor what becomes of it.
+//! Decides in a client which calls are slow, and stops the recorder at once after such a call. Must
+//! not know what is recorded, nor what it is used for.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,31 +14,31 @@ use serde::{Deserialize, Serialize};
 use super::window::Windows;
 use crate::error::{Error, Result};
 
-/// What a client is told of it.
+/// What a client needs to detect slow calls.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct WatchJob {
     /// The recorder's `tracing_on`; `None` without a recorder.
     pub(super) switch: Option<PathBuf>,
-    /// Where the parent notes what is recorded; `None` without a recorder.
+    /// The file in which the parent notes the recorded windows; `None` without a recorder.
     pub(super) windows: Option<PathBuf>,
     pub(super) from: From,
 }
 
-/// From when on a call is slow.
+/// When a call counts as slow.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) enum From {
-    /// When it takes longer than this, in nanoseconds.
+    /// If it takes longer than this, in nanoseconds.
     Longer(u64),
-    /// When it is among so many of the slowest, once so many were made.
+    /// If it is among the `count` slowest, once `after` calls were made.
     Slowest { count: usize, after: u64 },
 }
 
-/// All callers of a client share it.
+/// Shared by all callers of a client.
 #[derive(Debug)]
 pub(super) struct Watch {
     switch: Option<File>,
     windows: Option<Windows>,
-    /// Calls that take longer are slow, in nanoseconds.
+    /// The latency above which calls are slow, in nanoseconds.
     threshold_ns: AtomicU64,
     slowest: Option<Mutex<Slowest>>,
 }
@@ -61,7 +61,7 @@ impl Watch {
         })
     }
 
-    /// What was recorded, where there is a recorder.
+    /// The recorded windows, if there is a recorder.
     pub(super) fn windows(&self) -> Option<&Windows> {
         self.windows.as_ref()
     }
@@ -76,12 +76,12 @@ impl Watch {
         self.switch.as_ref().map_or(Ok(()), |mut switch| switch.write_all(b"0"))
     }
 
-    /// Counts a call, after what came of it was decided.
+    /// Counts a call, after it was decided whether it is slow.
     pub(super) fn count(&self, latency_ns: u64) {
         self.change(|slowest| slowest.count(latency_ns));
     }
 
-    /// What the parent says: no call below is slow any more, whatever this client has seen.
+    /// Raises the threshold to the parent's, whatever this client has seen.
     pub(super) fn at_least(&self, threshold_ns: u64) {
         if self.slowest.is_some() {
             self.change(|slowest| slowest.at_least_ns = threshold_ns);
@@ -90,7 +90,7 @@ impl Watch {
         }
     }
 
-    /// The slowest so far, in nanoseconds.
+    /// The slowest latencies so far, in nanoseconds.
     pub(super) fn slowest_ns(&self) -> Vec<u64> {
         let Some(slowest) = &self.slowest else { return Vec::new() };
         let slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ struct Slowest {
     count: usize,
     after: u64,
     seen: u64,
-    /// The fastest of them first.
+    /// With the fastest of them on top.
     latencies_ns: BinaryHeap<Reverse<u64>>,
     at_least_ns: u64,
 }

@@ -1,5 +1,5 @@
-//! Which calls lie in what was recorded: the parent notes each recorded window in a file, and each
-//! client keeps its latest calls until it has looked there. Costs nothing within a call. Must not
+//! Which calls lie in a recorded window. The parent notes each recorded window in a file, and each
+//! client keeps its latest calls until it has read that file. Costs nothing within a call. Must not
 //! know what is recorded, nor how calls are made.
 
 use std::fs::File;
@@ -12,11 +12,11 @@ use latency::Sample;
 
 use crate::error::{Error, Result};
 
-/// How long a client keeps calls that lie in no window yet, in nanoseconds: a window reaches back
+/// How long a client keeps calls outside all known windows, in nanoseconds. A window reaches back
 /// 50 ms, and is noted as soon as its pages are stored.
 const KEEP_NS: u64 = 500_000_000;
 
-/// A time in which everything was recorded, in nanoseconds of CLOCK_BOOTTIME.
+/// A period that was recorded completely, in nanoseconds of CLOCK_BOOTTIME.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) from_ns: u64,
@@ -26,12 +26,12 @@ pub(super) struct Window {
 impl Window {
     const BYTES: usize = 16;
 
-    /// Whether some of a call was recorded.
+    /// Whether any part of a call was recorded.
     pub(super) fn holds(&self, sample: &Sample) -> bool {
         sample.start_ns <= self.to_ns && sample.end_ns >= self.from_ns
     }
 
-    /// Notes it for the clients.
+    /// Appends the window to the file that clients read.
     pub(super) fn note(&self, path: &Path) -> Result<()> {
         let bytes = [self.from_ns.to_le_bytes(), self.to_ns.to_le_bytes()].concat();
         let noted =
@@ -40,7 +40,7 @@ impl Window {
     }
 }
 
-/// The windows as a client knows them. All of its callers share them.
+/// The windows that a client knows, shared by all of its callers.
 #[derive(Debug)]
 pub(super) struct Windows {
     file: File,
@@ -50,7 +50,7 @@ pub(super) struct Windows {
 #[derive(Debug, Default)]
 struct Known {
     windows: Vec<Window>,
-    /// How many of them the parent has had all calls of.
+    /// How many of them the parent has received all calls of.
     answered: usize,
 }
 
@@ -60,13 +60,13 @@ impl Windows {
         Ok(Self { file, known: Mutex::default() })
     }
 
-    /// Those that the parent has still to be told the calls of, as of now, and how many came before
+    /// The windows whose calls the parent has not received yet, and the number of windows before
     /// them.
     fn unanswered(&self) -> Result<(Vec<Window>, usize)> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = [0; Window::BYTES];
         let failed = |cause| Error::system("read which calls were recorded", cause);
-        // One that is half written is there the next time.
+        // A half-written window is read the next time.
         while {
             let at = known.windows.len() * Window::BYTES;
             self.file.read_at(&mut bytes, at as u64).map_err(failed)? == bytes.len()
@@ -78,28 +78,27 @@ impl Windows {
         Ok((known.windows[known.answered..].to_vec(), known.answered))
     }
 
-    /// The parent has had all calls of the windows so far.
+    /// Marks all known windows as reported to the parent.
     pub(super) fn answered(&self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.answered = known.windows.len();
     }
 }
 
-/// The latest calls of one caller, and those of earlier ones that lie in a window.
+/// The latest calls of one caller, and earlier ones that lie in a window.
 #[derive(Debug, Default)]
 pub(super) struct History {
     recent: Vec<Sample>,
     recorded: Vec<Sample>,
-    /// The end of the last call that was thrown away, in nanoseconds.
+    /// The end of the last discarded call, in nanoseconds.
     forgotten_ns: u64,
-    /// How many windows were known when calls were looked for last.
+    /// How many windows were known at the last search.
     seen: usize,
     incomplete: bool,
 }
 
 impl History {
-    /// Adds calls that followed the earlier ones, and throws away what is too old to be in a
-    /// window.
+    /// Adds calls that followed the earlier ones, and discards those too old to lie in a window.
     pub(super) fn add(&mut self, samples: &[Sample], windows: &Windows) -> Result<()> {
         self.recent.extend_from_slice(samples);
         let Some(newest) = self.recent.last() else { return Ok(()) };
@@ -114,8 +113,7 @@ impl History {
         Ok(())
     }
 
-    /// The calls that lie in windows that the parent has not been told of, and whether these are
-    /// all.
+    /// The calls that lie in windows not yet reported to the parent, and whether these are all.
     pub(super) fn recorded(&mut self, windows: &Windows) -> Result<(Vec<Sample>, bool)> {
         let windows = self.look(windows)?;
         let mut recorded = std::mem::take(&mut self.recorded);
@@ -125,7 +123,7 @@ impl History {
 
     fn look(&mut self, windows: &Windows) -> Result<Vec<Window>> {
         let (unanswered, before) = windows.unanswered()?;
-        // Calls that were thrown away were looked for in the windows of that time only.
+        // Discarded calls were searched only for the windows known at that time.
         let mut new = unanswered.iter().skip(self.seen.saturating_sub(before));
         self.incomplete |= new.any(|window| window.from_ns <= self.forgotten_ns);
         self.seen = before + unanswered.len();
@@ -158,13 +156,13 @@ mod tests {
         let windows = Windows::open(&path).unwrap();
         let mut history = History::default();
         history.add(&[100, 200, 300].map(call), &windows).unwrap();
-        // From the end of the first to the begin of the third.
+        // From the end of the first to the start of the third.
         note(&path, 110, 300);
         history.add(&[5 * SECOND_NS, 6 * SECOND_NS].map(call), &windows).unwrap();
         let (calls, complete) = history.recorded(&windows).unwrap();
         assert_eq!((calls, complete), ([100, 200, 300].map(call).to_vec(), true));
         windows.answered();
-        // What is kept still is found in a later window; what was thrown away is said to be
+        // Calls that are still kept are found in a later window. Discarded calls are reported as
         // missing.
         note(&path, 6 * SECOND_NS, 7 * SECOND_NS);
         assert_eq!(history.recorded(&windows).unwrap(), (vec![call(6 * SECOND_NS)], true));

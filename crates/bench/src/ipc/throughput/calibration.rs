@@ -1,9 +1,10 @@
-//! How many calls a batch needs to last long enough, found out as Google Benchmark does
-//! (`src/benchmark_runner.cc`): try, and grow until it does. Pure: must not know what is called.
+//! Finds out how many calls make a batch long enough, as Google Benchmark does
+//! (`src/benchmark_runner.cc`): it tries, and increases the number. Pure: must not know what is
+//! called.
 
 use run::ipc::throughput::{Batch, Length, MAX_ITERATIONS};
 
-/// How many calls the first try makes.
+/// The number of calls in the first try.
 pub(super) fn first(length: Length) -> u64 {
     match length {
         Length::Iterations(iterations) => iterations,
@@ -11,12 +12,12 @@ pub(super) fn first(length: Length) -> u64 {
     }
 }
 
-/// How many calls the next try makes; `None` if this one was long enough to count.
+/// The number of calls in the next try; `None` if this one was long enough.
 pub(super) fn next(length: Length, batch: &Batch) -> Option<u64> {
     let (spent_ns, wanted_ns, enough) = match length {
         Length::Iterations(_) => return None,
         Length::ElapsedNs(wanted_ns) => (batch.elapsed_ns, wanted_ns, false),
-        // A client that mostly waits would have to be called for ever.
+        // A client that mostly waits would otherwise make calls forever.
         Length::CpuNs(wanted_ns) => {
             (batch.cpu_ns, wanted_ns, batch.elapsed_ns >= wanted_ns.saturating_mul(5))
         }
@@ -24,8 +25,8 @@ pub(super) fn next(length: Length, batch: &Batch) -> Option<u64> {
     if enough || spent_ns >= wanted_ns || batch.iterations >= MAX_ITERATIONS {
         return None;
     }
-    // A little more than needed, so that the next try is the last; but a try that was too short to
-    // be trusted only tells to grow by an order of magnitude.
+    // Slightly more than needed, so that the next try is the last. A try too short to be trusted
+    // only says: grow by an order of magnitude.
     let ratio = wanted_ns as f64 / spent_ns.max(1) as f64;
     let factor = if ratio < 10.0 { 1.4 * ratio } else { 10.0 };
     let iterations = (batch.iterations as f64 * factor).round() as u64;
@@ -47,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_batch_grows_tenfold_until_it_can_be_trusted_and_then_to_what_is_needed() {
-        // 1000 calls take exactly a tenth of the time, which is still too little to be trusted.
+        // 1000 calls take exactly a tenth of the time, which is still too short to be trusted.
         assert_eq!(tries(Length::ElapsedNs(10_000_000), batch), [1, 10, 100, 1000, 10_000]);
         assert_eq!(tries(Length::ElapsedNs(5_000_000), batch), [1, 10, 100, 1000, 7000]);
         assert_eq!(tries(Length::CpuNs(2_000_000), batch), [1, 10, 100, 1000, 7000]);

@@ -1,5 +1,5 @@
 //! The client's side: a worker that calls the service in batches and times them. Must not know how
-//! many batches there will be, nor what becomes of the figures.
+//! many batches there will be, nor what the figures are used for.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use run::ipc::throughput::Batch;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ThroughputJob {
     pub(super) service: Service,
-    /// The CPUs that it may use.
+    /// The allowed CPUs.
     pub(super) cpus: Vec<u32>,
     /// The longest payload, in bytes.
     pub(super) max_len: usize,
@@ -35,17 +35,17 @@ pub struct ThroughputJob {
 pub(super) enum Service {
     /// In another process.
     Remote { endpoint: Endpoint, stack: Stack, instance: String },
-    /// In the client's.
+    /// In the client's own process.
     Local,
 }
 
-/// What the parent asks for. A reply to each: a [`Batch`], a [`Histogram`], sentences.
+/// The parent's requests. The answers are a [`Batch`], a [`Histogram`], and sentences.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ask {
-    /// Calls timed as a whole.
+    /// Calls timed together.
     Batch { size_bytes: usize, calls: u64 },
-    /// Calls timed one by one.
+    /// Calls timed individually.
     Each { size_bytes: usize, calls: u64 },
     /// What the driver could not do so far.
     Limits,
@@ -76,7 +76,7 @@ impl Work for ThroughputJob {
     }
 }
 
-/// The service, and the client's process on the driver where one takes part.
+/// The service, and the client's process on the driver if a driver is used.
 type Connected = (Option<Arc<Process>>, Box<dyn Benchmark>);
 
 fn connect(service: &Service) -> Result<Connected> {
@@ -90,7 +90,7 @@ fn connect(service: &Service) -> Result<Connected> {
     }
 }
 
-/// Times calls as a whole: each clock is read twice, however many calls there are.
+/// Times calls together: each clock is read twice, however many calls there are.
 fn batch(service: &dyn Benchmark, payload: &[u8], calls: u64) -> Result<Batch> {
     check_echo(service, payload)?;
     let mut one_way_bytes = 0;
@@ -116,7 +116,7 @@ fn batch(service: &dyn Benchmark, payload: &[u8], calls: u64) -> Result<Batch> {
     Ok(Batch { iterations: calls, elapsed_ns, cpu_ns, one_way_bytes })
 }
 
-/// Times calls one by one.
+/// Times calls individually.
 fn each(service: &dyn Benchmark, payload: &[u8], calls: u64) -> Result<Histogram> {
     check_echo(service, payload)?;
     let mut latency = Histogram::new();
@@ -130,7 +130,7 @@ fn each(service: &dyn Benchmark, payload: &[u8], calls: u64) -> Result<Histogram
     Ok(latency)
 }
 
-/// Makes an untimed call, and looks at what comes back byte by byte.
+/// Makes an untimed call and checks the echo byte by byte.
 fn check_echo(service: &dyn Benchmark, payload: &[u8]) -> Result<()> {
     let mut wrong = None;
     service.send_vec(payload, &mut |bytes| {
@@ -148,7 +148,7 @@ fn check_echo(service: &dyn Benchmark, payload: &[u8]) -> Result<()> {
     }
 }
 
-/// CPU time of this process, all its threads together, in nanoseconds (clock_gettime(2),
+/// CPU time of all threads of this process, in nanoseconds (clock_gettime(2),
 /// CLOCK_PROCESS_CPUTIME_ID).
 fn process_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// A service that echoes correctly so many times, then something else.
+    /// A service that echoes correctly a number of times, then wrongly.
     struct Liar {
         truths: AtomicU64,
         lie: fn(&[u8]) -> Vec<u8>,

@@ -26,14 +26,14 @@ use run::ipc::{Mode, Stack};
 /// The name under which each server registers.
 const INSTANCE: &str = "throughput";
 
-/// How long workers may take to start, to end, and to answer beyond the time of their calls: no
-/// measurement, only the end of all patience.
+/// How long workers may take to start, to end, and to answer, in addition to the time of their
+/// calls. A timeout for failures, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// No machine on which anything can be measured needs longer for a call, on average.
+/// No usable machine needs longer for a call, on average.
 const CALL_PATIENCE: Duration = Duration::from_millis(10);
 
-/// Calls that are timed one by one for a row that a signal has cut short.
+/// The number of individually timed calls for a row that a signal interrupted.
 const CALLS_WHEN_STOPPED: u64 = 1000;
 
 /// Measures throughput.
@@ -63,7 +63,7 @@ pub fn run(
         Interrupts::watch()?.check()?;
     }
     let (limits, wake_up) = session.finish()?;
-    // Interleaved rows are complete in another order than the plan's.
+    // Interleaved rows are not completed in the plan's order.
     let position = |row: &ThroughputRow| {
         let stack = plan.stacks.iter().position(|&stack| stack == row.stack);
         (stack, plan.sizes_bytes.iter().position(|&size| size == row.size_bytes))
@@ -72,7 +72,7 @@ pub fn run(
     Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits, wake_up })
 }
 
-/// A measurement under way, for those who want each row as soon as it is complete. Dropped, it ends
+/// A measurement in progress, which returns each row as soon as it is complete. Dropping it ends
 /// all its processes.
 #[derive(Debug)]
 pub struct Session {
@@ -80,23 +80,23 @@ pub struct Session {
     group: WorkerGroup,
     stations: Vec<Station>,
     running: Vec<Running>,
-    /// Which of `running` has the next batch.
+    /// Indices into `running`, in the order of their next batches.
     order: VecDeque<usize>,
     batches: u64,
 }
 
-/// A stack's processes, and the context that they meet in.
+/// A stack's processes, and their context.
 #[derive(Debug)]
 struct Station {
     client: WorkerId,
     remote: Option<(Host, Server)>,
 }
 
-/// A row while it is measured.
+/// A row being measured.
 #[derive(Debug)]
 struct Running {
     station: usize,
-    /// How many calls a batch has, once that is known.
+    /// The number of calls in a batch, once that is known.
     iterations: Option<u64>,
     row: ThroughputRow,
 }
@@ -105,9 +105,9 @@ impl Session {
     /// Starts the processes.
     ///
     /// # Errors
-    /// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NotHere`] for
-    /// one that cannot on this machine, [`crate::Error::Driver`] when the driver cannot be had,
-    /// and everything that ends a [`WorkerGroup`].
+    /// [`crate::Error::Run`] for an invalid plan, [`crate::Error::NotHere`] for one that this
+    /// machine cannot carry out, [`crate::Error::Driver`] if the driver cannot be opened, and
+    /// everything that ends a [`WorkerGroup`].
     pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Self> {
         plan.check()?;
         let (client_cpus, server_cpus) = cpus(plan)?;
@@ -150,18 +150,18 @@ impl Session {
         Ok(Self { plan: plan.clone(), group, stations, running, order, batches: batches as u64 })
     }
 
-    /// The driver that is measured; `None` in passthrough mode.
+    /// The driver used; `None` in passthrough mode.
     #[must_use]
     pub fn backend(&self) -> Option<Backend> {
         self.stations.iter().find_map(|station| station.remote.as_ref()).map(|(host, _)| host.backend())
     }
 
-    /// Measures until a row is complete; `None` when all are.
+    /// Measures until another row is complete; `None` when all are.
     ///
     /// # Errors
-    /// [`crate::Error::WorkerFailed`] when a call fails or an echo is wrong,
-    /// [`crate::Error::PeerDied`] when a process is gone, and everything else that ends a
-    /// [`WorkerGroup`]. Drop the session then.
+    /// [`crate::Error::WorkerFailed`] if a call fails or an echo is wrong,
+    /// [`crate::Error::PeerDied`] if a process has died, and everything else that ends a
+    /// [`WorkerGroup`]. Drop the session after an error.
     pub fn next_row(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Option<ThroughputRow>> {
         while !is_stopping()
             && let Some(index) = self.order.pop_front()
@@ -179,7 +179,8 @@ impl Session {
         Ok(None)
     }
 
-    /// A row with all its batches, with percentiles from at most so many calls.
+    /// Completes a row that has all its batches. Its percentiles come from at most `most_calls`
+    /// calls.
     fn complete(&mut self, index: usize, most_calls: u64) -> Result<ThroughputRow> {
         let mut row = self.running[index].row.clone();
         let calls = most_calls.min(row.batches.last().map_or(0, |batch| batch.iterations));
@@ -190,8 +191,8 @@ impl Session {
         Ok(row)
     }
 
-    /// The rows that have some of their batches, after a signal. Their percentiles come from fewer
-    /// calls, so that they take but a moment.
+    /// The rows that have some of their batches when a signal arrives. Their percentiles come from
+    /// fewer calls, so that this takes only a moment.
     fn incomplete_rows(&mut self) -> Result<Vec<ThroughputRow>> {
         let repetitions = self.plan.repetitions as usize;
         let begun = |running: &Running| (1..repetitions).contains(&running.row.batches.len());
@@ -201,7 +202,7 @@ impl Session {
         begun.into_iter().map(|index| self.complete(index, calls)).collect()
     }
 
-    /// Ends the processes, and tells what the driver could not do, each one sentence, and how it
+    /// Ends the processes. Returns what the driver could not do, one sentence each, and how it
     /// wakes threads.
     ///
     /// # Errors
@@ -222,8 +223,8 @@ impl Session {
         Ok((limits, wake_up))
     }
 
-    /// One repetition. The first one of a row also finds out how many calls it takes, behind the
-    /// warm-up.
+    /// Runs one repetition. The first one of a row also warms up and determines the number of
+    /// calls.
     fn batch(&mut self, index: usize) -> Result<Batch> {
         let Running { iterations, ref row, .. } = self.running[index];
         let size_bytes = row.size_bytes;
@@ -240,7 +241,7 @@ impl Session {
         }
     }
 
-    /// Calls that are timed only to know when they were enough.
+    /// Makes calls that are timed only to know when to stop.
     fn warm_up(&mut self, index: usize, size_bytes: usize) -> Result<()> {
         let length = Length::ElapsedNs(self.plan.warm_up_ns);
         let mut calls = calibration::first(length);
@@ -285,7 +286,7 @@ fn serve(
     Ok((host, server))
 }
 
-/// The CPUs of the clients and of the servers.
+/// The CPUs for the clients and for the servers.
 fn cpus(plan: &ThroughputPlan) -> Result<(Vec<u32>, Vec<u32>)> {
     let usable = sched::allowed_cpus(0)?;
     let placed = place(plan.placement, &usable);

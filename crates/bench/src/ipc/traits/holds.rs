@@ -1,12 +1,12 @@
-//! What each aspect expects of a serving thread. Pure; must not know how it was found out how that
-//! is scheduled.
+//! What each aspect expects of a serving thread. Pure: must not know how its scheduling was
+//! observed.
 
 use latency::Policy;
 
 use run::Scheduling;
 use run::ipc::traits::Aspect;
 
-/// What an aspect expects of the serving thread.
+/// Whether a serving thread does what an aspect expects.
 pub(super) fn holds(
     aspect: Aspect,
     caller: Scheduling,

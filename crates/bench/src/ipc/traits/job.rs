@@ -1,5 +1,5 @@
 //! The two sides of the trials, each a worker process: a server with one node, and a client that
-//! calls in one way or another. Must not know what is concluded from it.
+//! makes different kinds of calls. Must not know what the results mean.
 
 use std::sync::Arc;
 
@@ -20,13 +20,14 @@ use crate::worker::{Link, Work};
 use run::Scheduling;
 use run::ipc::Stack;
 
-/// The payload of calls whose copies are counted: more than any header.
+/// The payload of calls whose copies are counted: larger than any header.
 pub(super) const PAYLOAD_BYTES: usize = 4096;
 
-/// The payload of calls that these are compared with. Not 0: that would have fewer objects, too.
+/// The payload of the calls that they are compared with. Not 0, which would have fewer objects,
+/// too.
 pub(super) const SMALL_BYTES: usize = 8;
 
-/// Calls of a trial: enough to see that it was no accident.
+/// Calls in a trial: enough to rule out an accident.
 const CALLS: u32 = 10;
 
 /// Untimed calls before a block of timed ones.
@@ -42,12 +43,12 @@ pub enum TraitsJob {
         endpoint: Endpoint,
         /// The stack.
         stack: Stack,
-        /// Its name.
+        /// Its instance name.
         instance: String,
-        /// The SCHED_FIFO priority that is the least for its node; `None`: the stack's own rules.
+        /// The minimum SCHED_FIFO priority of its node; `None`: the stack's default.
         least_fifo: Option<u8>,
     },
-    /// Makes the calls of each `Trial` that it is sent.
+    /// Makes the calls of each `Trial` that it receives.
     Client {
         /// The context.
         endpoint: Endpoint,
@@ -56,15 +57,15 @@ pub enum TraitsJob {
     },
 }
 
-/// What a server says of itself.
+/// A server's report about itself.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ServerFacts {
-    /// What its replies told the driver to copy so far.
+    /// How many bytes its replies made the driver copy so far.
     pub(super) reply_bytes: u64,
-    /// Its looper thread, now.
+    /// The scheduling of its looper thread now.
     pub(super) looper: Scheduling,
     pub(super) limits: Vec<String>,
-    /// Calls that were lent their caller's priority through a futex so far.
+    /// How many calls ran at a priority inherited through a PI futex so far.
     pub(super) lent_by_pi_futex: u64,
 }
 
@@ -72,22 +73,22 @@ pub(super) struct ServerFacts {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Trial {
-    /// With a payload one way or both; answered with [`Counted`].
+    /// With a payload one way or both ways. Answered with [`Counted`].
     Count { instance: String, payload_bytes: usize, both_ways: bool },
-    /// From a thread that is scheduled so; answered with `Result<Vec<Scheduling>, String>`: the
-    /// serving thread in each call, or why there can be no such caller.
+    /// From a thread with this scheduling. Answered with `Result<Vec<Scheduling>, String>`: the
+    /// scheduling of the serving thread in each call, or why such a caller is not possible.
     CallAs { instance: String, caller: Scheduling },
-    /// The smallest, timed; answered with a [`Histogram`].
+    /// Timed calls with the smallest payload. Answered with a [`Histogram`].
     Time { instance: String, calls: u64 },
 }
 
-/// What one call with a payload took in copies.
+/// How often one call copied its payload.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Counted {
     /// Payload bytes that client and server copied.
     pub(super) stack_bytes: u64,
     pub(super) request: Sent,
-    /// Whether the payload is named where it lies.
+    /// Whether the driver was given the payload's own address.
     pub(super) payload_in_place: bool,
 }
 
@@ -139,7 +140,7 @@ fn serve(
 fn call(link: &mut Link, endpoint: &Endpoint, stack: Stack) -> Result<()> {
     let watched = Arc::new(Watched::new(endpoint.open()?));
     let counting = Process::new(watched.clone());
-    // Calls that are timed, or that depend on who makes them, go past the watcher.
+    // Timed calls, and calls that depend on the caller's thread, bypass the watched driver.
     let process = endpoint.connect()?;
     link.ready()?;
     while let Some(trial) = link.receive::<Trial>()? {
@@ -176,7 +177,7 @@ fn count(
     } else {
         service.call(&payload, Purpose::Plain)?;
     }
-    // Before the question below, which is a call, too.
+    // Before the next line, which is a call, too.
     let request = watched.last_call();
     let client_bytes = process.copied_bytes() - before;
     let stack_bytes = client_bytes + service.server_copied_bytes()? - server_before;
@@ -184,7 +185,7 @@ fn count(
     Ok(Counted { stack_bytes, payload_in_place: request.buffers.contains(&place), request })
 }
 
-/// Calls from a thread of its own: what it is scheduled as ends with it.
+/// Makes calls from a new thread, whose scheduling ends with it.
 fn call_as(service: &dyn Benchmark, caller: Scheduling) -> Result<Result<Vec<Scheduling>, String>> {
     let calls = || {
         if let Err(error) = sched::set_scheduling(0, caller) {

@@ -1,4 +1,4 @@
-//! Binder against hwbinder: what Android says of them is tried, cell by cell, on this machine and
+//! Binder against hwbinder: tests what Android says about them, cell by cell, on this machine and
 //! driver. Must not know how the table is shown.
 
 mod holds;
@@ -24,25 +24,25 @@ use run::ipc::Stack;
 use run::ipc::traits::{Aspect, Finding, Row, TraitsPlan, TraitsResult};
 use run::{RealtimePermission, Scheduling};
 
-/// How long a worker may take for a trial: no measurement, only the end of all patience.
+/// How long a worker may take for a trial. A timeout for failures, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a server may take to give back what it was lent, once its caller has the reply. One
-/// that is put off the CPU then takes as long as others keep it.
+/// How long a server may take to restore its own scheduling after its caller has the reply. A
+/// preempted server needs as long as other threads keep its CPU.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
-/// The real-time priority that is tried, where it is allowed.
+/// The real-time priority that is tried, if it is permitted.
 const FIFO_PRIORITY: u8 = 50;
 
-/// How many blocks the timed calls of a stack are cut into. The stacks take turns, so that a drift
-/// of the machine hits both.
+/// The number of blocks of each stack's timed calls. The stacks alternate, so that drift of the
+/// machine affects both.
 const BLOCKS: u64 = 5;
 
-/// A server for calls that leave it as it was.
+/// A server for calls that do not change its scheduling.
 const PLAIN: &str = "plain";
 
-/// The trials in which a server is lent something, with the aspects that each shows. Every one has
-/// a server of its own, for without permission a lent nice value cannot be taken back.
+/// The trials of inheritance, with the aspects that each shows. Every trial has its own server,
+/// because an inherited nice value cannot be restored without permission.
 const INHERITANCE: [(&str, &[Aspect]); 4] = [
     ("realtime", &[Aspect::RealtimeInheritance]),
     ("least", &[Aspect::LeastPolicy]),
@@ -50,11 +50,11 @@ const INHERITANCE: [(&str, &[Aspect]); 4] = [
     ("favoured", &[Aspect::NiceLowered]),
 ];
 
-/// Finds out.
+/// Runs the trials.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out anywhere, and everything that ends a
-/// [`WorkerGroup`]. What this machine does not allow is no error but part of the result.
+/// [`Error::Run`] for an invalid plan, and everything that ends a [`WorkerGroup`]. What this
+/// machine does not permit is part of the result, not an error.
 pub fn run(
     plan: &TraitsPlan,
     spawner: &Spawner,
@@ -81,7 +81,7 @@ pub fn run(
     }
     let latencies = timed(&mut group, [&binder, &hwbinder], plan.calls, &mut step);
     let is_complete = latencies.is_ok();
-    // What was tried before a signal is kept, without the times.
+    // The trials before a signal are kept, without the times.
     match latencies {
         Ok(latencies) => {
             for (found, latency) in found.iter_mut().zip(latencies) {
@@ -106,7 +106,7 @@ pub fn run(
     Ok(TraitsResult { plan: plan.clone(), backend: hosts[0].backend(), rows: rows.collect() })
 }
 
-/// How long the smallest calls take over each stack.
+/// Measures how long the smallest calls take over each stack.
 fn timed(
     group: &mut WorkerGroup,
     sides: [&Side; 2],
@@ -116,7 +116,7 @@ fn timed(
     let mut latencies = [Histogram::new(), Histogram::new()];
     for block in 0..BLOCKS {
         step(block + 1);
-        // The first blocks are longer where the calls cannot be cut evenly.
+        // The first blocks are longer if the calls do not divide evenly.
         let calls = calls / BLOCKS + u64::from(block < calls % BLOCKS);
         for (side, latency) in sides.into_iter().zip(&mut latencies) {
             let trial = Trial::Time { instance: PLAIN.into(), calls };
@@ -126,7 +126,7 @@ fn timed(
     Ok(latencies)
 }
 
-/// What cannot be measured.
+/// Aspects that cannot be measured.
 fn words(stack: Stack) -> [(Aspect, Finding); 2] {
     let (purpose, property) = match stack {
         Stack::Binder => ("general IPC for the framework", "tuned for framework use"),
@@ -173,7 +173,8 @@ impl Side {
         group.message(server, PATIENCE)
     }
 
-    /// Counts copies with a large and a small payload: what both have in common is no copy of it.
+    /// Counts copies with a large and with a small payload. What both have in common is not a copy
+    /// of it.
     fn copies(&self, group: &mut WorkerGroup) -> Result<[(Aspect, Finding); 3]> {
         let mut count = |payload_bytes, both_ways| {
             let replied = Self::facts(group, self.plain)?.reply_bytes;
@@ -202,7 +203,7 @@ impl Side {
         ])
     }
 
-    /// Tries what a server is lent.
+    /// Runs the trials of inheritance.
     fn inheritance(
         &self,
         group: &mut WorkerGroup,
@@ -222,8 +223,8 @@ impl Side {
         Ok(found)
     }
 
-    /// Lets a caller that is scheduled so call a server, and looks at the server before, meanwhile
-    /// and afterwards.
+    /// Calls a server from a caller with the given scheduling, and records the server's scheduling
+    /// before, during and after the calls.
     fn served(
         &self,
         group: &mut WorkerGroup,
@@ -243,8 +244,8 @@ impl Side {
         Ok(match self.ask::<std::result::Result<Vec<Scheduling>, String>>(group, &trial)? {
             Err(reason) => Served::NotTried(reason),
             Ok(serving) => {
-                // What was lent is given back before the looper waits again: a moment after the
-                // caller has its reply.
+                // The inherited scheduling is restored before the looper waits again: a moment
+                // after the caller has its reply.
                 let mut afterwards = Self::facts(group, server)?;
                 let until = Instant::now() + GIVEN_BACK_WITHIN;
                 while afterwards.looper != at_rest && Instant::now() < until {
@@ -259,14 +260,14 @@ impl Side {
     }
 }
 
-/// How calls were served.
+/// The server's scheduling in a trial.
 enum Served {
     Tried {
         caller: Scheduling,
         least: Option<Scheduling>,
         at_rest: Scheduling,
         serving: Vec<Scheduling>,
-        /// How many calls were lent their caller's priority through a futex.
+        /// How many calls ran at a priority inherited through a PI futex.
         lent: u64,
         afterwards: ServerFacts,
     },
@@ -285,7 +286,7 @@ impl Served {
                 {
                     return Finding::LentUnseen { calls: serving.len() as u32, caller: *caller, shown };
                 }
-                // What was refused says nothing about the stack.
+                // What the system refused is no property of the stack.
                 if held < serving.len() && !afterwards.limits.is_empty() {
                     return Finding::NotTried { reason: afterwards.limits.join("; ") };
                 }

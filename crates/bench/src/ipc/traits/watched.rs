@@ -1,6 +1,5 @@
-//! A driver that is looked over the shoulder: passes everything on, and remembers what calls and
-//! replies told the driver to copy. Must not change anything; not for timed calls, since looking
-//! takes time.
+//! A driver wrapper that passes everything on and records what calls and replies made the driver
+//! copy. Must not change anything. Not for timed calls, because recording takes time.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,18 +11,18 @@ use binder_driver::uapi::{
 use binder_driver::{Backend, Command, Commands, Driver, Errno, Error, Lent, NodeInfo, RawBytes, Returns};
 use serde::{Deserialize, Serialize};
 
-/// What one command told the driver to send.
+/// What one command made the driver send.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sent {
     /// Whether it was a scatter-gather command.
     pub(super) scatter_gather: bool,
-    /// The bytes of data and of all buffers.
+    /// Bytes of data and of all buffers.
     pub(super) bytes: u64,
     /// Address and length of each buffer.
     pub(super) buffers: Vec<(u64, u64)>,
 }
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Watched {
     driver: Arc<dyn Driver>,
@@ -85,7 +84,7 @@ fn plain(data: &TransactionDataSg) -> TransactionData {
     }
 }
 
-/// The buffers that lie outside of the data, by the objects in it.
+/// The buffers outside the data, found through the objects in it.
 fn buffers(data: &[u8], offsets: &[u8]) -> Vec<(u64, u64)> {
     let object = |offset: &[u8]| {
         let object = BufferObject::from_bytes(data.get(usize::try_from(u64::take(offset)).ok()?..)?)?;

@@ -1,5 +1,5 @@
-//! One worker process: a service, a caller, or both. Must not know what the others are, only their
-//! names.
+//! One worker process: a service, a caller, or both. Must not know anything but the names of the
+//! other workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use run::ipc::Mode;
 use run::ipc::Stack;
 use run::ipc::workers::{Topology, WorkersPlan};
 
-/// How many looper threads the driver may ask a service for, as Android's libraries allow it by
-/// default: libbinder 15 besides the first, libhwbinder none.
+/// How many looper threads the driver may request of a service, with the defaults of Android's
+/// libraries: 15 besides the first for libbinder, none for libhwbinder.
 fn max_threads(stack: Stack) -> u32 {
     match stack {
         Stack::Binder => 15,
@@ -28,11 +28,11 @@ fn max_threads(stack: Stack) -> u32 {
     }
 }
 
-/// How long a caller whose service is gone waits before it says so: the parent is to hear of the
-/// death first, for that is the reason.
+/// How long a caller whose service is gone waits before it reports that. The parent should first
+/// hear of the service's death, which is the cause.
 const DEATH_IS_TOLD_FIRST: Duration = Duration::from_millis(200);
 
-/// How often a caller says how many calls it has made, in nanoseconds: so seldom that it costs
+/// How often a caller reports how many calls it has made, in nanoseconds: so seldom that it costs
 /// nothing.
 const TELL_EVERY_NS: u64 = 500_000_000;
 
@@ -42,7 +42,7 @@ pub struct WorkerJob {
     /// The context; `None` for calls in process.
     endpoint: Option<Endpoint>,
     stack: Stack,
-    /// The instance that it is as a service.
+    /// The name of the instance that it serves.
     serves: Option<String>,
     /// The instances that it calls.
     calls: Vec<String>,
@@ -50,42 +50,42 @@ pub struct WorkerJob {
     empty_reply: bool,
 }
 
-/// What a caller calls.
+/// A caller's target.
 enum Target {
-    /// Sends back what it gets.
+    /// Returns its payload.
     Echo(Box<dyn Benchmark>),
-    /// Answers with nothing.
+    /// Returns an empty reply.
     Sink(Sink),
 }
 
-/// What the parent asks of a caller.
+/// The parent's request to a caller.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ask {
-    /// To find its services: all are registered. Answered with `()`.
+    /// Find your services, which are all registered now. Answered with `()`.
     Connect,
-    /// To call. Answered with [`Told`].
+    /// Make calls. Answered with [`Told`].
     Round(Round),
-    /// To say what each call of the last round took. Answered with [`Report`].
+    /// Report the latencies of the last round. Answered with [`Report`].
     Report,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Round {
-    /// When all begin.
+    /// When all callers start.
     pub(super) start_ns: u64,
     pub(super) iterations: u64,
-    /// Longer calls are counted.
+    /// Calls that take longer are counted.
     pub(super) threshold_ns: Option<u64>,
 }
 
-/// What a caller says of a round.
+/// A caller's message during a round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Told {
-    /// So many calls are made: said of a round that lasts, now and then.
+    /// The number of calls made so far, sent now and then in a long round.
     Calls(u64),
-    /// It is over.
+    /// The round is over.
     End(RoundEnd),
 }
 
@@ -93,10 +93,10 @@ pub(super) enum Told {
 pub(super) struct RoundEnd {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Fewer than asked for, if the run is stopped.
+    /// Fewer than requested if the run is stopped.
     pub(super) calls: u64,
     pub(super) worst_ns: u64,
-    /// Calls above the threshold.
+    /// Calls that took longer than the threshold.
     pub(super) above: u64,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Report {
     pub(super) limits: Vec<String>,
 }
 
-/// The jobs of a plan with their roles, services before those that only call them.
+/// A plan's jobs with their roles: services first, then workers that only call.
 pub(super) fn all(plan: &WorkersPlan, endpoint: Option<&Endpoint>) -> Vec<(String, WorkerJob)> {
     let workers: Vec<String> = (0..plan.workers).map(|n| format!("worker-{n}")).collect();
     let job = |serves: Option<&String>, calls: Vec<String>| WorkerJob {
@@ -130,7 +130,7 @@ pub(super) fn all(plan: &WorkersPlan, endpoint: Option<&Endpoint>) -> Vec<(Strin
             let calling = servers.iter().enumerate().cycle().take(plan.callers() as usize);
             let calling =
                 calling.map(|(n, server)| (format!("client of pair {n}"), job(None, vec![server.clone()])));
-            // In process there is nobody to call but oneself.
+            // In process, a worker can only call itself.
             serving.filter(|_| plan.mode == Mode::Binderize).chain(calling).collect()
         }
         Topology::Services(services) => {
@@ -213,7 +213,7 @@ impl WorkerJob {
     }
 }
 
-/// What is to come back does: asked once, before anything is timed.
+/// Checks the reply once, before anything is timed.
 fn check(target: &Target, payload: &[u8]) -> Result<()> {
     let mut same = false;
     let target = match target {
@@ -228,7 +228,7 @@ fn check(target: &Target, payload: &[u8]) -> Result<()> {
     Err(Error::GarbledFrame { from: "the service".into(), reason })
 }
 
-/// Calls as often as it is asked to, each time a random one of the targets.
+/// Makes the requested calls, each to a random target.
 fn call_all(
     round: &Round,
     targets: &[Target],
@@ -270,7 +270,7 @@ fn call_all(
     Ok(RoundEnd { start_ns, end_ns: now_ns(), calls, worst_ns, above })
 }
 
-/// A parcel with the payload and nothing else, in whole words.
+/// A parcel with only the payload, padded to whole words.
 fn request(payload: &[u8]) -> Parcel {
     let mut parcel = Parcel::with_capacity(payload.len());
     payload.chunks_exact(4).for_each(|word| {

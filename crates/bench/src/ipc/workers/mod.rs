@@ -1,5 +1,5 @@
-//! Many workers: processes that call each other, all at once, and what each call took. Must not
-//! know who asked, nor how the result is shown.
+//! Many worker processes that call each other at the same time, and the latencies of their calls.
+//! Must not know who asked, nor how the result is shown.
 
 mod job;
 
@@ -19,18 +19,18 @@ use crate::worker::{Event, Gently, Interrupts, Spawner, What, WorkerGroup, Worke
 use job::{Ask, Report, Round, RoundEnd, Told};
 use run::ipc::Mode;
 
-/// How long workers may take to set themselves up: the slowest machine with the most workers.
+/// How long workers may take to set up: enough for the slowest machine with the most workers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How far ahead the common start of a round lies: long enough for its announcement to reach every
-/// caller.
+/// How far in the future the common start of a round is set: long enough for its announcement to
+/// reach every caller.
 const HEAD_START: Duration = Duration::from_millis(20);
 
-/// Lets the workers work.
+/// Runs the workers.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out anywhere; the stage function's; and
-/// everything that ends a [`WorkerGroup`].
+/// [`Error::Run`] for an invalid plan; the errors of the stage function; and everything that ends a
+/// [`WorkerGroup`].
 pub fn run<E: From<Error>>(
     plan: &WorkersPlan,
     spawner: &Spawner,
@@ -100,7 +100,7 @@ pub fn run<E: From<Error>>(
     Ok(result)
 }
 
-/// Starts the workers, and returns those that call, each connected to the one that it calls.
+/// Starts the workers. Returns the callers, each connected to its services.
 fn start_workers(plan: &WorkersPlan, host: Option<&Host>, group: &mut WorkerGroup) -> Result<Vec<WorkerId>> {
     if let Some(host) = host {
         host.start_service_manager(group, plan.stack)?;
@@ -117,7 +117,7 @@ fn start_workers(plan: &WorkersPlan, host: Option<&Host>, group: &mut WorkerGrou
     Ok(callers)
 }
 
-/// What each caller measured in the round, and what limited the callers.
+/// Collects each caller's results of the round, and what limited the callers.
 fn collect(
     plan: &WorkersPlan,
     group: &mut WorkerGroup,
@@ -137,11 +137,11 @@ fn collect(
     Ok(parts.collect())
 }
 
-/// A round that is over.
+/// A completed round.
 struct Done {
     ends: Vec<RoundEnd>,
     wall_ns: u64,
-    /// Of all callers.
+    /// The calls of all callers.
     calls: u64,
     iterations_per_s: f64,
 }
@@ -173,8 +173,8 @@ fn ask(group: &mut WorkerGroup, callers: &[WorkerId], ask: &Ask) -> Result<()> {
     callers.iter().try_for_each(|&caller| group.send(caller, ask))
 }
 
-/// How each caller's round ended, in the callers' order. Tells of the calls of all as they say how
-/// many they have made.
+/// Waits for the end of each caller's round, in the callers' order. Reports the total number of
+/// calls as the callers report theirs.
 fn round_ends<E: From<Error>>(
     group: &mut WorkerGroup,
     callers: &[WorkerId],
@@ -206,7 +206,8 @@ fn garbled(group: &WorkerGroup, worker: WorkerId, error: &stored::Error) -> Erro
     }
 }
 
-/// One message of each caller, in the callers' order. The time is that between two of them.
+/// Receives one message of each caller, in the callers' order. The timeout applies between two of
+/// them.
 fn answers<T: DeserializeOwned>(
     group: &mut WorkerGroup,
     callers: &[WorkerId],

@@ -1,18 +1,18 @@
-//! What each bus calls its devices: which bus a device is on, how events name its controllers, and
-//! which interrupts are theirs. Reads sysfs and procfs; must not know what is below or above a
-//! device.
+//! The names that each bus uses for its devices: which bus a device is on, what events call its
+//! controllers, and which interrupts are theirs. Reads sysfs and procfs. Must not know what is
+//! below or above a device.
 
 use run::storage::{Bus, Interrupt};
 
 use crate::root::Root;
 
-/// From the device's directory in sysfs, its name, and what its SCSI host's driver is called.
+/// Finds the bus from the device's sysfs directory, its name, and the driver name of its SCSI host.
 pub(super) fn bus_of(way: &str, name: &str, driver: Option<&str>) -> Bus {
     let has = |part: &str| way.contains(part);
     let named = |prefix: &str| name.starts_with(prefix);
     match () {
         () if has("/mmc_host/") => Bus::Mmc,
-        // On PCI nothing in the way says so.
+        // On PCI, the path does not show UFS.
         () if driver == Some("ufshcd") || has("ufs") && has("/host") => Bus::Ufs,
         () if has("/nvme") || named("nvme") => Bus::Nvme,
         () if has("/target") && has("/host") => Bus::Scsi,
@@ -35,7 +35,7 @@ impl Multipath {
     pub(super) fn of(root: &Root, disk: &str, name: &str) -> Self {
         let mut many = Self::default();
         let Some((subsystem, space)) = name.rsplit_once('n') else { return many };
-        // The controllers are there beside the disk, each with its path.
+        // The controllers are listed beside the disk, each with its path.
         for controller in root.names(format!("{disk}/device")) {
             let is_path = |path: &String| {
                 let own = path.strip_prefix(subsystem).and_then(|rest| rest.strip_prefix('c'));
@@ -52,7 +52,7 @@ impl Multipath {
     }
 }
 
-/// The part of a device's directory in sysfs that is this text and a number.
+/// The component of a device's sysfs directory that consists of this prefix and a number.
 pub(super) fn numbered<'a>(way: &'a str, prefix: &str) -> Option<&'a str> {
     way.split('/').find(|part| {
         part.strip_prefix(prefix)
@@ -60,12 +60,12 @@ pub(super) fn numbered<'a>(way: &'a str, prefix: &str) -> Option<&'a str> {
     })
 }
 
-/// What the events of a bus call the controller.
+/// The names of the controllers in the events of a bus.
 pub(super) fn controllers(bus: Bus, way: &str) -> Vec<String> {
     let name = match bus {
         Bus::Mmc => numbered(way, "mmc"),
         Bus::Nvme => numbered(way, "nvme"),
-        // Host, channel, target and unit, by SCSI's events; the host's device, by UFS's.
+        // SCSI's events name host, channel, target and unit; UFS's events name the host's device.
         Bus::Scsi | Bus::Ufs => {
             let unit = way.rsplit('/').next();
             let host = numbered(way, "host").and_then(|host| way.split_once(&format!("/{host}/")));
@@ -77,12 +77,12 @@ pub(super) fn controllers(bus: Bus, way: &str) -> Vec<String> {
     name.map(str::to_owned).into_iter().collect()
 }
 
-/// The controller's interrupts, by the names that their drivers give them.
+/// The controllers' interrupts, by the names that their drivers give them.
 pub(super) fn interrupts(root: &Root, bus: Bus, way: &str, controllers: &[String]) -> Vec<Interrupt> {
     let is_ours: Box<dyn Fn(&str) -> bool> = match (bus, numbered(way, "virtio"), numbered(way, "mmc")) {
         (_, Some(virtio), _) => {
             let prefix = format!("{virtio}-");
-            // The queue for settings has an interrupt of its own.
+            // The configuration interrupt is not for requests.
             Box::new(move |name| name.starts_with(&prefix) && !name.ends_with("-config"))
         }
         (Bus::Nvme, ..) => {
@@ -94,7 +94,7 @@ pub(super) fn interrupts(root: &Root, bus: Bus, way: &str, controllers: &[String
             Box::new(move |name| name == host)
         }
         (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
-        // AHCI's carry the PCI address: "ahci[0000:00:1f.2]".
+        // AHCI's contain the PCI address: "ahci[0000:00:1f.2]".
         (Bus::Scsi, ..) => {
             let way = way.to_owned();
             Box::new(move |name| {

@@ -1,6 +1,6 @@
-//! How each condition can be brought about on this machine, and that in words; otherwise why it
-//! cannot. This is found out before anything is measured, and changes nothing. Must not know how
-//! long a condition lasts.
+//! How each condition can be produced on this machine, with a description, or why it cannot. This
+//! is determined before anything is measured, and changes nothing. Must not know how long a
+//! condition lasts.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,31 +18,30 @@ use crate::cgroup;
 use crate::storage::run::cannot_poll;
 use crate::storage::writer::no_uring;
 
-/// The means of a condition and a description of them, or the reason why there are none.
+/// The means of a condition and their description, or the reason why there are none.
 type Choice = Result<(Means, String), String>;
 
-/// What the neighbour that fills memory leaves untouched at least, and the least that is worth
-/// filling.
+/// What the memory load always leaves free, and the least amount that is worth filling.
 const LEAVE_BYTES: u64 = 256 << 20;
 const WORTH_BYTES: u64 = 64 << 20;
 
 /// Where frequency governors are set (Documentation/admin-guide/pm/cpufreq.rst).
 const POLICIES: &str = "sys/devices/system/cpu/cpufreq";
 
-/// Why a setting is not changed to what it is.
+/// Why a setting is not changed to its current value.
 const COMPARED_WITH_IT: &str = "the others are compared with it";
 
-/// Whether a reason against a condition says only how the machine is set now, and not that it lacks
-/// anything.
+/// Whether a reason only describes the machine's current settings, rather than a missing
+/// capability.
 pub(super) fn is_of_now(reason: &str) -> bool {
     reason.contains(COMPARED_WITH_IT) || reason.contains(OF_ANOTHER_RUN)
 }
 
 impl Machine<'_> {
-    /// How a condition is brought about, and that in words.
+    /// How to produce a condition, with a description.
     ///
     /// # Errors
-    /// Why it cannot be.
+    /// Why it cannot be produced.
     pub(super) fn means(&self, condition: Condition) -> Choice {
         match condition {
             Condition::Alone => Ok((Means::Nothing, "the control: alone against alone".into())),
@@ -68,7 +67,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Processes that compute, on the writer's CPUs, on another one, or on all.
+    /// CPU hogs on the writer's CPUs, on another one, or on all.
     fn hogs(&self, condition: Condition) -> Choice {
         let mut cpus = self.cpus.clone();
         match condition {
@@ -87,7 +86,7 @@ impl Machine<'_> {
         Ok((Means::Hogs(cpus), what))
     }
 
-    /// A neighbour on the CPU that the device interrupts.
+    /// A load on the CPU that handles the device's interrupts.
     fn where_interrupts_come(&self, work: fn(PathBuf, u64, u64) -> Work) -> (Means, String) {
         let (cpu, whose) = match self.interrupt_cpu().filter(|cpu| self.cpus.contains(cpu)) {
             Some(cpu) => (cpu, "the device's interrupt's"),
@@ -100,7 +99,7 @@ impl Machine<'_> {
         (means, format!("on CPU {cpu}, {whose}"))
     }
 
-    /// A neighbour that fills a part of the free memory.
+    /// A load that fills part of the free memory.
     fn memory(&self) -> Choice {
         let left = cgroup::memory_left_bytes(&self.root)
             .ok_or("the kernel does not show how much memory is free")?;
@@ -150,7 +149,7 @@ impl Machine<'_> {
         Ok((means, "the governor of all CPUs".into()))
     }
 
-    /// Writes that poll for their completion, compared with writes that an interrupt ends.
+    /// Writes that poll for their completion, compared with writes completed by interrupt.
     fn polled(&self) -> Choice {
         if let Some(reason) = cannot_poll(self.path) {
             return Err(reason);
@@ -172,8 +171,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The CPU that the device's interrupt comes to: of several interrupts, that of the writer's
-    /// own queue.
+    /// The CPU that handles the device's interrupt. If there are several interrupts, that of the
+    /// writer's own queue.
     pub(super) fn interrupt_cpu(&self) -> Option<u32> {
         let leaves = self.path.leaves();
         let interrupts = leaves.iter().flat_map(|device| &device.interrupts);
@@ -191,7 +190,7 @@ impl Machine<'_> {
         self.device().map(|_| self.path.leaves())
     }
 
-    /// Changes of files that all have another value now, and may be written.
+    /// Changes files that can be written and all have another value now.
     fn settings(&self, files: Vec<PathBuf>, wanted: &str, what: &str) -> Result<Means, String> {
         let mut changes = Vec::new();
         for file in files {
@@ -214,7 +213,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Several conditions change the same setting.
+    /// Several conditions change the same setting, so claims are shared.
     fn claim(&self, file: &Path) -> Result<Rc<Claim>, String> {
         if let Some(claim) = self.claims.borrow().get(file) {
             return Ok(Rc::clone(claim));
@@ -225,7 +224,7 @@ impl Machine<'_> {
     }
 }
 
-/// A neighbour that writes in the file system that is measured.
+/// A load that writes to the measured file system.
 fn beside_the_file(work: fn(PathBuf, u64, u64) -> Work) -> (Means, String) {
     let means = Means::Neighbour { work, cpus: Vec::new(), folder: true, bytes: (0, 0) };
     (means, "in the same file system, on any CPU".into())

@@ -1,5 +1,6 @@
-//! A control group that may write only so much to a device in a second: made for a run, entered by
-//! the writer for a block, and gone at the end. Both versions of control groups. Must not know why.
+//! A control group with a write limit for a device in bytes per second. It is created for a run,
+//! the writer enters it for a block, and it is removed at the end. Supports both versions of
+//! control groups. Must not know why.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -13,33 +14,33 @@ use crate::root::Root;
 
 const PREFIX: &str = "roundtrip-io-";
 
-/// The group. It ends with this value; what a killed process left, the next one removes.
+/// The group. Dropping it removes it. The next process removes that of a killed one.
 #[derive(Debug)]
 pub(super) struct Limit {
     directory: Owned,
     home: PathBuf,
-    /// The controller that had to be switched on for it.
+    /// The controller, if it had to be enabled for the group.
     _switched_on: Option<Setting>,
     _claim: Option<Rc<Claim>>,
 }
 
 impl Limit {
-    /// Makes one for a whole device, given as `dev_t`.
+    /// Creates a group with a limit for a whole device, given as `dev_t`.
     ///
     /// # Errors
-    /// Why there can be none here.
+    /// Why that is not possible here.
     pub(super) fn make(root: &Root, dev: u32, bytes_per_s: u64) -> std::result::Result<Self, String> {
         let Some(IoGroups { unified, mount, home }) = cgroup::io_groups(root) else {
             return Err("no control group of this process has an I/O controller".into());
         };
         let above = root.path(&mount);
         for abandoned in Owned::abandoned(&above, PREFIX) {
-            // One that is still in use cannot be removed.
+            // Fails for a group that is still in use.
             let _ = std::fs::remove_dir(abandoned.path());
         }
         let controllers = mount.join("cgroup.subtree_control");
-        // Whether it was on before or not: another run that switched it on would switch it off
-        // under this one.
+        // Claimed even if it was already enabled: another run that enabled it would otherwise
+        // disable it under this one.
         let claim = unified.then(|| Claim::take(root, &controllers).map(Rc::new)).transpose()?;
         let on = root.read(&controllers).unwrap_or_default().split(' ').any(|name| name == "io");
         let text = |error: Error| error.to_string();
@@ -59,10 +60,10 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Puts a process into the group for as long as the result lives.
+    /// Moves a process into the group for as long as the result lives.
     ///
     /// # Errors
-    /// [`Error::File`] when the kernel refuses.
+    /// [`Error::File`] if the kernel refuses.
     pub(super) fn hold(&self, pid: u32) -> Result<Held> {
         let held = Held { home: self.home.join("cgroup.procs"), pid };
         let path = self.directory.path().join("cgroup.procs");
@@ -73,7 +74,7 @@ impl Limit {
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        // A writer that has just been killed leaves its group a moment later.
+        // A killed writer leaves its group a moment later.
         for _ in 0..100 {
             if std::fs::remove_dir(self.directory.path()).is_ok() {
                 return;
@@ -92,7 +93,7 @@ pub(super) struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Fails when it has ended, and then it is in no group.
+        // Fails if the process has ended. Then it is in no group.
         let _ = std::fs::write(&self.home, self.pid.to_string());
     }
 }

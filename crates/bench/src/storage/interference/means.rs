@@ -1,5 +1,5 @@
-//! Brings a condition about for the time of one block, and undoes it behind the block. Must not
-//! know what is measured, nor which conditions this machine can have (`choose.rs`).
+//! Produces a condition for one block, and undoes it afterwards. Must not know what is measured,
+//! nor which conditions are possible on this machine (`choose.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,19 +26,19 @@ use run::Scheduling;
 use run::storage::StoragePath;
 use run::storage::interference::InterferencePlan;
 
-/// How long a neighbour may take to set itself up: filling memory takes the longest.
+/// How long a background load may take to set itself up: filling memory takes the longest.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// How long a neighbour is at work before anything is measured beside it.
+/// How long a background load runs before the measurement starts.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How one condition is brought about.
+/// How to produce one condition.
 #[derive(Debug)]
 pub(super) enum Means {
     Nothing,
-    /// A process that computes on each of these CPUs.
+    /// A CPU hog on each of these CPUs.
     Hogs(Vec<u32>),
-    /// A neighbour on these CPUs; and whether it needs a folder beside the file.
+    /// A load on these CPUs, and whether it needs a folder beside the file.
     Neighbour {
         work: fn(PathBuf, u64, u64) -> Work,
         cpus: Vec<u32>,
@@ -46,30 +46,30 @@ pub(super) enum Means {
         bytes: (u64, u64),
     },
     Limit(Limit),
-    /// What is written to them, and what to put them back.
+    /// The settings, each with the value to write and the value to restore.
     Settings(Vec<(Rc<Claim>, String, String)>),
     /// Another writer.
     Polled,
 }
 
-/// What is known of the machine.
+/// What is known about the machine.
 pub(super) struct Machine<'a> {
     pub(super) root: Root,
     pub(super) plan: &'a InterferencePlan,
     pub(super) path: &'a StoragePath,
     pub(super) writer_cpus: Vec<u32>,
-    /// All that this process may use.
+    /// All CPUs that this process may use.
     pub(super) cpus: Vec<u32>,
     pub(super) spawner: Spawner,
-    /// Settings that this run may change, by their files.
+    /// The settings that this run has claimed, by file.
     pub(super) claims: RefCell<BTreeMap<PathBuf, Rc<Claim>>>,
 }
 
 impl Machine<'_> {
-    /// Brings a condition about.
+    /// Produces a condition.
     ///
     /// # Errors
-    /// Whatever keeps it from being so; then nothing of it stays.
+    /// Why it cannot be produced. Then nothing of it remains.
     pub(super) fn begin(&self, means: &Means, writer_pid: u32) -> Result<Presence> {
         let mut presence = Presence::default();
         match means {
@@ -118,10 +118,10 @@ impl Machine<'_> {
     }
 }
 
-/// A condition while it lasts. It ends with this value.
+/// A condition in effect. Dropping this value ends it.
 #[derive(Debug, Default)]
 pub(super) struct Presence {
-    // The processes end before what they use.
+    // The processes end before the resources that they use.
     group: Option<WorkerGroup>,
     workers: Vec<WorkerId>,
     note: Option<File>,
@@ -130,7 +130,7 @@ pub(super) struct Presence {
     settings: Vec<Setting>,
 }
 
-/// What a neighbour has done so far.
+/// How much background load has run so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Done {
     pub(super) count: Option<u64>,
@@ -138,7 +138,7 @@ pub(super) struct Done {
 }
 
 impl Presence {
-    /// What the neighbours have done so far.
+    /// How much background load has run so far.
     pub(super) fn done(&self) -> Done {
         let count = self.note.as_ref().and_then(|note| {
             let mut bytes = [0; 8];
@@ -150,15 +150,15 @@ impl Presence {
             });
             each.sum::<Option<u64>>()
         };
-        // Before the first note nothing is done.
+        // Nothing was done before the first note.
         let count = count.or(self.note.is_some().then_some(0));
         Done { count, cpu_ns: self.group.as_ref().and_then(cpu_ns) }
     }
 
-    /// Ends it.
+    /// Ends the condition.
     ///
     /// # Errors
-    /// Why a neighbour was not there all the time.
+    /// Why a background load did not run all the time.
     pub(super) fn end(mut self) -> Result<()> {
         match &mut self.group {
             Some(group) => group.next(Some(Duration::ZERO)).map(drop),

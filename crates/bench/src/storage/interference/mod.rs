@@ -1,6 +1,6 @@
-//! Synchronous writes beside neighbours: the same writer alone and disturbed, in turn, so that what
-//! a neighbour does to the application and to the device can be told from the machine's drift. Must
-//! not know who asked, how a call's time is divided, nor how the result is shown.
+//! Synchronous writes with and without background load: the same writer alternates between both, so
+//! that the effect of the load on the application and on the device can be told from the machine's
+//! drift. Must not know who asked, how a call's time is divided, nor how the result is shown.
 
 mod choose;
 mod limit;

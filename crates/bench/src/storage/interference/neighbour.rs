@@ -1,6 +1,6 @@
-//! Neighbours other than those that only compute: processes that raise interrupts, use the file
-//! system or fill memory, until they are killed. Each notes how much it has done, so that it can be
-//! seen that it was there. Must not know what it disturbs.
+//! Background loads other than CPU hogs: processes that raise interrupts, use the file system or
+//! fill memory until they are killed. Each notes how much it has done, to prove that it ran. Must
+//! not know what it disturbs.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -20,36 +20,36 @@ use crate::root::Root;
 use crate::sched;
 use crate::worker::{self, Link};
 
-/// How many timers are set at a time, and how far they lie apart: a hundred thousand a second while
-/// they run out.
+/// How many timers are set at a time, and their spacing: a hundred thousand interrupts per second
+/// while they expire.
 const TIMERS: usize = 64;
 const TIMER_EVERY_NS: i64 = 10_000;
 
-/// Between setting the first timer and its running out: setting all takes about this long.
+/// Time between setting the first timer and its expiry. Setting all of them takes about this long.
 const TIMER_LEAD_NS: i64 = 50_000;
 
-/// Packets between two notes.
+/// Packets sent between two notes.
 const PACKETS: u64 = 64;
 
-/// The neighbour's own file, which it writes over and over.
+/// The size of the load's own file, which it overwrites repeatedly.
 const FSYNC_FILE_BYTES: u64 = 4 << 20;
 const FSYNC_WRITE_BYTES: usize = 4096;
 
-/// A piece of memory.
+/// The unit in which memory is filled.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// A neighbour.
+/// A background load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NeighbourJob {
     /// What it does.
     pub(super) work: Work,
-    /// The CPUs that it may use; none for all.
+    /// The allowed CPUs; empty for all.
     pub(super) cpus: Vec<u32>,
-    /// A file that it notes in how much it has done, as a little-endian u64.
+    /// The file in which it notes how much it has done, as a little-endian u64.
     pub(super) note: PathBuf,
 }
 
-/// What a neighbour does.
+/// The kind of background load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Work {
@@ -59,14 +59,14 @@ pub(super) enum Work {
     Files(PathBuf),
     /// In this folder.
     Fsync(PathBuf),
-    /// Holds this many bytes, and leaves this many free.
+    /// Fills this many bytes, and leaves this many free.
     Memory(u64, u64),
 }
 
 impl worker::Work for NeighbourJob {
     const NAME: &'static str = "neighbour";
 
-    /// Disturbs until this process is killed.
+    /// Disturbs until the process is killed.
     fn run(self, link: &mut Link) -> Result<()> {
         if !self.cpus.is_empty() {
             sched::set_allowed_cpus(0, &self.cpus)?;
@@ -78,13 +78,13 @@ impl worker::Work for NeighbourJob {
         let mut done = 0_u64;
         loop {
             done += step()?;
-            // It is memory: nothing can be wrong with it.
+            // This is a memfd: writing cannot fail.
             let _ = note.write_all_at(&done.to_le_bytes(), 0);
         }
     }
 }
 
-/// Does a little, and tells how much.
+/// Does a little work, and returns how much.
 type Step = Box<dyn FnMut() -> Result<u64>>;
 
 impl Work {
@@ -95,7 +95,7 @@ impl Work {
                 let socket = flood()?;
                 Ok(Box::new(move || {
                     for _ in 0..PACKETS {
-                        // A queue that is full is what is wanted.
+                        // A full queue is the intended effect.
                         let _ = socket.send(&[0; PACKET_BYTES]);
                     }
                     Ok(PACKETS)
@@ -108,8 +108,8 @@ impl Work {
     }
 }
 
-/// Many timers that run out one after the other: each is an interrupt of its own where the CPU has
-/// nothing else to do. They run out on the CPU that sets them, for that is not idle then.
+/// Many timers that expire one after the other. Each causes its own interrupt if the CPU has
+/// nothing else to do. They expire on the CPU that sets them, because that CPU is not idle then.
 fn timers() -> Result<Step> {
     let failed = |cause: rustix::io::Errno| Error::system("set timers", cause);
     let timers: Vec<OwnedFd> = (0..TIMERS)
@@ -124,7 +124,7 @@ fn timers() -> Result<Step> {
             let once = Itimerspec { it_interval: Timespec::default(), it_value };
             timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once).map_err(failed)?;
         }
-        // The last one ends the wait.
+        // Waits for the last timer.
         if let Some(last) = timers.last() {
             rustix::io::read(last, &mut [0; 8]).map_err(failed)?;
         }
@@ -132,7 +132,7 @@ fn timers() -> Result<Step> {
     }))
 }
 
-/// Makes a small file, renames it and removes it.
+/// Creates a small file, renames it and removes it.
 fn files(folder: PathBuf) -> Step {
     let (first, second) = (folder.join("first"), folder.join("second"));
     Box::new(move || {
@@ -144,7 +144,7 @@ fn files(folder: PathBuf) -> Step {
     })
 }
 
-/// Writes a little and makes it durable.
+/// Writes a little and syncs it.
 fn fsyncs(folder: PathBuf) -> Result<Step> {
     let path = folder.join("synced");
     let file = File::create(&path).map_err(|cause| Error::file("create", &path, cause))?;
@@ -157,10 +157,10 @@ fn fsyncs(folder: PathBuf) -> Result<Step> {
     }))
 }
 
-/// Holds memory, and gives back and takes a piece of it all the while. Less where others take so
-/// much meanwhile that too little is left.
+/// Fills memory, and constantly frees and allocates a piece of it. Keeps less if other processes
+/// take so much that too little is left.
 fn memory(bytes: u64, leave_bytes: u64) -> Result<Step> {
-    // Should memory end all the same, this process is the one to go.
+    // If memory runs out all the same, the kernel should kill this process.
     let score = "/proc/self/oom_score_adj";
     std::fs::write(score, "1000").map_err(|cause| Error::file("write to", score, cause))?;
     let root = Root::real();
@@ -172,7 +172,7 @@ fn memory(bytes: u64, leave_bytes: u64) -> Result<Step> {
             pieces.pop_front();
         }
         if !enough {
-            // Others need it; do not compete for the little that is left.
+            // Others need memory: do not compete for the little that is left.
             pieces.pop_front();
             std::thread::sleep(std::time::Duration::from_millis(1));
             return Ok((true, 0));
@@ -184,7 +184,7 @@ fn memory(bytes: u64, leave_bytes: u64) -> Result<Step> {
         }
         Ok((pieces.len() >= pieces_wanted, PIECE_BYTES >> 20))
     };
-    // Full before anything is measured.
+    // Filled before anything is measured.
     while !step()?.0 {}
     Ok(Box::new(move || step().map(|(_, filled)| filled)))
 }

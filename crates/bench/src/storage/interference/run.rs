@@ -1,5 +1,6 @@
-//! The run of a comparison: in each round every pair of blocks, alone and beside, one right behind
-//! the other, pairs and halves in shuffled order. Must not know how a condition is brought about.
+//! Runs a comparison: every round contains every pair of blocks, with and without the condition,
+//! one right after the other. Pairs and halves are shuffled. Must not know how a condition is
+//! produced.
 
 use rustix::fs::syncfs;
 
@@ -24,24 +25,25 @@ use run::storage::interference::{
 };
 use run::storage::{Api, Position, StoragePath, StoragePlan};
 
-/// The share of the time for measuring, writers' starts included; recordings are read in the rest.
+/// The share of the time for measuring, including the start of writers. Recordings are read in the
+/// rest.
 const MEASURING_PERCENT: u64 = 85;
 
 /// A pair of blocks, over all rounds.
 struct Series {
     beside: Beside,
     means: usize,
-    /// What a call took last, alone and beside, in nanoseconds.
+    /// The duration of the last calls, without and with the condition, in nanoseconds.
     call_ns: [u64; 2],
-    /// What a pair of the shortest blocks takes, with all that is done around them.
+    /// The duration of a pair of the shortest blocks, with everything around them.
     cost_ns: u64,
 }
 
-/// Measures. Removes the file and restores every setting, whatever happens.
+/// Runs the measurement. Removes the file and restores every setting, whatever happens.
 ///
 /// # Errors
-/// [`Error::Run`] for an impossible plan, [`Error::File`] and [`Error::NoRoom`] without a file, and
-/// everything that ends a [`WorkerGroup`], the death of a background load too.
+/// [`Error::Run`] for an invalid plan, [`Error::File`] and [`Error::NoRoom`] if there is no file,
+/// and everything that ends a [`WorkerGroup`], including the death of a background load.
 pub fn run(
     plan: &InterferencePlan,
     spawner: &Spawner,
@@ -52,7 +54,7 @@ pub fn run(
     let root = Root::real();
     let mut notes = restored(&root);
     let clock_read_cost_ns = clock::read_cost_ns();
-    // Before the file is made, so that a signal finds somebody who removes it.
+    // Before the file is created, so that a signal lets us remove it.
     let mut group = WorkerGroup::new(spawner.clone())?;
     let mut not_possible = Vec::new();
     let mut write = plan.write.clone();
@@ -112,8 +114,8 @@ pub fn run(
     })
 }
 
-/// Leaves the pairs that were measured before a signal; for any other error, and without such
-/// pairs, the error.
+/// Keeps the pairs that were measured before a signal. Without any, and for all other errors,
+/// returns the error.
 fn keep_measured(error: Error, series: &mut Vec<Series>) -> Result<()> {
     let measured = |one: &Series| !one.beside.pairs.is_empty();
     keep(error, series.iter().any(measured))?;
@@ -121,13 +123,12 @@ fn keep_measured(error: Error, series: &mut Vec<Series>) -> Result<()> {
     Ok(())
 }
 
-/// What is compared: each condition, for each writer and size. The writers of the plan itself are
-/// the first.
+/// The comparisons: each condition, for each writer and size. The plan's own writers come first.
 fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &StoragePlan) -> Vec<Series> {
     let mut series = Vec::new();
     for (index, (condition, means, what)) in all.iter().enumerate() {
         let pairs: Vec<(usize, usize)> = match means {
-            // The last writers: by interrupt and polled, one for each durability.
+            // The last writers: completion by interrupt and polled, for each durability.
             Means::Polled => {
                 let each = write.durabilities.len();
                 (0..each).map(|at| (own_writers + at, own_writers + each + at)).collect()
@@ -145,8 +146,8 @@ fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &S
     series
 }
 
-/// The control and every condition that this machine can bring about, with how, and in words; why
-/// not the others.
+/// The control and every condition that this machine can produce, with means and description, and
+/// why it cannot produce the others.
 fn conditions(
     machine: &Machine<'_>,
     not_possible: &mut Vec<String>,
@@ -162,7 +163,7 @@ fn conditions(
             Ok((means, what)) => all.push((condition, means, what)),
             Err(reason) => {
                 lacking |= !is_of_now(&reason);
-                // Without governors that is said once, not of each.
+                // If there are no governors at all, that is reported only once.
                 let same = condition.is_governor() && reasons.iter().any(|text| text.ends_with(&reason));
                 if !same {
                     reasons.push(format!("{condition}: {reason}"));
@@ -170,7 +171,7 @@ fn conditions(
             }
         }
     }
-    // The control alone is a measurement of nothing, unless it was asked for.
+    // The control on its own measures nothing, unless it was requested.
     let nothing = all.len() == 1 && !machine.plan.conditions.contains(&Condition::Alone);
     if !reasons.is_empty() && (nothing || lacking && machine.plan.all_conditions) {
         let possible = Condition::ALL.into_iter().filter(|&one| machine.means(one).is_ok()).collect();
@@ -180,8 +181,7 @@ fn conditions(
     Ok(all)
 }
 
-/// Scheduler autogroups (sched(7)) divide the CPU among sessions before they divide it among
-/// processes.
+/// Scheduler autogroups (sched(7)) divide CPU time among sessions first, and then among processes.
 fn autogroup(root: &Root) -> Option<String> {
     (root.number("proc/sys/kernel/sched_autogroup_enabled") == Some(1)).then(|| {
         "sched_autogroup_enabled is 1: this background load runs in the writer's session and shares its part \
@@ -201,7 +201,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// One round that is not counted: it shows what fits. Takes out the rest, and says why.
+    /// An uncounted round that determines what fits. Removes the conditions that do not, and says
+    /// why.
     fn trial(
         &mut self,
         series: &mut Vec<Series>,
@@ -216,7 +217,7 @@ impl Run<'_> {
         let mut tried = 0;
         for index in 0..series.len() {
             let condition = series[index].means;
-            // The control and one more are tried in any case.
+            // The control and one other condition are always tried.
             if condition > 1 && condition == tried && now_ns() > half_ns {
                 break;
             }
@@ -245,7 +246,7 @@ impl Run<'_> {
         Ok(left_out.into_iter().map(said).collect())
     }
 
-    /// The rounds that count, as many as fit; says if those are fewer than were asked for.
+    /// The counted rounds, as many as fit. Says if these are fewer than requested.
     fn rounds(
         &mut self,
         series: &mut [Series],
@@ -265,7 +266,7 @@ impl Run<'_> {
             let fitting = fit(&[round_ns], left_ns(), rounds - round).rounds;
             let extra_ns = extra_ns(left_ns(), round_ns, fitting, 2 * series.len());
             for (done, index) in shuffle.order(series.len()).into_iter().enumerate() {
-                // A machine that has become slower: each has had its rounds but for this one.
+                // The machine has become slower: every series has all its rounds except this one.
                 if round > 0 && left_ns() == 0 {
                     break;
                 }
@@ -286,8 +287,8 @@ impl Run<'_> {
         }))
     }
 
-    /// Both blocks of a pair, in either order, each with so many calls more than the fewest as fit
-    /// into `extra_ns`.
+    /// Runs both blocks of a pair, in either order. Each makes as many calls beyond the minimum as
+    /// fit into `extra_ns`.
     fn pair(
         &mut self,
         series: &mut Series,
@@ -311,7 +312,7 @@ impl Run<'_> {
         Ok(Pair { alone, beside, alone_first: halves[0] == 0 })
     }
 
-    /// One block: alone, or beside.
+    /// Runs one block, with or without the condition.
     fn block(&mut self, series: &Series, is_beside: bool, extra_ns: u64, trial: bool) -> Result<Measured> {
         let Beside { writer, writer_beside, size_bytes, .. } = series.beside;
         let means = is_beside.then(|| &self.means[series.means].1);
@@ -320,8 +321,8 @@ impl Run<'_> {
             Some(_) => (&self.writers[writer_beside], series.call_ns[1]),
         };
         let calls = calls_in(extra_ns, call_ns);
-        // What the block before, or a neighbour, has left to be written is not this block's. If it
-        // cannot be, so be it.
+        // Flushes what the previous block or a background load has left to write, so that this
+        // block does not pay for it. Failures are ignored.
         let _ = syncfs(self.target);
         let presence = means.map(|means| self.machine.begin(means, writer.opened.pid)).transpose()?;
         let done = || presence.as_ref().map(Presence::done).unwrap_or_default();
@@ -353,7 +354,7 @@ impl Run<'_> {
             Ok(())
         };
         measured.snapshot = match &mut self.recorder {
-            // The trial's events are of no use.
+            // Events of the trial are not needed.
             Some(recorder) if !trial => recorder.record(write)?.1,
             _ => write().map(|()| None)?,
         };
@@ -363,15 +364,15 @@ impl Run<'_> {
     }
 }
 
-/// Writes and flushes that the devices have completed since boot, and how long these took together,
-/// in nanoseconds (Documentation/block/stat.rst).
+/// How many writes and flushes the devices have completed since boot, and their total duration in
+/// nanoseconds (Documentation/block/stat.rst).
 fn disk(root: &Root, path: &StoragePath) -> Option<(u64, u64)> {
     let leaves = path.leaves();
     let each = leaves.iter().map(|device| {
         let (major, minor) = (device.dev >> 20, device.dev & 0xf_ffff);
         let text = root.read(format!("sys/dev/block/{major}:{minor}/stat"))?;
         let fields: Vec<u64> = text.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-        // Flushes are counted from Linux 5.5 on.
+        // Linux counts flushes since 5.5.
         let flush = |at: usize| fields.get(at).copied().unwrap_or(0);
         Some((fields.get(4)? + flush(15), (fields.get(7)? + flush(16)) * 1_000_000))
     });

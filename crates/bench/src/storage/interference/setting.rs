@@ -1,7 +1,7 @@
-//! A setting of the kernel's that is changed for a while: put back when this value ends, and by the
-//! next run when this process was killed. What it was stands in a note meanwhile. One run at a time
-//! has a setting: whoever holds the lock on its note, which the kernel takes from a process that
-//! ends (flock(2)). Must not know what a setting means.
+//! A kernel setting that is changed temporarily. It is restored when this value is dropped, or by
+//! the next run if this process was killed. Meanwhile a note keeps the earlier value. Only one run
+//! at a time can own a setting: the one that holds the lock on its note, which the kernel releases
+//! when the process ends (flock(2)). Must not know what a setting means.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,17 +19,17 @@ use crate::root::Root;
 
 const PREFIX: &str = "setting-";
 
-/// What is said of a setting that another run has.
+/// Reported for a setting that another run owns.
 pub(super) const OF_ANOTHER_RUN: &str = "belongs to another run";
 
-/// How long another run may take to let go of a setting.
+/// How long to wait for another run to release a setting.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The last line of a complete note. One that does not end in it was not written to its end, and
-/// nothing was changed yet.
+/// The last line of a complete note. A note without it was not written completely, so the setting
+/// has not been changed yet.
 const END: &str = "end";
 
-/// A setting that only this run may change, for as long as this value lives.
+/// The exclusive right to change a setting, for as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Claim {
     /// Below the root.
@@ -39,16 +39,16 @@ pub(super) struct Claim {
     /// Holds the lock.
     lock: File,
     boot: String,
-    /// Whether it has not been put back.
+    /// Whether the setting still has to be restored.
     changed: Cell<bool>,
 }
 
 impl Claim {
-    /// Claims the setting in `file`, a path below the root. If a run that was killed left it
-    /// changed, it is put back first.
+    /// Claims the setting in `file`, a path below the root. If a killed run left it changed, it is
+    /// restored first.
     ///
     /// # Errors
-    /// Who has it, or why it cannot be claimed.
+    /// Who owns it, or why it cannot be claimed.
     pub(super) fn take(root: &Root, file: &Path) -> std::result::Result<Self, String> {
         Self::take_within(root, file, PATIENCE)
     }
@@ -85,10 +85,10 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Puts back what a killed run left changed; tells whether there was such a thing.
+    /// Restores what a killed run left changed. Returns whether there was anything to restore.
     fn put_back_abandoned(&self, root: &Root) -> Result<bool> {
         let Some((file, before)) = load(root, &self.lock) else { return Ok(false) };
-        // Until that is done the note stays.
+        // The note stays until this is done.
         self.changed.set(true);
         write(&root.path(file), &before)?;
         self.changed.set(false);
@@ -120,14 +120,14 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Writes `value`; `before` is what is written to put it back.
+    /// Writes `value`. `before` is the value to restore.
     ///
     /// # Errors
-    /// [`Error::File`] when that is not possible; then nothing has changed.
+    /// [`Error::File`] if that fails. Then nothing has changed.
     pub(super) fn change(claim: &Rc<Claim>, value: &str, before: String) -> Result<Self> {
         claim.write_note(&format!("{}\n{}\n{before}\n{END}\n", claim.boot, claim.name.display()))?;
         claim.changed.set(true);
-        // From here on it is put back, also where writing fails half-way.
+        // From here on it is restored, even if writing fails halfway.
         let setting = Self { claim: Rc::clone(claim), before };
         write(&setting.claim.file, value)?;
         Ok(setting)
@@ -136,14 +136,14 @@ impl Setting {
 
 impl Drop for Setting {
     fn drop(&mut self) {
-        // A note stays when the setting could not be put back: the next run tries again.
+        // If the setting cannot be restored, the note stays, and the next run tries again.
         if write(&self.claim.file, &self.before).is_ok() {
             self.claim.changed.set(self.claim.write_note("").is_err());
         }
     }
 }
 
-/// Puts back what killed processes left changed; tells which files.
+/// Restores what killed processes left changed, and returns the files.
 pub(super) fn restore_abandoned(root: &Root) -> Vec<String> {
     let mut restored = Vec::new();
     for directory in private_directories(&root.path("")) {
@@ -164,14 +164,14 @@ pub(super) fn restore_abandoned(root: &Root) -> Vec<String> {
     restored
 }
 
-/// Puts back what a killed run has left changed, and says so.
+/// Restores what a killed run left changed, and returns a message for each setting.
 pub(super) fn restored(root: &Root) -> Vec<String> {
     let files = restore_abandoned(root).into_iter();
     files.map(|file| format!("{file} was restored: a run that was killed had left it changed")).collect()
 }
 
-/// One note for each setting, whoever changes it: the end of its path, and a number for all of it
-/// (FNV-1a).
+/// The name of a setting's note, the same in every process: the end of its path, and a hash of all
+/// of it (FNV-1a).
 fn note_name(file: &Path) -> String {
     let text = file.to_string_lossy();
     let number = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
@@ -188,7 +188,7 @@ fn open(note: &Path, create: bool) -> std::io::Result<File> {
     File::options().read(true).write(true).create(create).mode(0o600).custom_flags(flags).open(note)
 }
 
-/// The note with its lock; `None` when another has it, or has just removed the note.
+/// Locks the note; `None` if another process holds the lock, or has just removed the note.
 fn hold(file: File, note: &Path) -> Option<File> {
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
@@ -196,7 +196,7 @@ fn hold(file: File, note: &Path) -> Option<File> {
     (file.metadata().ok().map(identity) == there).then_some(file)
 }
 
-/// What is to be written to which file, if the note is complete and of this boot.
+/// The file and the value to restore, if the note is complete and from this boot.
 fn load(root: &Root, mut note: &File) -> Option<(String, String)> {
     let mut text = String::new();
     note.rewind().ok()?;
@@ -209,7 +209,7 @@ fn boot_id(root: &Root) -> String {
     root.read("proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
-/// In one piece, and never a new file.
+/// Writes in one call, and never creates a file.
 fn write(path: &Path, value: &str) -> Result<()> {
     let written = File::options()
         .write(true)

@@ -1,11 +1,11 @@
-//! Settings in a made-up machine. Only root's notes have a place below its root.
+//! Settings on a made-up machine. Only root's notes are below the fixture's root.
 
 use super::*;
 use crate::root::{Fixture, fixture};
 
 const FILE: &str = "sys/block/vda/queue/rq_affinity";
 
-/// `None`, said aloud, where this user's notes are not below the fixture.
+/// The fixture; skips the test if this user's notes are not below it.
 fn machine() -> Option<Fixture> {
     if !rustix::process::geteuid().is_root() {
         skips::skip(skips::Need::Root, "settings are root's");
@@ -18,7 +18,7 @@ fn notes(root: &Root) -> usize {
     root.names("run/roundtrip").len()
 }
 
-/// As a killed process does: the note is closed, and nothing else happens.
+/// What a killed process leaves: the note is closed, and nothing else happens.
 fn kill(setting: Setting) {
     flock(&setting.claim.lock, FlockOperation::Unlock).unwrap();
     std::mem::forget(setting);

@@ -1,5 +1,5 @@
-//! The writer on a Java virtual machine: runs `SyncWriter.java` from its source, gives it orders,
-//! and brings its times to the clock of everything else. Must not know what the times are used for.
+//! The writer on a Java virtual machine: runs `SyncWriter.java` from its source, sends it orders,
+//! and converts its times to CLOCK_BOOTTIME. Must not know what the times are used for.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::fd::AsRawFd;
@@ -21,7 +21,7 @@ use run::storage::{Call, Opened};
 /// The program, which the virtual machine compiles.
 const SOURCE: &str = include_str!("../../../../../java/SyncWriter.java");
 
-/// Whether its program is there, looked for as a shell would.
+/// Whether the program exists, found as a shell would.
 #[must_use]
 pub fn exists(java: &Java) -> bool {
     let program = program(java);
@@ -39,7 +39,7 @@ fn program(java: &Java) -> &str {
     java.command.first().map_or("", String::as_str)
 }
 
-/// What is said where it is not there.
+/// The message if it does not exist.
 #[must_use]
 pub fn missing(java: &Java) -> JavaFault {
     JavaFault::Missing { program: program(java).to_owned() }
@@ -85,12 +85,12 @@ impl Machine {
             command.arg("SyncWriter");
         } else {
             let source = format!("/proc/{}/fd/{}", std::process::id(), source.as_raw_fd());
-            // A name that does not end in .java needs the release that the program is written for.
+            // Without the suffix .java, the release must be given.
             command.args(["--source", "11", &source]);
         }
         command.args([path, job.api.name(), job.durability.name()]);
-        // A writer is killed where a run ends early: its virtual machine would go on to the end of
-        // its block, and one that a script started, for good.
+        // Writers are killed when a run ends early. Without a supervisor, the virtual machine would
+        // continue to the end of its block, and one that a script started, forever.
         supervise(&mut command, link);
         let mut child = command
             .stdin(Stdio::piped())
@@ -122,8 +122,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// That `System.nanoTime` is CLOCK_MONOTONIC is so on every Java for Linux that we know, but no
-    /// standard says it.
+    /// Checks that `System.nanoTime` is CLOCK_MONOTONIC. It is on every Java for Linux that we
+    /// know, but no standard requires it.
     fn check_clock(&mut self) -> Result<()> {
         let before = monotonic_ns();
         self.order("clock")?;
@@ -140,7 +140,7 @@ impl Machine {
         written.map_err(|error| self.died(error))
     }
 
-    /// The first word of an answer: all is well, or what went wrong.
+    /// Reads the first word of an answer: success, or what went wrong.
     fn status(&mut self) -> Result<std::result::Result<(), String>> {
         match self.bytes::<4>()? {
             [0, 0, 0, 0] => Ok(Ok(())),
@@ -152,7 +152,7 @@ impl Machine {
         Ok(u64::from_be_bytes(self.bytes()?))
     }
 
-    /// As `DataOutput.writeUTF` writes it; only ASCII is expected.
+    /// Reads what `DataOutput.writeUTF` writes. Only ASCII is expected.
     fn text(&mut self) -> Result<String> {
         let mut text = vec![0; usize::from(u16::from_be_bytes(self.bytes()?))];
         let read = self.answers.read_exact(&mut text);
@@ -167,7 +167,7 @@ impl Machine {
         Ok(bytes)
     }
 
-    /// Has it end with all that it started, within this time by itself.
+    /// Ends it with everything it has started. Within `grace` it may end by itself.
     fn end(&mut self, grace: Duration) -> std::io::Result<ExitStatus> {
         let until = Instant::now() + grace;
         loop {
@@ -177,14 +177,14 @@ impl Machine {
                 None => break,
             }
         }
-        // Fails only when it has ended, and it is not waited for yet.
+        // Fails only if it has ended. It is not reaped yet, so its pid is still valid.
         let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
         self.child.wait()
     }
 
-    /// Why the machine does not talk any more: how it ended, and its first complaint.
+    /// Why the virtual machine no longer answers: how it ended, and its first error message.
     fn died(&mut self, error: std::io::Error) -> Error {
-        // Its pipes close a moment before it has ended, and how it did is worth knowing.
+        // Its pipes close a moment before it ends. Wait to learn how it ended.
         let how = self
             .end(Duration::from_millis(500))
             .map_or_else(|_| error.to_string(), |status| status.to_string());
@@ -221,14 +221,14 @@ impl Drop for Machine {
     }
 }
 
-/// The process of a thread (proc_pid_status(5)): Java's own, also where a script started it.
+/// The process of a thread (proc_pid_status(5)). This is Java even if a script started it.
 fn process_of(tid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// How far two readings of the clocks' difference may lie apart, in nanoseconds: they differ by
-/// suspends only.
+/// How much two readings of the clocks' difference may differ, in nanoseconds. Only a suspend
+/// changes it.
 const CLOCKS_AGREE_NS: u64 = 2_000;
 
 fn monotonic_ns() -> u64 {
@@ -236,8 +236,8 @@ fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in nanoseconds: the time asleep since boot. The
-/// narrowest of several tries, good to its half width.
+/// CLOCK_BOOTTIME minus CLOCK_MONOTONIC, in nanoseconds: the time suspended since boot. Takes the
+/// narrowest of several tries, which is accurate to half its width.
 fn boot_less_monotonic_ns() -> i64 {
     let tries = (0..20).map(|_| {
         let (first, monotonic, last) = (monotonic_ns(), now_ns(), monotonic_ns());

@@ -1,6 +1,5 @@
-//! The writing application: a process that makes synchronous writes, each timed, when it is told
-//! to. One that makes system calls, one that drives a Java program. Must not know what the times
-//! are used for.
+//! The writing application: a process that makes timed synchronous writes on request, by system
+//! calls or through a Java program. Must not know what the times are used for.
 
 pub mod java;
 mod native;
@@ -18,51 +17,51 @@ use run::Scheduling;
 use run::storage::{Api, Durability, Position};
 use run::storage::{Call, Java, Opened};
 
-/// How long a writer may take to open its file; a Java one compiles its source first.
+/// How long a writer may take to open its file. A Java writer compiles its source first.
 const OPENED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a block may take in which nothing is known of the device: the end of all patience.
+/// How long a block may take on an unknown device. A timeout for failures.
 const BLOCK_WITHIN: Duration = Duration::from_secs(600);
 
-/// What a writer is started with.
+/// A writer's settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WriterJob {
-    /// Through what it writes.
+    /// The API to write with.
     pub api: Api,
     /// How a write is made durable.
     pub durability: Durability,
     /// Where in the file.
     pub position: Position,
-    /// How the writing thread is scheduled; `None` as this process is.
+    /// How the writing thread is scheduled; `None`: like this process.
     pub scheduling: Option<Scheduling>,
-    /// The CPUs that it may use; `None` for all.
+    /// The allowed CPUs; `None` for all.
     pub cpus: Option<Vec<u32>>,
     /// The Java to run; not used by [`Api::Native`].
     pub java: Java,
 }
 
-/// Some writes of one size.
+/// A block of writes of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// How much each call writes, in bytes.
+    /// Bytes per call.
     pub size_bytes: u64,
-    /// How many calls are reported.
+    /// The number of reported calls.
     pub calls: u32,
-    /// How many are made before them.
+    /// The number of calls before them.
     pub warm_up: u32,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct OpenFile {
-    /// How long the file is, in bytes.
+    /// The length of the file in bytes.
     file_bytes: u64,
 }
 
-/// A writer, as its parent holds it.
+/// The parent's handle of a writer.
 #[derive(Debug)]
 pub struct Writer {
     worker: WorkerId,
-    /// Who writes.
+    /// Identifies the writing process and thread.
     pub opened: Opened,
 }
 
@@ -70,7 +69,7 @@ impl Writer {
     /// Starts a writer on an opened file of `file_bytes` bytes.
     ///
     /// # Errors
-    /// As [`WorkerGroup::spawn`]; [`Error::WorkerFailed`] without a Java that works.
+    /// As [`WorkerGroup::spawn`]; [`Error::WorkerFailed`] if Java does not work.
     pub fn start(
         group: &mut WorkerGroup,
         job: &WriterJob,
@@ -83,17 +82,17 @@ impl Writer {
         Ok(Self { worker, opened })
     }
 
-    /// Has it write.
+    /// Writes a block.
     ///
     /// # Errors
-    /// [`Error::WorkerFailed`] when a write fails, as on a full disk.
+    /// [`Error::WorkerFailed`] if a write fails, for example on a full disk.
     pub fn write(&self, group: &mut WorkerGroup, block: Block) -> Result<Vec<Call>> {
         group.send(self.worker, &block)?;
         group.message(self.worker, BLOCK_WITHIN)
     }
 }
 
-/// What carries out blocks.
+/// Carries out blocks.
 trait Application {
     fn opened(&self) -> Opened;
     fn write(&mut self, block: Block, until: u64) -> Result<Vec<Call>>;
@@ -102,7 +101,7 @@ trait Application {
 impl Work for WriterJob {
     const NAME: &'static str = "writer";
 
-    /// Writes as it is told, until its parent has no more orders.
+    /// Writes as requested until its parent closes the link.
     fn run(self, link: &mut Link) -> Result<()> {
         let Some((OpenFile { file_bytes }, descriptors)) = link.receive_with_descriptors()? else {
             return Ok(());
@@ -113,7 +112,7 @@ impl Work for WriterJob {
         if let Some(cpus) = &self.cpus {
             sched::set_allowed_cpus(0, cpus)?;
         }
-        // A way to the file that needs no name in a file system, so it cannot lead to another file.
+        // A path that needs no name in a file system, so it cannot lead to another file.
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let mut application: Box<dyn Application> = if self.api.is_java() {
             Box::new(java::Machine::start(&self, &path, link)?)
@@ -136,12 +135,12 @@ impl Work for WriterJob {
     }
 }
 
-/// Why this machine cannot write through an io_uring; `None` where it can.
+/// Why this machine cannot write with io_uring; `None` if it can.
 pub(super) fn no_uring(polled: bool) -> Option<String> {
     uring::Ring::new(polled).err().map(|error| format!("io_uring cannot be used: {error}"))
 }
 
-/// What is said of a failed write.
+/// The error of a failed write.
 fn failed(block: Block, error: impl std::fmt::Display) -> Error {
     Error::Write { bytes: block.size_bytes, reason: error.to_string() }
 }

@@ -1,5 +1,5 @@
-//! The writer without a runtime: `write`, or io_uring, and what makes it durable, as system calls.
-//! Must not know what they are measured for.
+//! The writer without a runtime: `write` or io_uring, and durability by system calls. Must not know
+//! what they are measured for.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -17,12 +17,11 @@ use run::storage::{Api, Call, Durability, Opened};
 pub(super) struct Native {
     file: File,
     durability: Durability,
-    /// What it writes through; `None` for plain system calls.
+    /// The io_uring; `None` for plain system calls.
     ring: Option<Ring>,
 }
 
-/// Memory that is written past the page cache lies at a multiple of this: no block device asks for
-/// more than a page.
+/// The alignment of memory for direct I/O: no block device requires more than a page.
 const ALIGNMENT: usize = 4096;
 
 impl Native {
@@ -64,7 +63,7 @@ impl Application for Native {
             Some(ring) => ring.memory(length, ALIGNMENT).map_err(|error| failed(block, error))?,
         };
         (0..).zip(&mut *data).for_each(|(at, byte): (u64, _)| *byte = (at * 31 + 7) as u8);
-        // Touched before: no page of it is missing in a timed section.
+        // Filled before, so that a timed section takes no page faults on it.
         let mut calls = vec![Call { start_ns: 1, end_ns: 1 }; block.calls as usize];
         let mut position = 0;
         let warm_up = block.warm_up as usize;

@@ -1,5 +1,5 @@
-//! Writes through an io_uring of one entry, past the page cache: completed by interrupt, or polled
-//! for by the writer. Must not know what they are measured for.
+//! Direct I/O through an io_uring with one entry: completed by interrupt, or polled by the writer.
+//! Must not know what the writes are measured for.
 #![allow(unsafe_code)] // The kernel reads a write's memory until the write is complete, whatever this process does meanwhile.
 
 use std::fs::File;
@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, opcode, types};
 
-/// How long a write is waited for that the kernel has, when it refuses to be entered: longer than
-/// any disk takes.
+/// How long to wait for a submitted write if `io_uring_enter` fails: longer than any disk takes.
 const COMPLETED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A ring with one entry.
@@ -21,26 +20,26 @@ pub(super) struct Ring {
     /// Submits what is in the ring, and waits for one completion.
     enter: fn(&IoUring) -> IoResult<usize>,
     memory: Vec<u8>,
-    /// What of it is written.
+    /// The part of it that is written.
     data: Range<usize>,
     /// Whether the kernel may still read the memory.
     in_flight: bool,
 }
 
 impl Ring {
-    /// Makes one; `polled`: completions are polled for.
+    /// Creates a ring. If `polled`, completions are polled.
     ///
     /// # Errors
-    /// When this kernel has no io_uring, or this process may not use it.
+    /// If this kernel has no io_uring, or this process may not use it.
     pub(super) fn new(polled: bool) -> IoResult<Self> {
         let enter = |ring: &IoUring| ring.submit_and_wait(1);
         Ok(Self { ring: open(polled)?, polled, enter, memory: Vec::new(), data: 0..0, in_flight: false })
     }
 
-    /// Memory of this many bytes to be written, at a multiple of `alignment`.
+    /// A buffer for the bytes to write, aligned to `alignment`.
     ///
     /// # Errors
-    /// When the kernel may still read the memory of an earlier write.
+    /// If the kernel may still read the buffer of an earlier write.
     pub(super) fn memory(&mut self, bytes: usize, alignment: usize) -> IoResult<&mut [u8]> {
         self.idle()?;
         self.memory = vec![0; bytes + alignment];
@@ -49,10 +48,11 @@ impl Ring {
         Ok(&mut self.memory[self.data.clone()])
     }
 
-    /// Writes all of the [memory](Ring::memory) at `position`, and waits until that is done.
+    /// Writes all of the [buffer](Ring::memory) at `position`, and waits until that is done.
     ///
     /// # Errors
-    /// The write's own. When the kernel refuses to be entered while a write is on its way, that
+    /// The write's own. If `io_uring_enter` fails after submission, this waits for the write; after
+    /// [`COMPLETED_WITHIN`] the ring can no longer be used.
     /// write is waited for, and after [`COMPLETED_WITHIN`] the ring can no longer be used.
     pub(super) fn write(&mut self, file: &File, position: u64) -> IoResult<()> {
         self.idle()?;
@@ -60,9 +60,9 @@ impl Ring {
         let length = u32::try_from(data.len()).map_err(IoError::other)?;
         let entry =
             opcode::Write::new(types::Fd(file.as_raw_fd()), data.as_ptr(), length).offset(position).build();
-        // SAFETY: the file is open until this returns, or until the kernel has its own reference to
-        // it. Until the write is known to be complete, `in_flight` keeps the memory: it is neither
-        // changed nor freed, even when this value ends.
+        // SAFETY: the file stays open until this returns, or until the kernel has its own reference
+        // to it. Until the write is known to be complete, `in_flight` protects the memory: it is
+        // neither changed nor freed, even when this value is dropped.
         unsafe { self.ring.submission().push(&entry) }.map_err(IoError::other)?;
         self.in_flight = true;
         let mut refused: Option<(IoError, Instant)> = None;
@@ -71,12 +71,14 @@ impl Ring {
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if !self.ring.submission().is_empty() => {
-                    // The kernel has not taken the entry, and a new ring does not have it either.
+                    // The kernel has not consumed the entry, and a new ring will not contain it
+                    // either.
                     self.in_flight = false;
                     self.ring = open(self.polled)?;
                     return Err(error);
                 }
-                // The kernel has the entry. Its completion may come without entering.
+                // The kernel has consumed the entry. It may complete without another
+                // `io_uring_enter`.
                 Err(error) => {
                     let (error, since) = refused.get_or_insert((error, Instant::now()));
                     if since.elapsed() > COMPLETED_WITHIN {
@@ -124,8 +126,7 @@ impl Drop for Ring {
 mod tests {
     use super::*;
 
-    /// A ring, and a file that it may write; `None`, with the test skipped, where there is no
-    /// io_uring.
+    /// A ring, and a file to write; `None`, with the test skipped, if there is no io_uring.
     fn ring(enter: fn(&IoUring) -> IoResult<usize>) -> Option<(Ring, File)> {
         match Ring::new(false) {
             Ok(mut ring) => {
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_write_that_the_kernel_has_is_waited_for_when_it_cannot_be_entered() {
-        // What a seccomp filter does that is installed by another thread meanwhile.
+        // What happens when another thread installs a seccomp filter meanwhile.
         let submits_and_fails = |ring: &IoUring| {
             ring.submit().unwrap();
             Err(IoError::from_raw_os_error(libc::EPERM))

@@ -1,4 +1,4 @@
-//! What workers say, and who said it. Knows no worker.
+//! Events of workers. Knows no worker.
 
 use latency::Sample;
 use serde_json::Value;
@@ -7,21 +7,21 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(pub(super) usize);
 
-/// A worker's news.
+/// An event of a worker.
 #[derive(Debug)]
 pub struct Event {
-    /// Whose.
+    /// The worker.
     pub worker: WorkerId,
-    /// What it was.
+    /// What happened.
     pub what: What,
 }
 
-/// What a worker said.
+/// What a worker reported.
 #[derive(Debug)]
 pub enum What {
-    /// It has set itself up and waits for [`WorkerGroup::go`](super::WorkerGroup::go).
+    /// It is set up and waits for [`WorkerGroup::go`](super::WorkerGroup::go).
     Ready,
-    /// A message of its job's.
+    /// A message of its job.
     Message(Value),
     /// Samples.
     Samples(Vec<Sample>),

@@ -1,5 +1,5 @@
-//! From the parent to a worker: frames that are sent as the worker takes them, while everybody else
-//! is listened to. Must not know what a message means.
+//! Sends frames to a worker as fast as it accepts them, while the messages of all workers are read.
+//! Must not know what a message means.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -59,8 +59,8 @@ impl WorkerGroup {
         Ok(())
     }
 
-    /// Why a worker does not listen any more: what it still says, or how it ends, tells more than
-    /// the broken channel.
+    /// Why a worker no longer reads: its last messages, or how it ended, explain more than the
+    /// broken channel.
     fn last_words(&mut self, id: WorkerId) -> Result<Error> {
         let until = Instant::now() + GRACE;
         while self.workers[id.0].progress != Progress::Ended {

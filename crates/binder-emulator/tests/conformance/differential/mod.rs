@@ -17,6 +17,7 @@
 
 #![allow(clippy::print_stdout)] // How a test shows the sequences that differ, and what all of them reached.
 
+mod exchange;
 mod generator;
 mod more_scenes;
 mod orders;

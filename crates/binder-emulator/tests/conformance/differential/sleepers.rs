@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stage::Outcome;
+use super::exchange::Outcome;
 use crate::begun::Begun;
 
 /// A process and one of its threads.

@@ -4,19 +4,19 @@
 //! another), and how many of them its read finds is the scheduler's choice: the rest is read at
 //! once. For the same reason commands are carried out one by one while threads sleep.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder_driver::sched_attr::{self, SchedAttr};
+use binder_driver::sched_attr::SchedAttr;
 use binder_driver::uapi::{BR_OK, FrozenStatusInfo};
-use binder_driver::{Commands, Errno, Error, Return, Returns};
+use binder_driver::{Commands, Return, Returns};
 
+use super::exchange::{Outcome, attr_of, errno, exchange_now, schedule};
 use super::orders::{MARK, number_of, queue};
 use super::payload::Built;
 use super::sleepers::{Place, Sleepers};
 use super::state::{self, Names};
-use super::steps::{Act, Order, PROCESSES, Policy, Reading, Step, THREADS};
+use super::steps::{Act, Order, PROCESSES, Reading, Step, THREADS};
 use super::telling::{self, Array, Holdings};
 use super::worker::Worker;
 use crate::{Device, Sequential};
@@ -48,16 +48,6 @@ pub(super) enum Looking {
 
 /// What is told of an exchange that has not ended.
 pub(super) const ASLEEP: &str = "asleep";
-
-/// How an exchange ended.
-pub(super) struct Outcome {
-    result: Result<(), Refused>,
-    /// Bytes of commands that were not taken.
-    left: usize,
-    returns: Vec<Return>,
-    /// The policy, unless it is the usual one, and the nice value.
-    scheduled: String,
-}
 
 pub(super) struct Stage<D> {
     pub(super) device: D,
@@ -369,53 +359,5 @@ impl<D: Device> Run<'_, D> {
             text += &telling::tell(&*driver, item, &mut self.processes[process].holdings);
         }
         text
-    }
-}
-
-/// On the thread that does it.
-fn exchange_now(
-    driver: &dyn Sequential,
-    mut commands: Commands,
-    memory: &[&[u8]],
-    returns: Option<&mut Returns>,
-) -> Outcome {
-    let mut returns = returns;
-    let result = driver.write_read(&mut commands, memory, returns.as_deref_mut()).map_err(errno);
-    let returns = returns.filter(|_| result.is_ok()).map(Iterator::collect).unwrap_or_default();
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
-    let attr = sched_attr::get(0).expect("one's own");
-    let usual = attr.policy == libc::SCHED_OTHER.cast_unsigned();
-    let policy = if usual { String::new() } else { format!(" policy {}/{}", attr.policy, attr.priority) };
-    Outcome { result, left: commands.pending().len(), returns, scheduled: format!("{policy} nice {nice}") }
-}
-
-/// A policy with the thread's nice value as it is.
-fn attr_of(policy: Policy) -> SchedAttr {
-    let (policy, priority) = match policy {
-        Policy::Other => (libc::SCHED_OTHER, 0),
-        Policy::Batch => (libc::SCHED_BATCH, 0),
-        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
-        Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
-    };
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
-    SchedAttr { policy: policy.cast_unsigned(), priority, nice, ..SchedAttr::default() }
-}
-
-/// Sets how the calling thread is scheduled.
-fn schedule(attr: &SchedAttr) -> Result<(), Option<i32>> {
-    sched_attr::set(0, *attr).map_err(|error| error.raw_os_error())
-}
-
-fn errno(error: Error) -> Refused {
-    Refused(error.errno().expect("an errno"))
-}
-
-/// A driver's errno, told by its number: how C libraries word it differs.
-#[derive(Clone, Copy)]
-struct Refused(Errno);
-
-impl fmt::Debug for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "errno {}", self.0.raw_os_error())
     }
 }

@@ -1,4 +1,4 @@
-//! The script for fish, which knows options and their meaning, and shows both.
+//! The completion script for fish, which shows options with their meaning.
 
 use std::fmt::Write as _;
 
@@ -77,7 +77,7 @@ fn options(out: &mut String, program: &str, condition: &str, doc: &Doc, commands
     }
 }
 
-/// An option's names as fish takes them: short, long, or long with one dash.
+/// An option's names in fish's terms: short, long, or long with one dash.
 fn names(option: &OptDoc) -> String {
     let name = |name: &&'static str| match (name.strip_prefix("--"), &name[1..]) {
         (Some(long), _) => format!(" -l {long}"),

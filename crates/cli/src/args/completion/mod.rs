@@ -1,5 +1,5 @@
-//! Completion scripts for shells, from the tables: commands, flags, and the words that a value can
-//! be. What the shells have in common is here.
+//! Completion scripts for shells, generated from the tables: commands, flags, and values. This file
+//! has the code that all shells share.
 
 mod fish;
 mod posix;
@@ -12,17 +12,17 @@ use super::{Command, Doc, Kind, ValueKind};
 pub(crate) use fish::script as fish;
 pub(crate) use posix::{bash, zsh};
 
-/// What can stand behind an option.
+/// What may follow an option.
 enum Behind {
-    /// No value, or one that need not be there.
+    /// No value, or an optional one.
     Nothing,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Some of these words, separated by commas.
+    /// A comma-separated list of these words.
     List(&'static [&'static str]),
     /// A file or a directory.
     File,
-    /// A value that no shell can guess.
+    /// A value that cannot be completed.
     Any,
 }
 
@@ -36,24 +36,24 @@ fn behind(option: &OptDoc) -> Behind {
     }
 }
 
-/// What documentation shows of these.
+/// The documentation of these commands.
 fn docs(list: &[&dyn Command]) -> Vec<Doc> {
     list.iter().map(|command| command.doc()).filter(|doc| doc.kind != Kind::Hidden).collect()
 }
 
-/// The words of all commands: what commands about commands take.
+/// The words of all commands, which `help` and similar commands accept.
 fn all_words(commands: &[Doc]) -> String {
     let words: BTreeSet<&str> = commands.iter().flat_map(|doc| doc.path).copied().collect();
     words.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-/// All beginnings of commands, each with a space behind every word: "", "ipc ".
+/// All prefixes of commands, with a space after each word: "", "ipc ".
 fn prefixes(commands: &[Doc]) -> BTreeSet<String> {
     let begin = |doc: &Doc, n: usize| doc.path[..n].iter().map(|word| format!("{word} ")).collect();
     commands.iter().flat_map(|doc| (0..doc.path.len()).map(move |n| begin(doc, n))).collect()
 }
 
-/// The words that can follow such a beginning.
+/// The words that may follow a prefix.
 fn next_words<'d>(commands: &'d [Doc], prefix: &str) -> BTreeSet<&'d str> {
     let n = prefix.split_whitespace().count();
     commands

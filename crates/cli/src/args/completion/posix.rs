@@ -1,5 +1,5 @@
-//! Scripts for bash and zsh, which differ in how a function learns what is typed, and how it
-//! answers.
+//! Completion scripts for bash and zsh, which differ in how a function gets the typed words and
+//! returns its answer.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use super::{Behind, all_words, behind, docs, next_words, prefixes};
 
 /// What differs between the shells.
 struct Shell {
-    /// The begin of the script: the functions that answer with words, words of a list, and files.
+    /// The start of the script: functions that return words, words of a list, and files.
     answers: &'static str,
-    /// What each function begins with: finds out `typed`, the words before the cursor with a space
-    /// behind each, `previous`, the last of them, and `current`, the word at the cursor.
+    /// The start of each function. It sets `typed` to the words before the cursor with a space
+    /// after each, `previous` to the last of these, and `current` to the word at the cursor.
     typed: &'static str,
     /// The command that registers a function for a program.
     register: &'static str,
@@ -58,7 +58,7 @@ _roundtrip_files() { _files; }
 fn script(shell: &Shell, commands: &[&dyn Command], old_names: &[&dyn Command]) -> String {
     let commands = docs(commands);
     let mut out = format!("{}_roundtrip() {{\n{}  case $typed in\n", shell.answers, shell.typed);
-    // Longer paths first, so that none is hidden by its own beginning.
+    // Longest first, so that no path is hidden by its own prefix.
     let mut by_length: Vec<&Doc> = commands.iter().collect();
     by_length.sort_by_key(|doc| std::cmp::Reverse(doc.path.len()));
     for doc in by_length {
@@ -85,8 +85,7 @@ fn script(shell: &Shell, commands: &[&dyn Command], old_names: &[&dyn Command]) 
     out
 }
 
-/// What completes inside a command: the value of the flag before the cursor, else a flag or an
-/// argument.
+/// Completes within a command: the value of the flag before the cursor, else a flag or an argument.
 fn body(out: &mut String, doc: &Doc, commands: &[Doc]) {
     out.push_str("    case $previous in\n");
     for option in doc.options() {
@@ -114,7 +113,7 @@ fn body(out: &mut String, doc: &Doc, commands: &[Doc]) {
         Some(ValueKind::OneOf(words) | ValueKind::ListOf(words)) => {
             writeln!(out, "    _roundtrip_words '{} {flags}'", words.join(" "))
         }
-        // Commands that take free words are those about commands.
+        // Commands with free text arguments take the names of commands.
         Some(ValueKind::Text | ValueKind::Number) => {
             writeln!(out, "    _roundtrip_words '{} {flags}'", all_words(commands))
         }

@@ -1,5 +1,5 @@
-//! What the commands that compare have in common: which figures, how strictly, in which format, and
-//! the end of the command. Must not know where the runs come from.
+//! What the comparing commands share: which figures, how strictly, in which format, and the exit
+//! status. Must not know where the runs come from.
 
 use analysis::compare::{self, Compared, Difference, Options, Side, Verdict};
 use analysis::gate::figure_name;
@@ -16,7 +16,7 @@ pub(crate) struct Judging {
     format: Option<String>,
 }
 
-/// A figure must not become worse by more than this.
+/// A limit on how much worse a figure may become.
 #[derive(Debug, PartialEq)]
 struct Limit {
     name: String,
@@ -123,8 +123,8 @@ impl Judging {
         self
     }
 
-    /// Compares, prints, and says how the command ends. `notes` are further lines about how the
-    /// runs were made.
+    /// Compares, prints, and determines the exit status. `notes` are lines about how the runs were
+    /// made.
     pub(crate) fn tell(
         mut self,
         names: [&str; 2],
@@ -158,7 +158,7 @@ impl Judging {
         Ok(if failed.is_empty() { Exit::OK } else { Exit::FAILED })
     }
 
-    /// A figure that has a limit is compared.
+    /// Figures with a limit are compared, too.
     fn add_limited_figures(&mut self) {
         let names = &mut self.options.names;
         for limit in &self.limits {
@@ -173,7 +173,7 @@ impl Judging {
         }
     }
 
-    /// Refuses what would compare nothing, or not what has a limit.
+    /// Rejects a comparison without figures, or without a figure that has a limit.
     fn check(&self, figures: &[Compared]) -> anyhow::Result<()> {
         for limit in &self.limits {
             if !figures.iter().any(|compared| compared.name == limit.name) {
@@ -192,7 +192,7 @@ impl Judging {
     }
 }
 
-/// The figures that fail, and why.
+/// The figures that fail, with reasons.
 fn failed(figures: &[Compared], limits: &[Limit]) -> Vec<(usize, String)> {
     let worse = |compared: &Compared| compared.worse_percent().filter(|_| compared.verdict == Verdict::Worse);
     let mut failed = Vec::new();

@@ -1,6 +1,5 @@
-//! `roundtrip explain FILE`: the slow binder calls in a recording that another tool made, and what
-//! the recording lacks. Finding and explaining them is `analysis`'s business, reading the file
-//! `foreign`'s.
+//! `roundtrip explain FILE`: the slow binder calls in a recording from another tool, and what the
+//! recording lacks. `analysis` finds and explains them, `foreign` reads the file.
 
 use std::path::Path;
 
@@ -16,13 +15,13 @@ use crate::args::usage;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::Form;
 
-/// What a call may take if nobody says it, as of `ipc observe`.
+/// The default deadline, as in `ipc observe`.
 const DEADLINE_NS: u64 = 2_500_000;
 
-/// How many calls are explained if nobody says it.
+/// The default number of calls to explain.
 const LIMIT: u64 = 20;
 
-/// What cannot be told without these events.
+/// What remains unknown without these events.
 const NEEDED: [(&str, &str); 8] = [
     ("sched/sched_switch", "which thread had the CPU: without it, almost nothing can be explained"),
     ("sched/sched_waking", "what a thread waited for, and what woke it"),
@@ -80,7 +79,7 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
     }
 }
 
-/// The file's events, as they may be shown.
+/// The file's events, with text that is safe to show.
 fn read(typed: &Typed, path: &Path) -> anyhow::Result<Foreign> {
     let format = typed.format.as_deref();
     if let Some(out) = &typed.out {
@@ -135,7 +134,7 @@ fn has_binder(foreign: &Foreign) -> bool {
         .any(|event| foreign.trace.has(event))
 }
 
-/// Texts of other people's, as they may be shown.
+/// Makes the recording's text safe to show.
 fn make_inert(foreign: &mut Foreign) {
     foreign.trace.names.change(|name| Some(inert::name(name)));
     for name in foreign.comms.values_mut() {
@@ -146,7 +145,7 @@ fn make_inert(foreign: &mut Foreign) {
     }
 }
 
-/// What the recording is, and what it lacks: a line each.
+/// A description of the recording and of what it lacks, one line each.
 fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
     let trace = &foreign.trace;
     let by = match foreign.tool {
@@ -197,7 +196,7 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
     lines
 }
 
-/// What cannot be told for want of events.
+/// What remains unknown because events are missing.
 fn lacks(foreign: &Foreign) -> Vec<String> {
     let trace = &foreign.trace;
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! `roundtrip service call`: calls one method and shows the reply's bytes.
+//! `roundtrip service call`: calls a method and shows the bytes of the reply.
 
 use std::fs::File;
 
@@ -63,7 +63,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// An argument that can be sent.
+/// An argument to send.
 enum Argument {
     I32(i32),
     I64(i64),
@@ -75,7 +75,7 @@ enum Argument {
     Null,
 }
 
-/// Reads the words behind the code.
+/// Parses the words after the code.
 fn arguments(words: &[String], stack: Stack) -> Result<Vec<Argument>> {
     let mut words = words.iter().map(String::as_str);
     let mut arguments = Vec::new();

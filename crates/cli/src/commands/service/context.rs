@@ -1,4 +1,4 @@
-//! A context that somebody else runs, found and joined to be looked at. Knows no command.
+//! Finds and joins another program's context to examine it. Knows no command.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use binder::{Dialect, Process, Proxy, Stack};
 
 use super::Place;
 
-/// A context that was joined, whose service manager answers.
+/// A joined context whose service manager answers.
 pub(super) struct Found {
     pub(super) name: String,
-    /// Which driver it is on.
+    /// The driver that it is on.
     pub(super) backend: String,
-    /// Whose services are registered there.
+    /// The stack whose services are registered there.
     pub(super) stack: Stack,
     pub(super) process: Arc<Process>,
 }
 
-/// A context's name, as the option takes it.
+/// A context's name in the form of the option.
 pub(super) fn name(endpoint: &Endpoint) -> &str {
     match endpoint {
         Endpoint::Emulated(name) | Endpoint::Kernel(name) => name,
@@ -29,9 +29,8 @@ pub(super) fn name(endpoint: &Endpoint) -> &str {
 }
 
 impl Found {
-    /// Joins a context and asks its manager which stack's it is. Services on a device are in the
-    /// dialect that is given, else in the phone's own; emulated contexts have only this
-    /// project's.
+    /// Joins a context and asks its manager which stack it belongs to. Services on a device use the
+    /// given dialect, else that of this phone. Emulated contexts always use this project's.
     pub(super) fn join(endpoint: &Endpoint, android: Option<Dialect>) -> Result<Self> {
         let dialect = match endpoint {
             Endpoint::Emulated(_) => Dialect::default(),
@@ -45,7 +44,7 @@ impl Found {
         Ok(Self { name: name(endpoint).to_owned(), backend, stack, process })
     }
 
-    /// The context that was named. One that cannot be joined is refused with those that can.
+    /// The named context. If it cannot be joined, the error lists those that can.
     pub(super) fn named(named: &str, place: &Place) -> Result<Self> {
         Self::join(&Endpoint::named(named), place.android).map_err(|error| {
             let found = Self::all(place);
@@ -55,7 +54,7 @@ impl Found {
         })
     }
 
-    /// The context that was named, or the only one whose manager answers.
+    /// The named context, or the only one whose manager answers.
     pub(super) fn one(place: &Place) -> Result<Self> {
         if let Some(named) = &place.context {
             return Self::named(named, place);
@@ -69,24 +68,23 @@ impl Found {
         }
     }
 
-    /// Every context whose manager answers.
+    /// All contexts whose managers answer.
     pub(super) fn all(place: &Place) -> Vec<Self> {
         Endpoint::all().iter().filter_map(|endpoint| Self::join(endpoint, place.android).ok()).collect()
     }
 
-    /// The service that is registered under a name.
+    /// The service registered under a name.
     pub(super) fn service(&self, name: &str) -> Result<Proxy> {
         let service = ServiceManager::new(&self.process, self.stack).get(name)?;
         Ok(service.remote().context("the service belongs to this process")?.clone())
     }
 }
 
-/// What is said where there is nothing to look at.
+/// The message if there is nothing to examine.
 pub(super) const NONE: &str = "this user can join no running context with a service manager; start a \
                                measurement, or use a device with Android running";
 
-/// Which stack's interface a service manager has. One that knows the question of one stack refuses
-/// the other's.
+/// The stack whose interface a service manager has. A manager rejects the other stack's interface.
 fn stack_of(manager: &Proxy) -> Result<Stack, binder::Error> {
     match manager.interface_descriptor(Stack::Binder) {
         Ok(_) => Ok(Stack::Binder),
@@ -95,7 +93,7 @@ fn stack_of(manager: &Proxy) -> Result<Stack, binder::Error> {
     }
 }
 
-/// The dialect of an Android release, by the number that people know.
+/// The dialect of an Android release, given by its version number.
 pub(super) fn dialect_of_release(release: u32) -> Option<Dialect> {
     match release {
         10 => Some(Dialect::Android10),
@@ -108,8 +106,8 @@ pub(super) fn dialect_of_release(release: u32) -> Option<Dialect> {
     }
 }
 
-/// The dialect of the phone that this runs on; `None` on anything else, and on releases that are
-/// newer than any known here.
+/// The dialect of the phone that this runs on; `None` on other systems, and on releases newer than
+/// the known ones.
 fn of_this_phone() -> Option<Dialect> {
     let mut getprop = Command::new("getprop");
     let output =
@@ -117,7 +115,7 @@ fn of_this_phone() -> Option<Dialect> {
     dialect_of_api(String::from_utf8(output.stdout).ok()?.trim().parse().ok()?)
 }
 
-/// The dialect of an API level; 12 has two.
+/// The dialect of an API level. Android 12 has two.
 fn dialect_of_api(level: u32) -> Option<Dialect> {
     let release = match level {
         29..=31 => level - 19,

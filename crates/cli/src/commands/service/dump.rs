@@ -1,4 +1,4 @@
-//! `roundtrip service dump`: what a service, or the driver, says of its state.
+//! `roundtrip service dump`: what a service, or the driver, reports about its state.
 
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,8 +14,8 @@ use crate::args::values::{self, set};
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal};
 
-/// Where the kernel's driver tells its state: debugfs, and a binderfs that was mounted with
-/// `stats=global` (Documentation/admin-guide/binderfs.rst).
+/// Where the kernel's driver shows its state: debugfs, or a binderfs mounted with `stats=global`
+/// (Documentation/admin-guide/binderfs.rst).
 const KERNEL_STATES: [&str; 2] = ["/sys/kernel/debug/binder/state", "/dev/binderfs/binder_logs/state"];
 
 /// The command.
@@ -69,12 +69,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// As long as dumpsys waits.
+/// The timeout of dumpsys.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Prints what a service writes while it writes it. The call and the reading have a thread each:
-/// neither can be cut short, and a service may hang in one or keep the other's pipe open. What is
-/// left of them ends with the process.
+/// Prints a service's output as it is written. The call and the reading have one thread each:
+/// neither can be interrupted, and a service may hang in the call or keep the pipe open. Threads
+/// that remain end with the process.
 fn service(
     context: &Found,
     name: &str,
@@ -107,7 +107,7 @@ fn service(
                 if std::io::stdout().is_terminal() {
                     terminal.out.write_all(&text)?;
                 } else {
-                    // It may be no text at all, which nothing may change on its way into a file.
+                    // It may not be text, and must not be changed on its way into a file.
                     terminal.out.flush()?;
                     std::io::stdout().write_all(&text)?;
                 }
@@ -131,16 +131,16 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()>
     std::thread::Builder::new().name(name.into()).spawn(work).map(drop).context("cannot start a thread")
 }
 
-/// Prints the kernel's text, which holds the names of devices as whoever made them on a binderfs
-/// wrote them. It does not show where a name ends that has a line's end in it.
+/// Prints the kernel's text, which contains device names as chosen by their creators. A name that
+/// contains a line break cannot be recognised.
 fn kernel_state(text: &str, out: &mut dyn Write) -> std::io::Result<()> {
     text.lines().try_for_each(|line| writeln!(out, "{}", report::inert::line(line)))
 }
 
-/// The least area: nothing is received.
+/// The smallest receive area: nothing is received.
 const AREA_BYTES: u64 = 4096;
 
-/// Prints what the driver of each context, or of the one that is named, holds.
+/// Prints the driver state of each context, or of the named one.
 fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     let contexts = match named {
         Some(name) => vec![Endpoint::named(name)],
@@ -160,7 +160,7 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
                     shown = true;
                 }
                 Err(error) if named.is_some() => return Err(error.into()),
-                // Another user's, or gone meanwhile.
+                // It belongs to another user, or has ended.
                 Err(_) => {}
             },
         }

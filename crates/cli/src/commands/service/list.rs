@@ -1,4 +1,4 @@
-//! `roundtrip service list`: which services are registered, in each context that runs.
+//! `roundtrip service list`: the registered services of each running context.
 
 use anyhow::bail;
 use binder::manager::ServiceManager;
@@ -98,7 +98,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// A context as JSON has it.
+/// A context as JSON.
 fn as_json(context: &Found, services: &[Listed]) -> serde_json::Value {
     let services = services.iter().map(|(name, interface)| match interface {
         Ok(interface) => json!({ "name": name, "interface": interface }),
@@ -112,7 +112,7 @@ fn as_json(context: &Found, services: &[Listed]) -> serde_json::Value {
     })
 }
 
-/// A context as people read it: a line, and below it its services.
+/// A context as text: one line, followed by its services.
 fn print(context: &Found, services: Vec<Listed>, terminal: &mut Terminal<'_>) -> std::io::Result<()> {
     let plural = if services.len() == 1 { "" } else { "s" };
     let (name, backend, stack) = (&context.name, &context.backend, context.stack);
@@ -129,10 +129,10 @@ fn print(context: &Found, services: Vec<Listed>, terminal: &mut Terminal<'_>) ->
     write!(terminal.out, "{}", table.render(terminal.look))
 }
 
-/// A service's name, and its interface or why that cannot be told.
+/// A service's name, and its interface or why that is unknown.
 type Listed = (String, Result<String, String>);
 
-/// The services of a context, each with its interface, or why that cannot be told.
+/// The services of a context, each with its interface or why that is unknown.
 fn services(context: &Found) -> anyhow::Result<Vec<Listed>> {
     let names = ServiceManager::new(&context.process, context.stack).list()?;
     let interface = |name: &str| {

@@ -1,5 +1,5 @@
-//! `roundtrip service list|call|dump`: looks at contexts that run: who is registered, what a method
-//! answers, what a service or the driver says of its state. Measures nothing.
+//! `roundtrip service list|call|dump`: examines running contexts: the registered services, a
+//! method's reply, the state that a service or the driver reports. Measures nothing.
 
 mod call;
 mod context;
@@ -15,11 +15,11 @@ use binder::Dialect;
 
 use crate::args::{Group, Opt};
 
-/// Where to look: what was typed, shared by the three.
+/// Where to look, for all three commands.
 #[derive(Default)]
 pub(crate) struct Place {
     context: Option<String>,
-    /// Whose layout a device's services have.
+    /// The dialect of a device's services.
     android: Option<Dialect>,
 }
 
@@ -44,7 +44,7 @@ impl Typed {
     }
 }
 
-/// Which context is meant.
+/// Selects the context.
 pub(super) const fn group<A: AsMut<Place> + 'static>() -> Group<A> {
     Group { heading: "Where", options: Table::<A>::OPTIONS }
 }

@@ -1,11 +1,11 @@
-//! A parcel's bytes as Android's `service call` shows them (`Parcel::print` and `hexDump` of
+//! A parcel's bytes in the format of Android's `service call` (`Parcel::print` and `hexDump` of
 //! libbinder): 32-bit words, and the bytes as characters. Knows no driver.
 
 use std::fmt::Write as _;
 
 const BYTES_IN_LINE: usize = 16;
 
-/// The bytes, with a line break at the end.
+/// The bytes, followed by a line break.
 pub(super) fn dump(bytes: &[u8]) -> String {
     let mut text = String::from("Parcel(");
     if bytes.is_empty() {
@@ -18,7 +18,7 @@ pub(super) fn dump(bytes: &[u8]) -> String {
         }
         let mut words = String::new();
         for word in line.chunks(4) {
-            // A word as a number of this machine's, so the last byte comes first.
+            // A word is a number in this machine's byte order, so the last byte comes first.
             word.iter().rev().for_each(|byte| {
                 let _ = write!(words, "{byte:02x}");
             });

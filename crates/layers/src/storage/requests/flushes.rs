@@ -1,13 +1,14 @@
-//! Whom a flush serves: the kernel makes one for all that have asked, which leaves no event. Must
-//! not know what a flush's time belongs to.
+//! Which threads a flush serves: the kernel issues one flush for all that have requested one,
+//! without an event for that. Must not know which layer a flush's time belongs to.
 
 use super::{Builder, Request};
 
 impl Builder<'_> {
-    /// One flush serves whoever had asked when it was made ready (block/blk-flush.c): as soon as
-    /// one asks, or the flush before has ended. That leaves no event. So whoever asked between
-    /// that and its issue is taken for served, until another flush comes and they have not been
-    /// woken by the end of the first, or nobody else has asked for it: it is theirs.
+    /// A flush serves all threads that had requested one when it was set up (block/blk-flush.c),
+    /// which happens at the first request, or when the previous flush has ended. No event shows
+    /// this. So a thread that requested a flush before the issue counts as served, until another
+    /// flush is issued and either the end of the first one has not woken the thread, or no other
+    /// thread has requested the second one. Then the second flush is the thread's.
     pub(super) fn flush_for(&mut self, flush: &mut Request) {
         let dev = flush.dev;
         let running = self.running.iter_mut().map(|one| &mut one.request).rev();

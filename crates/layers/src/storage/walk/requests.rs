@@ -1,4 +1,4 @@
-//! The requests of a call: which of all that were completed are its own, and what they claim of its
+//! The requests of a call: which of all completed ones belong to it, and what they claim of its
 //! time. Must not know how threads are followed.
 
 use super::Walk;
@@ -6,15 +6,15 @@ use crate::kernel_names;
 use crate::storage::{Layer, Piece, Request, Write};
 use crate::timeline::{Doing, Waking, WakingBy};
 
-/// Beyond this a request that is still open does not belong to a call any more.
+/// A request that is still open after this time no longer belongs to a call.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Walk<'_, '_> {
-    /// Who polls for the end of a request does not sleep, and is woken by nobody that could be
-    /// followed back. So whom it has set to work during the call works for it until the call's
-    /// end, and so does whom those have: io_uring's worker, which submits what the caller
-    /// itself could not without waiting; the worker that ends the write; the journal. What the
-    /// journal sets to work next are others that had waited for it.
+    /// A thread that polls for the end of a request does not sleep, so no wake-up leads back to its
+    /// helpers. So all threads that it woke during the call work for it until the end of the call,
+    /// and so do the threads that those woke: io_uring's worker, which submits what the caller
+    /// could not submit without blocking; the worker that ends the write; the journal. Threads that
+    /// the journal wakes had waited for it, and do not count.
     pub(super) fn polled(&mut self) {
         let Write { start_ns, end_ns, tid } = self.write;
         let done = &self.writes.requests.done;
@@ -40,8 +40,8 @@ impl Walk<'_, '_> {
         self.workers.extend(set_to_work.into_iter().skip(1).map(|(by, since_ns)| (by, since_ns, end_ns)));
     }
 
-    /// The requests of the call: from each device to those below it, by the threads that do its
-    /// work.
+    /// The requests of the call: from each device to those below it, through the threads that do
+    /// its work.
     pub(super) fn requests(&mut self) {
         let mut followed = Vec::new();
         loop {
@@ -63,13 +63,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The requests that were queued by those who worked for the call.
+    /// The requests that were queued by threads that worked for the call.
     fn own_requests(&mut self) {
         let Write { start_ns, end_ns, .. } = self.write;
         let done = &self.writes.requests.done;
         let first = done.partition_point(|request| request.completed_ns < start_ns);
         for (index, request) in done.iter().enumerate().skip(first) {
-            // Nothing that began after the call is its own, and completions are in order.
+            // Requests that were issued after the call do not belong to it, and completions are in
+            // order.
             if request.issued_ns > end_ns {
                 continue;
             }
@@ -92,13 +93,14 @@ impl Walk<'_, '_> {
         let (mut claims, mut fallback, mut late) = (Vec::new(), Vec::new(), Vec::new());
         for request in requests {
             let mut claim = |begin_ns, end_ns, layer| claims.push(Piece { begin_ns, end_ns, layer });
-            // From its first part that was queued for this call: a flush serves others, too.
+            // Since its first part for this call: a flush serves others, too.
             let queued = request.queued.iter().map(|queued| queued.0);
             let first = queued.filter(|&time| time >= self.write.start_ns).min().unwrap_or(request.issued_ns);
             if request.leaf {
                 claim(first, request.started_ns, Layer::Block);
                 late.push((request.issued_by, first, request.issued_ns));
-                // Between two commands, the driver is told of the one and makes ready the next.
+                // Between two commands, the driver handles the answer and prepares the next
+                // command.
                 claim(request.started_ns, request.completed_ns, Layer::Irq);
                 for &(begin_ns, end_ns) in &request.device {
                     claim(begin_ns, end_ns, Layer::Device);
@@ -114,7 +116,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A worker of the kernel's hands a queued request to the driver as soon as it has a CPU.
+    /// A kernel worker passes a queued request to the driver as soon as it has a CPU.
     fn late_worker(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
         let timeline = &self.writes.timeline;
         let name = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm));

@@ -1,5 +1,5 @@
-//! What an event proves about the time before it, and what follows where two proofs do not meet:
-//! that time is unknown. Must not know what the events change.
+//! What an event proves about the time before it. If two proofs do not agree, the time between them
+//! is unknown. Must not know what the events change.
 
 use tracefs::Event;
 
@@ -14,8 +14,8 @@ impl Builder<'_> {
         let gap = self.gaps.within(Some(cpu), last.time_ns, time_ns);
         let current = Current::Thread(tid);
         if !last.any {
-            // Before its first event a CPU is as that event finds it, back to where the recording
-            // is complete.
+            // Before its first event, a CPU was in the state that the event shows, back to where
+            // the recording is complete.
             let from_ns = gap.map_or(0, |gap| gap.1);
             change(&mut self.cpus[cpu as usize].current, from_ns, current);
             self.prove(tid, time_ns, Doing::Running { cpu });
@@ -36,8 +36,8 @@ impl Builder<'_> {
         self.last[cpu as usize] = Last { time_ns, tid, any: true };
     }
 
-    /// A CPU has another thread than it had, and no event said so. Some virtual machines record no
-    /// switch out of idling; all else is an event that was lost without a trace.
+    /// A CPU has another thread than before, and no event showed the switch. Some virtual machines
+    /// do not record switches out of idle. In all other cases an event was lost without a mark.
     fn missed_switch(&mut self, cpu: u32, last: Last, tid: u32, time_ns: u64) {
         let doing = self.threads.get(&tid).and_then(|line| line.doing.last().copied());
         let from_idle = last.tid == 0 && tid != 0;
@@ -71,7 +71,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A thread that was on a CPU's run queue was still there when an event proved that another had
+    /// A thread on a CPU's run queue was still there when an event proved that another thread had
     /// the CPU.
     fn waited_until(&mut self, time_ns: u64, tid: u32, cpu: u32) {
         let Some(line) = self.threads.get_mut(&tid) else { return };
@@ -85,8 +85,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Something is proved about a thread just before an instant: what lies between this and the
-    /// proof before it either agrees, or is unknown.
+    /// Something is proved about a thread just before an instant. The time since the previous proof
+    /// either agrees with it, or is unknown.
     pub(super) fn prove(&mut self, tid: u32, time_ns: u64, now: Doing) {
         if tid == 0 {
             return;
@@ -125,19 +125,19 @@ impl Builder<'_> {
 
 enum Agreement {
     Yes,
-    /// Yes, and the proof tells more of the time before it.
+    /// Yes, and the proof adds information about the time before it.
     Rather(Doing),
     No,
 }
 
-/// Whether what a thread was last known to be doing is what it is proved to be doing now.
+/// Whether the last known activity of a thread agrees with the proved one.
 fn agree(before: Doing, now: Doing, knows: Knows) -> Agreement {
     match (before, now) {
         (Doing::Running { cpu: one }, Doing::Running { cpu: other }) if one == other => Agreement::Yes,
         (Doing::Runnable { cpu: one, .. }, Doing::Runnable { cpu: other, .. }) if one == other => {
             Agreement::Yes
         }
-        // A pull by another CPU that no event tells: when it moved is not known.
+        // An unrecorded migration by another CPU: when it happened is unknown.
         (Doing::Runnable { preempted, .. }, Doing::Runnable { .. }) if !knows.migrations => {
             Agreement::Rather(Doing::Runnable { cpu: None, preempted })
         }
@@ -145,7 +145,7 @@ fn agree(before: Doing, now: Doing, knows: Knows) -> Agreement {
             Agreement::Yes
         }
         (Doing::Waking { .. }, Doing::Runnable { .. }) if !knows.wakeups => Agreement::Rather(now),
-        // A wake-up that left no event: whether it waited for this or for the CPU cannot be told.
+        // An unrecorded wake-up: whether the thread waited for it or for the CPU is unknown.
         (Doing::Waking { .. }, Doing::Runnable { cpu: Some(cpu), .. }) => {
             Agreement::Rather(Doing::Moved { cpu })
         }

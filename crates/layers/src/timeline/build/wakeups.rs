@@ -1,5 +1,5 @@
-//! How a thread that waited comes onto a run queue, and from one to another: who woke it, where it
-//! goes, and whether it slept at all. Must not know what a thread does on its CPU.
+//! How a waiting thread gets onto a run queue, and from one to another: which thread woke it, where
+//! it goes, and whether it slept at all. Must not know what a thread does on its CPU.
 
 use tracefs::Event;
 
@@ -7,7 +7,7 @@ use super::Builder;
 use crate::timeline::{Doing, Waking, WakingBy};
 
 impl Builder<'_> {
-    /// Who woke it. A thread beneath an interrupt has nothing to do with what the interrupt does.
+    /// A thread is woken. A thread below an interrupt is not the waker if the interrupt is.
     pub(super) fn woken(&mut self, event: &Event, tid: u32) {
         let interrupts = &self.cpus[event.cpu as usize].interrupts;
         let by = match (interrupts.current(), event.tid) {
@@ -34,9 +34,9 @@ impl Builder<'_> {
         }
     }
 
-    /// A thread may be woken after it has said that it will sleep, and before it has left its CPU:
-    /// then whoever wakes it waits for that (`try_to_wake_up` in kernel/sched/core.c), and the
-    /// wake-up follows the switch. In between it is being woken, to this CPU.
+    /// A thread may be woken after it has decided to sleep, but before it has left its CPU. Then
+    /// the waker waits for that (`try_to_wake_up` in kernel/sched/core.c), and the wake-up follows
+    /// the switch. In between, the thread is being woken on this CPU.
     pub(super) fn woken_early(&mut self, tid: u32, time_ns: u64) -> Option<u32> {
         let (woken_ns, cpu) = self.threads.get_mut(&tid)?.woken_early.take()?;
         self.gaps.within(None, woken_ns, time_ns).is_none().then_some(cpu)
@@ -63,15 +63,15 @@ impl Builder<'_> {
                 self.prove(tid, time_ns, Doing::Blocked { state: None });
             }
             (_, Some(true)) if !complete => self.prove(tid, time_ns, Doing::Waking { cpu: target_cpu }),
-            // Every wake-up has a waking before it: this one's was lost.
+            // Every wake-up follows a waking, so this one's was lost.
             _ => self.doubt(tid, time_ns),
         }
         self.set(tid, time_ns, Doing::Runnable { cpu: Some(target_cpu), preempted: false });
     }
 
-    /// Whether a thread that is woken slept. One that is on a CPU, about to sleep, is woken without
-    /// having slept. (So is one that was preempted in that moment; but threads that simply wait
-    /// for a CPU are not woken, and have no such event.) `None`: it cannot be told.
+    /// Whether a woken thread slept. A thread that is still on a CPU, about to sleep, is woken
+    /// without having slept. So is one that was preempted at that moment. Threads that only wait
+    /// for a CPU are not woken, and have no such event. `None`: unknown.
     fn sleeping(&self, tid: u32, time_ns: u64) -> Option<bool> {
         if let Some(line) = self.threads.get(&tid).filter(|line| line.seen) {
             let complete = |cpu| self.gaps.within(cpu, line.confirmed_ns, time_ns).is_none();
@@ -85,13 +85,13 @@ impl Builder<'_> {
         let elsewhere = (0..).zip(&self.firsts).all(|(cpu, first)| {
             let (known_ns, current) = match self.last.get(cpu as usize).filter(|last| last.any) {
                 Some(last) => (last.time_ns, last.tid),
-                // What a CPU's first event finds was there before.
+                // A CPU's first event shows which thread was there before.
                 None => match first {
                     Some((first_ns, first)) => {
                         (self.gaps.within(Some(cpu), 0, *first_ns).map_or(0, |gap| gap.1), *first)
                     }
-                    // Where events were recorded and none came, a thread may have run all the
-                    // while.
+                    // If events were recorded but there are none, a thread may have run all the
+                    // time.
                     None => return !self.trace.complete_from_ns.contains_key(&cpu),
                 },
             };
@@ -100,8 +100,8 @@ impl Builder<'_> {
         elsewhere.then_some(true)
     }
 
-    /// A thread is woken of which it is not known whether it slept. If it did, it is runnable next;
-    /// what it is seen to do then tells, and takes back what was assumed.
+    /// A thread is woken, and whether it slept is unknown. If it did, it is runnable next. What it
+    /// does next shows that, and may undo this assumption.
     fn doubt(&mut self, tid: u32, time_ns: u64) {
         self.prove(tid, time_ns, Doing::Unknown);
         if let Some(line) = self.threads.get_mut(&tid) {
@@ -126,7 +126,7 @@ impl Builder<'_> {
             }
             _ if complete => {}
             _ => {
-                // Runnable, or still being woken: what comes next will tell.
+                // Runnable, or still being woken. The next event shows which.
                 self.prove(tid, time_ns, Doing::Unknown);
                 self.set(tid, time_ns, Doing::Moved { cpu: to_cpu });
             }

@@ -1,11 +1,11 @@
-//! Events that the recording's reader has no type for, and those that Perfetto has no message for.
+//! Events that the recording's reader does not decode, and those for which Perfetto has no message.
 
 use tracefs::{Event, Trace, Value};
 
 use crate::perfetto::schema::{Kind, NAMED, event as ftrace, generic, generic_field};
 use crate::perfetto::wire::{Int, Message, Text, Uint};
 
-/// An event without a decoded form: by its own message if Perfetto has one, else with all fields of
+/// An event without a decoded form: as Perfetto's message if it has one, else with all fields in
 /// its format.
 pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &str) {
     let name = name.split_once('/').map_or(name, |(_, name)| name);
@@ -46,7 +46,7 @@ pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &
     });
 }
 
-/// The fields of an event that Perfetto has no message for.
+/// The fields of an event without a message in Perfetto.
 pub(super) struct Fields<'a>(&'a mut Message);
 
 impl Fields<'_> {
@@ -61,7 +61,7 @@ impl Fields<'_> {
     pub(super) fn uint(&mut self, name: &str, value: u64) -> &mut Self {
         match i64::try_from(value) {
             Ok(_) => self.field(name, |one| _ = one.uint(generic_field::uint_value, value)),
-            // An address of the kernel's: Perfetto would show it as a negative number.
+            // A kernel address: Perfetto would show it as a negative number.
             Err(_) => self.text(name, &format!("{value:#x}")),
         }
     }

@@ -9,8 +9,8 @@ use crate::perfetto::schema::{
 };
 use crate::perfetto::wire::Message;
 
-/// Interrupts of devices, of the processor and between processors, and softirqs. Whether the event
-/// was one.
+/// Interrupts of devices, of the CPU and between CPUs, and softirqs. Returns whether the event was
+/// one.
 pub(super) fn interrupts(message: &mut Message, trace: &Trace, event: &Event) -> bool {
     let text = |name: Name| trace.names.text(name);
     let softirq = |message: &mut Message, field, vec, vector: u32| {
@@ -30,8 +30,8 @@ pub(super) fn interrupts(message: &mut Message, trace: &Trace, event: &Event) ->
         Body::SoftirqRaise { vector } => softirq(message, ftrace::softirq_raise, softirq_raise::vec, vector),
         Body::SoftirqEntry { vector } => softirq(message, ftrace::softirq_entry, softirq_entry::vec, vector),
         Body::SoftirqExit { vector } => softirq(message, ftrace::softirq_exit, softirq_exit::vec, vector),
-        // Of x86's interrupt vectors Perfetto knows the timer's. The others have tracks of our own
-        // besides.
+        // Of x86's interrupt vectors, Perfetto only knows the timer. The others also have our own
+        // tracks.
         Body::VectorEntry { kind } if text(kind) == "local_timer" => {
             message.nested(ftrace::local_timer_entry, |_| {});
         }

@@ -1,4 +1,4 @@
-//! Idling, frequencies, system calls, locks, work queues and the binder driver, as Perfetto's
+//! Idle states, frequencies, system calls, locks, work queues and the binder driver, as Perfetto's
 //! messages.
 
 use tracefs::{Body, Event};
@@ -11,11 +11,11 @@ use crate::perfetto::schema::{
 };
 use crate::perfetto::wire::Message;
 
-/// `cpu_idle`'s state when a CPU leaves idling: -1 as `u32` (`PWR_EVENT_EXIT` of the kernel's
+/// `cpu_idle`'s state when a CPU leaves idle: -1 as `u32` (`PWR_EVENT_EXIT` in the kernel's
 /// `power.h`).
 const NOT_IDLE: u32 = u32::MAX;
 
-/// What a CPU or the kernel's code on it does. Whether the event was one.
+/// Events of CPUs and kernel code. Returns whether the event was one.
 pub(super) fn on_a_cpu(message: &mut Message, event: &Event) -> bool {
     match event.body {
         Body::Idle { cpu, state } => {
@@ -59,7 +59,7 @@ pub(super) fn on_a_cpu(message: &mut Message, event: &Event) -> bool {
     true
 }
 
-/// The binder driver's events. Whether the event was one.
+/// Events of the binder driver. Returns whether the event was one.
 pub(super) fn binder(message: &mut Message, event: &Event) -> bool {
     match event.body {
         Body::BinderTransaction { debug_id, target_node, to_proc, to_thread, reply, code, flags } => {

@@ -1,4 +1,4 @@
-//! The scheduler's events and those of threads' lives, as Perfetto's messages.
+//! Events of the scheduler, and of the creation and end of threads, as Perfetto's messages.
 
 use tracefs::{Body, Event, Name, ThreadRef, Trace};
 
@@ -11,7 +11,7 @@ use crate::perfetto::schema::{
 use crate::perfetto::state::Coding;
 use crate::perfetto::wire::{Int, Message, Nested, Text};
 
-/// Which thread has a CPU, and where a runnable one waits. Whether the event was one.
+/// Which thread has a CPU, and where a runnable one waits. Returns whether the event was one.
 pub(super) fn places(message: &mut Message, trace: &Trace, event: &Event, coding: Coding) -> bool {
     match event.body {
         Body::Switch { prev, prev_state, next } => {
@@ -68,7 +68,7 @@ pub(super) fn places(message: &mut Message, trace: &Trace, event: &Event, coding
     true
 }
 
-/// What one thread does, or what is done to it. Whether the event was one.
+/// What one thread does, or what happens to it. Returns whether the event was one.
 pub(super) fn of_one_thread(message: &mut Message, trace: &Trace, event: &Event) -> bool {
     let text = |name: Name| trace.names.text(name);
     match event.body {
@@ -115,7 +115,7 @@ fn comm(trace: &Trace, thread: ThreadRef) -> &str {
     trace.names.text(thread.comm)
 }
 
-/// The three events that say who is woken and where.
+/// The three events that show which thread is woken, and where.
 fn woken(
     message: &mut Message,
     field: Nested,

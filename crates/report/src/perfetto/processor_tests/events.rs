@@ -1,8 +1,9 @@
-//! One of each event in the trace processor, from the binary form and from the text.
+//! Tests of one event of each kind in the trace processor, from the binary and from the text
+//! format.
 
 use super::*;
 
-/// One of each event, in an order that makes sense: 10 ns apart, on CPU 0 in the client's time.
+/// One event of each kind in a plausible order: 10 ns apart, on CPU 0, while the client runs.
 #[expect(clippy::too_many_lines, reason = "one event of each kind, in the order of time")]
 pub(super) fn one_of_each() -> Made {
     let mut made = Made::new();
@@ -174,10 +175,10 @@ fn every_kind_of_event_arrives() {
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
 fn the_text_form_is_read_too() {
-    // A microsecond apart, which is as fine as the text is.
+    // A microsecond apart, which is the precision of the text format.
     let mut made = one_of_each();
     made.0.events.iter_mut().for_each(|event| event.time_ns *= 1000);
-    // Perfetto takes words of one's own for a damaged mark, also where the kernel wrote the text.
+    // Perfetto takes other text for a damaged mark, even in the kernel's text format.
     let words = made.name("just words");
     made.0.events.retain(|event| event.body != Body::Print { text: words });
     let expected = [

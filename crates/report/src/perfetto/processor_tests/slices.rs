@@ -1,4 +1,4 @@
-//! Slices that we add to a trace: their length, their legs and their parts.
+//! Tests of the slices that we add to a trace: their duration, legs and parts.
 
 use super::events::one_of_each;
 use super::*;
@@ -23,8 +23,7 @@ fn slices_keep_their_length_wherever_they_lie() {
         Track {
             name: "pair 0".into(),
             parent: Parent::Top,
-            // Parts within the whole, one that takes no time, and one after the other without a
-            // gap.
+            // Parts within the whole: one of zero duration, and one right after another.
             slices: vec![
                 slice("reply", 1_500, 1_700),
                 annotated,
@@ -35,7 +34,7 @@ fn slices_keep_their_length_wherever_they_lie() {
             ],
         },
         Track { name: "why".into(), parent: Parent::Track(0), slices: vec![slice("a", 1_000, 1_500)] },
-        // Overlapping, none within the other.
+        // Overlapping, but not nested.
         Track {
             name: "calls".into(),
             parent: Parent::Thread { pid: 100, tid: 101 },

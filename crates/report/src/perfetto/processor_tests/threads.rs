@@ -1,9 +1,9 @@
-//! What threads did, in the trace processor: of made-up traces, of fixtures, and where events were
-//! lost.
+//! Tests of thread states in the trace processor: for made-up traces, for fixtures, and with lost
+//! events.
 
 use super::*;
 
-/// Numbers that look random and are the same each time (the constants are Knuth's for MMIX).
+/// Reproducible pseudorandom numbers (with Knuth's constants for MMIX).
 struct Random(u64);
 
 impl Random {
@@ -13,8 +13,8 @@ impl Random {
     }
 }
 
-/// Threads that sleep, wake, run and preempt each other on several CPUs, the idle threads among
-/// them. Odd threads belong to one process.
+/// Threads that sleep, wake, run and preempt each other on several CPUs, including idle threads.
+/// Odd threads belong to one process.
 fn busy(events: usize) -> Made {
     const CPUS: usize = 4;
     const STATES: [TaskState; 4] = [TaskState(0), TaskState(1), TaskState(2), TaskState::PREEMPTED];
@@ -57,8 +57,8 @@ fn busy(events: usize) -> Made {
     made
 }
 
-/// How long each thread ran between the first and the last event of the trace, in nanoseconds: what
-/// a switch brings to a CPU runs there until the next one.
+/// How long each thread ran between the first and the last event of the trace, in nanoseconds:
+/// after a switch, the new thread runs until the next switch on that CPU.
 fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     let mut total: BTreeMap<u32, u64> = BTreeMap::new();
     let mut on: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
@@ -142,7 +142,7 @@ fn what_was_lost_is_said() {
         .events
         .retain(|event| event.cpu != 1 || !(middle_ns..middle_ns + 5_000_000).contains(&event.time_ns));
     made.0.losses = vec![
-        // What was overwritten before the recording begins is not a loss within it.
+        // Events that were overwritten before the recording starts are not a loss within it.
         loss(0, 0, first_ns, Some(9)),
         loss(1, middle_ns, middle_ns + 5_000_000, Some(77)),
         loss(2, last_ns - 1_000, u64::MAX, None),

@@ -1,5 +1,5 @@
-//! Latency against a deadline: the plan, the result, and the slow calls that are kept to be
-//! explained.
+//! Latency against a deadline: the plan, the result, and the slow calls that are kept for
+//! explanation.
 
 mod plan;
 mod result;

@@ -1,5 +1,5 @@
-//! What a latency test is to do: who calls whom, how often, under what disturbance. Pure data; must
-//! not know how it is carried out.
+//! The plan of a latency test: who calls whom, how often, and with what disturbances. Pure data.
+//! Must not know how it is carried out.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -16,80 +16,79 @@ use crate::load::Load;
 use crate::plan_fault::{PlanFault, Unknown};
 use crate::scheduling::Scheduling;
 
-/// Pairs, callers and calls.
+/// A latency test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyPlan {
-    /// The driver; without meaning in passthrough mode.
+    /// The driver; ignored in passthrough mode.
     pub driver: DriverPlan,
-    /// The stacks, each measured with everything else alike.
+    /// The stacks. Each is measured with the same settings.
     pub stacks: Vec<Stack>,
-    /// Over the driver or in process.
+    /// Whether calls go over the driver or stay in process.
     pub mode: Mode,
-    /// Whether the servers' nodes ask for real-time inheritance; each setting is measured with
-    /// everything else alike.
+    /// Whether the servers' nodes request real-time inheritance. Each value is measured with the
+    /// same settings.
     pub inheritance: Vec<Inheritance>,
-    /// Client processes, each with a server process of its own.
+    /// Client processes, each with its own server process.
     pub pairs: u32,
-    /// How many iterations; in one of them each caller calls once.
+    /// The number of iterations. In each one, every caller calls once.
     pub amount: Amount,
-    /// A call that takes longer has missed.
+    /// A call that takes longer misses the deadline.
     pub deadline: Deadline,
     /// How the calling threads are scheduled, in the order in which they call.
     pub callers: Vec<Scheduling>,
     /// Bytes sent with each call.
     pub payload_bytes: usize,
-    /// CPU time that a server uses for each call, in nanoseconds; without meaning in passthrough
-    /// mode.
+    /// CPU time that a server uses for each call, in nanoseconds; ignored in passthrough mode.
     pub work_ns: u64,
-    /// Threads that serve in each server. With one, the next call finds it only when it is back
-    /// from the last.
+    /// Looper threads in each server. With only one, a call may have to wait until the thread has
+    /// returned from the previous call.
     pub server_threads: u32,
-    /// Calls per second of each caller, begun on time whatever became of the one before (open
-    /// loop). `None`: each call follows the one before.
+    /// Calls per second of each caller, which start on time even if the previous call was late
+    /// (open loop). `None`: each call follows the previous one.
     pub rate_per_s: Option<f64>,
     /// Where clients and servers run.
     pub placement: CpuPlacement,
-    /// The CPUs that the clients may use, instead of what the placement says.
+    /// The CPUs for clients, overriding the placement.
     pub client_cpus: Option<Vec<u32>>,
-    /// The CPUs that the servers may use, likewise.
+    /// The CPUs for servers, overriding the placement.
     pub server_cpus: Option<Vec<u32>>,
-    /// Neighbours that run all the time.
+    /// Background load during the whole run.
     pub loads: Vec<Load>,
-    /// A new thread for each call of a caller that is not scheduled as the client itself is, as
-    /// Android's programs have it: then setting the thread up for the driver is timed too. Else
+    /// Use a new thread for each call of a caller whose scheduling differs from the client's, as
+    /// Android's programs do. Then the time includes the thread's setup for the driver. Otherwise
     /// callers keep their threads and warm them up.
     pub fresh_threads: bool,
-    /// Keep every sample beside the histograms.
+    /// Keep all samples in addition to the histograms.
     pub keep_samples: bool,
-    /// Tell for each call who runs where.
+    /// Report for each call which thread runs where.
     pub verbose: bool,
-    /// Stop the running kernel trace, and the run, at the first call that misses.
+    /// Stop the running kernel trace, and the run, at the first missed deadline.
     pub halt_trace: Option<HaltTrace>,
-    /// Makes some calls slow on purpose.
+    /// Disturbances that make some calls slow on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injection: Option<Injection>,
-    /// Keep what led to slow calls.
+    /// Keep recordings of slow calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<ExplainPlan>,
 }
 
-/// How long a run goes on.
+/// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// That many iterations.
+    /// This many iterations.
     Iterations(u64),
     /// As many as fit into this time, in nanoseconds.
     DurationNs(u64),
 }
 
-/// Whether a server's node asks for real-time inheritance (`FLAT_BINDER_FLAG_INHERIT_RT`).
+/// Whether a server's node requests real-time inheritance (`FLAT_BINDER_FLAG_INHERIT_RT`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inheritance {
-    /// As the stack's nodes do: hwbinder's ask, binder's do not.
+    /// The stack's default: on for hwbinder, off for binder.
     Stack,
-    /// It asks.
+    /// It does.
     On,
     /// It does not.
     Off,
@@ -106,7 +105,7 @@ impl Inheritance {
         }
     }
 
-    /// Whether a node of this stack asks.
+    /// Whether a node of this stack requests it.
     #[must_use]
     pub fn is_on(self, stack: Stack) -> bool {
         match self {
@@ -117,10 +116,10 @@ impl Inheritance {
     }
 }
 
-/// Where a kernel trace is looked for.
+/// Where to look for a kernel trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HaltTrace {
-    /// Where tracefs may be mounted; the first with a `tracing_on` counts.
+    /// Possible mount points of tracefs. The first with a `tracing_on` is used.
     pub roots: Vec<PathBuf>,
 }
 
@@ -160,27 +159,27 @@ impl Default for LatencyPlan {
     }
 }
 
-/// The most pairs that a run may have.
+/// The most pairs in a run.
 pub const MAX_PAIRS: u32 = 256;
 
-/// The most threads that a server may have.
+/// The most threads of a server.
 pub const MAX_SERVER_THREADS: u32 = 64;
 
-/// The largest payload, in bytes: a server's receive area also holds the one before, which it may
-/// not have given back yet.
+/// The largest payload, in bytes. A server's receive area must also hold the previous payload,
+/// which may not have been freed yet.
 pub const MAX_PAYLOAD_BYTES: usize = 500 << 10;
 
-/// What a call's own words take beside its payload, in bytes, with room to spare.
+/// What a call needs in addition to its payload, in bytes, with room to spare.
 const CALL_BYTES: usize = 1 << 10;
 
-/// The most samples that are kept beside the histograms; each takes 64 bytes.
+/// The most samples that are kept in addition to histograms. Each takes 64 bytes.
 const MAX_KEPT: u64 = 20_000_000;
 
 impl LatencyPlan {
-    /// Whether it can be carried out on any machine.
+    /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`Error::Plan`] with what is wrong.
+    /// [`Error::Plan`] says what is invalid.
     pub fn check(&self) -> Result<()> {
         if self.stacks.is_empty() || self.inheritance.is_empty() || self.callers.is_empty() {
             return Err(PlanFault::EmptyLatency.into());
@@ -229,9 +228,8 @@ impl LatencyPlan {
         Ok(())
     }
 
-    /// The largest payload for these callers and servers: each server thread may still have its
-    /// last one while the next arrive, of which there is one without a rate and one of each
-    /// caller with it.
+    /// The largest payload for these callers and servers. Each server thread may still hold its
+    /// last payload when the next ones arrive: one without a rate, one per caller with a rate.
     fn most_payload_bytes(&self) -> usize {
         let arriving = if self.rate_per_s.is_some() { self.callers.len() } else { 1 };
         let at_once = self.server_threads as usize + arriving;
@@ -239,7 +237,7 @@ impl LatencyPlan {
         if self.mode == Mode::Passthrough { MAX_PAYLOAD_BYTES } else { most.min(MAX_PAYLOAD_BYTES) }
     }
 
-    /// What is measured in turn: each stack under each inheritance setting. In process there is
+    /// What is measured in turn: each stack with each inheritance setting. In process there is
     /// nothing to inherit.
     #[must_use]
     pub fn series(&self) -> Vec<(Stack, Inheritance)> {

@@ -1,5 +1,5 @@
-//! What came of a latency test: for each series, pair and caller the histograms and counts that
-//! everything else is derived from, all of them mergeable. Must not know how they were measured or
+//! The result of a latency test: histograms and counters by series, pair and caller. All other
+//! figures are derived from them, and all can be merged. Must not know how they were measured or
 //! are shown.
 
 use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample, Timeline};
@@ -14,32 +14,32 @@ use crate::scheduling::Scheduling;
 /// The result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyResult {
-    /// What was asked for.
+    /// The plan.
     pub plan: LatencyPlan,
     /// The driver; `None` in passthrough mode.
     pub backend: Option<Backend>,
-    /// CPUs that this process may use.
+    /// The number of CPUs that this process may use.
     pub usable_cpus: usize,
-    /// What one clock reading costs, in nanoseconds: each latency contains about one.
+    /// The cost of one clock reading, in nanoseconds. Each latency includes about one.
     pub clock_read_cost_ns: f64,
-    /// Each stack under each inheritance setting.
+    /// One entry for each stack and inheritance setting.
     pub series: Vec<Series>,
     /// What a reader must know before trusting the figures.
     pub warnings: Vec<String>,
-    /// Why the plan's real-time callers did not call; `None` when they did.
+    /// Why the plan's real-time callers did not call; `None` if they did.
     pub realtime_refused: Option<String>,
-    /// What was kept of slow calls, where the plan asks for it.
+    /// The slow calls that were kept, if the plan requests that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<Explained>,
-    /// Whether real-time priorities were lent through a priority-inheriting futex.
+    /// Whether real-time priorities were inherited through a PI futex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lent_by_pi_futex: bool,
-    /// How the driver wakes threads, where that is its own choice.
+    /// How the driver wakes threads, if the driver chooses that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
 }
 
-/// One stack under one inheritance setting.
+/// One stack with one inheritance setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// The stack.
@@ -48,7 +48,7 @@ pub struct Series {
     pub inheritance: Inheritance,
     /// One entry for each pair.
     pub pairs: Vec<PairResult>,
-    /// Whether server threads ran as their callers did.
+    /// Whether server threads ran with their callers' scheduling.
     pub verdict: Verdict,
 }
 
@@ -56,15 +56,15 @@ pub struct Series {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "inheritance", rename_all = "UPPERCASE")]
 pub enum Verdict {
-    /// In every call.
+    /// Yes, in every call.
     Pass,
     /// Not in every call.
     Fail {
         /// The likely reason.
         reason: String,
     },
-    /// Where its policy was not its caller's, the caller's priority was lent through a
-    /// priority-inheriting futex, as the driver counts: the thread ran at that, and its policy
+    /// If the server thread's policy differed from its caller's, it had inherited the caller's
+    /// priority through a PI futex, as the driver counts. It ran at that priority, but its policy
     /// does not show it.
     Unseen {
         /// In how many calls.
@@ -78,7 +78,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// "PASS", "FAIL" or "SKIP". The last where policies say nothing of it.
+    /// "PASS", "FAIL" or "SKIP". The last if policies do not answer the question.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -88,8 +88,8 @@ impl Verdict {
         }
     }
 
-    /// The verdict on two runs' calls together, of which `failed` of `total` were not inherited.
-    /// One that is worse counts.
+    /// Combines the verdicts of two runs, in which `failed` of `total` calls did not inherit. The
+    /// worse verdict wins.
     pub(crate) fn merge(&mut self, other: &Self, failed: u64, total: u64) {
         let good = matches!(self, Self::Pass | Self::Unseen { .. });
         if good && *other != Self::Pass {
@@ -121,7 +121,7 @@ fn failed_too(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Fail { .. })
 }
 
-/// A reason behind its "in 3 of 8 calls ", with which those begin that count calls.
+/// Removes "in 3 of 8 calls " from the start of a reason.
 fn without_counts(reason: &str) -> &str {
     let counted = reason.strip_prefix("in ").and_then(|rest| rest.split_once(" calls "));
     let number = |text: &str| text.parse::<u64>().is_ok();
@@ -131,7 +131,7 @@ fn without_counts(reason: &str) -> &str {
     }
 }
 
-/// Who runs where.
+/// Which thread runs where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadReport {
     /// "service", "main", "client", "fifo-caller", "other-caller", or the stack's name for a
@@ -145,14 +145,14 @@ pub struct ThreadReport {
     pub cpu: u32,
     /// How it is scheduled.
     pub scheduling: Scheduling,
-    /// Whether it was lent this scheduling for the call.
+    /// Whether it inherited this scheduling for the call.
     pub lent: bool,
 }
 
 /// One pair, or all pairs of a series together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairResult {
-    /// By caller, in the order in which they call.
+    /// By caller, in calling order.
     pub callers: Vec<CallerResult>,
     /// What the scheduler did to the server's looper threads while they served; `None` in
     /// passthrough mode.
@@ -162,54 +162,54 @@ pub struct PairResult {
 /// The calls of one caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallerResult {
-    /// How the thread was scheduled, read back from the kernel.
+    /// How the thread was actually scheduled, as read from the kernel.
     pub caller: Scheduling,
     /// Calls, and how many took longer than the deadline.
     pub deadline: DeadlineCount,
-    /// From the call to its reply.
+    /// From the start of the call until its reply.
     pub latency: Histogram,
-    /// The same over the time of the run; `None` in runs of earlier versions.
+    /// The latency over the time of the run; `None` in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// From the call's *intended* begin to its reply, and how many of these missed; only when calls
-    /// have a rate.
+    /// From the call's *intended* start until its reply, and how many of these missed the deadline.
+    /// Only if calls have a rate.
     pub response: Option<Response>,
-    /// From the call to the handler's begin. The server's stamps split each latency into three
-    /// legs.
+    /// From the start of the call until the handler starts. The server's timestamps split each
+    /// latency into three legs.
     pub request: Histogram,
-    /// In the handler: two clock readings and one sched_getattr(2), which tells how the serving
-    /// thread is scheduled.
+    /// In the handler: two clock readings and one sched_getattr(2) for the serving thread's
+    /// scheduling.
     pub handling: Histogram,
-    /// From the handler's end until the caller has the reply.
+    /// From the end of the handler until the caller has the reply.
     pub reply: Histogram,
-    /// Calls whose server thread ran on the CPU that the caller began on.
+    /// Calls whose server thread ran on the CPU on which the caller started.
     pub same_cpu: u64,
     /// Calls whose server thread did not run with the caller's policy class and real-time priority.
     pub not_inherited: u64,
-    /// Times that the caller began a call on another CPU than the one before.
+    /// How often the caller started a call on another CPU than the previous one.
     pub cpu_changes: u64,
     /// How server threads were scheduled while they served, with the number of calls, most frequent
     /// first.
     pub served_as: Vec<(Scheduling, u64)>,
-    /// What the scheduler did to the calling thread; `None` for a caller with a new thread for each
+    /// What the scheduler did to the calling thread; `None` for callers with a new thread for each
     /// call.
     pub counters: Option<ThreadCounters>,
-    /// Every call in its order, when the plan keeps them. Not stored with the result.
+    /// All calls in order, if the plan keeps them. Not stored with the result.
     #[serde(skip)]
     pub samples: Vec<Sample>,
 }
 
-/// Calls as seen from when they should have begun.
+/// Response times from when calls should have started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Response {
-    /// From the intended begin to the reply.
+    /// From the intended start until the reply.
     pub time: Histogram,
     /// How many took longer than the deadline.
     pub missed: u64,
 }
 
 impl CallerResult {
-    /// Nothing yet, of a run that began at an instant.
+    /// An empty result of a run that started at `start_ns`.
     #[must_use]
     pub fn new(caller: Scheduling, deadline: Deadline, open_loop: bool, start_ns: u64) -> Self {
         Self {
@@ -230,7 +230,7 @@ impl CallerResult {
         }
     }
 
-    /// Counts calls that followed each other.
+    /// Counts consecutive calls.
     pub fn record(&mut self, samples: &[Sample]) {
         for sample in samples {
             let latency_ns = sample.latency_ns();
@@ -263,12 +263,12 @@ impl CallerResult {
         }
     }
 
-    /// Adds the calls of a caller of the same kind.
+    /// Adds the calls of a caller with the same scheduling.
     pub fn merge(&mut self, other: &Self) {
         self.deadline.count += other.deadline.count;
         self.deadline.missed += other.deadline.missed;
         self.latency.merge(&other.latency);
-        // Where only some calls have one, it would pass for that of all.
+        // A timeline of some calls must not pass for that of all.
         self.timeline = self.timeline.take().zip(other.timeline.as_ref()).map(|(mut ours, theirs)| {
             ours.merge(theirs);
             ours
@@ -291,13 +291,13 @@ impl CallerResult {
         self.samples.extend_from_slice(&other.samples);
     }
 
-    /// Calls.
+    /// The number of calls.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.deadline.count
     }
 
-    /// Share of calls that were served on the CPU that they began on, 0 to 1; `None` without calls.
+    /// Share of calls served on the CPU on which they started, 0 to 1; `None` without calls.
     #[must_use]
     pub fn same_cpu_ratio(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.same_cpu as f64 / self.count() as f64)
@@ -305,7 +305,7 @@ impl CallerResult {
 }
 
 impl PairResult {
-    /// Adds another pair's, or a later turn's, calls of the same callers.
+    /// Adds the calls of the same callers in another pair or a later turn.
     pub fn merge(&mut self, other: &Self) {
         for (ours, theirs) in self.callers.iter_mut().zip(&other.callers) {
             ours.merge(theirs);
@@ -313,12 +313,12 @@ impl PairResult {
         self.server = plus(self.server, other.server);
     }
 
-    /// The calls of all callers.
+    /// The number of calls of all callers.
     pub fn count(&self) -> u64 {
         self.callers.iter().map(CallerResult::count).sum()
     }
 
-    /// Calls of all callers that were served on the CPU that they began on.
+    /// Calls of all callers served on the CPU on which they started.
     #[must_use]
     pub fn same_cpu(&self) -> u64 {
         self.callers.iter().map(|caller| caller.same_cpu).sum()
@@ -326,7 +326,7 @@ impl PairResult {
 }
 
 impl Series {
-    /// All pairs together.
+    /// All pairs combined.
     #[must_use]
     pub fn all(&self) -> Option<PairResult> {
         let (first, rest) = self.pairs.split_first()?;
@@ -336,7 +336,7 @@ impl Series {
     }
 }
 
-/// Two counts together; one that is not there yet adds nothing.
+/// The sum of two counters; `None` adds nothing.
 fn plus(one: Option<ThreadCounters>, other: Option<ThreadCounters>) -> Option<ThreadCounters> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.plus(&other)),

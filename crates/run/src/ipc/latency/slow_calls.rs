@@ -1,5 +1,5 @@
-//! Slow calls, and what is kept to explain them: what a plan asks for, and what came of it. Must
-//! not know how anything is recorded, nor what the recordings say.
+//! Slow calls that are kept to be explained: plan and result. Must not know how anything is
+//! recorded, nor what the recordings show.
 
 use std::path::PathBuf;
 
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 use crate::scheduling::Scheduling;
 
-/// The name of the file beside a snapshot that holds the calls that lie in it, as
-/// [`Sample::encode_all`] writes them.
+/// The name of the file beside a snapshot with the calls in its window, encoded by
+/// [`Sample::encode_all`].
 pub const CALLS: &str = "calls";
 
-/// Which calls are to be explained, and where what was recorded is put.
+/// Which calls to keep, and where to put the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainPlan {
-    /// The recording's folder, which is made when the run ends well. Not stored: runs are of
-    /// one plan wherever they are put.
+    /// The recording's folder, which is created when the run succeeds. Not stored, because runs of
+    /// one plan can be in different places.
     #[serde(skip)]
     pub directory: PathBuf,
     /// Which calls are slow.
     pub trigger: Trigger,
-    /// How many calls that miss are kept, the slowest of those that are recorded; the rest is
+    /// How many calls that miss the deadline are kept: the slowest recorded ones. The others are
     /// counted.
     pub limit: u32,
     /// The size of each CPU's buffer, in kilobytes.
     pub kilobytes: u64,
-    /// Also record the system calls of clients and servers, which makes every call slower.
+    /// Also record system calls of clients and servers, which slows down every call.
     pub system_calls: bool,
 }
 
@@ -35,17 +35,17 @@ pub struct ExplainPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// Those that miss the deadline.
+    /// Calls that miss the deadline.
     Deadline,
-    /// That many of the run, the slowest.
+    /// This many of the run's slowest calls.
     Slowest(u32),
 }
 
 impl ExplainPlan {
-    /// How many slow calls are kept unless something else is asked for.
+    /// The default limit of kept calls.
     pub const DEFAULT_LIMIT: u32 = 20;
 
-    /// For calls that miss the deadline, at most [`ExplainPlan::DEFAULT_LIMIT`] of them.
+    /// A plan for calls that miss the deadline, at most [`ExplainPlan::DEFAULT_LIMIT`] of them.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -56,7 +56,7 @@ impl ExplainPlan {
         }
     }
 
-    /// The most calls that are kept.
+    /// The most calls to keep.
     #[must_use]
     pub fn most(&self) -> usize {
         match self.trigger {
@@ -66,30 +66,30 @@ impl ExplainPlan {
     }
 }
 
-/// What was kept of slow calls.
+/// The slow calls that were kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// What the recorder recorded; `None` where there was none.
+    /// What was recorded; `None` without a recorder.
     pub recorder: Option<RecorderInfo>,
     /// Why there was no recorder, or why it ended before the run did.
     pub not_recorded: Option<String>,
-    /// The slow calls that were kept, in the order of time.
+    /// The slow calls that were kept, in chronological order.
     pub misses: Vec<Miss>,
-    /// Slow calls that were not kept, because there were too many.
+    /// Slow calls that were dropped because there were too many.
     pub over_limit: u64,
-    /// Slow calls that are kept without a recording, because that of another one was just being
-    /// taken.
+    /// Slow calls that were kept without a recording, because that of another call was being
+    /// collected.
     pub while_busy: u64,
-    /// Whose calls are stored beside each snapshot, in that order.
+    /// The calls stored beside each snapshot, in order.
     #[serde(default)]
     pub recorded: Vec<RecordedCalls>,
-    /// Calls that are among the slowest and were made before there was anything to compare them
-    /// with. They are not kept.
+    /// Calls among the slowest that were made before there was anything to compare them with. They
+    /// were not kept.
     pub before_comparison: u64,
 }
 
 impl Explained {
-    /// What a reader must know of what was not kept.
+    /// What a reader must know about calls that were not kept.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -119,34 +119,34 @@ impl Explained {
     }
 }
 
-/// How many calls of one caller lie in one snapshot, in whole or in part. Their samples are stored
-/// beside it.
+/// How many calls of one caller lie fully or partly in a snapshot's window. Their samples are
+/// stored beside the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCalls {
-    /// Which snapshot of the recording.
+    /// The snapshot of the recording.
     pub snapshot: u32,
-    /// In which series, counted from 0.
+    /// The series, counted from 0.
     pub series: usize,
-    /// Of which pair, counted from 0.
+    /// The pair, counted from 0.
     pub pair: usize,
     /// How the caller was scheduled.
     pub caller: Scheduling,
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
-    /// Whether these are all. They are not when a client forgot some before it knew that they were
+    /// Whether these are all. They are not if a client discarded some before it knew that they were
     /// recorded.
     pub complete: bool,
 }
 
-/// Calls of one caller in the order of time, and whose they are.
+/// Calls of one caller in chronological order, and whose they are.
 pub type CallsOf = (RecordedCalls, Vec<Sample>);
 
 /// One slow call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Miss {
-    /// In which series, counted from 0.
+    /// The series, counted from 0.
     pub series: usize,
-    /// Of which pair, counted from 0.
+    /// The pair, counted from 0.
     pub pair: usize,
     /// How its caller was scheduled.
     pub caller: Scheduling,
@@ -156,12 +156,12 @@ pub struct Miss {
     pub client: ThreadId,
     /// The thread that served; `None` in passthrough mode.
     pub server: Option<ThreadId>,
-    /// What the kernel counted of the caller's thread.
+    /// The kernel's counters of the caller's thread.
     pub client_counters: CallCounters,
-    /// What it counted of the serving thread; `None` when that thread was not known before the
+    /// The kernel's counters of the serving thread; `None` if that thread was not known before the
     /// call.
     pub server_counters: Option<CallCounters>,
-    /// Which snapshot of the recording holds it; `None` when none does.
+    /// The snapshot that contains the call; `None` if there is none.
     pub snapshot: Option<u32>,
 }
 
@@ -174,28 +174,28 @@ pub struct ThreadId {
     pub tid: u32,
 }
 
-/// What the kernel counted of a thread between a moment just before a call and one just after it.
-/// `None` is what it did not tell.
+/// What the kernel counted of a thread from just before a call until just after it. `None` is what
+/// the kernel did not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounters {
-    /// From when on all but `cpu_ns` was counted, in nanoseconds.
+    /// When counting started, for all but `cpu_ns`, in nanoseconds.
     pub since_ns: u64,
-    /// The thread's own CPU clock (CLOCK_THREAD_CPUTIME_ID) over the call, in nanoseconds; only its
-    /// own thread can read it.
+    /// CPU time of the thread in the call (CLOCK_THREAD_CPUTIME_ID), in nanoseconds. Only the
+    /// thread itself can read it.
     pub cpu_ns: Option<u64>,
     /// Nanoseconds on a CPU (/proc/PID/schedstat).
     pub running_ns: Option<u64>,
-    /// Nanoseconds runnable without a CPU (/proc/PID/schedstat).
+    /// Nanoseconds runnable but waiting for a CPU (/proc/PID/schedstat).
     pub run_delay_ns: Option<u64>,
-    /// Times that it gave up the CPU to wait (getrusage(2)).
+    /// How often it gave up the CPU to wait (getrusage(2)).
     pub voluntary_switches: Option<u64>,
-    /// Times that the CPU was taken from it.
+    /// How often it was preempted.
     pub involuntary_switches: Option<u64>,
-    /// Page faults that had to wait for a device.
+    /// Page faults that waited for a device.
     pub major_faults: Option<u64>,
-    /// Periods in which its control groups had used up a CPU quota (`nr_throttled` in cpu.stat); 0
-    /// where there is no quota.
+    /// Periods in which its control groups exhausted a CPU quota (`nr_throttled` in cpu.stat); 0
+    /// without a quota.
     pub throttled: Option<u64>,
-    /// For how long, all CPUs of the groups together, in nanoseconds.
+    /// How long they were throttled, summed over the groups' CPUs, in nanoseconds.
     pub throttled_ns: Option<u64>,
 }

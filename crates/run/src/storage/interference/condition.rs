@@ -1,5 +1,5 @@
-//! What a writer is compared beside: neighbours that disturb it, limits, and other settings of the
-//! machine or ways to write. Names only; must not know how any of them is brought about.
+//! The conditions under which a writer is compared: background load, limits, and other settings of
+//! the machine or ways to write. Names only. Must not know how they are produced.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,50 +9,50 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::plan_fault::Unknown;
 
-/// One of them.
+/// A condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
-    /// Nothing: the control, which shows how far two equal halves lie apart.
+    /// Nothing: the control, which shows how much two equal halves differ.
     Alone,
-    /// A process that only computes, on each CPU that the writer may use.
+    /// A CPU hog on each CPU that the writer may use.
     HogSame,
-    /// One on a CPU that the writer may not use.
+    /// A CPU hog on a CPU that the writer may not use.
     HogOther,
-    /// One on every CPU.
+    /// A CPU hog on every CPU.
     HogAll,
-    /// Timers that run out at a high rate, on the CPU of the device's interrupt.
+    /// Timers that expire at a high rate, on the CPU that handles the device's interrupt.
     Timers,
-    /// Packets to this machine itself, on the CPU of the device's interrupt.
+    /// Packets to this machine, on the CPU that handles the device's interrupt.
     Network,
-    /// A process that makes, renames and removes small files in the same file system.
+    /// A process that creates, renames and removes small files in the same file system.
     Files,
-    /// A process that makes its own small writes durable, in the same file system.
+    /// A process that makes and syncs small writes in the same file system.
     Fsync,
-    /// A process that fills and empties memory.
+    /// A process that allocates and frees memory.
     Memory,
-    /// The writer's control group may write this much a second only.
+    /// A limit on the bytes per second that the writer's control group may write.
     IoLimit,
-    /// Completions wherever the interrupt comes.
+    /// Completions on any CPU.
     RqAffinity0,
-    /// Completions near the submitter.
+    /// Completions near the submitting CPU.
     RqAffinity1,
-    /// Completions on the submitter's CPU.
+    /// Completions on the submitting CPU.
     RqAffinity2,
-    /// All CPUs by the frequency governor `performance`.
+    /// The frequency governor `performance` on all CPUs.
     Performance,
-    /// By `powersave`.
+    /// The governor `powersave`.
     Powersave,
-    /// By `schedutil`.
+    /// The governor `schedutil`.
     Schedutil,
-    /// By `ondemand`.
+    /// The governor `ondemand`.
     Ondemand,
-    /// Polling for the completion (io_uring, `O_DIRECT`), against the same without polling.
+    /// Polling for the completion (io_uring, `O_DIRECT`), compared with the same without polling.
     Polled,
 }
 
 impl Condition {
-    /// All of them, in the order of the table.
+    /// All conditions, in the order of the table.
     pub const ALL: [Self; 18] = [
         Self::Alone,
         Self::HogSame,
@@ -74,7 +74,7 @@ impl Condition {
         Self::Polled,
     ];
 
-    /// As options, tables and files say it.
+    /// The name in options, tables and files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,13 +99,13 @@ impl Condition {
         }
     }
 
-    /// Whether it is a process that computes and does no I/O: the study's neighbour.
+    /// Whether it is a process that only computes and does no I/O, as in the study.
     #[must_use]
     pub fn is_hog(self) -> bool {
         matches!(self, Self::HogSame | Self::HogOther | Self::HogAll)
     }
 
-    /// What a neighbour counts, in the plural; `None` where nothing is counted.
+    /// What the load counts, in the plural; `None` if it counts nothing.
     #[must_use]
     pub fn counts(self) -> Option<&'static str> {
         Some(match self {
@@ -129,7 +129,7 @@ impl Condition {
         }
     }
 
-    /// Whether it is a frequency governor, by its own name.
+    /// Whether it is a frequency governor; its name is the governor's.
     #[must_use]
     pub fn is_governor(self) -> bool {
         matches!(self, Self::Performance | Self::Powersave | Self::Schedutil | Self::Ondemand)

@@ -1,4 +1,4 @@
-//! Synchronous writes alone and beside something: the plan, the conditions, and the result.
+//! Synchronous writes with and without background load: the plan, the conditions, and the result.
 
 mod condition;
 mod plan;

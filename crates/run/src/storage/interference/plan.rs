@@ -1,5 +1,5 @@
-//! What a comparison beside neighbours is to do, and how much of it fits into the time. Must not do
-//! any of it.
+//! The plan of a comparison with background load, and how much of it fits into the time. Must not
+//! carry out anything.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,39 +8,39 @@ use crate::error::Result;
 use crate::plan_fault::PlanFault;
 use crate::storage::{Api, StoragePlan};
 
-/// The fewest calls of a block that have a median worth the name.
+/// The fewest calls with a meaningful median.
 pub const MIN_CALLS: u32 = 9;
 
 /// The most rounds.
 const MAX_ROUNDS: u32 = 1000;
 
-/// The largest share of the memory that background load may take, in percent.
+/// The largest share of free memory that background load may take, in percent.
 const MAX_MEMORY_PERCENT: u32 = 90;
 
-/// The lowest limit of a writer, in bytes a second.
+/// The lowest write limit, in bytes per second.
 const MIN_IO_LIMIT: u64 = 4096;
 
-/// The most calls of a block: more say nothing that another round would not say better.
+/// The most calls in a block. Another round is worth more than further calls.
 pub const MAX_CALLS: u32 = 1000;
 
 /// A comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterferencePlan {
-    /// Who writes what to where. Its rounds and calls are not used; without CPUs the writer is put
-    /// on one.
+    /// Who writes what where. Its rounds and calls are not used. Without CPUs the writer is pinned
+    /// to one.
     pub write: StoragePlan,
-    /// Beside what; what the machine cannot do is left out and said.
+    /// The conditions. Those that the machine cannot produce are reported and left out.
     pub conditions: Vec<Condition>,
-    /// Whether all of them are needed. Not stored.
+    /// Whether all conditions are required. Not stored.
     #[serde(skip)]
     pub all_conditions: bool,
-    /// How often each pair of blocks, alone and beside, has its turn.
+    /// How often each pair of blocks, with and without the condition, runs.
     pub rounds: u32,
-    /// How long all may take, in nanoseconds: what does not fit is left out and said.
+    /// The total time, in nanoseconds. What does not fit is reported and left out.
     pub duration_ns: u64,
-    /// How much of the memory that is free the neighbour `memory` takes, in percent.
+    /// How much of the free memory the `memory` load takes, in percent.
     pub memory_percent: u32,
-    /// What the writer may write in a second under `io-limit`, in bytes.
+    /// The writer's limit under `io-limit`, in bytes per second.
     pub io_limit_bytes_per_s: u64,
 }
 
@@ -64,10 +64,10 @@ impl Default for InterferencePlan {
 }
 
 impl InterferencePlan {
-    /// Whether it can be carried out on some machine.
+    /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] with what is wrong.
+    /// [`crate::Error::Plan`] says what is invalid.
     pub fn check(&self) -> Result<()> {
         self.write.check()?;
         if self.conditions.is_empty() {
@@ -86,8 +86,8 @@ impl InterferencePlan {
     }
 }
 
-/// The calls of a block that may take so much longer than one of the fewest, if a call takes
-/// `call_ns`.
+/// The number of calls in a block that may take `extra_ns` longer than the smallest block, if a
+/// call takes `call_ns`.
 #[must_use]
 pub fn calls_in(extra_ns: u64, call_ns: u64) -> u32 {
     let more = u32::try_from(extra_ns / call_ns.max(1)).unwrap_or(MAX_CALLS);

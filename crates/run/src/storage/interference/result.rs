@@ -1,5 +1,5 @@
-//! What came of a comparison of writes. Must not know how it was measured, nor how a call's time is
-//! divided.
+//! The result of a comparison of writes. Must not know how it was measured, nor how a call's time
+//! is divided.
 
 use latency::{Comparison, quantile};
 use serde::{Deserialize, Serialize};
@@ -8,93 +8,93 @@ use super::{Condition, InterferencePlan};
 use crate::recorder::RecorderInfo;
 use crate::storage::{Call, StoragePath, WriterResult};
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InterferenceResult {
-    /// What was asked for.
+    /// The plan.
     pub plan: InterferencePlan,
     /// Where the writes went.
     pub path: StoragePath,
-    /// What a reading of the clock costs, in nanoseconds; each call contains about one.
+    /// The cost of one clock reading, in nanoseconds. Each call includes about one.
     pub clock_read_cost_ns: f64,
-    /// Who wrote.
+    /// The writers.
     pub writers: Vec<WriterResult>,
     /// The CPUs that writers could use.
     pub writer_cpus: Vec<u32>,
-    /// The CPU that the device's interrupt came to when the run began, where it is known.
+    /// The CPU that handled the device's interrupt at the start of the run, if known.
     pub interrupt_cpu: Option<u32>,
-    /// One for each condition, writer and size; the control first.
+    /// One comparison for each condition, writer and size; the control first.
     pub comparisons: Vec<Beside>,
-    /// What the kernel's events were recorded with; `None` where they were not.
+    /// The settings of the recording; `None` if nothing was recorded.
     pub recorder: Option<RecorderInfo>,
-    /// Why not everything was recorded that was to be.
+    /// Why the recording is incomplete, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording_ended: Option<String>,
-    /// What this machine could not do.
+    /// What was not possible on this machine.
     pub not_possible: Vec<String>,
-    /// What else a reader must know.
+    /// Other things that a reader must know.
     pub notes: Vec<String>,
 }
 
-/// A writer alone, and beside something.
+/// A writer with and without a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beside {
-    /// Beside what.
+    /// The condition.
     pub condition: Condition,
-    /// What that was here, in words.
+    /// What it was on this machine.
     pub what: String,
-    /// The writer alone, by its place in [`InterferenceResult::writers`].
+    /// The writer without the condition: an index into [`InterferenceResult::writers`].
     pub writer: usize,
-    /// The writer beside it: the same, unless two ways to write are compared.
+    /// The writer with the condition: the same, unless two ways to write are compared.
     pub writer_beside: usize,
-    /// How much each call wrote, in bytes.
+    /// Bytes per call.
     pub size_bytes: u64,
-    /// One for each round.
+    /// One pair for each round.
     pub pairs: Vec<Pair>,
 }
 
-/// Two blocks, one right behind the other.
+/// Two consecutive blocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The writer alone.
+    /// The block without the condition.
     pub alone: Measured,
-    /// The writer beside it.
+    /// The block with the condition.
     pub beside: Measured,
-    /// Which came first.
+    /// Whether the block without the condition was first.
     pub alone_first: bool,
 }
 
-/// What came of one block.
+/// The measurements of one block.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Its calls, in their order.
+    /// Its calls, in order.
     pub calls: Vec<Call>,
-    /// The snapshot of the recording that holds what the kernel did meanwhile.
+    /// The snapshot of the recording that covers the block.
     pub snapshot: Option<u32>,
-    /// All calls together with the untimed ones before, in nanoseconds.
+    /// The duration of all calls, including the untimed ones before, in nanoseconds.
     pub elapsed_ns: u64,
-    /// How many calls that were.
+    /// The number of these calls.
     pub all_calls: u32,
-    /// How long the writing thread waited for a CPU meanwhile, in nanoseconds.
+    /// How long the writing thread waited for a CPU during these calls, in nanoseconds.
     pub run_delay_ns: Option<u64>,
-    /// How often it lost its CPU.
+    /// How often it was preempted.
     pub lost_cpu: u64,
-    /// How fast the writer's first CPU ran at the end, in kHz; `None` where the kernel does not
-    /// tell.
+    /// The frequency of the writer's first CPU at the end, in kHz; `None` if the kernel does not
+    /// report it.
     pub frequency_khz: Option<u32>,
-    /// What the devices counted meanwhile, whoever asked for it (Documentation/block/stat.rst):
-    /// writes and flushes.
+    /// Writes and flushes that the devices counted, whoever requested them
+    /// (Documentation/block/stat.rst).
     pub requests: Option<u64>,
-    /// How long these took together, in nanoseconds, counted in milliseconds.
+    /// Their total duration in nanoseconds. The kernel counts milliseconds.
     pub requests_ns: Option<u64>,
-    /// How much the neighbour did, see [`Condition::counts`].
+    /// How much work the background load did, see [`Condition::counts`].
     pub neighbour_count: Option<u64>,
-    /// The CPU time that the neighbour had, in nanoseconds.
+    /// The CPU time of the background load, in nanoseconds.
     pub neighbour_cpu_ns: Option<u64>,
 }
 
 impl Measured {
-    /// The median of what the application waited, in nanoseconds; `None` without calls.
+    /// The median latency of a call, in nanoseconds; `None` without calls.
     #[must_use]
     pub fn median_ns(&self) -> Option<f64> {
         let mut latencies: Vec<f64> = self.calls.iter().map(|call| call.latency_ns() as f64).collect();
@@ -102,7 +102,7 @@ impl Measured {
         quantile(&latencies, 0.5)
     }
 
-    /// The mean time of a request as the devices counted it, in nanoseconds.
+    /// The mean duration of a request as the devices counted it, in nanoseconds.
     #[must_use]
     pub fn request_ns(&self) -> Option<f64> {
         Some(self.requests_ns? as f64 / self.requests.filter(|&count| count > 0)? as f64)
@@ -110,7 +110,7 @@ impl Measured {
 }
 
 impl Beside {
-    /// Compares a figure of the blocks, round by round; `None` where a block has none.
+    /// Compares a figure of the blocks by round; `None` if any block lacks it.
     #[must_use]
     pub fn compare(&self, figure: impl Fn(&Measured) -> Option<f64>) -> Option<Comparison> {
         let of = |side: fn(&Pair) -> &Measured| {
@@ -119,7 +119,7 @@ impl Beside {
         Comparison::of_rounds(&of(|pair| &pair.beside)?, &of(|pair| &pair.alone)?).ok()
     }
 
-    /// The application's response: the ratio of the blocks' medians.
+    /// The effect on the application: the ratio of the blocks' medians.
     #[must_use]
     pub fn response(&self) -> Option<Comparison> {
         self.compare(Measured::median_ns)
@@ -159,7 +159,7 @@ mod tests {
         assert!((response.median - 0.8).abs() < 1e-12 && response.interval.is_none(), "{response:?}");
         assert_eq!((response.baseline_ns, response.subject_ns), (200.0, 160.0));
         assert_eq!(beside.compare(Measured::request_ns).unwrap().subject_ns, 1_500_000.0);
-        // One block without a figure, and there is no comparison of it.
+        // If one block lacks the figure, there is no comparison.
         beside.pairs[1].beside.requests = Some(0);
         assert_eq!(beside.compare(Measured::request_ns), None);
     }

@@ -1,4 +1,4 @@
-//! What is counted of a caller, of several threads and runs.
+//! Results of a caller, over several threads and runs.
 
 use latency::Policy;
 
@@ -72,11 +72,11 @@ fn merged_parts_equal_the_whole() {
     second.record(&samples()[1..]);
     second.counters = Some(ThreadCounters { voluntary_switches: 3, ..ThreadCounters::default() });
     whole.counters = second.counters;
-    // The change of CPU between the parts is nobody's: they need not follow each other.
+    // A change of CPU between the parts is not counted, because they need not follow each other.
     whole.cpu_changes = 0;
     first.merge(&second);
     assert!(first == whole, "{:?}", first.served_as);
-    // A run of an earlier version tells nothing of when its calls were.
+    // A run of an earlier version has no timeline.
     second.timeline = None;
     first.merge(&second);
     assert_eq!(first.timeline, None);

@@ -1,11 +1,11 @@
-//! Recordings written by hand: events with few fields, in pages as the kernel has them, and read
-//! back from there.
+//! Synthetic recordings: events with few fields, written as pages in the kernel's format and read
+//! back.
 
 use std::collections::BTreeMap;
 
 use tracefs::{CpuPages, Formats, Period, Trace};
 
-/// A field's value, and so its type.
+/// A field's value, which determines its type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Is {
     Int(u32),
@@ -16,7 +16,7 @@ pub(crate) enum Is {
 
 use Is::{Bytes, Int, Long, Text};
 
-/// How long texts and arrays are.
+/// The length of texts and arrays.
 const ROOM: usize = 32;
 const PAGE: usize = 4096;
 
@@ -45,11 +45,11 @@ impl Is {
     }
 }
 
-/// A recording in the making. Of one event, all have the same fields.
+/// A recording in progress. All events of one kind have the same fields.
 #[derive(Default)]
 pub(crate) struct Written {
     formats: BTreeMap<&'static str, (u16, String)>,
-    /// By CPU: when, and the record.
+    /// By CPU: times and records.
     records: BTreeMap<u32, Vec<(u64, Vec<u8>)>>,
 }
 
@@ -73,7 +73,7 @@ impl Written {
         self
     }
 
-    /// A bio that a thread queues, and a request's issue or completion: `kind` is the event.
+    /// A bio that a thread queues, or a request's issue or completion: `kind` is the event.
     pub(crate) fn block(
         &mut self,
         time_ns: u64,
@@ -88,7 +88,7 @@ impl Written {
         self.event(time_ns, cpu, tid, kind, &fields)
     }
 
-    /// An interrupt that is being handled from one instant to another.
+    /// An interrupt that is handled from one instant to another.
     pub(crate) fn interrupt(
         &mut self,
         (from_ns, to_ns): (u64, u64),
@@ -99,7 +99,7 @@ impl Written {
         self.event(to_ns, cpu, 0, "irq/irq_handler_exit", &[("irq", Int(9)), ("ret", Int(1))])
     }
 
-    /// The recording, as it is read.
+    /// Reads the recording.
     pub(crate) fn read(&mut self) -> Trace {
         let field = |kind: &str, name: &str, offset: u32, size: usize| {
             format!("\tfield: {kind} {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n")
@@ -143,7 +143,7 @@ fn format_file(id: u16, fields: &[(&str, Is)]) -> String {
         line(kind, &format!("{name}{array}"), offset, size);
         offset += size;
     }
-    // Which bits of a state mean what is told by how the kernel prints it.
+    // The print format defines the bits of a state.
     if fields.iter().any(|(name, _)| *name == "prev_state") {
         text += "\nprint fmt: \"%s%s\", (REC->prev_state & 0xff) ? __print_flags(REC->prev_state & 0xff, \"|\", \
                  { 0x00000001, \"S\" }, { 0x00000002, \"D\" }) : \"R\", REC->prev_state & 0x100 ? \"+\" : \"\"\n";
@@ -151,13 +151,13 @@ fn format_file(id: u16, fields: &[(&str, Is)]) -> String {
     text
 }
 
-/// One page with all records: the time of the first, and each one's distance from the one before.
+/// One page with all records: the time of the first, and each one's time since the previous one.
 fn page(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let first_ns = records.first().map_or(0, |record| record.0);
     let mut data = Vec::new();
     let mut last_ns = first_ns;
     for (time_ns, record) in records {
-        // The length is in a word of its own, which it counts, too.
+        // The length is in a separate word, and includes it.
         data.extend((((time_ns - last_ns) as u32) << 5).to_le_bytes());
         data.extend((record.len() as u32 + 4).to_le_bytes());
         data.extend(record);

@@ -1,131 +1,9 @@
-//! Each cause as a kernel records it, and what it is called. Times are in microseconds here. CPU 0
-//! has the client (tid 10, process 1), CPU 1 the server (20, process 2).
+//! What a complete recording blames.
 
-use layers::{
-    Counters, Explanation, Flag, Interrupt, Kind, Leg, Owner, RoundTrip, Side, Softirq, State, Timeline,
-    Unknown, What, explain, explain_without_events,
-};
-use tracefs::{Body, Event, Loss, TaskState, ThreadRef, Trace};
+use layers::{Counters, Flag, Interrupt, Kind, Owner, RoundTrip, Softirq, State, What};
+use tracefs::{Body, TaskState};
 
-const CLIENT: u32 = 10;
-const SERVER: u32 = 20;
-const HOG: u32 = 30;
-const HOLDER: u32 = 40;
-
-const SLEEPS: TaskState = TaskState(1);
-const WAITS: TaskState = TaskState(2);
-const STOPPED: TaskState = TaskState(4);
-const PREEMPTED: TaskState = TaskState::PREEMPTED;
-
-/// A recording that is being written.
-struct Tape {
-    trace: Trace,
-    current: [u32; 2],
-    prios: Vec<(u32, i32)>,
-}
-
-impl Tape {
-    /// Both threads asleep but for the client, which runs.
-    fn new() -> Self {
-        let recorded = [
-            "sched/sched_switch",
-            "sched/sched_waking",
-            "sched/sched_wakeup",
-            "sched/sched_migrate_task",
-            "irq/irq_handler_entry",
-            "irq/softirq_entry",
-            "irq_vectors/local_timer_entry",
-        ];
-        let mut trace = Trace {
-            recorded: recorded.map(str::to_owned).into(),
-            machine: "x86_64".into(),
-            processes: [(CLIENT, 1), (SERVER, 2)].into(),
-            ..Trace::default()
-        };
-        for name in ["client", "server", "hog", "holder", "local_timer", "virtio0"] {
-            trace.names.intern(name);
-        }
-        let mut tape = Self { trace, current: [0, 0], prios: Vec::new() };
-        tape.switch(1, 0, SLEEPS, CLIENT);
-        tape.switch(2, 1, SLEEPS, SERVER);
-        tape.switch(3, 1, SLEEPS, 0);
-        tape
-    }
-
-    fn thread(&self, tid: u32) -> ThreadRef {
-        let prio = self.prios.iter().rfind(|(of, _)| *of == tid).map_or(120, |(_, prio)| *prio);
-        ThreadRef { tid, prio, comm: tracefs::Name(tid / 10) }
-    }
-
-    fn event(&mut self, us: u64, cpu: u32, body: Body) {
-        let tid = self.current[cpu as usize];
-        self.trace.events.push(Event { time_ns: us * 1000, cpu, tid, body });
-    }
-
-    fn switch(&mut self, us: u64, cpu: u32, prev_state: TaskState, next: u32) {
-        let prev = self.thread(self.current[cpu as usize]);
-        let next = self.thread(next);
-        self.event(us, cpu, Body::Switch { prev, prev_state, next });
-        self.current[cpu as usize] = next.tid;
-    }
-
-    /// Woken on one CPU, onto the queue of another.
-    fn wake(&mut self, us: u64, cpu: u32, tid: u32, target_cpu: u32) {
-        let thread = self.thread(tid);
-        self.event(us, cpu, Body::Waking { thread, target_cpu });
-        self.event(us, cpu, Body::Wakeup { thread, target_cpu, new: false });
-    }
-
-    /// A thread is woken by the timer's interrupt.
-    fn timer(&mut self, us: u64, cpu: u32, tid: u32) {
-        let kind = tracefs::Name(5);
-        self.event(us, cpu, Body::VectorEntry { kind });
-        self.wake(us, cpu, tid, cpu);
-        self.event(us, cpu, Body::VectorExit { kind });
-    }
-
-    /// The client calls at 100 and sleeps from 102 on; the server runs from 105 on.
-    fn request(&mut self) {
-        self.wake(101, 0, SERVER, 1);
-        self.switch(102, 0, SLEEPS, 0);
-        self.switch(105, 1, TaskState(0), SERVER);
-    }
-
-    /// The server replies; the client runs from 4 later on.
-    fn reply(&mut self, us: u64) {
-        self.wake(us, 1, CLIENT, 0);
-        self.switch(us + 1, 1, SLEEPS, 0);
-        self.switch(us + 4, 0, TaskState(0), CLIENT);
-        self.event(us + 50, 0, Body::SysEnter { number: 0, first: 0, third: 0, sixth: 0 });
-    }
-
-    fn explain(&self, end_us: u64) -> Explanation {
-        self.explain_trip(&trip(end_us))
-    }
-
-    fn explain_trip(&self, trip: &RoundTrip) -> Explanation {
-        let explanation = explain(&Timeline::new(&self.trace), trip);
-        let sum: u64 = explanation.parts.iter().map(layers::Part::duration_ns).sum();
-        assert_eq!(sum, trip.duration_ns());
-        explanation
-    }
-}
-
-fn trip(end_us: u64) -> RoundTrip {
-    RoundTrip {
-        start_ns: 100_000,
-        end_ns: end_us * 1000,
-        client: Side { pid: 1, tid: Some(CLIENT), ..Side::default() },
-        server: Some(Side { pid: 2, tid: Some(SERVER), ..Side::default() }),
-        usual_ns: Some(20_000),
-        ..RoundTrip::default()
-    }
-}
-
-fn blamed(explanation: &Explanation) -> (Kind, Option<u32>) {
-    let main = explanation.main().expect("there is always an answer");
-    (main.kind, main.thread.as_ref().map(|thread| thread.tid))
-}
+use super::{CLIENT, HOG, HOLDER, PREEMPTED, SERVER, SLEEPS, STOPPED, Tape, WAITS, blamed, trip};
 
 #[test]
 fn an_undisturbed_round_trip_is_cut_into_its_steps_and_nobody_is_blamed() {
@@ -230,7 +108,7 @@ fn a_lock_holder_is_named_and_so_is_who_kept_it_from_its_cpu() {
     assert_eq!(main.via.iter().map(|thread| thread.tid).collect::<Vec<_>>(), [HOLDER]);
     assert_eq!((main.owner, main.excess_ns), (Owner::Server, 3_780_000));
 
-    // A holder that sleeps is still to blame, not its alarm clock.
+    // A lock holder that sleeps is to blame, not its timer.
     let mut tape = Tape::new();
     waits(&mut tape);
     tape.switch(110, 0, TaskState(0), HOLDER);
@@ -323,14 +201,15 @@ fn a_quota_is_blamed_where_its_counters_say_so_and_never_who_ran_meanwhile() {
     let explanation = tape.explain_trip(&throttled(99_000, 8_800_000));
     assert_eq!(blamed(&explanation), (Kind::Throttled, None));
     assert!(explanation.flags.contains(&Flag::Throttled));
-    // Counted over a long time, it may have been another call that was throttled.
+    // Over a long counting period, another call may have been throttled.
     let mut early = throttled(0, 8_800_000);
     early.start_ns = 100_000;
     early.server.as_mut().unwrap().counters.throttled_ns = Some(100_000);
     assert_eq!(blamed(&tape.explain_trip(&early)), (Kind::CannotTell, None));
     assert_eq!(blamed(&tape.explain(9_016)), (Kind::Competitor, Some(HOG)));
 
-    // A thread that is put off a CPU which then idles is throttled, or the hypervisor's.
+    // If a thread leaves its CPU and the CPU is then idle, the cause is throttling or the
+    // hypervisor.
     let mut tape = Tape::new();
     tape.request();
     tape.switch(108, 1, PREEMPTED, 0);
@@ -342,7 +221,7 @@ fn a_quota_is_blamed_where_its_counters_say_so_and_never_who_ran_meanwhile() {
 
 #[test]
 fn a_cpu_that_did_not_run_is_no_work() {
-    // Its own clock did not go on.
+    // Its own clock did not advance.
     let mut tape = Tape::new();
     tape.request();
     tape.reply(8_010);
@@ -352,7 +231,7 @@ fn a_cpu_that_did_not_run_is_no_work() {
     assert_eq!(blamed(&explanation), (Kind::Gap, None));
     assert!(explanation.flags.contains(&Flag::Gap));
 
-    // A tick that comes every 4 ms on a busy CPU was not there for 30.
+    // The tick comes every 4 ms on a busy CPU, and was missing for 30 ms.
     let mut tape = Tape::new();
     tape.switch(10, 1, TaskState(0), HOG);
     let kind = tracefs::Name(5);
@@ -373,97 +252,6 @@ fn a_cpu_that_did_not_run_is_no_work() {
 }
 
 #[test]
-fn where_events_were_lost_nobody_is_accused() {
-    let mut tape = Tape::new();
-    tape.request();
-    tape.reply(9_010);
-    tape.trace.losses.push(Loss {
-        cpu: 1,
-        after_ns: 106_000,
-        before_ns: 9_000_000,
-        events: Some(7),
-        damaged: false,
-    });
-    let explanation = tape.explain(9_016);
-    assert_eq!(blamed(&explanation), (Kind::CannotTell, None));
-    assert!(explanation.flags.contains(&Flag::EventsLost));
-    assert_eq!(explanation.main().unwrap().what, Some(What::Unknown(Unknown::EventsLost)));
-}
-
-#[test]
-fn switches_that_the_kernel_did_not_record_are_counted() {
-    let mut whole = Tape::new();
-    whole.request();
-    whole.reply(130);
-    assert_eq!(Timeline::new(&whole.trace).unrecorded_switches(), 0);
-    assert_eq!(whole.explain(136).flags, []);
-
-    let mut tape = Tape::new();
-    tape.request();
-    // At 112 the server's CPU has another thread, and at 130 the server again: no event says so.
-    tape.current[1] = HOG;
-    tape.event(112, 1, Body::SysEnter { number: 0, first: 0, third: 0, sixth: 0 });
-    tape.current[1] = SERVER;
-    tape.reply(130);
-    assert_eq!(Timeline::new(&tape.trace).unrecorded_switches(), 2);
-    assert_eq!(tape.explain(136).flags, [Flag::SwitchesUnrecorded { count: 2 }]);
-    let before = tape.explain_trip(&RoundTrip { start_ns: 50_000, end_ns: 100_000, ..trip(136) });
-    assert_eq!(before.flags, []);
-    // A recording that lacks all of them was made or kept without them.
-    tape.trace.events.retain(|event| !matches!(event.body, Body::Switch { .. }));
-    assert_eq!(Timeline::new(&tape.trace).unrecorded_switches(), 0);
-}
-
-#[test]
-fn the_serving_thread_is_found_by_its_wake_ups() {
-    let mut tape = Tape::new();
-    tape.request();
-    tape.reply(3_010);
-    let mut unknown = trip(3_016);
-    unknown.server.as_mut().unwrap().tid = None;
-    let explanation = tape.explain_trip(&unknown);
-    assert_eq!(explanation.server.as_ref().map(|thread| thread.tid), Some(SERVER));
-    assert_eq!(explanation, tape.explain(3_016));
-}
-
-#[test]
-fn binders_own_events_mark_request_and_reply() {
-    let mut tape = Tape::new();
-    let transaction = |debug_id, to_proc, to_thread, reply| Body::BinderTransaction {
-        debug_id,
-        target_node: 3,
-        to_proc,
-        to_thread,
-        reply,
-        code: 1,
-        flags: 0,
-    };
-    tape.event(100, 0, transaction(7, 2, 0, false));
-    tape.request();
-    tape.event(106, 1, Body::BinderReceived { debug_id: 7 });
-    tape.event(3_009, 1, transaction(8, 1, CLIENT, true));
-    tape.reply(3_010);
-    let mut unknown = trip(3_016);
-    unknown.server.as_mut().unwrap().tid = None;
-    let explanation = tape.explain_trip(&unknown);
-    assert_eq!(explanation.server.as_ref().map(|thread| thread.tid), Some(SERVER));
-    assert_eq!((explanation.request_ns, explanation.reply_ns), (100_000, 3_009_000));
-}
-
-#[test]
-fn a_cpu_that_records_no_switch_out_of_idle_is_believed_by_its_next_event() {
-    let mut tape = Tape::new();
-    tape.wake(101, 0, SERVER, 1);
-    tape.switch(102, 0, SLEEPS, 0);
-    // No switch to the server; it is just there.
-    tape.current[1] = SERVER;
-    tape.reply(3_010);
-    let explanation = tape.explain(3_016);
-    assert_eq!(blamed(&explanation), (Kind::Work, Some(SERVER)));
-    assert!(explanation.parts.iter().all(|part| !matches!(part.state, State::Unknown { .. })));
-}
-
-#[test]
 fn a_real_time_thread_that_waits_for_a_lesser_one_was_held_off() {
     let mut tape = Tape::new();
     tape.prios = vec![(CLIENT, 0), (SERVER, 0), (HOG, 120)];
@@ -475,33 +263,4 @@ fn a_real_time_thread_that_waits_for_a_lesser_one_was_held_off() {
     let explanation = tape.explain(3_116);
     assert_eq!(blamed(&explanation), (Kind::Competitor, Some(HOG)));
     assert!(explanation.flags.iter().any(|flag| matches!(flag, Flag::RealTimeHeldOff { .. })));
-}
-
-#[test]
-fn without_events_only_counters_and_stamps_are_told_and_that_is_said() {
-    let mut trip = trip(9_000);
-    (trip.received_ns, trip.replied_ns) = (Some(110_000), Some(8_990_000));
-    let server = trip.server.as_mut().unwrap();
-    server.counters = Counters { run_delay_ns: Some(8_000_000), ..Counters::default() };
-    let explanation = explain_without_events(&trip);
-    assert_eq!(explanation.flags, [Flag::NoEvents]);
-    assert_eq!(explanation.parts.len(), 3);
-    let waited = What::Unknown(Unknown::WaitedForCpu(Owner::Server));
-    assert_eq!(blamed(&explanation), (Kind::CannotTell, None));
-    assert_eq!(explanation.main().unwrap().what, Some(waited));
-    let server = trip.server.as_mut().unwrap();
-    server.counters = Counters { cpu_ns: Some(8_500_000), ..Counters::default() };
-    assert_eq!(blamed(&explain_without_events(&trip)).0, Kind::Work);
-    server_asleep(&mut trip);
-    let explanation = explain_without_events(&trip);
-    assert_eq!(blamed(&explanation).0, Kind::CannotTell);
-    let longest = What::Unknown(Unknown::LongestLeg(Leg::Handling));
-    assert_eq!(explanation.main().unwrap().what, Some(longest));
-    // A recording without the scheduler's events is none.
-    let trace = Trace::default();
-    assert_eq!(explain(&Timeline::new(&trace), &trip), explanation);
-}
-
-fn server_asleep(trip: &mut RoundTrip) {
-    trip.server.as_mut().unwrap().counters = Counters { cpu_ns: Some(5_000), ..Counters::default() };
 }

@@ -1,5 +1,5 @@
-//! Writers that are woken before they have left their CPU, in recordings that are written by hand:
-//! a device that answers fast beside other load does so, now and then.
+//! Writers that are woken before they have left their CPU. This happens now and then with a fast
+//! device and other load.
 
 use layers::storage::{Layer, Layers};
 
@@ -15,8 +15,8 @@ fn wakeup(written: &mut Written, time_ns: u64) {
     written.event(time_ns, 1, WAKER, "sched/sched_wakeup", &fields);
 }
 
-/// It is woken at 2,000, leaves its CPU at 3,000 and has it again at 6,000; the wake-ups are at
-/// these instants.
+/// The writer is woken at 2,000, leaves its CPU at 3,000 and runs again at 6,000. The wake-ups are
+/// at the given times.
 fn woken(wakeups: &[u64]) -> Layers {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
@@ -36,14 +36,14 @@ fn a_writer_that_is_woken_before_it_leaves_its_cpu_waits_for_its_wake_up_and_not
     let layers = woken(&[4_000]);
     assert_eq!(layers.total_ns(Layer::Wake), 6_000 - 3_000);
     assert_eq!((layers.total_ns(Layer::Unexplained), layers.unrecorded_switches), (0, 0));
-    // From then on it could have run, and another had the CPU.
+    // From then on it was runnable, but another thread had the CPU.
     assert_eq!(layers.behind_others_ns, 6_000 - 4_000);
 }
 
 #[test]
 fn a_writer_whose_wake_up_found_it_awake_sleeps_all_the_same_when_it_leaves_its_cpu() {
     let layers = woken(&[2_500]);
-    // What woke it the second time is not in the recording.
+    // What woke it the second time was not recorded.
     assert_eq!(layers.total_ns(Layer::Wake), 0);
     assert_eq!(layers.total_ns(Layer::Unexplained), 6_000 - 3_000);
 }

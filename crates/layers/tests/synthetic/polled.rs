@@ -1,5 +1,5 @@
-//! Writes whose caller polls for their end, and so neither sleeps nor is woken by anyone, in
-//! recordings that are written by hand: few machines have a queue that can be polled.
+//! Writes whose caller polls for completion, so that it neither sleeps nor is woken. Few machines
+//! have a queue that supports polling.
 
 use layers::storage::{Completion, Context, Layer, Layers, Writes};
 
@@ -7,10 +7,10 @@ use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITE, WRITER, devices, layers, switch
 use crate::written::Is::{Int, Text};
 use crate::written::Written;
 
-/// io_uring's: it submits what the caller could not without waiting.
+/// io_uring's worker, which submits what the caller could not submit without blocking.
 const WORKER: u32 = 71;
 const JOURNAL: u32 = 72;
-/// Waited for the journal, and goes on with a write of its own.
+/// A thread that waited for the journal, and continues with its own write.
 const STRANGER: u32 = 73;
 const SLEEPS: u64 = 1;
 
@@ -19,7 +19,7 @@ fn request(written: &mut Written, by: u32, (queued_ns, issued_ns): (u64, u64), s
     written.block(issued_ns, 1, by, ISSUE, DISK, (sector, 8, "WS"));
 }
 
-/// The worker's request is completed by `completed_by` on CPU 0, which the writer has all the time.
+/// `completed_by` completes the worker's request on CPU 0, which the writer uses all the time.
 fn polled(completed_by: impl FnOnce(&mut Written)) -> (Layers, Option<Completion>) {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, SLEEPS), WRITER);
@@ -30,7 +30,7 @@ fn polled(completed_by: impl FnOnce(&mut Written)) -> (Layers, Option<Completion
     switch(&mut written, 1_200, 1, (0, SLEEPS), WORKER);
     request(&mut written, WORKER, (1_300, 1_400), 80);
     completed_by(&mut written);
-    // The write is made durable by the journal, whose request ends with an interrupt.
+    // The journal makes the write durable. Its request ends with an interrupt.
     wake(&mut written, 3_100, 1, WORKER, JOURNAL);
     switch(&mut written, 3_200, 1, (WORKER, SLEEPS), JOURNAL);
     request(&mut written, JOURNAL, (3_300, 3_400), 800);
@@ -60,7 +60,7 @@ fn the_requests_of_whom_a_polling_writer_has_set_to_work_are_the_writes() {
         written.block(3_000, 0, WRITER, COMPLETE, DISK, (80, 8, "WS"));
     });
     assert_eq!(sectors(&layers), [80, 800]);
-    // The journal's request, which an interrupt ends, is not what the writer polls for.
+    // The writer does not poll for the journal's request, which an interrupt ends.
     let polled =
         Completion { interrupt: false, completed_in: Context::Thread, elsewhere: false, woken_in: None };
     assert_eq!(completion, Some(polled));

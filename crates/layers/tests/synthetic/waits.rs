@@ -1,0 +1,164 @@
+//! What writes wait for: a worker that is late, the journal, and a CPU.
+
+use layers::storage::{Begin, End, Layer, Layers};
+
+use super::{
+    COMPLETE, DISK, ISSUE, PARTITION, QUEUE, WRITER, devices, found, layers, switch, system_call, wake,
+};
+use crate::written::Is::{Int, Text};
+use crate::written::Written;
+
+/// A write that waits while a kernel worker does something else, and that this worker then queues.
+/// What wakes the worker shows whether the write was held. `other` has the worker's CPU first.
+fn throttled(other: u32, wake_worker: impl FnOnce(&mut Written)) -> Layers {
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
+        written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
+    }
+    switch(&mut written, 905, 1, (99, 1), other);
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    wake_worker(&mut written);
+    written.block(6_000, 1, WORKER, QUEUE, PARTITION, (80, 8, "WS"));
+    written.block(6_100, 1, WORKER, ISSUE, DISK, (80, 8, "WS"));
+    switch(&mut written, 6_200, 1, (WORKER, 1), 0);
+    for (time_ns, kind) in [(7_000, "irq/irq_handler_entry"), (7_300, "irq/irq_handler_exit")] {
+        let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
+        written.event(time_ns, 0, 0, kind, &fields);
+    }
+    written.block(7_100, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
+    wake(&mut written, 7_200, 0, 0, WRITER);
+    switch(&mut written, 7_400, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    layers(&mut written, devices(&[], &["virtio0-req.0"], 512))
+}
+
+const WORKER: u32 = 95;
+
+#[test]
+fn a_write_is_held_until_a_timer_wakes_the_worker_that_queues_it() {
+    let layers = throttled(0, |written| {
+        for (time_ns, kind) in [(5_000, "irq/softirq_entry"), (5_100, "irq/softirq_exit")] {
+            written.event(time_ns, 1, 0, kind, &[("vec", Int(1))]);
+        }
+        wake(written, 5_050, 1, 0, WORKER);
+        switch(written, 5_300, 1, (0, 0), WORKER);
+    });
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Held), of(Layer::Wake)), (5_050 - 1_200, 250));
+    assert_eq!((of(Layer::Helper), of(Layer::Block), of(Layer::Device)), (700, 100, 900));
+}
+
+#[test]
+fn a_write_is_held_as_long_as_the_worker_that_queues_it_does_others_work() {
+    const OTHER: u32 = 96;
+    // The worker is already awake when the timer expires: another thread has woken it, and it
+    // reaches this write later.
+    let layers = throttled(OTHER, |written| {
+        wake(written, 2_000, 1, OTHER, WORKER);
+        switch(written, 2_100, 1, (OTHER, 1), WORKER);
+    });
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Held), of(Layer::Helper)), (6_000 - 1_200, 0));
+    // It has been awake since before the write.
+    let layers = throttled(WORKER, |_| {});
+    assert_eq!(layers.total_ns(Layer::Held), 6_000 - 1_200);
+}
+
+#[test]
+fn a_switch_that_was_not_recorded_leaves_no_more_open_than_when_it_was() {
+    const OTHER: u32 = 96;
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    let mut event = |time_ns, tid, kind: &'static str| {
+        let fields: &[_] = match kind {
+            "irq/softirq_entry" | "irq/softirq_exit" => &[("vec", Int(7))],
+            _ => &[("comm", Text("c")), ("pid", Int(WRITER)), ("prio", Int(120)), ("target_cpu", Int(0))],
+        };
+        written.event(time_ns, 0, tid, kind, fields);
+    };
+    event(5_000, OTHER, "sched/sched_waking");
+    event(5_100, OTHER, "sched/sched_wakeup");
+    event(8_000, OTHER, "irq/softirq_entry");
+    event(8_100, OTHER, "irq/softirq_exit");
+    event(8_400, WRITER, "irq/softirq_entry");
+    event(8_500, WRITER, "irq/softirq_exit");
+    switch(&mut written, 1_200, 0, (WRITER, 2), OTHER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    system_call(&mut written);
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    let of = |layer| layers.total_ns(layer);
+    // It waited for the CPU at least as long as another thread was seen there.
+    assert_eq!(of(Layer::Wake), 8_100 - 5_000);
+    assert_eq!(of(Layer::Unexplained), (8_400 - 8_100) + (5_000 - 1_200));
+    // The missing switch does not explain the rest: that is what the writer waited for.
+    assert_eq!((layers.unrecorded_switches, layers.unexplained_for_switches_ns), (1, 8_400 - 8_100));
+}
+
+#[test]
+fn a_wake_up_that_was_not_recorded_leaves_no_doubt_that_the_writer_had_been_woken() {
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    wake(&mut written, 5_000, 1, 96, WRITER);
+    // An event that the kernel records for other wake-ups, but not for this one.
+    let fields = [("comm", Text("c")), ("pid", Int(97)), ("prio", Int(120)), ("target_cpu", Int(0))];
+    written.event(5_100, 1, 96, "sched/sched_wakeup", &fields);
+    switch(&mut written, 6_000, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    system_call(&mut written);
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    assert_eq!(layers.total_ns(Layer::Wake), 6_000 - 5_000);
+    // What it waited for was not recorded, which is not due to a missing switch.
+    assert_eq!(layers.total_ns(Layer::Unexplained), 5_000 - 1_200);
+    assert_eq!((layers.unrecorded_switches, layers.unexplained_for_switches_ns), (0, 0));
+}
+
+#[test]
+fn a_worker_that_the_application_woke_helps_and_holds_nothing() {
+    let layers = throttled(0, |written| {
+        wake(written, 1_150, 0, WRITER, WORKER);
+        switch(written, 1_300, 1, (0, 0), WORKER);
+    });
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Held), of(Layer::Helper)), (0, 6_000 - 1_300));
+}
+
+#[test]
+fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() {
+    const JOURNAL: u32 = 90;
+    const OTHER: u32 = 91;
+    const SLEEPING: u64 = 1;
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    // A thread is only known to be the waker if softirqs are recorded, too.
+    for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
+        written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
+    }
+    // Another thread has already started the journal; then the application wakes it.
+    wake(&mut written, 1_020, 1, OTHER, JOURNAL);
+    switch(&mut written, 1_040, 1, (OTHER, SLEEPING), JOURNAL);
+    written.block(1_060, 1, JOURNAL, QUEUE, PARTITION, (400, 8, "WS"));
+    written.block(1_080, 1, JOURNAL, ISSUE, DISK, (400, 8, "WS"));
+    switch(&mut written, 1_090, 1, (JOURNAL, SLEEPING), 0);
+    wake(&mut written, 1_100, 0, WRITER, JOURNAL);
+    switch(&mut written, 1_150, 1, (0, 0), JOURNAL);
+    written.block(1_200, 1, JOURNAL, QUEUE, PARTITION, (80, 8, "WS"));
+    written.block(1_250, 1, JOURNAL, ISSUE, DISK, (80, 8, "WS"));
+    for (time_ns, kind) in [(2_000, "irq/irq_handler_entry"), (2_100, "irq/irq_handler_exit")] {
+        let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
+        written.event(time_ns, 1, JOURNAL, kind, &fields);
+    }
+    written.block(2_050, 1, JOURNAL, COMPLETE, DISK, (80, 8, "WS"));
+    written.block(2_060, 1, JOURNAL, COMPLETE, DISK, (400, 8, "WS"));
+    switch(&mut written, 3_000, 0, (WRITER, SLEEPING), 0);
+    wake(&mut written, 4_000, 1, JOURNAL, WRITER);
+    switch(&mut written, 4_100, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, SLEEPING), 0);
+    let layers = layers(&mut written, devices(&[], &["virtio0-req.0"], 512));
+    assert_eq!(found(&layers), [(80, vec![(1_250, 2_000)], Begin::Issue, End::Interrupt)]);
+    // The journal's own time belongs to the call only after the application starts to wait for it.
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Device), of(Layer::Block), of(Layer::Irq)), (750, 50, 50));
+    assert_eq!(of(Layer::Helper), 1_000);
+}

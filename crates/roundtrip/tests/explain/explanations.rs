@@ -1,0 +1,154 @@
+//! The stored explanations of a run.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use skips::{Need, skip};
+use tracefs::{Body, Recording};
+
+use super::{Run, keys, number, roundtrip, stderr};
+
+#[test]
+fn in_a_time_namespace_nothing_is_explained_and_the_run_says_why() {
+    let unshare = ["--time", "--boottime", "1000"];
+    let tried = Command::new("unshare").args(unshare).arg("true").output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        // Root may create time namespaces if the kernel supports them (Linux 5.6).
+        let need = if Path::new("/proc/self/ns/time").exists() { Need::Root } else { Need::Machine };
+        return skip(need, "no time namespace could be made");
+    }
+    let args = "ipc latency --driver emulated --stack hwbinder --callers other --iterations 50 --explain --deadline 1ns";
+    let mut command = Command::new("unshare");
+    command.args(unshare).arg(env!("CARGO_BIN_EXE_roundtrip")).args(args.split_whitespace());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let why = "this process is in a time namespace with a boot clock shifted by 1000 s";
+    assert!(format!("{page}{}", stderr(&output)).contains(why), "{page}");
+    assert!(page.contains("No kernel events: the kernel's trace cannot be used: "), "{page}");
+}
+
+/// Checks that parts are contiguous, including the parts of awaited threads.
+fn check_parts(parts: &Value, begin_ns: u64, end_ns: u64) {
+    let mut at_ns = begin_ns;
+    for part in parts.as_array().unwrap() {
+        assert_eq!(number(&part["begin_ns"]), at_ns, "{part}");
+        at_ns = number(&part["end_ns"]);
+        assert!(part["state"].is_string() && ["client", "server"].contains(&part["owner"].as_str().unwrap()));
+        if !part["thread"].is_null() {
+            assert_eq!(keys(&part["thread"]), ["comm", "pid", "prio", "tid"]);
+        }
+        if let Some(because) = part.get("because") {
+            check_parts(because, number(&part["begin_ns"]), at_ns);
+        }
+    }
+    assert_eq!(at_ns, end_ns, "the parts add up");
+}
+
+#[test]
+fn a_run_is_explained_from_its_directory_in_a_form_that_stays() {
+    let Some(run) = Run::record("json", 2) else { return };
+    let explained = &run.json()["results"]["latency"]["explained"];
+    let mut stored = explained["misses"].as_array().unwrap().clone();
+    let took_ns = |miss: &Value| number(&miss["sample"]["end_ns"]) - number(&miss["sample"]["start_ns"]);
+    stored.sort_by_key(|miss| std::cmp::Reverse(took_ns(miss)));
+    let output = run.explain("--format json");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(keys(&document), ["before_comparison", "over_limit", "schema", "slow_calls", "version"]);
+    assert_eq!((&document["schema"], &document["version"]), (&json!("roundtrip.explanation"), &json!(1)));
+    assert_eq!(document["over_limit"], explained["over_limit"]);
+    let calls = document["slow_calls"].as_array().unwrap();
+    assert_eq!((calls.len(), stored.len()), (2, 2), "it sleeps twelve times");
+    for (call, miss) in calls.iter().zip(&stored) {
+        let of_call = [
+            "deadline_ns",
+            "explanation",
+            "latency_ns",
+            "number",
+            "snapshot",
+            "usual_ns",
+            "what",
+            "without_events",
+        ];
+        assert_eq!(keys(call), of_call);
+        let of_explanation = [
+            "causes",
+            "client",
+            "end_ns",
+            "flags",
+            "parts",
+            "reply_by",
+            "reply_ns",
+            "request_by",
+            "request_ns",
+            "server",
+            "start_ns",
+            "verdict",
+        ];
+        let explanation = &call["explanation"];
+        assert_eq!(keys(explanation), of_explanation);
+        let (start_ns, end_ns) = (&miss["sample"]["start_ns"], &miss["sample"]["end_ns"]);
+        assert_eq!((&explanation["start_ns"], &explanation["end_ns"]), (start_ns, end_ns));
+        assert_eq!(number(&call["latency_ns"]), number(end_ns) - number(start_ns));
+        assert_eq!(call["deadline_ns"], 5_000_000);
+        check_parts(&explanation["parts"], number(start_ns), number(end_ns));
+        for cause in explanation["causes"].as_array().unwrap() {
+            for key in ["kind", "excess_ns", "owner", "thread", "name", "cpu"] {
+                assert!(cause.get(key).is_some(), "{key}: {cause}");
+            }
+        }
+    }
+    let text = String::from_utf8(run.explain("").stdout).unwrap();
+    let over_limit = number(&explained["over_limit"]);
+    let said =
+        if over_limit == 1 { "1 more slow call,".into() } else { format!("{over_limit} more slow calls,") };
+    assert_eq!(text.contains("beyond --explain-limit 2"), over_limit > 0, "{text}");
+    assert_eq!(text.contains(&said), over_limit > 0, "{text}");
+    assert_eq!(text.matches("Slow call ").count(), 2);
+    assert!(text.starts_with(&format!("{} missed; the 2 slowest", over_limit + 2)), "{text}");
+    assert!(text.find("Slow call 1:") < text.find("Slow call 2:"), "{text}");
+}
+
+/// A run over the kernel's own driver, in a guest with Linux 6.1: `ipc latency --driver kernel
+/// --explain --inject sleep`.
+#[test]
+fn a_run_over_the_kernels_driver_is_explained_by_binders_own_events_on_any_machine() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
+    let output = roundtrip("explain --format json").arg(&folder).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let explanation = &document["slow_calls"][0]["explanation"];
+    assert_eq!((&explanation["request_by"], &explanation["reply_by"]), (&json!("binder"), &json!("binder")));
+    check_parts(&explanation["parts"], number(&explanation["start_ns"]), number(&explanation["end_ns"]));
+    assert_eq!(explanation["verdict"], "the server slept for 40.12 ms (timer)");
+
+    // The times and threads are those of the transaction and its reply.
+    let trace = Recording::open(&folder.join("recording")).unwrap().read(1).unwrap();
+    let (client, server) = (&explanation["client"], &explanation["server"]);
+    let transaction = |is_reply, from: &Value| {
+        trace.events.iter().rev().find_map(|event| match event.body {
+            Body::BinderTransaction { debug_id, to_proc, to_thread, reply, .. }
+                if reply == is_reply && event.tid == from["tid"] =>
+            {
+                Some((debug_id, event.time_ns, to_proc, to_thread))
+            }
+            _ => None,
+        })
+    };
+    let (request, sent_ns, to_proc, to_thread) = transaction(false, client).unwrap();
+    // The driver selects the thread when it wakes one, unless that thread had called before.
+    assert_eq!((json!(to_proc), to_thread), (server["pid"].clone(), 0));
+    assert_eq!(explanation["request_ns"], sent_ns);
+    let (reply, replied_ns, to_proc, to_thread) = transaction(true, server).unwrap();
+    assert_eq!((json!(to_proc), json!(to_thread)), (client["pid"].clone(), client["tid"].clone()));
+    assert_eq!(explanation["reply_ns"], replied_ns);
+    let received = |id| {
+        let mut events = trace.events.iter();
+        events.find(|event| event.body == Body::BinderReceived { debug_id: id }).map(|event| event.tid)
+    };
+    assert_eq!(
+        (json!(received(request)), json!(received(reply))),
+        (server["tid"].clone(), client["tid"].clone())
+    );
+}
