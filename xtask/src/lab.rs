@@ -13,8 +13,8 @@ use crate::suite;
 /// The oldest supported Python version.
 const PYTHON: (u32, u32) = (3, 11);
 
-/// Installs and tests it. Lists skipped tests.
-pub(crate) fn check() -> Result<Outcome> {
+/// Installs it, with the packages that its tests need.
+pub(crate) fn install() -> Result<Outcome> {
     let version = output("python3", &["-c", "import sys; print(*sys.version_info[:2])"]).unwrap_or_default();
     let numbers: Vec<u32> = version.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     if !matches!(numbers[..], [major, minor] if (major, minor) >= PYTHON) {
@@ -22,15 +22,22 @@ pub(crate) fn check() -> Result<Outcome> {
         return Ok(Outcome::NotRun(format!("Python {major}.{minor} is not installed")));
     }
     let folder = target_dir().join("lab");
-    let python = folder.join("bin/python");
-    if !python.exists() {
+    if !folder.join("bin/python").exists() {
         run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     }
-    let mut pip = Command::new(&python);
+    let mut pip = Command::new(folder.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "./lab[test]"]);
-    if let Err(error) = run(&mut pip) {
-        return Ok(Outcome::NotRun(format!("the package cannot be installed: {error:#}")));
+    Ok(run(&mut pip)
+        .unwrap_or_else(|error| Outcome::NotRun(format!("the package cannot be installed: {error:#}"))))
+}
+
+/// Tests it as it is now. Lists skipped tests.
+pub(crate) fn check() -> Result<Outcome> {
+    match install()? {
+        Outcome::Passed => (),
+        outcome => return Ok(outcome),
     }
+    let python = target_dir().join("lab/bin/python");
     let binary = target_dir().join("dist").join(format!("roundtrip-{}", std::env::consts::ARCH));
     if !binary.exists() {
         bail!("{} does not exist: the previous step builds it", binary.display());

