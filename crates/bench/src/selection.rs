@@ -82,6 +82,7 @@ const WANTED: &[(Lack, &[&str])] = &[
             "rust_binder/rust_binder_transaction",
             "rust_binder/rust_binder_transaction_received",
             "rust_binder/binder_set_priority",
+            "rust_binder/rust_binder_set_priority",
         ],
     ),
 ];
@@ -169,35 +170,60 @@ pub fn flight_recorder(has: impl Fn(&str) -> bool) -> Result<Selection> {
     of(&NECESSARY, WANTED, has)
 }
 
-/// What tells of other programs' transactions beside what a flight recorder takes: when a thread of
-/// a server is ready, and which calls failed.
-const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
-    (Lack::IsSaid, &["binder/binder_wait_for_work", "binder/binder_return"]),
-    (Lack::IsNormal, &["rust_binder/rust_binder_wait_for_work", "rust_binder/binder_wait_for_work"]),
-];
-
-/// The events of binder's transactions, in C or in Rust; a kernel has one of the pairs.
-const TRANSACTIONS: [&str; 3] =
-    ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"];
-
-/// The filter for `binder_return`: a thread reads several returns in each call, and only those that
-/// say that it failed are to be recorded.
-fn only_failures() -> String {
-    transactions::FAILURES.map(|command| format!("cmd == {command:#x}")).join(" || ")
+/// The binder driver's names for one event: in C, in Rust, and in Rust in Android's kernels.
+fn names(event: &str) -> [String; 3] {
+    [format!("binder/{event}"), format!("rust_binder/{event}"), format!("rust_binder/rust_{event}")]
 }
 
-/// The events needed to reconstruct other programs' transactions and to explain what delayed them.
+/// The filter for `binder_return`: a thread reads several returns in each call, and only those that
+/// end it with an error are to be recorded.
+fn only_failures(field: &str) -> String {
+    transactions::FAILURES.map(|command| format!("{field} == {command:#x}")).join(" || ")
+}
+
+/// How threads come, go and call themselves.
+const LIVES: &[(Lack, &[&str])] =
+    &[(Lack::IsSaid, &["sched/sched_process_fork", "sched/sched_process_exit", "task/task_rename"])];
+
+/// The events needed to reconstruct other programs' transactions and, if they are to be `explained`,
+/// to tell what delayed them: without those of the scheduler, observing costs less. `has_field`
+/// tells whether an event has a field.
 ///
 /// # Errors
-/// [`Error::MissingEvent`] without one of the scheduler's, or without binder's.
-pub fn transactions(has: impl Fn(&str) -> bool) -> Result<Selection> {
-    if !TRANSACTIONS.iter().any(|event| has(event)) {
-        return Err(Error::MissingEvent { event: TRANSACTIONS[0].to_owned() });
+/// [`Error::MissingEvent`] without one of the scheduler's, or without both that make a transaction.
+pub fn transactions(
+    explained: bool,
+    has: impl Fn(&str) -> bool,
+    has_field: impl Fn(&str, &str) -> bool,
+) -> Result<Selection> {
+    let any = |event| names(event).into_iter().filter(|event| has(event)).collect::<Vec<_>>();
+    for event in ["binder_transaction", "binder_transaction_received"] {
+        if any(event).is_empty() {
+            return Err(Error::MissingEvent { event: format!("binder/{event}") });
+        }
     }
-    let mut selection = of(&NECESSARY, &[WANTED, WANTED_FOR_TRANSACTIONS].concat(), has)?;
-    let failures = "binder/binder_return";
-    if selection.events.iter().any(|event| event == failures) {
-        selection.filters.push((failures.to_owned(), only_failures()));
+    let mut selection = if explained { of(&NECESSARY, WANTED, &has)? } else { of(&[], LIVES, &has)? };
+    if !explained {
+        let both = ["binder_transaction", "binder_transaction_received"];
+        selection.events.extend(both.into_iter().flat_map(any));
+    }
+    // When a thread of a server is ready.
+    let waits = any("binder_wait_for_work");
+    // Which calls failed. The driver in Rust has another name for the field.
+    let returns = any("binder_return").into_iter();
+    let returns: Vec<(String, &str)> = returns
+        .filter_map(|event| {
+            let field = ["cmd", "ret"].into_iter().find(|field| has_field(&event, field))?;
+            Some((event, field))
+        })
+        .collect();
+    let lacks = [("binder_wait_for_work", waits.is_empty()), ("binder_return", returns.is_empty())];
+    let lacks = lacks.into_iter().filter(|(_, lacks)| *lacks);
+    selection.missing.extend(lacks.map(|(event, _)| format!("binder/{event}")));
+    selection.events.extend(waits);
+    for (event, field) in returns {
+        selection.filters.push((event.clone(), only_failures(field)));
+        selection.events.push(event);
     }
     Ok(selection)
 }
@@ -310,9 +336,65 @@ pub fn with_system_calls(mut selection: Selection, comms: &[&str], has: impl Fn(
 mod tests {
     use super::*;
 
+    /// What a kernel's driver has: names of events, and the field of its returns.
+    fn transactions_of(binder: &[&str], field: &str) -> Result<Selection> {
+        let has = |event: &str| event.starts_with("sched/") || binder.contains(&event);
+        transactions(true, has, |event, asked| has(event) && asked == field)
+    }
+
     #[test]
     fn of_the_returns_only_those_of_failed_calls_are_recorded() {
-        assert_eq!(only_failures(), "cmd == 0x7205 || cmd == 0x7211 || cmd == 0x7212");
+        let c = [
+            "binder/binder_transaction",
+            "binder/binder_transaction_received",
+            "binder/binder_wait_for_work",
+            "binder/binder_return",
+        ];
+        let selection = transactions_of(&c, "cmd").unwrap();
+        assert!(c.iter().all(|event| selection.events.iter().any(|one| one == event)));
+        let filter = "cmd == 0x7205 || cmd == 0x7211 || cmd == 0x7212";
+        assert_eq!(selection.filters, [("binder/binder_return".to_owned(), filter.to_owned())]);
+    }
+
+    #[test]
+    fn without_explanations_nothing_of_the_scheduler_is_recorded_but_who_comes_and_goes() {
+        let selection = transactions(false, |event| !event.starts_with("rust"), |_, field| field == "cmd");
+        let expected = [
+            "sched/sched_process_fork",
+            "sched/sched_process_exit",
+            "task/task_rename",
+            "binder/binder_transaction",
+            "binder/binder_transaction_received",
+            "binder/binder_wait_for_work",
+            "binder/binder_return",
+        ];
+        assert_eq!(selection.unwrap().events, expected);
+    }
+
+    #[test]
+    fn the_events_of_the_driver_in_rust_are_taken_by_what_it_has() {
+        // Linux 6.18 has nothing of transactions, later mainline kernels their sending.
+        assert!(transactions_of(&["rust_binder/rust_binder_ioctl"], "").is_err());
+        assert!(transactions_of(&["rust_binder/rust_binder_transaction"], "").is_err());
+        let later = [
+            "rust_binder/binder_transaction",
+            "rust_binder/binder_transaction_received",
+            "rust_binder/binder_wait_for_work",
+        ];
+        let selection = transactions_of(&later, "").unwrap();
+        assert!(later.iter().all(|event| selection.events.iter().any(|one| one == event)));
+        assert!(selection.missing.contains(&"binder/binder_return".to_owned()));
+        assert!(!selection.missing.contains(&"binder/binder_wait_for_work".to_owned()));
+        let androids = [
+            "rust_binder/rust_binder_transaction",
+            "rust_binder/rust_binder_transaction_received",
+            "rust_binder/rust_binder_wait_for_work",
+            "rust_binder/rust_binder_return",
+        ];
+        let selection = transactions_of(&androids, "ret").unwrap();
+        assert!(androids.iter().all(|event| selection.events.iter().any(|one| one == event)));
+        assert_eq!(selection.filters[0].0, androids[3]);
+        assert!(selection.filters[0].1.starts_with("ret == 0x7205 || "), "{:?}", selection.filters);
     }
 
     #[test]

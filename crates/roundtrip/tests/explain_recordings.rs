@@ -134,6 +134,32 @@ fn atraces_compressed_output_and_systraces_page_are_read() {
     assert_eq!(causes(&json(&folder.put("page.html", page.as_bytes()), &OPTIONS)), plain);
 }
 
+/// A line of the kernel's text as the driver in Rust of Android's kernels would have written it: its
+/// events are prefixed, name the sending process in place of the receiving thread, and call what is
+/// returned `ret`.
+fn in_rust(line: &str) -> String {
+    let Some((head, body)) = line.split_once(": binder_") else { return line.to_owned() };
+    let body = body.replace("return: cmd=", "return: ret=").replace(" dest_node=", " target_node=");
+    let words =
+        body.split(' ').map(|word| if word.starts_with("dest_thread=") { "from_proc=1" } else { word });
+    format!("{head}: rust_binder_{}", words.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn the_drivers_in_c_and_in_rust_leave_the_same_calls_and_causes() {
+    let folder = Folder::new("rust");
+    let c = text(&recording("kernel-6.1.txt"));
+    let rust = c.lines().map(in_rust).collect::<Vec<_>>().join("\n");
+    assert!(rust.contains(": rust_binder_transaction: ") && !rust.contains(": binder_"));
+    let (c, rust) = (folder.put("c.txt", c.as_bytes()), folder.put("rust.txt", rust.as_bytes()));
+    assert_eq!(causes(&json(&rust, &OPTIONS)), causes(&json(&c, &OPTIONS)));
+    let said = |path: &Path| {
+        let said = text(&explain(path, &OPTIONS).stdout);
+        said.lines().take_while(|line| !line.is_empty()).skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&rust), said(&c), "and lack the same");
+}
+
 #[test]
 fn a_damaged_recording_is_explained_as_far_as_it_goes_and_fails() {
     let folder = Folder::new("damaged");

@@ -15,8 +15,8 @@ use super::Error;
 pub enum NotHere {
     /// Events of binder's driver.
     #[error(
-        "this kernel tells nothing of binder calls: that takes its binder driver, loaded (CONFIG_ANDROID_BINDER_IPC), and \
-         CONFIG_TRACING; the emulated driver has no events"
+        "this kernel has no events of binder calls: they take its binder driver, loaded (CONFIG_ANDROID_BINDER_IPC), and \
+         CONFIG_TRACING; the driver in Rust has them in some kernels, the emulated one has none"
     )]
     BinderEvents,
     /// There is no strace.
