@@ -14,7 +14,7 @@ use crate::observed_calls::{count, name};
 use crate::quantity::{duration, three_digits};
 
 /// From how many columns on a row's figures and its name have room in one line.
-const ONE_LINE: u16 = 120;
+const ONE_LINE: u16 = 140;
 
 /// So many rows are printed as lines for an interval.
 const MOST_LINES: usize = 10;
@@ -112,7 +112,10 @@ fn figures([rate, p50, p99, max, missed, behind, oneway, failed]: [&str; 8]) -> 
 
 fn row(point: &Point, interval_ns: u64) -> String {
     let seconds = interval_ns.max(1) as f64 / 1e9;
-    let rate = |count: u64| three_digits(count as f64 / seconds);
+    let rate = |count: u64| match count {
+        0 => "0".to_owned(),
+        count => three_digits(count as f64 / seconds),
+    };
     let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64));
     figures([
         &rate(point.calls),
@@ -222,14 +225,14 @@ mod tests {
 
     #[test]
     fn a_wide_terminal_has_a_line_for_each_row_and_a_narrow_one_two() {
-        insta::assert_snapshot!(drawn(&session(), (124, 10), &view()).backend());
+        insta::assert_snapshot!(drawn(&session(), (144, 10), &view()).backend());
         insta::assert_snapshot!(drawn(&session(), (80, 12), &view()).backend());
     }
 
     #[test]
     fn no_size_is_too_small_and_nothing_yet_is_no_trouble() {
         let none = Session::new(Deadline { ns: 1 });
-        for width in [1, 2, 20, 80, 119, 120, 300] {
+        for width in [1, 2, 20, 80, 139, 140, 300] {
             for height in 1..30 {
                 drawn(&session(), (width, height), &view());
                 drawn(&none, (width, height), &view());

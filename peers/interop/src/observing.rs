@@ -148,7 +148,7 @@ impl Programs<'_> {
         let _server = self.serve()?;
         let mut command = Command::new(self.roundtrip);
         command.args(["ipc", "observe", "--live", "--interval", "200ms", "--"]);
-        let client = self.client(true);
+        let client = self.client(false);
         let output = command.arg(client.get_program()).args(client.get_args()).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let told = text.lines().filter(|line| line.contains(" s  Last ")).count();
