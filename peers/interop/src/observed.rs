@@ -203,7 +203,9 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     let alone = number(&read("alone.json")?, "/echo_p50_ns")?;
     let counted = number(&read("counted.json")?, "/echo_p50_ns")? / alone;
     let observed = number(&own, "/echo_p50_ns")? / alone;
-    println!("an echo takes {observed:.2} times as long while it is observed, {counted:.2} times without explanations");
+    println!(
+        "an echo takes {observed:.2} times as long while it is observed, {counted:.2} times without explanations"
+    );
     ensure!(counted < observed && observed < MOST_COST, "more than it may");
     Ok(())
 }

@@ -2,6 +2,9 @@
 //! it is killed or interrupted, when it is to look at one process or name only, when there are more
 //! events than it can take, and while it goes on.
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
@@ -51,7 +54,8 @@ impl Programs<'_> {
         self.interrupted()?;
         self.narrowed()?;
         self.flooded()?;
-        self.live()
+        self.live()?;
+        self.drawn()
     }
 
     /// An observer that is killed leaves the client alone, and nothing that the next one does not
@@ -158,6 +162,69 @@ impl Programs<'_> {
         println!("live: {told} intervals, {pools} rows with their pool");
         Ok(())
     }
+
+    /// On a terminal it is drawn, `q` ends it, and the result follows on the terminal as it was.
+    fn drawn(&self) -> Result<()> {
+        let _server = self.serve()?;
+        let (mut keyboard, terminal) = terminal()?;
+        let mut command = Command::new(self.roundtrip);
+        command.args(["ipc", "observe", "--live", "--interval", "200ms", "--duration", "1h"]);
+        command
+            .env("TERM", "xterm")
+            .stdin(terminal.try_clone()?)
+            .stdout(terminal.try_clone()?)
+            .stderr(terminal);
+        let mut observer = Running::start(&mut command)?;
+        // The terminal ends with its last user.
+        drop(command);
+        let mut screen = keyboard.try_clone()?;
+        let reader = std::thread::spawn(move || {
+            let (mut text, mut bytes) = (Vec::new(), [0; 4096]);
+            while let Ok(read @ 1..) = screen.read(&mut bytes) {
+                text.extend_from_slice(&bytes[..read]);
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        recording(1)?;
+        ensure!(self.client(false).status()?.success(), "the client failed while it was observed");
+        keyboard.write_all(b"q")?;
+        let status = observer.0.wait()?;
+        let text = reader.join().unwrap_or_default();
+        let drawn = text.split_once("\x1b[?1049h").and_then(|(_, text)| text.split_once("\x1b[?1049l"));
+        let (picture, rest) = drawn.with_context(|| format!("no picture: {text}"))?;
+        ensure!(
+            status.success() && picture.contains("calls of all processes") && picture.contains("binder:#_#"),
+            "{status}: {text}"
+        );
+        ensure!(
+            rest.contains("Observed: ") && !picture.contains("Observed: "),
+            "no result behind it: {text}"
+        );
+        println!("live on a terminal: drawn, ended by q");
+        Ok(())
+    }
+}
+
+/// A terminal: whoever is at it, and its other side.
+fn terminal() -> Result<(File, File)> {
+    std::fs::create_dir_all("/dev/pts")?;
+    let options = c"newinstance,ptmxmode=0600";
+    // SAFETY: all strings end in zeros and live through the call.
+    let mounted = unsafe {
+        libc::mount(c"devpts".as_ptr(), c"/dev/pts".as_ptr(), c"devpts".as_ptr(), 0, options.as_ptr().cast())
+    };
+    ensure!(mounted == 0, "mount devpts: {}", std::io::Error::last_os_error());
+    let open = |path: &str| File::options().read(true).write(true).open(path).context(path.to_owned());
+    let keyboard = open("/dev/pts/ptmx")?;
+    let (locked, mut number): (libc::c_int, libc::c_int) = (0, 0);
+    // SAFETY: both read or write the one int that they are given (ioctl_tty(2)).
+    let made = unsafe {
+        let fd = keyboard.as_raw_fd();
+        libc::ioctl(fd, libc::TIOCSPTLCK, &raw const locked) == 0
+            && libc::ioctl(fd, libc::TIOCGPTN, &raw mut number) == 0
+    };
+    ensure!(made, "a terminal: {}", std::io::Error::last_os_error());
+    Ok((keyboard, open(&format!("/dev/pts/{number}"))?))
 }
 
 /// The instances of the trace that are there.
