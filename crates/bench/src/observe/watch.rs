@@ -30,7 +30,7 @@ const STARVED_NS: u64 = 5 * EVERY_NS;
 
 /// How long an event may take until it can be read: it is written with interrupts off, or while
 /// the hypervisor has the CPU.
-const IN_FLIGHT_NS: u64 = 2_000_000;
+const IN_FLIGHT_NS: u64 = 20_000_000;
 
 /// How long pages are kept, in nanoseconds, and how many bytes of them. Of a call that takes longer
 /// only the end is recorded.

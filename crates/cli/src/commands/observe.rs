@@ -95,10 +95,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     ],
     examples: &[
         ("roundtrip ipc observe --duration 30s", "Shows who calls whom, and how long it takes."),
-        (
-            "roundtrip ipc observe --live --duration 10min",
-            "Shows what each second brings, until q is pressed.",
-        ),
+        ("roundtrip ipc observe --live --duration 10m", "Shows what each second brings, until q is pressed."),
         (
             "roundtrip ipc observe --name system_server --deadline 5ms --out monday",
             "Keeps the slow calls of one process, to explain them later.",
