@@ -25,8 +25,8 @@ pub fn tables(result: &ObserveResult, look: Look) -> String {
     out + &notes
 }
 
-/// A row for each method of each node that a process called and each pool that served it, and notes,
-/// a line each.
+/// A row for each method of each node that a process called and each pool that served it, and
+/// notes, a line each.
 pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
     let mut notes = String::new();
     for line in unseen(result) {
@@ -168,8 +168,8 @@ fn calls(result: &ObserveResult) -> Table {
     table
 }
 
-/// A method's code. The codes that every binder object understands are four characters, as in "_PNG"
-/// for a ping (IBinder.h), and are shown as such.
+/// A method's code. The codes that every binder object understands are four characters, as in
+/// "_PNG" for a ping (IBinder.h), and are shown as such.
 pub(crate) fn code(code: u32) -> String {
     let bytes = code.to_be_bytes();
     match std::str::from_utf8(&bytes) {

@@ -163,9 +163,9 @@ fn atraces_compressed_output_and_systraces_page_are_read() {
     assert_eq!(causes(&json(&folder.put("page.html", page.as_bytes()), &OPTIONS)), plain);
 }
 
-/// A line of the kernel's text as the driver in Rust of Android's kernels would have written it: its
-/// events are prefixed, name the sending process in place of the receiving thread, and call what is
-/// returned `ret`.
+/// A line of the kernel's text as the driver in Rust of Android's kernels would have written it:
+/// its events are prefixed, name the sending process in place of the receiving thread, and call
+/// what is returned `ret`.
 fn in_rust(line: &str) -> String {
     let Some((head, body)) = line.split_once(": binder_") else { return line.to_owned() };
     let body = body.replace("return: cmd=", "return: ret=").replace(" dest_node=", " target_node=");

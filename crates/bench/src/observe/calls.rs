@@ -32,8 +32,8 @@ pub struct Round<'a> {
     pub lost_events: u64,
 }
 
-/// Observes until the plan's time is up, its command has ended, or a signal arrives. `each` is called
-/// several times a second and may end it earlier.
+/// Observes until the plan's time is up, its command has ended, or a signal arrives. `each` is
+/// called several times a second and may end it earlier.
 ///
 /// # Errors
 /// [`Error::NotHere`] without binder's events; [`Error::Trace`] where this process may not record;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use run::ipc::observe::MAX_POOLS;
 
 /// The pool of a thread: its name with `#` for each number. libbinder names a pool's threads by
-/// process id and a hexadecimal count ("Binder:812_1F"), and the kernel truncates names to 15 bytes,
-/// so what follows the colon may be cut anywhere. `None` for an empty name.
+/// process id and a hexadecimal count ("Binder:812_1F"), and the kernel truncates names to 15
+/// bytes, so what follows the colon may be cut anywhere. `None` for an empty name.
 pub(super) fn pool(name: &str) -> Option<String> {
     if name.is_empty() {
         return None;

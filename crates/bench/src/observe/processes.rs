@@ -60,8 +60,8 @@ impl Processes {
         }
     }
 
-    /// Forgets threads that have ended, whose numbers others may get. To be called after the events'
-    /// calls have been looked at.
+    /// Forgets threads that have ended, whose numbers others may get. To be called after the
+    /// events' calls have been looked at.
     pub(super) fn forget_ended(&mut self, trace: &Trace) {
         for event in trace.events.iter().filter(|event| matches!(event.body, Body::Exit)) {
             self.pids.remove(&event.tid);

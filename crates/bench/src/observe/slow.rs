@@ -87,8 +87,8 @@ impl<C: Timed> Slow<C> {
         self.fresh.truncate(self.limit);
     }
 
-    /// Keeps the slowest so far. The new ones share one snapshot, which `snapshot` takes of what was
-    /// recorded from an instant on.
+    /// Keeps the slowest so far. The new ones share one snapshot, which `snapshot` takes of what
+    /// was recorded from an instant on.
     pub(super) fn keep(&mut self, snapshot: impl FnOnce(u64) -> Snapshot) {
         if self.fresh.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! The loop of an observer: reads a recorder's pages several times a second while it records, until
-//! the time is up, a command has ended, or a signal arrives. Must not know what is looked for in the
-//! events.
+//! the time is up, a command has ended, or a signal arrives. Must not know what is looked for in
+//! the events.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -153,8 +153,8 @@ impl Watch {
     }
 }
 
-/// Keeps the observer out of the way: it runs only where a CPU would idle. If it has had none for so
-/// long that events may be lost, it competes for one at the lowest priority.
+/// Keeps the observer out of the way: it runs only where a CPU would idle. If it has had none for
+/// so long that events may be lost, it competes for one at the lowest priority.
 struct GivesWay {
     before: Option<Scheduling>,
     last_ns: Option<u64>,
@@ -181,7 +181,8 @@ impl GivesWay {
             self.competes = Some(late);
             let policy = if late { Policy::Other } else { Policy::Idle };
             let scheduling = Scheduling { policy, ..Scheduling::other(19) };
-            // It fails only where a policy forbids it. Then the observer runs at its usual priority.
+            // It fails only where a policy forbids it. Then the observer runs at its usual
+            // priority.
             let _ = sched::set_scheduling(sched::gettid(), scheduling);
         }
     }
