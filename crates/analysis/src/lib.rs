@@ -42,6 +42,7 @@ pub mod figures;
 pub mod gate;
 pub mod interference;
 pub mod live;
+pub mod live_calls;
 pub mod observed_writes;
 mod recorded_calls;
 pub mod slow_calls;

@@ -82,6 +82,7 @@ const WANTED: &[(Lack, &[&str])] = &[
             "rust_binder/rust_binder_transaction",
             "rust_binder/rust_binder_transaction_received",
             "rust_binder/binder_set_priority",
+            "rust_binder/rust_binder_set_priority",
         ],
     ),
 ];
@@ -169,35 +170,60 @@ pub fn flight_recorder(has: impl Fn(&str) -> bool) -> Result<Selection> {
     of(&NECESSARY, WANTED, has)
 }
 
-/// Additional events for other programs' transactions: when a server thread is ready, and which
-/// calls failed.
-const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
-    (Lack::IsSaid, &["binder/binder_wait_for_work", "binder/binder_return"]),
-    (Lack::IsNormal, &["rust_binder/rust_binder_wait_for_work", "rust_binder/binder_wait_for_work"]),
-];
-
-/// The events of binder transactions, from the C or the Rust driver. A kernel has one of each pair.
-const TRANSACTIONS: [&str; 3] =
-    ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"];
-
-/// The filter for `binder_return`: a thread reads several returns per call, and only those that
-/// report a failure are recorded.
-fn only_failures() -> String {
-    transactions::FAILURES.map(|command| format!("cmd == {command:#x}")).join(" || ")
+/// The binder driver's names for one event: in C, in Rust, and in Rust in Android's kernels.
+fn names(event: &str) -> [String; 3] {
+    [format!("binder/{event}"), format!("rust_binder/{event}"), format!("rust_binder/rust_{event}")]
 }
 
-/// The events needed to reconstruct other programs' transactions and to explain what delayed them.
+/// The filter for `binder_return`: a thread reads several returns per call, and only those that
+/// end it with an error are to be recorded.
+fn only_failures(field: &str) -> String {
+    transactions::FAILURES.map(|command| format!("{field} == {command:#x}")).join(" || ")
+}
+
+/// How threads come, go and call themselves.
+const LIVES: &[(Lack, &[&str])] =
+    &[(Lack::IsSaid, &["sched/sched_process_fork", "sched/sched_process_exit", "task/task_rename"])];
+
+/// The events needed to reconstruct other programs' transactions and, if they are to be
+/// `explained`, to tell what delayed them: without those of the scheduler, observing costs less.
+/// `has_field` tells whether an event has a field.
 ///
 /// # Errors
-/// [`Error::MissingEvent`] if one of the scheduler's is missing, or binder's.
-pub fn transactions(has: impl Fn(&str) -> bool) -> Result<Selection> {
-    if !TRANSACTIONS.iter().any(|event| has(event)) {
-        return Err(Error::MissingEvent { event: TRANSACTIONS[0].to_owned() });
+/// [`Error::MissingEvent`] without one of the scheduler's, or without both that make a transaction.
+pub fn transactions(
+    explained: bool,
+    has: impl Fn(&str) -> bool,
+    has_field: impl Fn(&str, &str) -> bool,
+) -> Result<Selection> {
+    let any = |event| names(event).into_iter().filter(|event| has(event)).collect::<Vec<_>>();
+    for event in ["binder_transaction", "binder_transaction_received"] {
+        if any(event).is_empty() {
+            return Err(Error::MissingEvent { event: format!("binder/{event}") });
+        }
     }
-    let mut selection = of(&NECESSARY, &[WANTED, WANTED_FOR_TRANSACTIONS].concat(), has)?;
-    let failures = "binder/binder_return";
-    if selection.events.iter().any(|event| event == failures) {
-        selection.filters.push((failures.to_owned(), only_failures()));
+    let mut selection = if explained { of(&NECESSARY, WANTED, &has)? } else { of(&[], LIVES, &has)? };
+    if !explained {
+        let both = ["binder_transaction", "binder_transaction_received"];
+        selection.events.extend(both.into_iter().flat_map(any));
+    }
+    // When a thread of a server is ready.
+    let waits = any("binder_wait_for_work");
+    // Which calls failed. The driver in Rust has another name for the field.
+    let returns = any("binder_return").into_iter();
+    let returns: Vec<(String, &str)> = returns
+        .filter_map(|event| {
+            let field = ["cmd", "ret"].into_iter().find(|field| has_field(&event, field))?;
+            Some((event, field))
+        })
+        .collect();
+    let lacks = [("binder_wait_for_work", waits.is_empty()), ("binder_return", returns.is_empty())];
+    let lacks = lacks.into_iter().filter(|(_, lacks)| *lacks);
+    selection.missing.extend(lacks.map(|(event, _)| format!("binder/{event}")));
+    selection.events.extend(waits);
+    for (event, field) in returns {
+        selection.filters.push((event.clone(), only_failures(field)));
+        selection.events.push(event);
     }
     Ok(selection)
 }
@@ -307,56 +333,4 @@ pub fn with_system_calls(mut selection: Selection, comms: &[&str], has: impl Fn(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_the_returns_only_those_of_failed_calls_are_recorded() {
-        assert_eq!(only_failures(), "cmd == 0x7205 || cmd == 0x7211 || cmd == 0x7212");
-    }
-
-    #[test]
-    fn events_are_taken_by_what_the_kernel_has() {
-        let all = flight_recorder(|_| true).unwrap();
-        assert!(all.missing.is_empty() && all.events.len() > 30);
-        let small =
-            flight_recorder(|event| NECESSARY.contains(&event) || event == "irq_vectors/local_timer_entry")
-                .unwrap();
-        assert_eq!(small.events.len(), 5);
-        assert!(small.missing.contains(&"power/cpu_idle".to_owned()));
-        assert!(!small.missing.iter().any(|event| event.starts_with("binder")), "{:?}", small.missing);
-    }
-
-    #[test]
-    fn writes_are_recorded_with_the_writers_system_calls_only() {
-        let all = writes(&[7, 8], WriteEvents::Usual, |_| true).unwrap();
-        assert_eq!(
-            all.filters[0],
-            ("raw_syscalls/sys_enter".into(), "common_pid == 7 || common_pid == 8".into())
-        );
-        let few = writes(&[7], WriteEvents::Usual, |event| NECESSARY_FOR_WRITES.contains(&event)).unwrap();
-        assert_eq!(few.events, NECESSARY_FOR_WRITES);
-        assert!(few.missing.contains(&"block/block_bio_queue".to_owned()));
-        let least = writes(&[7], WriteEvents::Least, |_| true).unwrap();
-        let diagnosis = writes(&[7], WriteEvents::Diagnosis, |_| true).unwrap();
-        assert_eq!(least.events.len(), NECESSARY_FOR_WRITES.len() + 2 + COMMANDS.len());
-        assert!(all.events.iter().all(|event| diagnosis.events.contains(event)));
-        assert!(diagnosis.events.len() > all.events.len() && all.events.len() > least.events.len());
-        assert!(writes(&[7], WriteEvents::Usual, |event| !event.starts_with("block/")).is_err());
-    }
-
-    #[test]
-    fn without_the_schedulers_events_it_says_which_is_missing() {
-        let error = flight_recorder(|event| event != "sched/sched_waking").unwrap_err().to_string();
-        assert!(error.contains("sched/sched_waking") && error.contains("CONFIG_TRACING"), "{error}");
-    }
-
-    #[test]
-    fn system_calls_are_filtered_by_name() {
-        let selection = with_system_calls(Selection::default(), &["client-*", "looper-*"], |_| true);
-        assert_eq!(selection.events, SYSTEM_CALLS);
-        assert_eq!(selection.filters[0].1, "COMM ~ \"client-*\" || COMM ~ \"looper-*\"");
-        let without = with_system_calls(Selection::default(), &["x"], |_| false);
-        assert!(without.events.is_empty() && without.missing == SYSTEM_CALLS);
-    }
-}
+mod tests;

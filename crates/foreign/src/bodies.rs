@@ -210,7 +210,7 @@ fn binder(event: &str, fields: &dyn Fields) -> Option<Body> {
             debug_id: debug_id()?,
             target_node: any(["target_node", "dest_node"])?,
             to_proc: id(["to_proc", "dest_proc"])?,
-            to_thread: id(["to_thread", "dest_thread"])?,
+            to_thread: id(["to_thread", "dest_thread"]).unwrap_or(0),
             reply: fields.int("reply")? != 0,
             code: number(fields, "code")?,
             flags: number(fields, "flags")?,
@@ -221,7 +221,9 @@ fn binder(event: &str, fields: &dyn Fields) -> Option<Body> {
             transaction_stack: fields.int("transaction_stack")? != 0,
             thread_todo: fields.int("thread_todo")? != 0,
         },
-        "binder_return" => Body::BinderReturn { command: number(fields, "cmd")? },
+        "binder_return" => {
+            Body::BinderReturn { command: number(fields, "cmd").or_else(|| number(fields, "ret"))? }
+        }
         "binder_set_priority" => Body::BinderSetPriority {
             tid: number(fields, "thread")?,
             old_prio: any(["old_prio", "old"])?,

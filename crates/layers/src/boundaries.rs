@@ -84,7 +84,8 @@ impl Search<'_, '_> {
                     found.server = Some(event.tid);
                 }
                 Body::BinderTransaction { to_thread, reply: true, .. }
-                    if to_thread == client && found.request_ns.is_some() =>
+                    if found.request_ns.is_some()
+                        && (to_thread == client || to_thread == 0 && found.server == Some(event.tid)) =>
                 {
                     found.reply_ns = Some(event.time_ns);
                 }

@@ -52,6 +52,7 @@ pub mod latency;
 pub mod latency_android;
 pub mod latency_csv;
 pub mod live;
+pub mod live_calls;
 pub mod look;
 mod markdown;
 pub mod observed_calls;

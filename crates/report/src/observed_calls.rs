@@ -1,4 +1,4 @@
-//! Other programs' calls as a table and as CSV. Pure: a result in, text out.
+//! Observed calls of other programs as a table and as CSV. Pure: a result in, text out.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 use crate::inert;
 
-/// At most so many rows are shown, those with the most time in them; CSV and JSON have all.
+/// The most rows shown, those with the most time in them; CSV and JSON have all.
 const MOST_ROWS: usize = 40;
 
-/// The table, and what was not seen.
+/// The table, and notes on what was not seen.
 #[must_use]
 pub fn tables(result: &ObserveResult, look: Look) -> String {
     let (table, notes) = parts(result);
@@ -25,7 +25,8 @@ pub fn tables(result: &ObserveResult, look: Look) -> String {
     out + &notes
 }
 
-/// A row for each method of each node that a process called, and notes, a line each.
+/// A row for each method of each node that a process called and each pool that served it, and
+/// notes, a line each.
 pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
     let mut notes = String::new();
     for line in unseen(result) {
@@ -41,7 +42,9 @@ pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
             notes,
             "missed: took longer than {deadline}. behind pool: for how long no thread of the server was ready, the mean."
         );
-        notes.push_str("Each time is between events of the driver: what the client does before and after is not in it.\n");
+        notes.push_str(
+            "Times are between the driver's events: what the client does before and after is not in them.\n",
+        );
     }
     (calls(result), notes)
 }
@@ -73,7 +76,7 @@ pub(crate) fn count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The flows with the most time in them, a line each: who calls whom, and how long it takes.
+/// The rows with the most time in them, a line each: who calls whom, and how long it takes.
 pub(crate) fn most_time(result: &ObserveResult, most: usize) -> impl Iterator<Item = (String, String)> {
     let flows = result.flows.iter().filter(|flow| !flow.latency.is_empty());
     flows.take(most).filter_map(|flow| {
@@ -90,12 +93,15 @@ pub(crate) fn most_time(result: &ObserveResult, most: usize) -> impl Iterator<It
     })
 }
 
-/// "system_server (812) to surfaceflinger (420), code 7".
+/// "system_server (812) to surfaceflinger (420), code 7, by Binder:#_#".
 pub(crate) fn name(flow: &Flow) -> String {
-    format!("{} to {}, code {}", process(&flow.client), process(&flow.server), code(flow.code))
+    let by = flow.pool.as_deref().map(|pool| format!(", by {}", inert::line(pool))).unwrap_or_default();
+    format!("{} to {}, code {}{by}", process(&flow.client), process(&flow.server), code(flow.code))
 }
 
-pub(crate) fn subject(subject: &Subject) -> String {
+/// "all processes", "process 812", or a name.
+#[must_use]
+pub fn subject(subject: &Subject) -> String {
     match subject {
         Subject::Everyone => "all processes".to_owned(),
         Subject::Process(pid) => format!("process {pid}"),
@@ -129,6 +135,7 @@ fn calls(result: &ObserveResult) -> Table {
         Column::narrow("handling p50", "us"),
         Column::narrow("reply p50", "us"),
         Column::narrow("behind pool", "us"),
+        Column::text("pool"),
         Column::number("threads", ""),
         Column::number("oneway", ""),
         Column::narrow("oneway p50", "us"),
@@ -151,6 +158,7 @@ fn calls(result: &ObserveResult) -> Table {
             microseconds(flow.handling.percentile_ns(50.0)),
             microseconds(flow.reply.percentile_ns(50.0)),
             microseconds(behind_pool_ns(flow)),
+            flow.pool.clone().unwrap_or_else(|| "-".to_owned()),
             flow.server_threads.to_string(),
             flow.oneway.count().to_string(),
             microseconds(flow.oneway.percentile_ns(50.0)),
@@ -160,8 +168,8 @@ fn calls(result: &ObserveResult) -> Table {
     table
 }
 
-/// A method's code. Those that every binder object has are four characters, as in "_PNG" for a ping
-/// (IBinder.h); they are shown as these.
+/// A method's code. The codes that every binder object understands are four characters, as in
+/// "_PNG" for a ping (IBinder.h), and are shown as such.
 pub(crate) fn code(code: u32) -> String {
     let bytes = code.to_be_bytes();
     match std::str::from_utf8(&bytes) {
@@ -170,7 +178,7 @@ pub(crate) fn code(code: u32) -> String {
     }
 }
 
-/// The mean over all calls whose events tell it, in nanoseconds.
+/// The mean over all calls for which it is known, in nanoseconds.
 fn behind_pool_ns(flow: &Flow) -> Option<u64> {
     flow.behind_pool.mean_ns().map(|ns| ns.round() as u64)
 }
@@ -185,11 +193,14 @@ fn unseen(result: &ObserveResult) -> Vec<String> {
     let line = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
     [
         line(unseen.lost_events, "events of the kernel were lost: calls of that time are missing"),
-        line(unseen.begun_before, "transactions had begun before they could be seen"),
+        line(
+            unseen.begun_before,
+            "transactions had begun before the recording, or the event of their begin was lost",
+        ),
         line(unseen.not_ended, "transactions were not seen to end: a process ended, or an event was lost"),
         line(unseen.forgotten, "transactions were left out, because too many were under way"),
         line(unseen.other_flows, "transactions were left out, because the table has too many rows"),
-        line(result.over_limit, "more calls missed the deadline, which are counted and not kept"),
+        line(result.over_limit, "more calls missed the deadline; they are counted, not kept"),
         result.not_recorded.as_ref().map(|why| inert::line(why).into_owned()),
     ]
     .into_iter()
@@ -197,11 +208,11 @@ fn unseen(result: &ObserveResult) -> Vec<String> {
     .collect()
 }
 
-/// One line for each row, with every digit.
+/// One line for each row, unrounded.
 #[must_use]
 pub fn csv(result: &ObserveResult) -> String {
     let mut out = String::from(
-        "client,client_pid,server,server_pid,node,code,calls,elapsed_ns,mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,missed,\
+        "client,client_pid,server,server_pid,pool,node,code,calls,elapsed_ns,mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,missed,\
          deadline_ns,request_p50_ns,handling_p50_ns,reply_p50_ns,behind_pool_mean_ns,nested,server_threads,oneway,\
          oneway_p50_ns,oneway_max_ns,failed\n",
     );
@@ -212,6 +223,7 @@ pub fn csv(result: &ObserveResult) -> String {
             .field(flow.client.pid)
             .field(inert::name(&flow.server.name))
             .field(flow.server.pid)
+            .known(flow.pool.as_deref().map(inert::name))
             .known(flow.node)
             .field(flow.code)
             .field(flow.latency.count())
@@ -271,6 +283,19 @@ mod tests {
         let more = result.flows.len() - MOST_ROWS;
         assert!(text.contains(&format!("\n{more} more rows are not shown")), "{text}");
         assert!(answer(&result).contains("300 oneway transactions; 1 call failed"), "{}", answer(&result));
+    }
+
+    #[test]
+    fn each_pool_is_named_and_runs_of_earlier_versions_have_none() {
+        let mut result = result();
+        let row = |text: &str| text.lines().find(|line| line.starts_with("rsb-client")).unwrap().to_owned();
+        assert!(csv(&result).lines().nth(1).unwrap().contains(",99,,6770,5,40,"), "{}", csv(&result));
+        assert!(name(&result.flows[0]).ends_with(", code 5"), "{}", name(&result.flows[0]));
+        result.flows[0].pool = Some("Binder:#_#\u{1b}".into());
+        assert!(csv(&result).lines().nth(1).unwrap().contains(",99,Binder:#_#\\u001b,6770,5,40,"));
+        let text = tables(&result, Look::PLAIN);
+        assert!(row(&text).contains("  Binder:#_#\\u001b  "), "{text}");
+        assert!(name(&result.flows[0]).ends_with(", code 5, by Binder:#_#\\u001b"));
     }
 
     #[test]

@@ -27,7 +27,11 @@ static TERMS: &[(&str, &[Term])] = &[
             ("handle", "the number by which another process names a node; 0 is the context manager"),
             ("client, server", "the process that makes a call, and the one that serves it"),
             ("code", "the number of the method that is called"),
-            ("threads", "how many threads of the server served"),
+            (
+                "pool",
+                "the threads of a server that took the calls, by their names with `#` for each number: `Binder:#_#` is what libbinder starts, a name without `#` is mostly a single thread's",
+            ),
+            ("threads", "how many threads of the pool, or of the server, served"),
             (
                 "behind pool",
                 "how long no thread of the server was ready to take a request, as a mean over all calls",

@@ -1,5 +1,6 @@
 //! Explained recordings of other tools: each has the same causes as Roundtrip's own recording of
-//! the same calls. `peers/interop/src/foreign.rs` made them simultaneously in a guest.
+//! the same calls. `peers/interop/src/foreign.rs` made them simultaneously, in guests with one and
+//! with two CPUs.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -17,17 +18,28 @@ const RECORDINGS: [(&str, i64); 5] = [
     ("kernel-6.1.txt", 1000),
 ];
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/recordings/x86_64-6.1")
+/// Those of a guest with two CPUs, between which threads migrate.
+const RECORDINGS_OF_TWO: [(&str, i64); 3] = [RECORDINGS[0], RECORDINGS[1], RECORDINGS[4]];
+
+fn all_fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/recordings")
 }
 
-/// A recording. Large ones are stored compressed.
+fn fixtures() -> PathBuf {
+    all_fixtures().join("x86_64-6.1")
+}
+
+/// A recording of the guest with one CPU.
 fn recording(name: &str) -> Vec<u8> {
-    let path = fixtures().join(name);
-    if let Ok(bytes) = std::fs::read(&path) {
+    recorded(&fixtures(), name)
+}
+
+/// A recording; the large ones are stored compressed.
+fn recorded(fixtures: &Path, name: &str) -> Vec<u8> {
+    if let Ok(bytes) = std::fs::read(fixtures.join(name)) {
         return bytes;
     }
-    let packed = std::fs::read(fixtures().join(format!("{name}.z"))).expect(name);
+    let packed = std::fs::read(fixtures.join(format!("{name}.z"))).expect(name);
     let mut bytes = Vec::new();
     ZlibDecoder::new(&packed[..]).read_to_end(&mut bytes).expect(name);
     bytes
@@ -86,22 +98,39 @@ fn causes(explained: &Value) -> Vec<(i64, String, i64)> {
     calls
 }
 
-#[test]
-fn each_tools_recording_has_the_causes_of_our_own() {
-    let folder = Folder::new("causes");
-    let own = causes(&json(&fixtures().join("run"), &[]));
+/// Each of these recordings must have the causes of the run beside them, and hardly other times:
+/// each recorder has stamped the same event by itself, a little later than the one before.
+fn have_the_causes_of_our_own(fixtures: &Path, recordings: &[(&str, i64)], most_ns: i64) {
+    let folder = Folder::new(&fixtures.file_name().unwrap().to_string_lossy());
+    let own = causes(&json(&fixtures.join("run"), &[]));
     assert!(own.len() >= 15, "the run has kept slow calls: {own:?}");
-    for (name, rounding_ns) in RECORDINGS {
-        let theirs = causes(&json(&folder.put(name, &recording(name)), &OPTIONS));
+    for (name, rounding_ns) in recordings {
+        let theirs = causes(&json(&folder.put(name, &recorded(fixtures, name)), &OPTIONS));
         assert_eq!(theirs.len(), own.len(), "{name}: {theirs:?}\n{own:?}");
         for (ours, theirs) in own.iter().zip(&theirs) {
             assert_eq!(ours.1, theirs.1, "{name}: {ours:?} {theirs:?}");
-            // Each recorder has timestamped the same event itself, slightly later than the previous
-            // one.
             assert!((ours.0 - theirs.0).abs() <= 20_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
-            assert!((ours.2 - theirs.2).abs() <= 40_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
+            assert!((ours.2 - theirs.2).abs() <= most_ns + rounding_ns, "{name}: {ours:?} {theirs:?}");
         }
     }
+}
+
+#[test]
+fn each_tools_recording_has_the_causes_of_our_own() {
+    have_the_causes_of_our_own(&fixtures(), &RECORDINGS, 40_000);
+}
+
+#[test]
+fn so_it_has_where_calls_go_from_one_cpu_to_another() {
+    let fixtures = all_fixtures().join("x86_64-6.1-two-cpus");
+    let text = text(&recorded(&fixtures, "kernel-6.1.txt"));
+    let migrated = text.lines().filter(|line| {
+        line.contains(" sched_migrate_task: ")
+            && ["comm=rsb-", "comm=binder:"].iter().any(|comm| line.contains(comm))
+    });
+    assert!(migrated.count() >= 10 && ["[000]", "[001]"].iter().all(|cpu| text.contains(cpu)));
+    // Time is the host's there, which may run something else between two stamps.
+    have_the_causes_of_our_own(&fixtures, &RECORDINGS_OF_TWO, 100_000);
 }
 
 #[test]
@@ -132,6 +161,32 @@ fn atraces_compressed_output_and_systraces_page_are_read() {
     let text = text(&recording("kernel-6.1.txt"));
     let page = format!("<html><script class=\"trace-data\">\n{text}\n</script></html>\n");
     assert_eq!(causes(&json(&folder.put("page.html", page.as_bytes()), &OPTIONS)), plain);
+}
+
+/// A line of the kernel's text as the driver in Rust of Android's kernels would have written it:
+/// its events are prefixed, name the sending process in place of the receiving thread, and call
+/// what is returned `ret`.
+fn in_rust(line: &str) -> String {
+    let Some((head, body)) = line.split_once(": binder_") else { return line.to_owned() };
+    let body = body.replace("return: cmd=", "return: ret=").replace(" dest_node=", " target_node=");
+    let words =
+        body.split(' ').map(|word| if word.starts_with("dest_thread=") { "from_proc=1" } else { word });
+    format!("{head}: rust_binder_{}", words.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn the_drivers_in_c_and_in_rust_leave_the_same_calls_and_causes() {
+    let folder = Folder::new("rust");
+    let c = text(&recording("kernel-6.1.txt"));
+    let rust = c.lines().map(in_rust).collect::<Vec<_>>().join("\n");
+    assert!(rust.contains(": rust_binder_transaction: ") && !rust.contains(": binder_"));
+    let (c, rust) = (folder.put("c.txt", c.as_bytes()), folder.put("rust.txt", rust.as_bytes()));
+    assert_eq!(causes(&json(&rust, &OPTIONS)), causes(&json(&c, &OPTIONS)));
+    let said = |path: &Path| {
+        let said = text(&explain(path, &OPTIONS).stdout);
+        said.lines().take_while(|line| !line.is_empty()).skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&rust), said(&c), "and lack the same");
 }
 
 #[test]

@@ -319,7 +319,7 @@ pub enum Body {
         target_node: i32,
         /// The receiving process.
         to_proc: u32,
-        /// The receiving thread; 0 if any thread may take it.
+        /// The receiving thread, 0 when any may take it, or the event does not say which.
         to_thread: u32,
         /// Whether it is a reply.
         reply: bool,

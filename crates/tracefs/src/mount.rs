@@ -14,6 +14,7 @@ use rustix::mount::{
 };
 
 use crate::error::{Error, Result};
+use crate::format::Format;
 use crate::namespace::{foreign_clock, foreign_ids};
 
 /// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second path is
@@ -104,6 +105,15 @@ impl Tracefs {
     #[must_use]
     pub fn has_event(&self, event: &str) -> bool {
         self.root.join("events").join(event).join("format").exists()
+    }
+
+    /// Whether the kernel has an event, `system/event`, with this field.
+    #[must_use]
+    pub fn has_field(&self, event: &str, field: &str) -> bool {
+        let Some((system, name)) = event.split_once('/') else { return false };
+        let text = std::fs::read_to_string(self.root.join("events").join(event).join("format"));
+        let format = text.ok().and_then(|text| Format::parse(system, name, &text).ok());
+        format.is_some_and(|format| format.field(field).is_some())
     }
 }
 

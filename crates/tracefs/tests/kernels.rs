@@ -195,6 +195,34 @@ fn the_rust_driver_names_its_system_and_events_otherwise() {
 }
 
 #[test]
+fn the_rust_driver_of_androids_kernels_names_no_receiving_thread_and_returns_ret() {
+    let fields = [
+        ("int debug_id", 8, 4, 1),
+        ("int target_node", 12, 4, 1),
+        ("int from_proc", 16, 4, 1),
+        ("int to_proc", 20, 4, 1),
+        ("int reply", 24, 4, 1),
+        ("unsigned int code", 28, 4, 0),
+        ("unsigned int flags", 32, 4, 0),
+    ];
+    let values: [(usize, &[u8]); 5] = [(8, &[42]), (12, &[77]), (16, &[40]), (20, &[50]), (28, &[3])];
+    let name = "rust_binder/rust_binder_transaction";
+    let expected = Body::BinderTransaction {
+        debug_id: 42,
+        target_node: 77,
+        to_proc: 50,
+        to_thread: 0,
+        reply: false,
+        code: 3,
+        flags: 0,
+    };
+    assert_eq!(event(&read(name, &format(&fields, "\"\""), "", &record(36, &values))).body, expected);
+    let returned = format(&[("uint32_t ret", 8, 4, 0)], "\"\"");
+    let trace = read("rust_binder/rust_binder_return", &returned, "", &record(12, &[(8, &[5, 0x72])]));
+    assert_eq!(event(&trace).body, Body::BinderReturn { command: 0x7205 });
+}
+
+#[test]
 fn interrupts_named_relative_to_their_field_and_vectors_in_another_order() {
     let entry = format(&[("int irq", 8, 4, 1), ("__rel_loc char[] name", 12, 4, 0)], "\"\"");
     let trace = read(

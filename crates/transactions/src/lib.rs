@@ -1,7 +1,7 @@
-//! Other programs' binder transactions, from the kernel driver's events: which thread called which,
-//! when the server had the request, when the client had the reply. Works on events in the order of
-//! time, live or recorded, with bounded memory. Must not know how events were recorded, nor what is
-//! done with a transaction.
+//! Reconstructs other programs' binder transactions from the driver's trace events: which thread
+//! called which, when the server received the request, when the client received the reply. Takes
+//! events in time order, live or recorded, in bounded memory. Must not know how events were
+//! recorded, nor what is done with a transaction.
 //!
 //! # Example
 //!

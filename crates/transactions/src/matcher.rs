@@ -1,4 +1,4 @@
-//! Puts the driver's events together into transactions.
+//! Matches the driver's events to transactions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,21 +10,21 @@ use crate::observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};
 /// `BR_FAILED_REPLY`, `BR_FROZEN_REPLY`.
 pub const FAILURES: [u32; 3] = [0x7205, 0x7211, 0x7212];
 
-/// Events that belong to no transaction whose other events were seen, counted.
+/// Counts of what could not be matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
-    /// Requests that were received, but not seen to be sent: they were sent before the recording,
-    /// or that event was lost.
+    /// Received requests and replies whose sending was not seen: it preceded the recording, or the
+    /// event was lost.
     pub received: u64,
-    /// Replies to requests that were not seen to be received.
+    /// Replies to requests whose receipt was not seen.
     pub replies: u64,
-    /// Requests that ended unseen: an event of theirs was lost, or a process ended.
+    /// Requests whose end was not seen: an event was lost, or a process died.
     pub ended: u64,
-    /// Requests dropped because too many were in flight.
+    /// Requests and replies dropped because too many were in flight.
     pub forgotten: u64,
 }
 
-/// A request that a thread serves.
+/// A request that a thread is serving.
 #[derive(Clone, Copy, Debug)]
 struct Served {
     sent: Sent,
@@ -43,11 +43,11 @@ struct Reply {
 /// What a thread is doing in the driver.
 #[derive(Debug, Default)]
 struct Thread {
-    /// Its calls that have not ended, the outermost first.
+    /// Its calls in progress, outermost first.
     calls: Vec<Sent>,
-    /// What it serves, the outermost first.
+    /// The requests it is serving, outermost first.
     serves: Vec<Served>,
-    /// When it last began to read from the driver.
+    /// When it last began to wait for work in the driver.
     wait_ns: Option<u64>,
 }
 
@@ -57,8 +57,8 @@ impl Thread {
     }
 }
 
-/// Puts events together. Its memory grows with the transactions under way, up to a limit, and with
-/// the threads that use the driver.
+/// Matches events to transactions. Memory is bounded by the transactions in flight, up to a limit,
+/// and by the threads that use the driver.
 #[derive(Debug)]
 pub struct Matcher {
     most: usize,
@@ -71,7 +71,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher that follows at most so many requests, and as many replies, at a time.
+    /// A matcher that tracks at most so many requests, and as many replies, at a time.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -83,13 +83,13 @@ impl Matcher {
         }
     }
 
-    /// What could not be put together so far.
+    /// What could not be matched so far.
     #[must_use]
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched
     }
 
-    /// Takes the next event, in time order, and passes on each transaction that it completes.
+    /// Takes the next event, in time order, and reports each transaction that it completes.
     pub fn add(&mut self, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let Event { time_ns, tid, .. } = *event;
         match event.body {
@@ -160,22 +160,24 @@ impl Matcher {
             return;
         }
         let thread = self.threads.entry(tid).or_default();
-        // A thread that came to read after the request was sent had been busy, and so had all
-        // others.
+        // If this thread began to wait after the request was sent, it had been busy until then, and
+        // so had all others.
         let behind_pool_ns = thread.wait_ns.map(|wait_ns| wait_ns.saturating_sub(sent.start_ns));
         thread.serves.push(Served { sent, received_ns: time_ns, behind_pool_ns });
     }
 
     fn replied(&mut self, id: i32, server: u32, client: u32, replied_ns: u64) {
         let serves = self.threads.get_mut(&server).map(|thread| &mut thread.serves);
-        let Some((serves, at)) = serves.and_then(|serves| {
-            let at = serves.iter().rposition(|served| served.sent.client == client)?;
-            Some((serves, at))
-        }) else {
+        // Some drivers' events do not name the thread that gets the reply. It is the one whose call
+        // the server took last.
+        let is_clients = |served: &Served| client == 0 || served.sent.client == client;
+        let Some((serves, at)) =
+            serves.and_then(|serves| serves.iter().rposition(is_clients).map(|at| (serves, at)))
+        else {
             self.unmatched.replies += 1;
             return;
         };
-        // What it served above that has ended unseen.
+        // Requests above it on the stack ended unseen.
         self.unmatched.ended += (serves.len() - at - 1) as u64;
         serves.truncate(at + 1);
         if let Some(served) = serves.pop() {
@@ -184,7 +186,7 @@ impl Matcher {
         }
     }
 
-    /// A thread's call, and all that it made within it, has ended.
+    /// A thread's call has ended, and with it all calls nested in it.
     fn ended(&mut self, client: u32, id: i32) {
         let Some(thread) = self.threads.get_mut(&client) else { return };
         if let Some(at) = thread.calls.iter().rposition(|call| call.id == id) {
@@ -196,9 +198,9 @@ impl Matcher {
         }
     }
 
-    /// The call that ends with an error which its thread reads. A call that the driver refused at
-    /// once has left no event, so the error belongs to a call only if the thread has served
-    /// nothing since it made that call.
+    /// The call that a returned error ends. A call that the driver refuses at once leaves no event,
+    /// so the error belongs to the thread's last call only if the thread has taken no request since
+    /// that call.
     fn failed(&mut self, tid: u32) -> Option<Sent> {
         let thread = self.threads.get_mut(&tid)?;
         let &sent = thread.calls.last()?;
@@ -212,7 +214,7 @@ impl Matcher {
     }
 }
 
-/// Keeps at most so many, the latest, and tells how many were forgotten.
+/// Drops the oldest beyond `most`, and returns how many those were.
 fn forget<T>(all: &mut BTreeMap<i32, T>, most: usize) -> u64 {
     let mut forgotten = 0;
     while all.len() > most {

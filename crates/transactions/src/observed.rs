@@ -1,17 +1,17 @@
-//! What is known of a transaction, as data.
+//! Transactions as data.
 
-/// The bit of a transaction's flags that says that nobody waits for a reply (`TF_ONE_WAY`,
+/// The transaction flag of a oneway request, which gets no reply (`TF_ONE_WAY`,
 /// linux/android/binder.h).
 pub const TF_ONE_WAY: u32 = 1;
 
-/// A request as its sender made it.
+/// A request as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// The driver's number of the transaction.
     pub id: i32,
     /// The thread that sent it.
     pub client: u32,
-    /// The process that it went to.
+    /// The target process.
     pub to_process: u32,
     /// The driver's number of the node.
     pub node: i32,
@@ -19,10 +19,9 @@ pub struct Sent {
     pub code: u32,
     /// `TF_*`.
     pub flags: u32,
-    /// The number of the call in whose handling this one was made.
+    /// The number of the call during whose handling this one was made.
     pub parent: Option<i32>,
-    /// When the driver began to carry it out, in nanoseconds of the trace's clock, as all instants
-    /// here.
+    /// When the driver took it, in nanoseconds of the trace's clock, as all instants here.
     pub start_ns: u64,
 }
 
@@ -33,14 +32,14 @@ pub struct Call {
     pub sent: Sent,
     /// The thread that served.
     pub server: u32,
-    /// For how long no thread of the server was ready to take the request, in nanoseconds: 0 where
-    /// one was. `None` where the events do not tell.
+    /// How long the request waited because no thread of the server was ready, in nanoseconds: 0
+    /// where one was. `None` where no event tells.
     pub behind_pool_ns: Option<u64>,
-    /// When a thread of the server had the request.
+    /// When the server's thread received the request.
     pub received_ns: u64,
     /// When it sent the reply.
     pub replied_ns: u64,
-    /// When the client had the reply.
+    /// When the client received the reply.
     pub end_ns: u64,
 }
 
@@ -59,24 +58,24 @@ pub struct Oneway {
     pub sent: Sent,
     /// The thread that took it.
     pub server: u32,
-    /// When it did: until then it was in the queue of its node or process.
+    /// When it did. Until then the request was queued at its node or process.
     pub received_ns: u64,
 }
 
-/// A call whose caller got an error from the driver in place of a reply.
+/// A call that ended with an error of the driver instead of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// The thread that called.
     pub client: u32,
-    /// The request; `None` where the driver refused it before it had a number.
+    /// The request; `None` where the driver refused it before it gave it a number.
     pub sent: Option<Sent>,
     /// `BR_DEAD_REPLY`, `BR_FAILED_REPLY` or `BR_FROZEN_REPLY`.
     pub command: u32,
-    /// When the caller had the error.
+    /// When the caller received the error.
     pub at_ns: u64,
 }
 
-/// What was seen to end.
+/// What has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observed {
     /// A round trip.
@@ -97,7 +96,16 @@ impl Observed {
         }
     }
 
-    /// The request; `None` where the driver refused it before it had a number.
+    /// The thread that served, where one did.
+    #[must_use]
+    pub fn server(&self) -> Option<u32> {
+        match self {
+            Self::Call(Call { server, .. }) | Self::Oneway(Oneway { server, .. }) => Some(*server),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// The request; `None` where the driver refused it before it gave it a number.
     #[must_use]
     pub fn sent(&self) -> Option<&Sent> {
         match self {

@@ -7,6 +7,7 @@
 
 mod foreign;
 mod observed;
+mod observing;
 mod ours;
 mod theirs;
 
@@ -39,6 +40,7 @@ fn main() -> Result<()> {
         ["observed", "all", rsb_hub, roundtrip] => observed::all(rsb_hub, roundtrip),
         ["observed", "serve"] => observed::serve(),
         ["observed", "foreign", rsb_hub, roundtrip] => foreign::all(rsb_hub, roundtrip),
+        ["observed", "flood"] => observed::flood(),
         ["observed", "call", out] => observed::call(out, 1),
         ["observed", "call", out, "few"] => observed::call(out, 8),
         ["manage"] => ours::manage(),

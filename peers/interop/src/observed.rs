@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use rsbinder::{BinderResult, Interface, ProcessState, Strong, hub, interface};
 use serde_json::{Value, json};
 
+use crate::observing::Programs;
 use crate::{DEVICE, Running, link_device, until};
 
 const SERVICE: &str = "roundtrip.observed";
@@ -20,18 +21,18 @@ pub(crate) const CLIENT: &str = "rsb-client";
 pub(crate) const SERVER: &str = "rsb-server";
 
 /// How often each method is called.
-const ECHOES: u64 = 2000;
-const RELAYS: u64 = 200;
-const NOTES: u64 = 300;
-const SLOW: u64 = 40;
+pub(crate) const ECHOES: u64 = 2000;
+pub(crate) const RELAYS: u64 = 200;
+pub(crate) const NOTES: u64 = 300;
+pub(crate) const SLOW: u64 = 40;
+
+/// How often a client calls that floods the observer.
+const FLOOD: u64 = 5000;
 
 /// What a call may take, and for how long a slow one is delayed: longer than the tick that the
 /// observer may take on the only processor.
 const DEADLINE: &str = "2ms";
 const DELAY: Duration = Duration::from_millis(12);
-
-/// Where the trace's instances are.
-const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// How many times as long a call may take while it is observed.
 const MOST_COST: f64 = 1.5;
@@ -157,6 +158,17 @@ pub(crate) fn call(out: &str, fewer: u64) -> Result<()> {
     Ok(std::fs::write(out, own.to_string())?)
 }
 
+/// Calls, and does nothing else.
+pub(crate) fn flood() -> Result<()> {
+    ProcessState::init(DEVICE, 1).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let manager = until("find a service manager", || hub::default().ok())?;
+    let load = until("find the service", || manager.check_interface::<dyn ILoad>(SERVICE).ok())?;
+    for _ in 0..FLOOD {
+        ensure!(load.echo("")?.is_empty(), "echo");
+    }
+    Ok(())
+}
+
 /// Observes client and service, and compares.
 pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     link_device()?;
@@ -167,109 +179,59 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     let serve = || Running::start(Command::new(format!("./{SERVER}")).args(["observed", "serve"]));
     let client = format!("./{CLIENT}");
 
+    Programs { roundtrip }.all()?;
     let server = serve()?;
-    abandoned(roundtrip, Command::new(&client).args(["observed", "call", "alone.json"]))?;
-    drop(server);
-    let server = serve()?;
-    interrupted(roundtrip, Command::new(&client).args(["observed", "call", "interrupted.json"]))?;
+    let alone = Command::new(&client).args(["observed", "call", "alone.json"]).status()?;
+    ensure!(alone.success(), "the client failed alone");
     drop(server);
 
-    let _server = serve()?;
-    let mut command = Command::new(roundtrip);
-    command.args([
-        "ipc",
-        "observe",
-        "--deadline",
-        DEADLINE,
-        "--explain-limit",
-        "200",
-        "--out",
-        "/out/run",
-        "--",
-    ]);
+    let observe = |options: &[&str], out: &str| -> Result<()> {
+        let _server = serve()?;
+        let mut command = Command::new(roundtrip);
+        command.args(["ipc", "observe"]).args(options).args(["--", &client, "observed", "call", out]);
+        let status = command.stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "roundtrip ipc observe {status}");
+        Ok(())
+    };
+    observe(&["--explain-limit", "0"], "counted.json")?;
     // Its explanations are read from the run.
-    let status = command.args([&client, "observed", "call", "own.json"]).stdout(Stdio::null()).status()?;
-    ensure!(status.success(), "roundtrip ipc observe {status}");
+    observe(&["--deadline", DEADLINE, "--explain-limit", "200", "--out", "/out/run"], "own.json")?;
 
     let own = read("own.json")?;
     counts(&own)?;
     causes(roundtrip)?;
-    let (observed, alone) = (number(&own, "/echo_p50_ns")?, number(&read("alone.json")?, "/echo_p50_ns")?);
-    println!("an echo takes {:.2} times as long while it is observed", observed / alone);
-    ensure!(observed / alone < MOST_COST, "more than it may");
-    Ok(())
-}
-
-/// An observer that is killed leaves the client alone, and nothing that the next one does not
-/// remove.
-fn abandoned(roundtrip: &str, client: &mut Command) -> Result<()> {
-    let observer = Running::start(Command::new(roundtrip).args(["ipc", "observe", "--duration", "1h"]))?;
-    let instances = || -> Result<usize> { Ok(std::fs::read_dir(INSTANCES)?.count()) };
-    until("an instance of the trace", || instances().ok().filter(|&count| count == 1))?;
-    drop(observer);
-    ensure!(client.status()?.success(), "the client failed after its observer was killed");
-    ensure!(instances()? == 1, "what a killed observer leaves is gone before anybody looked");
-    let next = Command::new(roundtrip).args(["ipc", "observe", "--duration", "10ms", "--quiet"]).status()?;
-    ensure!(next.success() && instances()? == 0, "{} instances are left", instances()?);
-    println!("a killed observer: the client went on, the next observer removed what was left");
-    Ok(())
-}
-
-/// Ctrl-C is the usual end of an observing without a limit: what was seen until then is told.
-fn interrupted(roundtrip: &str, client: &mut Command) -> Result<()> {
-    let mut observer = Command::new(roundtrip);
-    observer.args(["ipc", "observe", "--duration", "1h", "--format", "csv", "--quiet", "--name", CLIENT]);
-    let observer = observer.stdout(Stdio::piped()).spawn()?;
-    until("an instance of the trace", || std::fs::read_dir(INSTANCES).ok()?.find_map(Result::ok))?;
-    ensure!(client.status()?.success(), "the client failed while it was observed");
-    let pid = libc::pid_t::try_from(observer.id())?;
-    // SAFETY: the observer is a child that has not been waited for: the number is still its own.
-    ensure!(unsafe { libc::kill(pid, libc::SIGINT) } == 0, "{}", std::io::Error::last_os_error());
-    let output = observer.wait_with_output()?;
-    let lines = String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(CLIENT)).count();
-    ensure!(output.status.success() && lines >= 6, "{}: {lines} lines", output.status);
-    println!("an interrupted observer: {lines} lines");
+    let alone = number(&read("alone.json")?, "/echo_p50_ns")?;
+    let counted = number(&read("counted.json")?, "/echo_p50_ns")? / alone;
+    let observed = number(&own, "/echo_p50_ns")? / alone;
+    println!(
+        "an echo takes {observed:.2} times as long while it is observed, {counted:.2} times without explanations"
+    );
+    ensure!(counted < observed && observed < MOST_COST, "more than it may");
     Ok(())
 }
 
 /// What was observed is what the client counted and timed itself.
 fn counts(own: &Value) -> Result<()> {
     let run = read("/out/run/run.json")?;
-    let observed = run.pointer("/results/observed_calls").context("no observed calls")?;
-    let flows = observed["flows"].as_array().context("no flows")?;
-    // Nodes that are made for a call have rows of their own, up to a limit.
-    let of = |client: &str, server: &str, code: u64| -> Vec<&Value> {
-        let named = |flow: &Value, side: &str, name: &str| flow[side]["name"] == name;
-        let is = |flow: &&Value| {
-            named(flow, "client", client) && named(flow, "server", server) && flow["code"] == code
-        };
-        flows.iter().filter(is).collect()
-    };
-    let sum = |flows: &[&Value], pointer: &str| -> u64 {
-        flows.iter().filter_map(|flow| flow.pointer(pointer).and_then(Value::as_u64)).sum()
-    };
-    let expect = |client: &str, server: &str, code: u64, pointer: &str, expected: u64| {
-        let found = sum(&of(client, server, code), pointer);
-        ensure!(
-            found == expected,
-            "{client} to {server}, code {code}: {found} at {pointer} in place of {expected}"
-        );
-        Ok(())
-    };
+    let flows = Flows::of(&run)?;
+    let observed = &run["results"]["observed_calls"];
     for (code, calls) in [(1, ECHOES + NOTES), (2, RELAYS), (4, SLOW), (5, SLOW), (6, SLOW)] {
-        expect(CLIENT, SERVER, code, "/latency/count", calls)?;
+        flows.expect(CLIENT, SERVER, code, "/latency/count", calls)?;
     }
-    expect(CLIENT, SERVER, 3, "/oneway/count", NOTES)?;
-    expect(SERVER, CLIENT, 1, "/latency/count", RELAYS)?;
-    expect(SERVER, CLIENT, 1, "/nested", RELAYS)?;
-    expect(CLIENT, SERVER, 7, "/failed", 1)?;
+    flows.expect(CLIENT, SERVER, 3, "/oneway/count", NOTES)?;
+    flows.expect(SERVER, CLIENT, 1, "/latency/count", RELAYS)?;
+    flows.expect(SERVER, CLIENT, 1, "/nested", RELAYS)?;
+    flows.expect(CLIENT, SERVER, 7, "/failed", 1)?;
     let pid = number(own, "/pid")?;
-    let echo = of(CLIENT, SERVER, 1);
-    ensure!(echo.len() == 1 && echo[0]["client"]["pid"].as_f64() == Some(pid), "another client: {echo:?}");
+    let echo = flows.between(CLIENT, SERVER, 1);
+    let is_clients = |flow: &&Value| flow["client"]["pid"].as_f64() == Some(pid);
+    ensure!(echo.iter().all(is_clients), "another client: {echo:?}");
+    let pools: Vec<&str> = echo.iter().filter_map(|flow| flow["pool"].as_str()).collect();
+    ensure!(!echo.is_empty() && pools.len() == echo.len(), "a row without its pool: {echo:?}");
     for lost in ["lost_events", "forgotten", "other_flows"] {
         ensure!(observed["unseen"][lost] == 0, "{}", observed["unseen"]);
     }
-    println!("{} calls, {NOTES} oneway and 1 failed: as many as the client made", observed_calls(flows));
+    println!("{} calls, {NOTES} oneway and 1 failed: as many as the client made", flows.calls());
     // The client's clock also has what its library does around the driver's call.
     for (percent, own_ns) in [("50", number(own, "/echo_p50_ns")?), ("99", number(own, "/echo_p99_ns")?)] {
         let all = echo[0]["latency"]["percentiles"].as_array().context("no percentiles")?;
@@ -285,8 +247,45 @@ fn counts(own: &Value) -> Result<()> {
     Ok(())
 }
 
-fn observed_calls(flows: &[Value]) -> u64 {
-    flows.iter().filter_map(|flow| flow["latency"]["count"].as_u64()).sum()
+/// The rows of a run.
+pub(crate) struct Flows<'a>(pub(crate) &'a [Value]);
+
+impl<'a> Flows<'a> {
+    pub(crate) fn of(run: &'a Value) -> Result<Self> {
+        let flows = run.pointer("/results/observed_calls/flows").and_then(Value::as_array);
+        Ok(Self(flows.context("no observed calls")?))
+    }
+
+    /// Those of one method: nodes that are made for a call have rows of their own, up to a limit,
+    /// and so have the pools that serve.
+    fn between(&self, client: &str, server: &str, code: u64) -> Vec<&'a Value> {
+        let is = |flow: &&Value| {
+            flow["client"]["name"] == client && flow["server"]["name"] == server && flow["code"] == code
+        };
+        self.0.iter().filter(is).collect()
+    }
+
+    /// A count of one method must be what the client counted.
+    pub(crate) fn expect(
+        &self,
+        client: &str,
+        server: &str,
+        code: u64,
+        pointer: &str,
+        expected: u64,
+    ) -> Result<()> {
+        let counts = self.between(client, server, code).into_iter();
+        let found: u64 = counts.filter_map(|flow| flow.pointer(pointer).and_then(Value::as_u64)).sum();
+        ensure!(
+            found == expected,
+            "{client} to {server}, code {code}: {found} at {pointer} in place of {expected}"
+        );
+        Ok(())
+    }
+
+    fn calls(&self) -> u64 {
+        self.0.iter().filter_map(|flow| flow["latency"]["count"].as_u64()).sum()
+    }
 }
 
 /// Each slow call is explained by what the service did in that method.

@@ -1,6 +1,6 @@
-//! The figures of other people's programs: calls by the names of client and server and by method.
-//! Numbers of processes and nodes differ from run to run, so calls that differ only in them are
-//! counted together.
+//! The figures of observed calls, by the names of client and server and by method. Numbers of
+//! processes and nodes differ from run to run, so calls that differ only in those, or in the pool,
+//! are counted together.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use run::ipc::observe::{Flow, ObserveResult};
 
 use super::{Better, Figure, Group, Unit};
 
-/// What of a client and a server is the same in every run.
+/// What is the same in every run: client, server, code.
 type Key<'a> = (&'a str, &'a str, u32);
 
-/// Flows of one key together.
+/// All flows of one key.
 #[derive(Default)]
 struct Sum {
     latency: Histogram,

@@ -1,5 +1,5 @@
-//! The slow calls of other people's programs. What is known of each is what the kernel's events
-//! tell.
+//! Slow calls among those observed of other programs. All that is known of them comes from the
+//! kernel's events.
 
 use layers::{RoundTrip, Side};
 use run::ipc::observe::{Flow, ObserveResult, Process};
@@ -48,14 +48,14 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     Some(kept.ranked())
 }
 
-/// The median, where there are enough calls to have one. Where that misses the deadline, what is
-/// usual is what is to be explained.
+/// The median, if there are enough calls. If the median itself misses the deadline, the usual time
+/// is what has to be explained, so there is none.
 fn usual_ns(flow: &Flow, deadline_ns: u64) -> Option<u64> {
     let usual_ns = flow.latency.percentile_ns(50.0).filter(|_| flow.latency.count() >= MANY);
     usual_ns.filter(|&ns| ns <= deadline_ns)
 }
 
-/// From how many calls on there is a usual one.
+/// From how many calls on there is a usual time.
 const MANY: u64 = 10;
 
 fn side(process: &Process, tid: u32) -> Side {

@@ -1,11 +1,13 @@
-//! Binder calls of other programs, live.
+//! Observes other programs' binder calls as they happen.
+
+use std::ops::ControlFlow;
 
 use latency::Timeline;
-use run::ipc::observe::{ObservePlan, ObserveResult, SlowCall, Unseen};
+use run::ipc::observe::{Flow, ObservePlan, ObserveResult, SlowCall, Unseen};
 use tracefs::Trace;
 use transactions::{Call, Matcher, Observed};
 
-use super::flows::Flows;
+use super::flows::{Ends, Flows};
 use super::slow::Slow;
 use super::watch::{self, Watch, Whom};
 use crate::clock::now_ns;
@@ -14,25 +16,51 @@ use crate::progress::Progress;
 use crate::selection;
 use crate::worker::Interrupts;
 
-/// The most transactions that are followed at a time.
+/// The most transactions tracked at a time.
 const UNDER_WAY: usize = 100_000;
 
-/// Observes until the plan's time is over, its command has ended, or a signal comes.
+/// What one round of reading the buffers has brought.
+#[derive(Debug, Clone, Copy)]
+pub struct Round<'a> {
+    /// How long the observer has run, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// The rows of the table so far, in the order in which they were made.
+    pub flows: &'a [Flow],
+    /// What has ended since the last round, and in which row.
+    pub ended: &'a [(usize, Observed)],
+    /// Events that the kernel had to drop so far.
+    pub lost_events: u64,
+}
+
+/// Observes until the plan's time is up, its command has ended, or a signal arrives. `each` is
+/// called several times a second and may end it earlier.
 ///
 /// # Errors
 /// [`Error::NotHere`] without binder's events; [`Error::Trace`] where this process may not record;
 /// [`Error::System`] when the command cannot be started.
-pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<ObserveResult> {
+pub fn run(
+    plan: &ObservePlan,
+    report: &mut dyn FnMut(Progress<'_>),
+    each: &mut dyn FnMut(&Round<'_>) -> ControlFlow<()>,
+) -> Result<ObserveResult> {
     let interrupts = Interrupts::watch()?;
     let (mut watch, recording) = Watch::open(&plan.directory, plan.kilobytes, |tracefs| {
-        selection::transactions(|event| tracefs.has_event(event))
+        selection::transactions(
+            plan.limit > 0,
+            |event| tracefs.has_event(event),
+            |event, field| tracefs.has_field(event, field),
+        )
     })
     .map_err(without_binder)?;
+    let begin_ns = now_ns();
     let mut observer = Observer {
         plan,
+        each,
+        begin_ns,
+        has_enough: false,
         matcher: Matcher::new(UNDER_WAY),
         flows: Flows::default(),
-        timeline: Timeline::new(now_ns()),
+        timeline: Timeline::new(begin_ns),
         slow: Slow::new(plan.limit, recording),
     };
     let whom = Whom { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing calls" };
@@ -40,7 +68,7 @@ pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<O
     Ok(observer.finish(elapsed_ns, &watch))
 }
 
-/// A kernel that has no events of binder mostly has no driver either.
+/// A kernel without binder's events mostly has no driver either.
 fn without_binder(error: Error) -> Error {
     match error {
         Error::Trace(tracefs::Error::MissingEvent { event }) if event.starts_with("binder/") => {
@@ -52,6 +80,9 @@ fn without_binder(error: Error) -> Error {
 
 struct Observer<'a> {
     plan: &'a ObservePlan,
+    each: &'a mut dyn FnMut(&Round<'_>) -> ControlFlow<()>,
+    begin_ns: u64,
+    has_enough: bool,
     matcher: Matcher,
     flows: Flows,
     timeline: Timeline,
@@ -64,40 +95,55 @@ impl watch::Observer for Observer<'_> {
         for event in &trace.events {
             self.matcher.add(event, &mut |observed| ended.push(observed));
         }
-        for observed in ended {
-            self.count(&observed, watch);
-        }
+        let counted =
+            ended.into_iter().filter_map(|observed| Some((self.count(&observed, watch)?, observed)));
+        let ended: Vec<_> = counted.collect();
         self.slow.keep(|from_ns| watch.snapshot(from_ns));
+        let round = Round {
+            elapsed_ns: now_ns().saturating_sub(self.begin_ns),
+            flows: self.flows.rows(),
+            ended: &ended,
+            lost_events: watch.lost_events,
+        };
+        self.has_enough |= (self.each)(&round).is_break();
         Ok(())
+    }
+
+    fn has_enough(&self) -> bool {
+        self.has_enough
     }
 }
 
 impl Observer<'_> {
-    fn count(&mut self, observed: &Observed, watch: &mut Watch) {
+    /// Counts what has ended, if it is to be observed, and returns its row.
+    fn count(&mut self, observed: &Observed, watch: &mut Watch) -> Option<usize> {
         let (to_process, node, code) =
             observed.sent().map_or((0, 0, 0), |sent| (sent.to_process, sent.node, sent.code));
         let client = watch.process_of(observed.client());
         let server = watch.processes.of_process(to_process);
         let subject = &self.plan.subject;
         if ![&client, &server].into_iter().any(|process| watch.processes.is_observed(subject, process)) {
-            return;
+            return None;
         }
+        let pool = observed.server().and_then(|thread| watch.processes.pool_of(thread));
+        let ends = Ends { client, server, pool };
         match observed {
             Observed::Call(call) => {
-                let Some(flow) = self.flows.call(&client, &server, call, self.plan.deadline) else { return };
+                let flow = self.flows.call(ends, call, self.plan.deadline)?;
                 let missed = self.plan.deadline.missed(call.latency_ns());
                 self.timeline.record(call.sent.start_ns, call.latency_ns(), missed);
                 if missed {
                     self.slow.add(slow_call(flow, call));
                 }
+                Some(flow)
             }
-            Observed::Oneway(oneway) => self.flows.oneway(&client, &server, oneway),
-            Observed::Failed(_) => self.flows.failed(&client, &server, node, code),
+            Observed::Oneway(oneway) => self.flows.oneway(ends, oneway),
+            Observed::Failed(_) => self.flows.failed(ends, node, code),
         }
     }
 
     fn finish(self, elapsed_ns: u64, watch: &Watch) -> ObserveResult {
-        let Observer { plan, matcher, flows, timeline, slow } = self;
+        let Observer { plan, matcher, flows, timeline, slow, .. } = self;
         let unmatched = matcher.unmatched();
         let unseen = Unseen {
             lost_events: watch.lost_events,
@@ -111,7 +157,7 @@ impl Observer<'_> {
         for call in &mut slow_calls {
             call.flow = places[call.flow];
         }
-        // An empty recording tells nothing.
+        // An empty recording is of no use.
         if slow_calls.iter().any(|call| call.snapshot.is_some())
             && let Err(error) = watch.folder.keep()
         {

@@ -1,14 +1,15 @@
-//! Other people's programs, as the kernel's events show them. Must not change anything of theirs,
-//! nor know what delayed a call.
+//! Observes other people's programs through the kernel's trace events. Must not change anything of
+//! theirs, nor know what delayed a call.
 
 mod calls;
 mod files;
 mod flows;
+mod pools;
 mod processes;
 mod rows;
 mod slow;
 mod watch;
 mod writes;
 
-pub use calls::run;
+pub use calls::{Round, run};
 pub use writes::{Divide, Ended, run as run_writes};

@@ -1,5 +1,5 @@
-//! Which process a thread belongs to, and what it is called. Names are other people's text: whoever
-//! shows them makes them inert.
+//! Which process a thread belongs to, and what both are called. Names are other people's text:
+//! whatever shows them makes them inert.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,9 @@ use std::io::Read as _;
 use run::observe::{Process, Subject};
 use tracefs::{Body, Trace};
 
-/// The most threads that are remembered. Beyond that all are looked up anew.
+use super::pools::pool;
+
+/// The most threads that are remembered. Beyond that, all are looked up again.
 const MOST_THREADS: usize = 100_000;
 
 /// The longest name that is kept, in bytes.
@@ -20,19 +22,21 @@ const MOST_NAME_BYTES: usize = 200;
 pub(super) struct Processes {
     pids: HashMap<u32, u32>,
     names: HashMap<u32, String>,
-    /// The names of threads in the events, for those that have ended before they were looked up.
+    /// Thread names from events, for threads that ended before they were looked up.
     comms: HashMap<u32, String>,
-    /// The program that was started, and what it has forked.
+    /// The pool of each thread, by its name.
+    pools: HashMap<u32, Option<String>>,
+    /// The program that was started, and what it forked.
     descendants: HashSet<u32>,
 }
 
 impl Processes {
-    /// From now on all that this process forks belongs to the command.
+    /// From now on, what this process forks belongs to the command.
     pub(super) fn follow(&mut self, pid: u32) {
         self.descendants.insert(pid);
     }
 
-    /// Learns from events, before what they tell of calls is looked at.
+    /// Learns from events. To be called before their calls are looked at.
     pub(super) fn learn(&mut self, trace: &Trace) {
         for event in &trace.events {
             match event.body {
@@ -45,24 +49,36 @@ impl Processes {
                 Body::Rename { tid, .. } => {
                     self.names.remove(&tid);
                     self.comms.remove(&tid);
+                    self.pools.remove(&tid);
                 }
                 _ => {}
             }
         }
-        if self.pids.len().max(self.comms.len()) > MOST_THREADS {
+        if self.pids.len().max(self.comms.len()).max(self.pools.len()) > MOST_THREADS {
             let descendants = std::mem::take(&mut self.descendants);
             *self = Self { descendants, ..Self::default() };
         }
     }
 
-    /// Forgets threads that have ended, whose numbers others may get: after what the events tell of
-    /// them has been looked at.
+    /// Forgets threads that have ended, whose numbers others may get. To be called after the
+    /// events' calls have been looked at.
     pub(super) fn forget_ended(&mut self, trace: &Trace) {
         for event in trace.events.iter().filter(|event| matches!(event.body, Body::Exit)) {
             self.pids.remove(&event.tid);
             self.names.remove(&event.tid);
             self.comms.remove(&event.tid);
+            self.pools.remove(&event.tid);
         }
+    }
+
+    /// The pool that a thread belongs to by its name; `None` where its name is not known.
+    pub(super) fn pool_of(&mut self, tid: u32) -> Option<String> {
+        if let Some(known) = self.pools.get(&tid) {
+            return known.clone();
+        }
+        let found = pool(&self.comm(tid));
+        self.pools.insert(tid, found.clone());
+        found
     }
 
     /// What a thread calls itself: its name, or what it has written over its arguments, as servers
@@ -72,15 +88,14 @@ impl Processes {
         title.map_or_else(|| self.comm(tid), |title| title.trim_end().to_owned())
     }
 
-    /// A thread's name, as far as an event or /proc tells it.
+    /// A thread's name from an event or /proc; empty if neither has it.
     fn comm(&self, tid: u32) -> String {
         let live = || std::fs::read_to_string(format!("/proc/{tid}/comm")).ok();
         let known = self.comms.get(&tid).cloned().or_else(live).unwrap_or_default();
         known.trim_end_matches('\n').to_owned()
     }
 
-    /// The process of a thread. `saved` is what the kernel noted of it, asked for a thread that has
-    /// ended.
+    /// The process of a thread. `saved` looks up what the kernel noted of a thread that has ended.
     pub(super) fn of_thread(&mut self, tid: u32, saved: &mut dyn FnMut(u32) -> Option<u32>) -> Process {
         let pid = match self.pids.get(&tid) {
             Some(&pid) => pid,
@@ -93,7 +108,7 @@ impl Processes {
         self.of_process(pid)
     }
 
-    /// A process by its number.
+    /// The process with this number.
     pub(super) fn of_process(&mut self, pid: u32) -> Process {
         if let Some(name) = self.names.get(&pid) {
             return Process { pid, name: name.clone() };
@@ -103,7 +118,7 @@ impl Processes {
         Process { pid, name }
     }
 
-    /// Whether a process is one of those that are observed.
+    /// Whether a process is observed.
     pub(super) fn is_observed(&self, subject: &Subject, process: &Process) -> bool {
         match subject {
             Subject::Everyone => true,
@@ -114,15 +129,15 @@ impl Processes {
     }
 }
 
-/// The thread group of a thread that lives (proc_pid_status(5)).
+/// The thread group of a living thread (proc_pid_status(5)).
 fn thread_group(tid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
-/// What a process is called: the first argument without its folder, which Android sets to the
-/// package's name; else its first thread's name. Of what a server has written there, the part that
-/// stays: "postgres" of "postgres: walwriter".
+/// A process's name: its first argument without the folder, which Android sets to the package's
+/// name, else its main thread's name. Of a title that a server has written there, the constant
+/// part: "postgres" of "postgres: walwriter".
 fn program(pid: u32) -> Option<String> {
     if let Some(first) = first_argument(pid) {
         let stays = first.split(": ").next().unwrap_or_default();
@@ -139,7 +154,7 @@ fn program(pid: u32) -> Option<String> {
 fn first_argument(pid: u32) -> Option<String> {
     let mut line = Vec::new();
     let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
-    // A process may have any number of arguments, and may change them.
+    // A process may have arguments of any length, and may change them.
     file.take(MOST_NAME_BYTES as u64 * 16).read_to_end(&mut line).ok()?;
     let first = line.split(|&byte| byte == 0).next().unwrap_or_default();
     // The end of a long path is its name.
@@ -163,6 +178,17 @@ mod tests {
         assert!(!processes.is_observed(&Subject::Command(Vec::new()), &own));
         processes.follow(own.pid);
         assert!(processes.is_observed(&Subject::Command(Vec::new()), &own));
+    }
+
+    #[test]
+    fn a_thread_belongs_to_the_pool_that_its_name_says() {
+        let pool_of = || {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+            Processes::default().pool_of(tid)
+        };
+        let thread = std::thread::Builder::new().name("Binder:812_1F".into()).spawn(pool_of).unwrap();
+        assert_eq!(thread.join().unwrap().as_deref(), Some("Binder:#_#"));
+        assert_eq!(Processes::default().pool_of(u32::MAX - 1), None);
     }
 
     #[test]

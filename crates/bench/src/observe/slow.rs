@@ -1,5 +1,5 @@
-//! The slowest calls that missed their deadline, each with what the kernel recorded around it, as
-//! long as there is room.
+//! The slowest calls that missed their deadline, each with what the kernel recorded around it,
+//! within limits.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use run::ipc::observe::SlowCall;
 use run::storage::observe::SlowWrite;
 use tracefs::{Recording, Snapshot};
 
-/// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
+/// How far a snapshot reaches back before its call, in nanoseconds, to show what ran on each CPU.
 const HISTORY_NS: u64 = 50_000_000;
 
-/// A call that can be kept.
+/// A call with its times and its recording.
 pub(super) trait Timed {
     fn start_ns(&self) -> u64;
     fn latency_ns(&self) -> u64;
@@ -53,7 +53,7 @@ pub(super) struct Slow<C> {
     recording: Recording,
     next: u32,
     kept: Vec<C>,
-    /// Those since the last snapshots were taken.
+    /// Those since the last snapshot.
     fresh: Vec<C>,
     pub(super) over_limit: u64,
     pub(super) not_recorded: Option<String>,
@@ -72,10 +72,10 @@ impl<C: Timed> Slow<C> {
         }
     }
 
-    /// Takes note of a call that missed its deadline.
+    /// Notes a call that missed its deadline.
     pub(super) fn add(&mut self, call: C) {
         self.fresh.push(call);
-        // As many as could be kept at all.
+        // More could never be kept.
         if self.fresh.len() > self.limit.max(1) * 2 {
             self.shorten_fresh();
         }
@@ -87,8 +87,8 @@ impl<C: Timed> Slow<C> {
         self.fresh.truncate(self.limit);
     }
 
-    /// Keeps the slowest of all so far. Those that are new share one snapshot: what is recorded
-    /// from an instant on.
+    /// Keeps the slowest so far. The new ones share one snapshot, which `snapshot` takes of what
+    /// was recorded from an instant on.
     pub(super) fn keep(&mut self, snapshot: impl FnOnce(u64) -> Snapshot) {
         if self.fresh.is_empty() {
             return;
@@ -116,7 +116,7 @@ impl<C: Timed> Slow<C> {
         }
     }
 
-    /// Stores a snapshot, and tells its number.
+    /// Stores a snapshot and returns its number.
     fn store(&mut self, snapshot: &Snapshot) -> Option<u32> {
         if self.not_recorded.is_some() {
             return None;

@@ -1,6 +1,6 @@
-//! Watching other programs: a recorder whose pages are read several times a second while it goes
-//! on, until the time is over, a command has ended, or a signal comes. Must not know what is looked
-//! for in the events.
+//! The loop of an observer: reads a recorder's pages several times a second while it records, until
+//! the time is up, a command has ended, or a signal arrives. Must not know what is looked for in
+//! the events.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -25,45 +25,50 @@ use crate::worker::Interrupts;
 /// How often the buffers are emptied, in nanoseconds.
 const EVERY_NS: u64 = 100_000_000;
 
-/// From when on the observer has waited too long for a CPU, in nanoseconds.
+/// After how long without a CPU the observer counts as starved, in nanoseconds.
 const STARVED_NS: u64 = 5 * EVERY_NS;
 
-/// How long an event may take until it can be read: it is written with interrupts off, or the
-/// hypervisor has the CPU meanwhile.
-const IN_FLIGHT_NS: u64 = 2_000_000;
+/// How long an event may take until it can be read: it is written with interrupts off, or while
+/// the hypervisor has the CPU.
+const IN_FLIGHT_NS: u64 = 20_000_000;
 
-/// For how long pages are kept, in nanoseconds, and how many bytes of them: a call that takes
-/// longer has a recording of its end.
+/// How long pages are kept, in nanoseconds, and how many bytes of them. Of a call that takes longer
+/// only the end is recorded.
 const KEEP_NS: u64 = 5_000_000_000;
 const KEEP_BYTES: usize = 24 << 20;
 
-/// A recorder that goes on, and what is known of the processes in it.
+/// A running recorder, and what is known of the processes in it.
 pub(super) struct Watch {
     pub(super) recorder: Recorder,
     pub(super) stream: Stream,
     pub(super) processes: Processes,
     pub(super) lost_events: u64,
-    /// What the kernel noted of threads, asked once a round at most: it has a line for each.
+    /// The kernel's list of threads and their processes, read at most once a round: it is long.
     saved: Option<std::collections::BTreeMap<u32, u32>>,
     pub(super) folder: Folder,
 }
 
-/// Whom to watch, for how long, and what to call it in a progress line.
+/// Whom to watch, how long, and what to call it in a progress line.
 pub(super) struct Whom<'a> {
     pub(super) subject: &'a Subject,
     pub(super) duration_ns: Option<u64>,
     pub(super) what: &'static str,
 }
 
-/// Whoever makes something of the events.
+/// Consumes the events.
 pub(super) trait Observer {
     /// Takes in the events since the last time.
     fn round(&mut self, watch: &mut Watch, trace: &Trace) -> Result<()>;
+
+    /// Whether it has seen enough.
+    fn has_enough(&self) -> bool {
+        false
+    }
 }
 
 impl Watch {
-    /// A recorder of these events, off at first, and a recording beside `directory` that slow calls
-    /// can be put into.
+    /// A recorder of these events, not yet on, and a recording beside `directory` that takes slow
+    /// calls.
     pub(super) fn open(
         directory: &Path,
         kilobytes: u64,
@@ -78,7 +83,7 @@ impl Watch {
         Ok((Self { recorder, stream, processes, lost_events: 0, saved: None, folder }, recording))
     }
 
-    /// Watches, and tells for how long, in nanoseconds.
+    /// Watches, and returns how long, in nanoseconds.
     pub(super) fn run(
         &mut self,
         interrupts: &Interrupts,
@@ -103,13 +108,13 @@ impl Watch {
             gives_way.turn(now_ns);
             let paused = pause(interrupts, left_ns.min(EVERY_NS));
             self.round(observer)?;
-            if paused.is_break() {
+            if paused.is_break() || observer.has_enough() {
                 break crate::clock::now_ns();
             }
         };
         drop(gives_way);
         self.recorder.instance.off()?;
-        // What is still on its way into the buffers.
+        // Events that are still being written.
         std::thread::sleep(Duration::from_nanos(IN_FLIGHT_NS * 2));
         self.round(observer)?;
         Ok(end_ns - start_ns)
@@ -135,7 +140,7 @@ impl Watch {
         processes.of_thread(tid, &mut pid_of)
     }
 
-    /// Whether a thread belongs to whom is observed.
+    /// Whether a thread belongs to an observed process.
     pub(super) fn process_is_observed(&mut self, subject: &Subject, tid: u32) -> bool {
         let process = self.process_of(tid);
         self.processes.is_observed(subject, &process)
@@ -148,8 +153,8 @@ impl Watch {
     }
 }
 
-/// Whoever is observed comes first: the observer runs where a CPU would idle. Only when it has got
-/// none for so long that events may be lost, it competes for one, as the last of all.
+/// Keeps the observer out of the way: it runs only where a CPU would idle. If it has had none for
+/// so long that events may be lost, it competes for one at the lowest priority.
 struct GivesWay {
     before: Option<Scheduling>,
     last_ns: Option<u64>,
@@ -176,21 +181,21 @@ impl GivesWay {
             self.competes = Some(late);
             let policy = if late { Policy::Other } else { Policy::Idle };
             let scheduling = Scheduling { policy, ..Scheduling::other(19) };
-            // It fails only where a policy forbids it: then the observer runs like everybody else.
+            // It fails only where a policy forbids it. Then the observer runs at its usual
+            // priority.
             let _ = sched::set_scheduling(sched::gettid(), scheduling);
         }
     }
 }
 
-/// Waits, or until a signal asks to end.
+/// Waits, at most until a signal asks to end.
 fn pause(interrupts: &Interrupts, ns: u64) -> ControlFlow<()> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: ns.min(EVERY_NS).cast_signed() };
     let _ = poll(&mut [PollFd::new(interrupts, PollFlags::IN)], Some(&timeout));
     if interrupts.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// The program that is observed, where it was started for that. It goes on when the observer ends
-/// before it.
+/// The program that was started to be observed. It goes on if the observer ends before it.
 struct Started(Child);
 
 impl Started {
@@ -210,7 +215,7 @@ impl Started {
     }
 }
 
-/// How many events the kernel has overwritten or dropped so far, on all CPUs.
+/// Events that the kernel has overwritten or dropped so far, on all CPUs.
 fn lost(cpus: &[CpuSnapshot]) -> u64 {
     cpus.iter().map(|cpu| cpu.stats.overrun + cpu.stats.commit_overrun + cpu.stats.dropped).sum()
 }

@@ -54,6 +54,12 @@ pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     Ok(ns as u64)
 }
 
+/// How long an interval of a live view is, in nanoseconds: 200 ms to 1 min.
+pub(crate) fn interval_ns(text: &str) -> Result<u64, String> {
+    let ns = duration_ns(text)?;
+    if (200_000_000..=60_000_000_000).contains(&ns) { Ok(ns) } else { Err("expected 200ms to 1m".to_owned()) }
+}
+
 /// A size in bytes: `4`, `4k` (4096), `1M`; up to 1 GiB.
 pub(crate) fn size_bytes(text: &str) -> Result<usize, String> {
     let (number, unit) = split_unit(text);

@@ -18,6 +18,7 @@ pub(crate) mod latency;
 mod latency_options;
 mod man;
 mod observe;
+mod observe_live;
 mod observe_options;
 pub(crate) mod output;
 mod report;

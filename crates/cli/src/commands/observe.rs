@@ -1,5 +1,7 @@
 //! `roundtrip ipc observe`: other programs' binder calls, over the kernel's driver.
 
+use std::ops::ControlFlow;
+
 use bench::observe;
 use report::csv::with_labels;
 use report::run::Divided;
@@ -8,15 +10,19 @@ use run::ipc::observe::ObservePlan;
 
 use super::finish::{explanations, finish};
 use super::gates::{self, Gated, Gates};
+use super::observe_live::{self, Live};
 use super::observe_options::{self, ObserveOptions, Observes, Observing};
 use super::output::{self, RunOutput};
 use crate::args::{Entry, Group, Kind, Usage};
+use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     observing: ObserveOptions,
+    pub(super) live: bool,
+    pub(super) interval_ns: Option<u64>,
     output: RunOutput,
     gates: Gates,
 }
@@ -46,12 +52,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "observe"],
     kind: Kind::Command,
     summary: "shows other programs' binder calls, and what delayed the slow ones",
-    description: "Watches the kernel's binder driver and shows each round trip between any two processes: a table by \
-                  client, server, node and method, with rates, percentiles, the three legs and the time for which no \
-                  thread of the server was ready. Keeps the slowest calls that miss the deadline, with what the kernel \
-                  recorded around them.\n\n\
-                  The programs are not stopped and not changed. It needs root and the kernel's driver: the emulated one \
-                  leaves no events.",
+    description: "Watches the kernel's binder driver and counts each round trip between any two processes: a table by \
+                  client, server, thread pool, node and method, with rates, percentiles, the three legs and the time \
+                  for which no thread of the server was ready. Keeps the slowest calls that miss the deadline, with \
+                  what the kernel recorded around them.\n\n\
+                  The programs are neither stopped nor changed. It needs root and the kernel's driver: the emulated \
+                  one has no events.",
     positionals: Some(observe_options::command()),
     groups: &[
         Group {
@@ -64,10 +70,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 observe_options::duration(),
                 observe_options::deadline("A call that takes longer is slow, as in 2.5ms.", "2.5ms"),
-                observe_options::limit("How many slow calls are kept, the slowest; the rest is counted."),
+                observe_options::limit(
+                    "How many slow calls are kept, the slowest; the rest is counted. With 0, events of the scheduler are not \
+                     recorded, which costs the observed programs less.",
+                ),
                 observe_options::buffer("4M"),
             ],
         },
+        Group { heading: "Meanwhile", options: &[observe_live::LIVE, observe_live::INTERVAL] },
         gates::group(),
         Group {
             heading: "Output",
@@ -85,6 +95,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     ],
     examples: &[
         ("roundtrip ipc observe --duration 30s", "Shows who calls whom, and how long it takes."),
+        ("roundtrip ipc observe --live --duration 10m", "Shows what each second brings, until q is pressed."),
         (
             "roundtrip ipc observe --name system_server --deadline 5ms --out monday",
             "Keeps the slow calls of one process, to explain them later.",
@@ -108,15 +119,32 @@ fn plan(typed: &Typed) -> Result<ObservePlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
+    if typed.interval_ns.is_some() && !typed.live {
+        return Err(Usage("--interval goes with --live".into()).into());
+    }
     let directory = typed.output.directory()?;
     plan.directory = directory.path().join(run::RECORDING);
-    let run = {
-        let mut line = typed.output.progress(terminal.err);
+    // A program reads the other formats: it gets the result and nothing else.
+    let is_shown =
+        typed.live && !typed.output.quiet && matches!(typed.output.format.as_deref(), None | Some("table"));
+    let mut live = is_shown.then(|| Live::open(&plan, typed.interval_ns, terminal)).transpose()?;
+    let measured = {
+        let mut line =
+            if is_shown { ProgressLine::hidden(terminal.err) } else { typed.output.progress(terminal.err) };
+        let out = &mut *terminal.out;
         typed.output.record(|_| {
-            let result = observe::run(&plan, &mut |progress| line.show(progress))?;
+            let each = &mut |round: &observe::Round<'_>| match &mut live {
+                Some(live) => live.round(round, out),
+                None => ControlFlow::Continue(()),
+            };
+            let result = observe::run(&plan, &mut |progress| line.show(progress), each)?;
             Ok::<_, bench::Error>(Results::from(result))
-        })?
+        })
     };
+    // Before anything is printed.
+    let shown = live.map_or(Ok(()), Live::close);
+    let run = measured?;
+    shown?;
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.observed_calls else { return Ok(Exit::FAILED) };
     let (text, missing) = match typed.output.format.as_deref() {

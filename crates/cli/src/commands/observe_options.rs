@@ -1,5 +1,5 @@
-//! The options of every command that observes other people's programs: whom, for how long, and what
-//! is slow. Only the table; what they mean together, the plan says.
+//! The options of every command that observes other people's programs: whom, how long, and what
+//! counts as slow. Only the table; the plan says what they mean together.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(crate) trait Observes {
     fn observing(&mut self) -> &mut ObserveOptions;
 }
 
-/// What an observer's plan is made of: what was typed, and the plan's defaults for the rest.
+/// What an observer's plan is made of: what was typed, and defaults for the rest.
 pub(crate) struct Observing {
     pub(crate) subject: Subject,
     pub(crate) duration_ns: Option<u64>,
@@ -36,7 +36,7 @@ pub(crate) struct Observing {
 }
 
 impl ObserveOptions {
-    /// What they mean, with these defaults. A command is observed until it ends.
+    /// Their meaning, with these defaults. A command is observed until it ends.
     pub(crate) fn meant(&self, default: Observing) -> Result<Observing, Usage> {
         let until_it_ends = !self.command.is_empty();
         Ok(Observing {

@@ -73,19 +73,12 @@ const HOW_LONG: &[Opt<Typed>] = &[
     Opt::value(
         &["--interval"],
         "TIME",
-        "The length of an interval, from 200ms to 1min.",
-        |typed: &mut Typed, text| {
-            let ns = values::duration_ns(text)?;
-            if !(200_000_000..=60_000_000_000).contains(&ns) {
-                return Err("expected 200ms to 1min".to_owned());
-            }
-            typed.interval_ns = Some(ns);
-            Ok(())
-        },
+        "The length of an interval, from 200ms to 1m.",
+        |typed: &mut Typed, text| values::set(&mut typed.interval_ns, values::interval_ns(text)),
     )
     .default("1s"),
     Opt::value(&["--duration"], "TIME", "End after this time, as in 30s.", |typed: &mut Typed, text| {
-        crate::args::values::set(&mut typed.duration_ns, values::duration_ns(text))
+        values::set(&mut typed.duration_ns, values::duration_ns(text))
     })
     .default("until q"),
 ];

@@ -12,6 +12,13 @@ use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 /// How many rows of the table there may be; calls of further ones are counted together.
 pub const MAX_FLOWS: usize = 500;
 
+/// How many pools of a server are told apart. Threads that are named after what they do at the
+/// moment would make a pool each.
+pub const MAX_POOLS: usize = 16;
+
+/// How many of a pool's threads are counted in a row.
+pub const MAX_THREADS: usize = 4096;
+
 /// What to observe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservePlan {
@@ -44,13 +51,18 @@ impl Default for ObservePlan {
     }
 }
 
-/// The calls of one method of one node by one process.
+/// The calls of one method of one node by one process, served by one pool of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
     /// Who called.
     pub client: Process,
     /// Who served.
     pub server: Process,
+    /// The names of the threads that served, with `#` for each number in them: "Binder:#_#". `None`
+    /// where no thread took the call, for the pools together beyond [`MAX_POOLS`], and in runs of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// The driver's number of the node; `None` for the nodes together beyond those that have rows.
     pub node: Option<i32>,
     /// The method.
@@ -74,7 +86,7 @@ pub struct Flow {
     pub oneway: Histogram,
     /// Calls that ended with an error of the driver.
     pub failed: u64,
-    /// The threads that served.
+    /// How many threads served, at most [`MAX_THREADS`].
     pub server_threads: u32,
 }
 
@@ -138,7 +150,7 @@ pub struct ObserveResult {
     pub plan: ObservePlan,
     /// For how long, in nanoseconds.
     pub elapsed_ns: u64,
-    /// By client, server, node and method: the largest sum of latencies first.
+    /// By client, server, pool, node and method: the largest sum of latencies first.
     pub flows: Vec<Flow>,
     /// The round trips of all rows over the time of the run; `None` in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
-//! Events of the binder driver, in C or in Rust. Some kernels name the system and the events of the
-//! latter `rust_binder…`.
+//! The events of the binder driver in C and of the one in Rust. The latter's system is
+//! `rust_binder`. Android's kernels also prefix the names of its events
+//! (`rust_binder_transaction`), leave out `to_thread` and call what is returned `ret`.
 
 use super::Reader;
 use super::slots::Number;
@@ -14,14 +15,14 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
     Some(match format.name.strip_prefix("rust_").unwrap_or(&format.name) {
         "binder_transaction" => {
             let (debug_id, target_node) = (number("debug_id")?, number("target_node")?);
-            let (to_proc, to_thread) = (number("to_proc")?, number("to_thread")?);
+            let (to_proc, to_thread) = (number("to_proc")?, number("to_thread"));
             let (reply, code, flags) = (number("reply")?, number("code")?, number("flags")?);
             Box::new(move |r, _| {
                 Some(Body::BinderTransaction {
                     debug_id: debug_id.i32(r)?,
                     target_node: target_node.i32(r)?,
                     to_proc: to_proc.u32(r)?,
-                    to_thread: to_thread.u32(r)?,
+                    to_thread: to_thread.map_or(Some(0), |to_thread| to_thread.u32(r))?,
                     reply: reply.u64(r)? != 0,
                     code: code.u32(r)?,
                     flags: flags.u32(r)?,
@@ -44,7 +45,7 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
             })
         }
         "binder_return" => {
-            let command = number("cmd")?;
+            let command = number("cmd").or_else(|| number("ret"))?;
             Box::new(move |r, _| Some(Body::BinderReturn { command: command.u32(r)? }))
         }
         "binder_set_priority" => {

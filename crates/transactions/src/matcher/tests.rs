@@ -127,6 +127,23 @@ fn nested_calls_name_the_call_in_which_they_were_made_also_back_into_the_caller(
 }
 
 #[test]
+fn a_reply_that_names_no_thread_belongs_to_the_call_that_its_thread_took_last() {
+    let mut driver = Driver::new();
+    driver.send(81, 1, 0);
+    driver.receive(91, 1);
+    driver.send(91, 2, 0);
+    driver.receive(81, 2);
+    driver.reply(81, 3, 0);
+    driver.receive(91, 3);
+    driver.reply(91, 4, 0);
+    driver.receive(81, 4);
+    let calls: Vec<_> = driver.calls().iter().map(|call| (call.sent.id, call.server)).collect();
+    assert_eq!(calls, [(2, 81), (1, 91)]);
+    driver.reply(91, 5, 0);
+    assert_eq!(driver.matcher.unmatched(), Unmatched { replies: 1, ..Unmatched::default() });
+}
+
+#[test]
 fn a_oneway_transaction_ends_when_a_thread_takes_it() {
     let mut driver = Driver::new();
     driver.send(81, 1, TF_ONE_WAY | 0x10);

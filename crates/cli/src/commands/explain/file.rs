@@ -37,7 +37,7 @@ const NEEDED: [(&str, &str); 8] = [
 pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let format = typed.format.as_deref();
     let foreign = read(typed, path)?;
-    if !has_binder(&foreign) {
+    if !has(&foreign, "binder/binder_transaction") {
         anyhow::bail!(
             "{}: it has no events of the binder driver: record binder/binder_transaction and \
              binder/binder_transaction_received, with the scheduler's events",
@@ -128,10 +128,15 @@ fn no_slow_call(recorded: &Recorded, wanted: Wanted) -> String {
     }
 }
 
-fn has_binder(foreign: &Foreign) -> bool {
-    ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"]
-        .iter()
-        .any(|event| foreign.trace.has(event))
+/// Whether it has an event, of binder's from either driver: the one in C, or the one in Rust, whose
+/// events have other names.
+fn has(foreign: &Foreign, event: &str) -> bool {
+    let in_rust = event.strip_prefix("binder/").is_some_and(|name| {
+        [format!("rust_binder/{name}"), format!("rust_binder/rust_{name}")]
+            .iter()
+            .any(|event| foreign.trace.has(event))
+    });
+    in_rust || foreign.trace.has(event)
 }
 
 /// Makes the recording's text safe to show.
@@ -201,9 +206,7 @@ fn lacks(foreign: &Foreign) -> Vec<String> {
     let trace = &foreign.trace;
     let mut lines = Vec::new();
     for (event, what) in NEEDED {
-        let in_rust =
-            event.strip_prefix("binder/").is_some_and(|name| trace.has(&format!("rust_binder/{name}")));
-        if !trace.has(event) && !in_rust {
+        if !has(foreign, event) {
             lines.push(format!(
                 "It has no event {event} (not recorded, or it never occurred), which shows {what}."
             ));

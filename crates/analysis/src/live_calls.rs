@@ -1,0 +1,154 @@
+//! Other programs' calls while they are observed: what each interval shows of each row of the
+//! table. Takes what has ended, round by round; must not know how it was observed or is shown.
+
+use latency::{Deadline, Histogram};
+use transactions::Observed;
+
+/// What an interval shows of one row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Which row, counted from 0.
+    pub flow: usize,
+    /// Round trips that ended.
+    pub calls: u64,
+    /// How many of them took longer than the deadline.
+    pub missed: u64,
+    /// Their median, in nanoseconds, as all times here; `None` without round trips.
+    pub p50_ns: Option<u64>,
+    /// Their 99th percentile.
+    pub p99_ns: Option<u64>,
+    /// The longest.
+    pub max_ns: Option<u64>,
+    /// For how long no thread of the server was ready, the mean of those whose events tell.
+    pub behind_pool_ns: Option<u64>,
+    /// Oneway transactions that a thread took.
+    pub oneway: u64,
+    /// Calls that failed.
+    pub failed: u64,
+}
+
+/// The interval under way, of one row.
+#[derive(Debug, Clone)]
+struct Current {
+    latency: Histogram,
+    behind_pool_ns: (u64, u64),
+    missed: u64,
+    oneway: u64,
+    failed: u64,
+}
+
+impl Current {
+    fn new() -> Self {
+        Self { latency: Histogram::growing(), behind_pool_ns: (0, 0), missed: 0, oneway: 0, failed: 0 }
+    }
+}
+
+/// What goes on.
+#[derive(Debug, Clone)]
+pub struct Session {
+    deadline: Deadline,
+    current: Vec<Current>,
+    /// What the last interval has shown: the rows with the most time in them first.
+    pub last: Vec<Point>,
+    /// How many intervals there were.
+    pub intervals: u64,
+}
+
+impl Session {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(deadline: Deadline) -> Self {
+        Self { deadline, current: Vec::new(), last: Vec::new(), intervals: 0 }
+    }
+
+    /// Adds what has ended, and in which row, to the interval that is under way.
+    pub fn add(&mut self, ended: &[(usize, Observed)]) {
+        for (flow, observed) in ended {
+            if self.current.len() <= *flow {
+                self.current.resize_with(*flow + 1, Current::new);
+            }
+            let Some(current) = self.current.get_mut(*flow) else { continue };
+            match observed {
+                Observed::Call(call) => {
+                    current.latency.record(call.latency_ns());
+                    current.missed += u64::from(self.deadline.missed(call.latency_ns()));
+                    if let Some(behind_ns) = call.behind_pool_ns {
+                        let (sum_ns, count) = current.behind_pool_ns;
+                        current.behind_pool_ns = (sum_ns.saturating_add(behind_ns), count + 1);
+                    }
+                }
+                Observed::Oneway(_) => current.oneway += 1,
+                Observed::Failed(_) => current.failed += 1,
+            }
+        }
+    }
+
+    /// Ends the interval that is under way.
+    pub fn end_interval(&mut self) {
+        self.intervals += 1;
+        let mut seen: Vec<(u64, Point)> = Vec::new();
+        for (flow, current) in self.current.drain(..).enumerate() {
+            let Current { latency, behind_pool_ns: (sum_ns, count), missed, oneway, failed } = current;
+            if latency.is_empty() && oneway == 0 && failed == 0 {
+                continue;
+            }
+            let point = Point {
+                flow,
+                calls: latency.count(),
+                missed,
+                p50_ns: latency.percentile_ns(50.0),
+                p99_ns: latency.percentile_ns(99.0),
+                max_ns: latency.max_ns(),
+                behind_pool_ns: sum_ns.checked_div(count),
+                oneway,
+                failed,
+            };
+            seen.push((latency.sum_ns(), point));
+        }
+        seen.sort_by_key(|(sum_ns, point)| (std::cmp::Reverse(*sum_ns), point.flow));
+        self.last = seen.into_iter().map(|(_, point)| point).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transactions::{Call, Failed, Oneway, Sent};
+
+    use super::*;
+
+    const SENT: Sent =
+        Sent { id: 1, client: 1, to_process: 2, node: 3, code: 4, flags: 0, parent: None, start_ns: 1000 };
+
+    fn call(ns: u64, behind_pool_ns: Option<u64>) -> Observed {
+        Observed::Call(Call {
+            sent: SENT,
+            server: 5,
+            behind_pool_ns,
+            received_ns: 1000,
+            replied_ns: 1000,
+            end_ns: 1000 + ns,
+        })
+    }
+
+    #[test]
+    fn an_interval_has_what_ended_in_it_and_the_row_with_the_most_time_comes_first() {
+        let mut session = Session::new(Deadline { ns: 500 });
+        session.add(&[(0, call(100, None)), (2, call(1000, Some(30)))]);
+        session.add(&[(2, call(200, Some(10))), (2, call(300, None))]);
+        session.add(&[(1, Observed::Oneway(Oneway { sent: SENT, server: 5, received_ns: 1010 }))]);
+        session.add(&[(3, Observed::Failed(Failed { client: 1, sent: None, command: 0x7205, at_ns: 9 }))]);
+        session.end_interval();
+        let rows: Vec<_> =
+            session.last.iter().map(|row| (row.flow, row.calls, row.oneway, row.failed)).collect();
+        assert_eq!(rows, [(2, 3, 0, 0), (0, 1, 0, 0), (1, 0, 1, 0), (3, 0, 0, 1)]);
+        let first = session.last[0];
+        assert_eq!((first.missed, first.behind_pool_ns), (1, Some(20)));
+        assert!(first.p50_ns.is_some_and(|ns| (300..310).contains(&ns)), "{first:?}");
+        assert_eq!((session.last[2].p50_ns, session.last[1].behind_pool_ns), (None, None));
+        session.add(&[(1, call(50, None))]);
+        session.end_interval();
+        assert_eq!(session.last.iter().map(|row| row.flow).collect::<Vec<_>>(), [1]);
+        session.end_interval();
+        assert!(session.last.is_empty() && session.intervals == 3);
+    }
+}

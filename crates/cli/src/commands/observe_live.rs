@@ -1,0 +1,124 @@
+//! `ipc observe --live`: what is seen, shown while it goes on. The picture is `report`'s.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use analysis::live_calls::Session;
+use bench::observe::Round;
+use report::live_calls::{self, View};
+use report::quantity::duration;
+use run::ipc::observe::{ObservePlan, Subject};
+
+use super::observe::Typed;
+use crate::args::{Opt, values};
+use crate::screen::{self, Key, Screen};
+use crate::terminal::Terminal;
+
+const DEFAULT_INTERVAL_NS: u64 = 1_000_000_000;
+
+pub(super) const LIVE: Opt<Typed> = Opt::flag(
+    &["--live"],
+    "Shows each interval's calls meanwhile, the rows with the most time in them first; q ends it. Where standard output \
+     is no terminal, and with COMMAND, it prints lines.",
+    |typed: &mut Typed| typed.live = true,
+);
+
+pub(super) const INTERVAL: Opt<Typed> = Opt::value(
+    &["--interval"],
+    "TIME",
+    "How long an interval of --live is, from 200ms to 1m.",
+    |typed: &mut Typed, text| values::set(&mut typed.interval_ns, values::interval_ns(text)),
+)
+.default("1s");
+
+/// What goes on.
+pub(super) struct Live {
+    session: Session,
+    title: String,
+    colour: bool,
+    interval_ns: u64,
+    /// When the interval under way began, since the begin of the observing.
+    began_ns: u64,
+    /// How long the last interval was.
+    last_ns: u64,
+    /// `None` where lines are printed.
+    screen: Option<Screen>,
+    /// Why nothing can be shown any more.
+    failed: Option<std::io::Error>,
+}
+
+impl Live {
+    /// Shows nothing yet. A program that is started for it writes to the same terminal, and reads
+    /// from it.
+    pub(super) fn open(
+        plan: &ObservePlan,
+        interval_ns: Option<u64>,
+        terminal: &Terminal<'_>,
+    ) -> std::io::Result<Self> {
+        let colour = terminal.look.colour;
+        let draws = screen::can_draw() && !matches!(plan.subject, Subject::Command(_));
+        let of = report::observed_calls::subject(&plan.subject);
+        Ok(Self {
+            session: Session::new(plan.deadline),
+            title: format!("calls of {of}, deadline {}", duration(plan.deadline.ns as f64)),
+            colour,
+            interval_ns: interval_ns.unwrap_or(DEFAULT_INTERVAL_NS),
+            began_ns: 0,
+            last_ns: 0,
+            screen: draws.then(|| Screen::open(colour)).transpose()?,
+            failed: None,
+        })
+    }
+
+    /// Takes a round in, and shows what there is to show.
+    pub(super) fn round(&mut self, round: &Round<'_>, out: &mut dyn Write) -> ControlFlow<()> {
+        self.session.add(round.ended);
+        match self.told(round, out) {
+            Ok(going_on) => going_on,
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn told(&mut self, round: &Round<'_>, out: &mut dyn Write) -> std::io::Result<ControlFlow<()>> {
+        let so_far_ns = round.elapsed_ns.saturating_sub(self.began_ns);
+        let is_interval = so_far_ns >= self.interval_ns;
+        if is_interval {
+            self.session.end_interval();
+            (self.began_ns, self.last_ns) = (round.elapsed_ns, so_far_ns);
+        }
+        let view = View {
+            title: &self.title,
+            colour: self.colour,
+            keys: self.screen.as_ref().is_some_and(|screen| screen.keys),
+            elapsed_ns: round.elapsed_ns,
+            interval_ns: self.last_ns,
+            lost_events: round.lost_events,
+        };
+        let session = &self.session;
+        let Some(screen) = &mut self.screen else {
+            if is_interval {
+                out.write_all(live_calls::interval(session, round.flows, &view).as_bytes())?;
+                out.flush()?;
+            }
+            return Ok(ControlFlow::Continue(()));
+        };
+        if screen.pressed().contains(&Key::End) {
+            return Ok(ControlFlow::Break(()));
+        }
+        if is_interval || screen.is_resized() {
+            screen.draw(|frame| live_calls::draw(frame, session, round.flows, &view))?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Gives the terminal back.
+    ///
+    /// # Errors
+    /// What was in the way of showing it.
+    pub(super) fn close(self) -> std::io::Result<()> {
+        self.failed.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,261 @@
+//! Other programs' calls while they are observed: as a picture for a terminal ([`draw`]) and as
+//! plain lines ([`interval`]). Pure: a session in, cells or text out; must not know the terminal.
+
+use std::fmt::Write as _;
+
+use analysis::live_calls::{Point, Session};
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::terminal::Frame;
+use ratatui_widgets::paragraph::Paragraph;
+use run::ipc::observe::Flow;
+
+use crate::observed_calls::{count, name};
+use crate::quantity::{duration, three_digits};
+
+/// From how many columns on a row's figures and its name have room in one line.
+const ONE_LINE: u16 = 140;
+
+/// So many rows are printed as lines for an interval.
+const MOST_LINES: usize = 10;
+
+/// What to show besides what was seen.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// What is observed.
+    pub title: &'a str,
+    /// Whether the terminal shows colour.
+    pub colour: bool,
+    /// Whether anybody can press keys.
+    pub keys: bool,
+    /// For how long it has been observed, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// How long the last interval was, in nanoseconds.
+    pub interval_ns: u64,
+    /// Events that the kernel had to drop so far.
+    pub lost_events: u64,
+}
+
+/// Draws it.
+pub fn draw(frame: &mut Frame<'_>, session: &Session, flows: &[Flow], view: &View<'_>) {
+    let mut room = frame.area();
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    if room.height > 1 {
+        put(frame, &mut room, format!("{} s  {}", view.elapsed_ns / 1_000_000_000, view.title), bold);
+    }
+    if session.intervals == 0 {
+        put(frame, &mut room, "The first interval goes on.".to_owned(), Style::new());
+    } else {
+        put(frame, &mut room, all(session, view), Style::new());
+    }
+    if room.height > 2 {
+        let bottom = Rect { y: room.bottom() - 1, height: 1, ..room };
+        room.height -= 1;
+        let keys = if view.keys { "q: end" } else { "Ctrl-C: end" };
+        frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)), bottom);
+    }
+    if session.last.is_empty() {
+        return;
+    }
+    let one_line = room.width >= ONE_LINE;
+    let head = figures(["calls/s", "p50", "p99", "max", "missed", "behind pool", "oneway/s", "failed"]);
+    let head = if one_line { format!("{head}  calls") } else { head };
+    put(frame, &mut room, head, Style::new().add_modifier(Modifier::UNDERLINED));
+    for point in &session.last {
+        let Some(flow) = flows.get(point.flow) else { continue };
+        let numbers = row(point, view.interval_ns);
+        let style = match point.missed + point.failed {
+            1.. if view.colour => Style::new().fg(Color::Red),
+            _ => Style::new(),
+        };
+        if one_line {
+            put(frame, &mut room, format!("{numbers}  {}", name(flow)), style);
+        } else if room.height > 1 {
+            put(frame, &mut room, name(flow), Style::new());
+            put(frame, &mut room, numbers, style);
+        }
+    }
+}
+
+/// The next line, if there is room.
+fn put(frame: &mut Frame<'_>, room: &mut Rect, text: String, style: Style) {
+    let height = room.height.min(1);
+    let at = Rect { height, ..*room };
+    (room.y, room.height) = (room.y + height, room.height - height);
+    frame.render_widget(Paragraph::new(text).style(style), at);
+}
+
+/// "Last 1.00 s: 1200 calls, 3 missed, 40 oneway; 7 events lost so far".
+fn all(session: &Session, view: &View<'_>) -> String {
+    let sum = |of: fn(&Point) -> u64| session.last.iter().map(of).sum::<u64>();
+    let mut out = format!(
+        "Last {}: {}, {} missed",
+        duration(view.interval_ns as f64),
+        count(sum(|point| point.calls), "call"),
+        sum(|point| point.missed)
+    );
+    for (count, what) in [
+        (sum(|point| point.oneway), "oneway"),
+        (sum(|point| point.failed), "failed"),
+        (view.lost_events, "events lost so far"),
+    ] {
+        if count > 0 {
+            let _ = write!(out, ", {count} {what}");
+        }
+    }
+    out
+}
+
+fn figures([rate, p50, p99, max, missed, behind, oneway, failed]: [&str; 8]) -> String {
+    format!("{rate:>8} {p50:>8} {p99:>8} {max:>8} {missed:>7} {behind:>11} {oneway:>8} {failed:>6}")
+}
+
+fn row(point: &Point, interval_ns: u64) -> String {
+    let seconds = interval_ns.max(1) as f64 / 1e9;
+    let rate = |count: u64| match count {
+        0 => "0".to_owned(),
+        count => three_digits(count as f64 / seconds),
+    };
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64));
+    figures([
+        &rate(point.calls),
+        &time(point.p50_ns),
+        &time(point.p99_ns),
+        &time(point.max_ns),
+        &point.missed.to_string(),
+        &time(point.behind_pool_ns),
+        &rate(point.oneway),
+        &point.failed.to_string(),
+    ])
+}
+
+/// The last interval as lines for whoever reads along: the rows with the most time in them.
+#[must_use]
+pub fn interval(session: &Session, flows: &[Flow], view: &View<'_>) -> String {
+    let at = format!("{:>8.1} s", view.elapsed_ns as f64 / 1e9);
+    let mut out = format!("{at}  {}\n", all(session, view));
+    let shown = session.last.iter().filter_map(|point| Some((point, flows.get(point.flow)?)));
+    for (point, flow) in shown.take(MOST_LINES) {
+        let _ = write!(out, "{at}  {}: ", name(flow));
+        if let (Some(p50), Some(p99), Some(max)) = (point.p50_ns, point.p99_ns, point.max_ns) {
+            let [p50, p99, max] = [p50, p99, max].map(|ns| duration(ns as f64));
+            let _ =
+                write!(out, "p50 {p50}, p99 {p99}, max {max}, missed {} of {}", point.missed, point.calls);
+        } else {
+            out.push_str("no round trip");
+        }
+        if let Some(behind_ns) = point.behind_pool_ns {
+            let _ = write!(out, ", behind pool {}", duration(behind_ns as f64));
+        }
+        for (count, what) in [(point.oneway, "oneway"), (point.failed, "failed")] {
+            if count > 0 {
+                let _ = write!(out, ", {count} {what}");
+            }
+        }
+        out.push('\n');
+    }
+    if let Some(more) = session.last.len().checked_sub(MOST_LINES).filter(|&more| more > 0) {
+        let _ = writeln!(out, "{at}  {more} more rows");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use latency::Deadline;
+    use ratatui_core::backend::TestBackend;
+    use ratatui_core::terminal::Terminal;
+
+    use super::*;
+
+    fn flows() -> Vec<Flow> {
+        let run = run::Run::read(Path::new("../../fixtures/runs/x86_64-6.1-observed")).unwrap();
+        let mut flows = run.results.observed_calls.unwrap().flows;
+        flows[0].pool = Some("Binder:#_#".into());
+        flows[1].client.name = "evil\u{1b}[2J".into();
+        flows
+    }
+
+    fn session() -> Session {
+        let mut session = Session::new(Deadline { ns: 2_500_000 });
+        session.end_interval();
+        let point = |flow, calls, us: u64| Point {
+            flow,
+            calls,
+            missed: calls / 100,
+            p50_ns: Some(us * 1000),
+            p99_ns: Some(us * 3000),
+            max_ns: Some(us * 10_000),
+            behind_pool_ns: (flow != 1).then_some(us * 100),
+            oneway: 0,
+            failed: 0,
+        };
+        let oneway = Point {
+            p50_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            behind_pool_ns: None,
+            oneway: 12,
+            failed: 1,
+            ..point(2, 0, 1)
+        };
+        session.last = vec![point(0, 1200, 400), point(1, 90, 12), oneway];
+        session.last.extend((3..20).map(|flow| point(flow, 1, 9)));
+        session
+    }
+
+    fn view() -> View<'static> {
+        View {
+            title: "calls of all processes, deadline 2.50 ms",
+            colour: true,
+            keys: true,
+            elapsed_ns: 12_300_000_000,
+            interval_ns: 1_000_000_000,
+            lost_events: 7,
+        }
+    }
+
+    fn drawn(session: &Session, (width, height): (u16, u16), view: &View<'_>) -> Terminal<TestBackend> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, session, &flows(), view)).unwrap();
+        terminal
+    }
+
+    #[test]
+    fn a_wide_terminal_has_a_line_for_each_row_and_a_narrow_one_two() {
+        insta::assert_snapshot!(drawn(&session(), (144, 10), &view()).backend());
+        insta::assert_snapshot!(drawn(&session(), (80, 12), &view()).backend());
+    }
+
+    #[test]
+    fn no_size_is_too_small_and_nothing_yet_is_no_trouble() {
+        let none = Session::new(Deadline { ns: 1 });
+        for width in [1, 2, 20, 80, 139, 140, 300] {
+            for height in 1..30 {
+                drawn(&session(), (width, height), &view());
+                drawn(&none, (width, height), &view());
+            }
+        }
+        let first = drawn(&none, (60, 10), &View { keys: false, ..view() }).backend().to_string();
+        assert!(first.contains("The first interval goes on.") && first.contains("Ctrl-C: end"), "{first}");
+    }
+
+    #[test]
+    fn colour_is_only_where_it_is_wanted_and_says_nothing_alone() {
+        let colours = |colour| {
+            let terminal = drawn(&session(), (130, 12), &View { colour, ..view() });
+            terminal.backend().buffer().content().iter().filter(|cell| cell.fg != Color::Reset).count()
+        };
+        assert!(colours(true) > 0);
+        assert_eq!(colours(false), 0);
+    }
+
+    #[test]
+    fn plain_lines_say_what_each_interval_has_shown() {
+        let text = interval(&session(), &flows(), &view());
+        insta::assert_snapshot!(text);
+        assert!(!text.contains('\u{1b}'));
+    }
+}
