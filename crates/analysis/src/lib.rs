@@ -44,6 +44,7 @@ pub mod interference;
 pub mod live;
 pub mod observed_writes;
 mod recorded_calls;
+pub mod recorded_writes;
 pub mod slow_calls;
 pub mod storage;
 

@@ -90,10 +90,8 @@ const WANTED: &[(Lack, &[&str])] = &[
 /// whole machine slower, which a short round trip feels: not without being asked for.
 const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
 
-/// Without these a write cannot be divided among layers at all.
-const NECESSARY_FOR_WRITES: [&str; 6] = [
-    "raw_syscalls/sys_enter",
-    "raw_syscalls/sys_exit",
+/// Without these, and system calls, a write cannot be divided among layers at all.
+const NECESSARY_FOR_WRITES: [&str; 4] = [
     "sched/sched_switch",
     "sched/sched_waking",
     "block/block_rq_issue",
@@ -214,7 +212,7 @@ pub fn writes(tids: &[u32], how_much: WriteEvents, has: impl Fn(&str) -> bool) -
         WriteEvents::Usual => WANTED_FOR_WRITES,
         WriteEvents::Diagnosis => &all,
     };
-    let mut selection = of(&NECESSARY_FOR_WRITES, wanted, has)?;
+    let mut selection = of(&[&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat(), wanted, has)?;
     let filter: Vec<_> = tids.iter().map(|tid| format!("common_pid == {tid}")).collect();
     for event in SYSTEM_CALLS {
         selection.filters.push((event.to_owned(), filter.join(" || ")));
@@ -253,16 +251,31 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
 ];
 
 /// The events that tell of other programs' synchronous writes, and divide them. Of system calls
-/// only those of these numbers are recorded, and none of this process.
+/// only these, by name and number, are recorded, and none of this process.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] without one of those that this needs.
-pub fn writes_of_others(numbers: &[i64], own: u32, has: impl Fn(&str) -> bool) -> Result<Selection> {
-    let mut selection = of(&NECESSARY_FOR_WRITES, &[WANTED_FOR_WRITES, WANTED_FOR_OTHERS].concat(), has)?;
-    let numbers: Vec<_> = numbers.iter().map(|number| format!("id == {number}")).collect();
-    let filter = format!("common_pid != {own} && ({})", numbers.join(" || "));
-    for event in SYSTEM_CALLS {
-        selection.filters.push((event.to_owned(), filter.clone()));
+pub fn writes_of_others(
+    calls: &[(&str, i64)],
+    own: u32,
+    has: impl Fn(&str) -> bool,
+) -> Result<Selection> {
+    let both = |(name, _): &(&str, i64)| ["enter", "exit"].map(|end| format!("syscalls/sys_{end}_{name}"));
+    let named: Vec<String> = calls.iter().flat_map(both).filter(|event| has(event)).collect();
+    let wanted = [WANTED_FOR_WRITES, WANTED_FOR_OTHERS].concat();
+    let not_own = format!("common_pid != {own}");
+    let mut selection;
+    if named.is_empty() {
+        selection = of(&[&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat(), &wanted, &has)?;
+        let numbers: Vec<_> = calls.iter().map(|(_, number)| format!("id == {number}")).collect();
+        let filter = format!("{not_own} && ({})", numbers.join(" || "));
+        selection.filters.extend(SYSTEM_CALLS.map(|event| (event.to_owned(), filter.clone())));
+    } else {
+        // The kernel passes over other calls before it looks at any filter: programs that make many
+        // feel the difference.
+        selection = of(&NECESSARY_FOR_WRITES, &wanted, &has)?;
+        selection.filters.extend(named.iter().map(|event| (event.clone(), not_own.clone())));
+        selection.events.extend(named);
     }
     let pauses = "writeback/balance_dirty_pages";
     if selection.events.iter().any(|event| event == pauses) {
@@ -334,15 +347,30 @@ mod tests {
             all.filters[0],
             ("raw_syscalls/sys_enter".into(), "common_pid == 7 || common_pid == 8".into())
         );
-        let few = writes(&[7], WriteEvents::Usual, |event| NECESSARY_FOR_WRITES.contains(&event)).unwrap();
-        assert_eq!(few.events, NECESSARY_FOR_WRITES);
+        let necessary = [&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat();
+        let few = writes(&[7], WriteEvents::Usual, |event| necessary.contains(&event)).unwrap();
+        assert_eq!(few.events, necessary);
         assert!(few.missing.contains(&"block/block_bio_queue".to_owned()));
         let least = writes(&[7], WriteEvents::Least, |_| true).unwrap();
         let diagnosis = writes(&[7], WriteEvents::Diagnosis, |_| true).unwrap();
-        assert_eq!(least.events.len(), NECESSARY_FOR_WRITES.len() + 2 + COMMANDS.len());
+        assert_eq!(least.events.len(), necessary.len() + 2 + COMMANDS.len());
         assert!(all.events.iter().all(|event| diagnosis.events.contains(event)));
         assert!(diagnosis.events.len() > all.events.len() && all.events.len() > least.events.len());
         assert!(writes(&[7], WriteEvents::Usual, |event| !event.starts_with("block/")).is_err());
+    }
+
+    #[test]
+    fn of_others_only_calls_that_write_are_recorded_by_name_where_the_kernel_has_such_events() {
+        let calls = [("fsync", 74), ("write", 1)];
+        let named = writes_of_others(&calls, 7, |_| true).unwrap();
+        assert!(!named.events.iter().any(|event| event.starts_with("raw_syscalls")), "{:?}", named.events);
+        for event in ["syscalls/sys_enter_fsync", "syscalls/sys_exit_write"] {
+            assert!(named.filters.contains(&(event.to_owned(), "common_pid != 7".to_owned())), "{event}");
+        }
+        let raw = writes_of_others(&calls, 7, |event| !event.starts_with("syscalls/")).unwrap();
+        let filter = "common_pid != 7 && (id == 74 || id == 1)".to_owned();
+        assert!(raw.filters.contains(&("raw_syscalls/sys_exit".to_owned(), filter)), "{:?}", raw.filters);
+        assert!(writes_of_others(&calls, 7, |event| !event.contains("sys")).is_err());
     }
 
     #[test]

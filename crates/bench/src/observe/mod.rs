@@ -5,7 +5,6 @@ mod calls;
 mod files;
 mod flows;
 mod processes;
-mod rows;
 mod slow;
 mod watch;
 mod writes;

@@ -43,8 +43,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   quota. Says what cannot be determined.\n\n\
                   FILE is a recording that another tool made: a Perfetto trace, trace-cmd's trace.dat (versions 6 and \
                   7), or the kernel's text as atrace and /sys/kernel/tracing/trace print it. The binder calls in it \
-                  that took longer than --deadline are explained as far as its events reach, and what it lacks is \
-                  said.",
+                  that took longer than --deadline are explained, and its synchronous writes divided among the \
+                  layers as 'storage observe' does, as far as its events reach; what it lacks is said.",
     positionals: Some(Positionals {
         usage: "RUN|FILE",
         help: "A run directory, or another tool's recording.",
@@ -74,6 +74,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             "roundtrip explain --deadline 5ms phone.perfetto-trace",
             "Explains the binder calls in a trace of Perfetto that took longer than 5 ms.",
         ),
+        (
+            "roundtrip explain --slowest 10 trace.dat",
+            "Divides the synchronous writes that trace-cmd recorded, and shows the slowest ten.",
+        ),
     ],
     run,
 };
@@ -85,21 +89,21 @@ const RECORDED: Group<Typed> = Group {
         Opt::value(
             &["--deadline"],
             "TIME",
-            "Explains the calls that took longer, as in 2.5ms.",
+            "Explains the calls, and the writes, that took longer, as in 2.5ms.",
             |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
         )
-        .default("2.5ms"),
+        .default("2.5ms; 20ms for writes"),
         Opt::value(
             &["--slowest"],
             "N",
-            "Explains the N slowest calls instead, whether they missed the deadline or not.",
+            "Explains the N slowest calls and writes instead, whether they missed the deadline or not.",
             |typed: &mut Typed, text| set(&mut typed.slowest, values::whole(text, 1..=1000)),
         )
         .default("off"),
         Opt::value(
             &["--explain-limit"],
             "N",
-            "How many of the calls over the deadline are explained, the slowest.",
+            "How many of the calls, and of the writes, over the deadline are explained, the slowest.",
             |typed: &mut Typed, text| set(&mut typed.limit, values::whole(text, 1..=1000)),
         )
         .default("20"),
@@ -277,7 +281,7 @@ fn print(
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
     let text = match format {
-        Some("json") => report::explanation_json::json(explained, kept)?,
+        Some("json") => report::explanation_json::json(explained, kept, None)?,
         Some("csv") => report::explanation_rows::csv(explained),
         Some("markdown") => report::explanation_rows::markdown(explained),
         _ => terminal.look.fit(report::explanation::text(explained, kept)),

@@ -1,4 +1,4 @@
-//! Which field of `FtraceEvent` is which event, and what its fields are called in the kernel.
+//! Maps fields of `FtraceEvent` to events, and their fields to the kernel's names.
 
 use super::wire::{Fields, Message, Value};
 
@@ -14,6 +14,8 @@ const WOKEN: &[(u32, &str)] = &[(1, "comm"), (2, "pid"), (3, "prio"), (5, "targe
 const VEC: &[(u32, &str)] = &[(1, "vec")];
 const REASON: &[(u32, &str)] = &[(1, "reason")];
 const STATE: &[(u32, &str)] = &[(1, "state"), (2, "cpu_id")];
+const QUEUED: &[(u32, &str)] = &[(1, "dev"), (2, "sector"), (3, "nr_sector"), (4, "rwbs")];
+const REQUEST: &[(u32, &str)] = &[(1, "dev"), (2, "sector"), (3, "nr_sector"), (5, "rwbs")];
 
 /// The event of a field's number.
 pub(super) fn event(number: u32) -> Option<Event> {
@@ -45,6 +47,9 @@ pub(super) fn event(number: u32) -> Option<Event> {
         26 => of("softirq_raise", VEC),
         36 => of("irq_handler_entry", &[(1, "irq"), (2, "name")]),
         37 => of("irq_handler_exit", &[(1, "irq"), (2, "ret")]),
+        43 => of("ext4_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "parent"), (4, "datasync")]),
+        44 => of("ext4_sync_file_exit", &[(1, "dev"), (2, "ino"), (3, "ret")]),
+        45 => of("block_rq_issue", REQUEST),
         50 => of(
             "binder_transaction",
             &[
@@ -62,9 +67,13 @@ pub(super) fn event(number: u32) -> Option<Event> {
         57 => of("workqueue_execute_end", &[(1, "work")]),
         58 => of("workqueue_execute_start", &[(1, "work"), (2, "function")]),
         114 => of("sched_wakeup_new", WOKEN),
+        119 => of("block_bio_queue", QUEUED),
+        125 => of("block_rq_complete", REQUEST),
         236 => of("task_rename", &[(1, "pid"), (2, "oldcomm"), (3, "newcomm")]),
         238 => of("sched_process_exit", &[(2, "pid")]),
         239 => of("sched_process_fork", &[(2, "parent_pid"), (3, "child_comm"), (4, "child_pid")]),
+        255 => of("f2fs_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "pino")]),
+        256 => of("f2fs_sync_file_exit", &[(1, "dev"), (2, "ino"), (4, "datasync"), (5, "ret")]),
         329 => of("sys_enter", &[(1, "id")]),
         330 => of("sys_exit", &[(1, "id"), (2, "ret")]),
         353 => of("sched_pi_setprio", &[(2, "newprio"), (3, "oldprio"), (4, "pid")]),
@@ -79,10 +88,10 @@ pub(super) fn event(number: u32) -> Option<Event> {
     }
 }
 
-/// The field of an event without a message of its own, in traces before Perfetto 50.
+/// The field for events without their own message, in traces before Perfetto 50.
 pub(super) const GENERIC: u32 = 327;
 
-/// An event that the trace itself describes, with its fields' names by their numbers.
+/// An event described in the trace itself: its name, and its fields' names by number.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) name: String,
