@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use latency::Deadline;
 use layers::storage::{Devices, Doubt, Layers, Write, Writes};
+use run::RecorderInfo;
 use run::observe::Process;
 use run::storage::observe::{
     Counted, Durable, ObserveWritesPlan, ObserveWritesResult, RowKey, Rows, SlowWrite, UnseenWrites,
 };
-use run::RecorderInfo;
 use tracefs::Trace;
 use writes::{Asked, Matcher, Observed, Operation, machine_of};
 

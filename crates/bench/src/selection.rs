@@ -91,12 +91,8 @@ const WANTED: &[(Lack, &[&str])] = &[
 const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
 
 /// Without these, and system calls, a write cannot be divided among layers at all.
-const NECESSARY_FOR_WRITES: [&str; 4] = [
-    "sched/sched_switch",
-    "sched/sched_waking",
-    "block/block_rq_issue",
-    "block/block_rq_complete",
-];
+const NECESSARY_FOR_WRITES: [&str; 4] =
+    ["sched/sched_switch", "sched/sched_waking", "block/block_rq_issue", "block/block_rq_complete"];
 
 /// These tell a write's layers apart: whose request it was, when the controller had it, what ended
 /// a wait.
@@ -255,11 +251,7 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
 ///
 /// # Errors
 /// [`Error::MissingEvent`] without one of those that this needs.
-pub fn writes_of_others(
-    calls: &[(&str, i64)],
-    own: u32,
-    has: impl Fn(&str) -> bool,
-) -> Result<Selection> {
+pub fn writes_of_others(calls: &[(&str, i64)], own: u32, has: impl Fn(&str) -> bool) -> Result<Selection> {
     let both = |(name, _): &(&str, i64)| ["enter", "exit"].map(|end| format!("syscalls/sys_{end}_{name}"));
     let named: Vec<String> = calls.iter().flat_map(both).filter(|event| has(event)).collect();
     let wanted = [WANTED_FOR_WRITES, WANTED_FOR_OTHERS].concat();

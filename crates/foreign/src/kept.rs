@@ -76,8 +76,7 @@ pub(crate) fn others() -> Others {
 
 /// An event's format file, as the kernel would write it.
 fn format(number: u16, fields: &[Field]) -> String {
-    let mut text =
-        format!("ID: {number}\nfield:unsigned short common_type; offset:0; size:2; signed:0;\n");
+    let mut text = format!("ID: {number}\nfield:unsigned short common_type; offset:0; size:2; signed:0;\n");
     let mut offset = NUMBER_BYTES;
     for &(name, is) in fields {
         let (kind, array, size) = match is {
@@ -166,7 +165,10 @@ mod tests {
         let body = body("block_bio_queue", &Said(true), &mut trace).unwrap();
         let event = Event { time_ns: 5, cpu: 0, tid: 7, body };
         let number = |name| trace.field(&event, name).and_then(|value| value.number());
-        assert_eq!((number("dev"), number("sector"), number("nr_sector")), (Some(8 << 20 | 1), Some(u64::MAX), Some(8)));
+        assert_eq!(
+            (number("dev"), number("sector"), number("nr_sector")),
+            (Some(8 << 20 | 1), Some(u64::MAX), Some(8))
+        );
         let Some(Value::Text(text)) = trace.field(&event, "rwbs") else { panic!("{:?}", trace.others) };
         assert_eq!(text, "WSFM and much m");
         let Body::Other { event: kind, .. } = body else { panic!("{body:?}") };

@@ -4,9 +4,9 @@
 use layers::{Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
 use serde::Serialize;
 
-use crate::{Error, recorded_writes};
 use crate::explanation::off_letter;
 use crate::explanation_words::{answer, leg, softirq_name, system_call, unknown, what};
+use crate::{Error, recorded_writes};
 use analysis::recorded_writes::RecordedWrites;
 use analysis::slow_calls::{Explained, Kept};
 

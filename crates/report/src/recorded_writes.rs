@@ -17,15 +17,17 @@ use super::{inert, observed_writes, observed_writes_csv, storage_words};
 /// What is unknown without these events, besides those that divide a write.
 const WANTED: [(&[&str], &str); 3] = [
     (
-        &["ext4/ext4_sync_file_enter", "f2fs/f2fs_sync_file_enter", "xfs/xfs_file_fsync", "btrfs/btrfs_sync_file"],
+        &[
+            "ext4/ext4_sync_file_enter",
+            "f2fs/f2fs_sync_file_enter",
+            "xfs/xfs_file_fsync",
+            "btrfs/btrfs_sync_file",
+        ],
         "which files were made durable, and whether a write was to a file opened with O_SYNC or O_DSYNC: it counts as \
          buffered",
     ),
     (&["jbd2/jbd2_start_commit"], "whose journal commit a write waited for"),
-    (
-        &["io_uring/io_uring_submit_req"],
-        "the writes of io_uring, which are missing",
-    ),
+    (&["io_uring/io_uring_submit_req"], "the writes of io_uring, which are missing"),
 ];
 
 /// What the recording lacks for its writes, one sentence each.
@@ -48,6 +50,7 @@ pub fn lacks(writes: &RecordedWrites, trace: &Trace) -> Vec<String> {
     }
     // The scheduler's events are missed by calls too, and reported for both.
     let said = |doubt: &&Doubt| match doubt {
+        Doubt::NotEveryInterrupt => false,
         Doubt::Lacks(Expected::SysEnter | Expected::SysExit) => !writes.within_file_systems,
         Doubt::Lacks(Expected::Switch | Expected::Waking | Expected::Wakeup) => false,
         _ => true,
@@ -55,9 +58,19 @@ pub fn lacks(writes: &RecordedWrites, trace: &Trace) -> Vec<String> {
     for doubt in storage_words::doubts(writes.doubts.iter().filter(said)) {
         lines.push(format!("Of its writes: {doubt}."));
     }
+    if writes.doubts.contains(&Doubt::NotEveryInterrupt) {
+        lines.push(
+            "It does not have every kind of interrupt (recorded without, or none happened): what those did counts as \
+             the work of the interrupted threads."
+                .to_owned(),
+        );
+    }
     for (events, what) in WANTED {
         if !events.iter().any(|event| trace.has(event)) {
-            lines.push(format!("It has no event {} (recorded without, or none happened), which tells {what}.", events[0]));
+            lines.push(format!(
+                "It has no event {} (recorded without, or none happened), which tells {what}.",
+                events[0]
+            ));
         }
     }
     lines

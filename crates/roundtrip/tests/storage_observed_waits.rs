@@ -57,7 +57,11 @@ fn threads_that_wait_at_once_have_a_row_each() {
     assert_eq!(by_thread.values().copied().collect::<Vec<_>>(), [40; 4], "{observed}");
     assert!(syncs.iter().all(|row| row["process"] == syncs[0]["process"]));
     // Each thread waits for its own requests, and none has another's time besides its own.
-    assert!(syncs.iter().all(|row| number(&row["divided"]["flushes"]) + number(&row["divided"]["requests"]) >= 40));
+    assert!(
+        syncs
+            .iter()
+            .all(|row| number(&row["divided"]["flushes"]) + number(&row["divided"]["requests"]) >= 40)
+    );
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
@@ -123,8 +127,10 @@ fn a_write_that_dirty_limits_stall_is_told_as_held() {
     let stalled = of(&observed, "write", "no");
     let throttled: u64 = stalled.iter().map(|row| number(&row["throttled"])).sum();
     assert!(throttled >= 3, "{observed}");
-    let (held_ns, all_ns) =
-        (layer_ns(&stalled, "held"), stalled.iter().map(|row| number(&row["divided"]["sum_ns"])).sum::<u64>());
+    let (held_ns, all_ns) = (
+        layer_ns(&stalled, "held"),
+        stalled.iter().map(|row| number(&row["divided"]["sum_ns"])).sum::<u64>(),
+    );
     assert!(held_ns * 2 > all_ns, "{held_ns} of {all_ns} ns are held: {stalled:?}");
 }
 
@@ -142,7 +148,8 @@ fn a_flood_of_events_ends_in_counted_losses_and_not_in_memory() {
     }
     let directory = folder("observed-flood");
     // One byte a call: two events each, about a million a second from each of them.
-    let flood = |_| Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1"]).stderr(Stdio::null()).spawn();
+    let flood =
+        |_| Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1"]).stderr(Stdio::null()).spawn();
     let mut floods: Vec<_> = (0..2).map(flood).map(Result::unwrap).collect();
     let mut observe = roundtrip(&directory);
     observe.args(["--buffer", "256k", "--duration", "4s", "--format", "json", "--quiet"]);

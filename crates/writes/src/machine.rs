@@ -30,9 +30,7 @@ pub fn machine_of(trace: &Trace) -> Option<String> {
         match event.body {
             Body::SysEnter { number, .. } => _ = under_way.insert(event.tid, number),
             Body::SysExit { .. } => _ = under_way.remove(&event.tid),
-            Body::Switch { prev, prev_state, .. }
-                if prev_state.off() == Some(OffCpu::Uninterruptible) =>
-            {
+            Body::Switch { prev, prev_state, .. } if prev_state.off() == Some(OffCpu::Uninterruptible) => {
                 under_way.get(&prev.tid).copied().into_iter().for_each(&mut vote);
             }
             Body::Other { event: kind, .. } if MAKES_DURABLE.contains(&trace.names.text(kind)) => {

@@ -39,8 +39,7 @@ pub(super) fn call(name: &str, said: &str) -> Option<(Body, String)> {
         hexadecimal(value).map(i64::cast_unsigned)
     };
     let half = |place| (argument(place).unwrap_or(0) & u64::from(u32::MAX)) as u32;
-    let body =
-        Body::SysEnter { number, first: argument(0).unwrap_or(0), third: half(2), sixth: half(5) };
+    let body = Body::SysEnter { number, first: argument(0).unwrap_or(0), third: half(2), sixth: half(5) };
     Some((body, format!("syscalls/sys_enter_{name}")))
 }
 
@@ -51,7 +50,9 @@ mod tests {
     #[test]
     fn calls_by_name_tell_their_arguments_and_what_they_returned() {
         let enter = |number, first, third, sixth| Body::SysEnter { number, first, third, sixth };
-        let said = |name, said| call(name, said).map(|(body, event)| (body, event.rsplit_once('/').unwrap().1.to_owned()));
+        let said = |name, said| {
+            call(name, said).map(|(body, event)| (body, event.rsplit_once('/').unwrap().1.to_owned()))
+        };
         let is = |body, event: &str| Some((body, event.to_owned()));
         assert_eq!(said("sys_fsync", "(fd: 1f)"), is(enter(74, 31, 0, 0), "sys_enter_fsync"));
         assert_eq!(said("sys_sync", "()"), is(enter(162, 0, 0, 0), "sys_enter_sync"));

@@ -129,9 +129,10 @@ impl Fields for Said<'_> {
             ("binder_set_priority", "new") => {
                 self.text.split_once("=> new=")?.1.split(' ').next()?.parse().ok()
             }
-            _ => number(storage::word(self.event, self.text, name).or_else(|| {
-                self.after(name)?.split([' ', ',']).next()
-            })?),
+            _ => number(
+                storage::word(self.event, self.text, name)
+                    .or_else(|| self.after(name)?.split([' ', ',']).next())?,
+            ),
         }
     }
 

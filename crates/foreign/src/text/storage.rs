@@ -66,12 +66,32 @@ mod tests {
                 "254,0 WFS 4096 () 2048 + 8 none,0,0 [a + b]",
                 &[("dev", "254,0"), ("rwbs", "WFS"), ("sector", "2048"), ("nr_sector", "8")][..],
             ),
-            ("block_rq_complete", "8,0 FF () 18446744073709551615 + 0 [0]", &[("sector", "18446744073709551615")]),
-            ("ext4_sync_file_enter", "dev 8,1 ino 12 parent 2 datasync 1 ", &[("dev", "8,1"), ("parent", "2")]),
-            ("f2fs_sync_file_enter", "dev = (8,33), ino = 12, pino = 3, i_mode = 0x81a4", &[("dev", "8,33"), ("pino", "3")]),
+            (
+                "block_rq_complete",
+                "8,0 FF () 18446744073709551615 + 0 [0]",
+                &[("sector", "18446744073709551615")],
+            ),
+            (
+                "ext4_sync_file_enter",
+                "dev 8,1 ino 12 parent 2 datasync 1 ",
+                &[("dev", "8,1"), ("parent", "2")],
+            ),
+            (
+                "f2fs_sync_file_enter",
+                "dev = (8,33), ino = 12, pino = 3, i_mode = 0x81a4",
+                &[("dev", "8,33"), ("pino", "3")],
+            ),
             ("xfs_file_fsync", "dev 8:1 ino 0x83", &[("dev", "8:1"), ("ino", "0x83")]),
-            ("io_uring_submit_req", "ring 0000a, req 0000b, user_data 0x0, opcode FSYNC, flags 0x0", &[("req", "0000b"), ("opcode", "3")]),
-            ("io_uring_complete", "ring 0000a, req 0000b, user_data 0x0, result -5, cflags 0x0", &[("res", "-5")]),
+            (
+                "io_uring_submit_req",
+                "ring 0000a, req 0000b, user_data 0x0, opcode FSYNC, flags 0x0",
+                &[("req", "0000b"), ("opcode", "3")],
+            ),
+            (
+                "io_uring_complete",
+                "ring 0000a, req 0000b, user_data 0x0, result -5, cflags 0x0",
+                &[("res", "-5")],
+            ),
         ] {
             for (field, expected) in fields {
                 assert_eq!(word(event, text, field), Some(*expected), "{event}, {field}");
