@@ -119,14 +119,18 @@ impl Kernel {
     }
 }
 
-/// All that a file has now.
+/// All whole pages that a raw buffer has now: a short read would take a part of one.
 fn without_waiting(path: &Path) -> Vec<u8> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
-    let mut bytes = Vec::new();
-    match file.read_to_end(&mut bytes) {
-        Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => panic!("{}: {error}", path.display()),
-        _ => bytes,
+    let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return bytes,
+            Ok(length) => bytes.extend(&part[..length]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return bytes,
+            Err(error) => panic!("{}: {error}", path.display()),
+        }
     }
 }
 

@@ -50,8 +50,11 @@ fn the_devices_part_of_an_observed_program_is_what_btt_makes_of_its_requests() {
     let dev = requests[0].dev;
 
     // The same requests' events; several snapshots hold the same ones.
-    let times: BTreeSet<u64> =
-        requests.iter().flat_map(|request| [request.issued_ns, request.completed_ns]).collect();
+    let of_request = |request: &&Request| {
+        let queued = request.queued.iter().map(|queued| queued.0).collect::<Vec<_>>();
+        queued.into_iter().chain([request.issued_ns, request.completed_ns])
+    };
+    let times: BTreeSet<u64> = requests.iter().flat_map(of_request).collect();
     let recording = Recording::open(&run.join(RECORDING)).unwrap();
     let mut events = Vec::new();
     let mut seen = BTreeSet::new();

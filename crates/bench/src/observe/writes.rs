@@ -209,6 +209,8 @@ fn durable(write: &Observed, opened: Option<&Opened>) -> Option<Durable> {
         Asked::Unknown if opened.is_some_and(|opened| opened.durable) => Some(Durable::Flag),
         // It completes once it is in the page cache; nobody waits for the device.
         Asked::Unknown if write.operation == writes::Operation::UringWrite => None,
+        // Only what goes to a device is throttled, also if its file is closed by now.
+        Asked::Unknown if write.throttled => Some(Durable::No),
         Asked::Unknown => opened.is_some_and(|opened| opened.stored).then_some(Durable::No),
     }
 }
