@@ -1,5 +1,6 @@
 //! File systems and settings for the tests of storage: made for one test, and gone after it,
 //! however it ends.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -80,7 +81,6 @@ impl Journalled {
 }
 
 /// What a file of sysfs holds, without the end of its line.
-#[allow(dead_code, reason = "not every test looks at sysfs")]
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     std::fs::read_to_string(path)
