@@ -47,9 +47,6 @@ pub(super) fn event(number: u32) -> Option<Event> {
         26 => of("softirq_raise", VEC),
         36 => of("irq_handler_entry", &[(1, "irq"), (2, "name")]),
         37 => of("irq_handler_exit", &[(1, "irq"), (2, "ret")]),
-        43 => of("ext4_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "parent"), (4, "datasync")]),
-        44 => of("ext4_sync_file_exit", &[(1, "dev"), (2, "ino"), (3, "ret")]),
-        45 => of("block_rq_issue", REQUEST),
         50 => of(
             "binder_transaction",
             &[
@@ -67,13 +64,9 @@ pub(super) fn event(number: u32) -> Option<Event> {
         57 => of("workqueue_execute_end", &[(1, "work")]),
         58 => of("workqueue_execute_start", &[(1, "work"), (2, "function")]),
         114 => of("sched_wakeup_new", WOKEN),
-        119 => of("block_bio_queue", QUEUED),
-        125 => of("block_rq_complete", REQUEST),
         236 => of("task_rename", &[(1, "pid"), (2, "oldcomm"), (3, "newcomm")]),
         238 => of("sched_process_exit", &[(2, "pid")]),
         239 => of("sched_process_fork", &[(2, "parent_pid"), (3, "child_comm"), (4, "child_pid")]),
-        255 => of("f2fs_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "pino")]),
-        256 => of("f2fs_sync_file_exit", &[(1, "dev"), (2, "ino"), (4, "datasync"), (5, "ret")]),
         329 => of("sys_enter", &[(1, "id")]),
         330 => of("sys_exit", &[(1, "id"), (2, "ret")]),
         353 => of("sched_pi_setprio", &[(2, "newprio"), (3, "oldprio"), (4, "pid")]),
@@ -84,6 +77,21 @@ pub(super) fn event(number: u32) -> Option<Event> {
         ),
         559 => of("local_timer_entry", &[(1, "vector")]),
         560 => of("local_timer_exit", &[(1, "vector")]),
+        _ => storage(number),
+    }
+}
+
+/// The events of file systems and the block layer.
+fn storage(number: u32) -> Option<Event> {
+    let of = |name, fields| Some(Event { name, fields });
+    match number {
+        43 => of("ext4_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "parent"), (4, "datasync")]),
+        44 => of("ext4_sync_file_exit", &[(1, "dev"), (2, "ino"), (3, "ret")]),
+        45 => of("block_rq_issue", REQUEST),
+        119 => of("block_bio_queue", QUEUED),
+        125 => of("block_rq_complete", REQUEST),
+        255 => of("f2fs_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "pino")]),
+        256 => of("f2fs_sync_file_exit", &[(1, "dev"), (2, "ino"), (4, "datasync"), (5, "ret")]),
         _ => None,
     }
 }
