@@ -39,7 +39,7 @@ const LINKS: &[(&str, &[&str])] = &[
             "writes",
         ],
     ),
-    ("analysis", &["files", "latency", "layers", "run", "stored", "tracefs", "transactions"]),
+    ("analysis", &["files", "latency", "layers", "run", "stored", "tracefs", "transactions", "writes"]),
     ("report", &["analysis", "latency", "layers", "run", "stored", "tracefs"]),
     (
         "cli",

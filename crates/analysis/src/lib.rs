@@ -45,6 +45,7 @@ pub mod live;
 pub mod live_calls;
 pub mod observed_writes;
 mod recorded_calls;
+pub mod recorded_writes;
 pub mod slow_calls;
 pub mod storage;
 

@@ -1,10 +1,10 @@
-//! Other people's writes, divided among the layers: as they come, and the slow ones again from a
-//! run's recording. Must not know how anything is recorded or shown.
+//! Divides other programs' writes among the layers: live, and the slow ones again from a run's
+//! recording. Must not know how anything is recorded or shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use layers::storage::{Breakdown, Devices, Write, Writes};
+use layers::storage::{Breakdown, Devices, Layers, Write, Writes};
 use run::RECORDING;
 use run::storage::Device;
 use run::storage::observe::{Divided, LayerTime, ObserveWritesResult, OthersCommits, SlowWrite};
@@ -13,26 +13,31 @@ use tracefs::{Recording, Trace};
 use crate::damage::{Told, read_whole};
 use crate::storage::of_devices;
 
-/// Divides writes as they come, and sums them up by row.
+/// Divides writes as they complete, and sums them up by row.
 #[derive(Debug, Default)]
 pub struct Divider {
     rows: BTreeMap<usize, Breakdown>,
 }
 
 impl Divider {
-    /// Divides writes, each with its row, of which and of a while before a trace tells.
+    /// Divides writes, each with its row. The trace covers them and a while before.
     pub fn add(&mut self, trace: &Trace, devices: &[Device], writes: impl Iterator<Item = (usize, Write)>) {
         let indexed = Writes::new(trace, known(devices));
         let complete_from_ns = trace.complete_from_ns.values().max().copied().unwrap_or(0);
         for (row, write) in writes {
             let mut layers = indexed.layers(write);
-            // One that took longer than is kept.
+            // It began before the kept events do.
             layers.lost |= write.start_ns < complete_from_ns;
-            self.rows.entry(row).or_default().add(write, layers);
+            self.divided(row, write, layers);
         }
     }
 
-    /// What came of each row; `None` for a row without divided writes.
+    /// Adds a write that is already divided.
+    pub(crate) fn divided(&mut self, row: usize, write: Write, layers: Layers) {
+        self.rows.entry(row).or_default().add(write, layers);
+    }
+
+    /// The totals of each row; `None` for a row without divided writes.
     #[must_use]
     pub fn finish(&self) -> Vec<Option<Divided>> {
         let rows = self.rows.last_key_value().map_or(0, |(row, _)| row + 1);
@@ -77,11 +82,11 @@ pub struct Slow<'a> {
     /// The write.
     pub write: &'a SlowWrite,
     /// Where its time went.
-    pub layers: layers::storage::Layers,
+    pub layers: Layers,
 }
 
-/// Divides the slow writes of a run directory that were recorded, the slowest first, but those in
-/// damaged snapshots.
+/// Divides the recorded slow writes of a run directory, the slowest first. Those in damaged
+/// snapshots are left out, and the damage is reported.
 #[must_use]
 pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Told<Slow<'a>> {
     let mut out = Told::default();

@@ -91,15 +91,9 @@ const WANTED: &[(Lack, &[&str])] = &[
 /// on the machine, which a short round trip notices. So they are enabled only on request.
 const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
 
-/// Events without which writes cannot be divided into layers.
-const NECESSARY_FOR_WRITES: [&str; 6] = [
-    "raw_syscalls/sys_enter",
-    "raw_syscalls/sys_exit",
-    "sched/sched_switch",
-    "sched/sched_waking",
-    "block/block_rq_issue",
-    "block/block_rq_complete",
-];
+/// Events without which, beside system calls, writes cannot be divided into layers.
+const NECESSARY_FOR_WRITES: [&str; 4] =
+    ["sched/sched_switch", "sched/sched_waking", "block/block_rq_issue", "block/block_rq_complete"];
 
 /// Events that separate a write's layers: whose request it was, when the controller had it, and
 /// what ended a wait.
@@ -240,7 +234,7 @@ pub fn writes(tids: &[u32], how_much: WriteEvents, has: impl Fn(&str) -> bool) -
         WriteEvents::Usual => WANTED_FOR_WRITES,
         WriteEvents::Diagnosis => &all,
     };
-    let mut selection = of(&NECESSARY_FOR_WRITES, wanted, has)?;
+    let mut selection = of(&[&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat(), wanted, has)?;
     let filter: Vec<_> = tids.iter().map(|tid| format!("common_pid == {tid}")).collect();
     for event in SYSTEM_CALLS {
         selection.filters.push((event.to_owned(), filter.join(" || ")));
@@ -279,16 +273,27 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
 ];
 
 /// The events that show and divide other programs' synchronous writes. Only system calls with these
-/// numbers are recorded, and none of this process.
+/// only these, by name and number, are recorded, and none of this process.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] if a necessary event is missing.
-pub fn writes_of_others(numbers: &[i64], own: u32, has: impl Fn(&str) -> bool) -> Result<Selection> {
-    let mut selection = of(&NECESSARY_FOR_WRITES, &[WANTED_FOR_WRITES, WANTED_FOR_OTHERS].concat(), has)?;
-    let numbers: Vec<_> = numbers.iter().map(|number| format!("id == {number}")).collect();
-    let filter = format!("common_pid != {own} && ({})", numbers.join(" || "));
-    for event in SYSTEM_CALLS {
-        selection.filters.push((event.to_owned(), filter.clone()));
+pub fn writes_of_others(calls: &[(&str, i64)], own: u32, has: impl Fn(&str) -> bool) -> Result<Selection> {
+    let both = |(name, _): &(&str, i64)| ["enter", "exit"].map(|end| format!("syscalls/sys_{end}_{name}"));
+    let named: Vec<String> = calls.iter().flat_map(both).filter(|event| has(event)).collect();
+    let wanted = [WANTED_FOR_WRITES, WANTED_FOR_OTHERS].concat();
+    let not_own = format!("common_pid != {own}");
+    let mut selection;
+    if named.is_empty() {
+        selection = of(&[&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat(), &wanted, &has)?;
+        let numbers: Vec<_> = calls.iter().map(|(_, number)| format!("id == {number}")).collect();
+        let filter = format!("{not_own} && ({})", numbers.join(" || "));
+        selection.filters.extend(SYSTEM_CALLS.map(|event| (event.to_owned(), filter.clone())));
+    } else {
+        // The kernel passes over other calls before it looks at any filter: programs that make many
+        // feel the difference.
+        selection = of(&NECESSARY_FOR_WRITES, &wanted, &has)?;
+        selection.filters.extend(named.iter().map(|event| (event.clone(), not_own.clone())));
+        selection.events.extend(named);
     }
     let pauses = "writeback/balance_dirty_pages";
     if selection.events.iter().any(|event| event == pauses) {

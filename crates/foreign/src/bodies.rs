@@ -1,8 +1,10 @@
-//! An event by its name and its fields, whatever they were written in. Fields have the names of the
-//! kernel's formats or of its text. What is not known, or lacks a field, has no body. Must not
-//! know any file's form.
+//! Decodes an event from its name and fields, whatever file format they come from. Fields have the
+//! names of the kernel's format files or of its text. An unknown event, or one that lacks a field,
+//! has no body. Must not know any file format.
 
-use tracefs::{Body, Name, Names, TaskState, ThreadRef};
+use tracefs::{Body, Name, Names, TaskState, ThreadRef, Trace};
+
+use crate::kept;
 
 /// The fields of one event.
 pub(crate) trait Fields {
@@ -10,7 +12,9 @@ pub(crate) trait Fields {
     fn int(&self, name: &str) -> Option<i64>;
     /// A text.
     fn text(&self, name: &str) -> Option<&str>;
-    /// What a thread that leaves its CPU does next.
+    /// A device's number as the kernel has it: major << 20 | minor.
+    fn device(&self, name: &str) -> Option<u32>;
+    /// `prev_state`: what a thread that leaves its CPU does next.
     fn state(&self) -> Option<TaskState>;
     /// An argument of a system call, counted from 0.
     fn argument(&self, place: usize) -> Option<u64>;
@@ -20,8 +24,7 @@ pub(crate) trait Fields {
     }
 }
 
-/// An event's group in the kernel, by its name. The other way round it is not unique, but each of
-/// these is.
+/// An event's group in the kernel. Event names are not unique across groups, but these are.
 pub(crate) fn system(event: &str) -> &'static str {
     match event {
         "sched_switch"
@@ -47,7 +50,7 @@ pub(crate) fn system(event: &str) -> &'static str {
         _ if event.starts_with("binder_") => "binder",
         _ if event.starts_with("rust_binder_") => "rust_binder",
         _ if vector(event).is_some() => "irq_vectors",
-        _ => "other",
+        _ => kept::system(event).unwrap_or("other"),
     }
 }
 
@@ -66,12 +69,14 @@ fn vector(event: &str) -> Option<(&str, bool)> {
     KINDS.contains(&found.0).then_some(found)
 }
 
-/// What an event says.
-pub(crate) fn body(event: &str, fields: &dyn Fields, names: &mut Names) -> Option<Body> {
+/// Decodes an event. Its texts, and the record of an event without a decoded form, go into `trace`.
+pub(crate) fn body(event: &str, fields: &dyn Fields, trace: &mut Trace) -> Option<Body> {
+    let names = &mut trace.names;
     scheduling(event, fields, names)
         .or_else(|| interrupt(event, fields, names))
         .or_else(|| of_a_cpu(event, fields, names))
         .or_else(|| binder(event.strip_prefix("rust_").unwrap_or(event), fields))
+        .or_else(|| kept::body(event, fields, trace))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the kernel's own numbers")]
@@ -155,7 +160,7 @@ fn interrupt(event: &str, fields: &dyn Fields, names: &mut Names) -> Option<Body
         "ipi_entry" => Body::IpiEntry { reason: text(fields, "reason", names) },
         "ipi_exit" => Body::IpiExit { reason: text(fields, "reason", names) },
         "ipi_raise" => {
-            // A bit for each CPU; of several the event has none to name.
+            // A bit for each CPU. Several targets cannot be represented.
             let mask = fields.int("target_cpus").unwrap_or(0).cast_unsigned();
             let target_cpu = mask.is_power_of_two().then(|| mask.trailing_zeros());
             Body::IpiRaise { target_cpu, reason: text(fields, "reason", names) }
@@ -200,7 +205,8 @@ fn of_a_cpu(event: &str, fields: &dyn Fields, names: &mut Names) -> Option<Body>
     })
 }
 
-/// The binder driver's, in C and in Rust. Its text calls some fields otherwise than its format.
+/// The binder driver's events, in C and in Rust. Its text names some fields differently from its
+/// format files.
 fn binder(event: &str, fields: &dyn Fields) -> Option<Body> {
     let any = |names: [&str; 2]| names.iter().find_map(|name| signed(fields, name));
     let debug_id = || any(["debug_id", "transaction"]);

@@ -1,5 +1,5 @@
-//! Events of several CPUs, as they are found in a file, into one trace. Must not know any file's
-//! form.
+//! Collects the events of several CPUs, in file order, into one trace. Must not know any file
+//! format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use tracefs::{Event, Loss};
 
 use crate::{Foreign, MOST_EVENTS};
 
-/// The most CPUs that a file may name: what is above comes from damaged bytes.
+/// The highest CPU number that is believed; anything above comes from damaged bytes.
 pub(crate) const MOST_CPUS: u32 = 1 << 14;
 
-/// What has been found so far.
+/// The events found so far.
 #[derive(Default)]
 pub(crate) struct Collected {
     events: Vec<Event>,
     losses: Vec<Loss>,
-    /// The last instant of each CPU, and whether events were lost behind it (how many, if counted).
+    /// The time of each CPU's last event, and the events lost since (how many, if counted).
     last_ns: BTreeMap<u32, u64>,
     missing: BTreeMap<u32, Option<u64>>,
     complete_from_ns: BTreeMap<u32, u64>,
@@ -25,7 +25,7 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    /// The next event of its CPU.
+    /// Adds the next event of its CPU.
     pub(crate) fn add(&mut self, event: Event) {
         if self.events.len() >= MOST_EVENTS {
             self.full = true;
@@ -48,31 +48,31 @@ impl Collected {
         *missing = missing.zip(events).map(|(before, more)| before.saturating_add(more));
     }
 
-    /// A CPU's events are complete from this instant on, if none was found before.
+    /// Declares a CPU's events complete from this time on, unless it has events already.
     pub(crate) fn complete_from(&mut self, cpu: u32, ns: u64) {
         self.complete_from_ns.entry(cpu).or_insert(ns);
         self.last_ns.entry(cpu).or_insert(ns);
     }
 
-    /// The last instant that is known of a CPU, in nanoseconds.
+    /// The time of a CPU's last event, in nanoseconds.
     pub(crate) fn last_ns(&self, cpu: u32) -> Option<u64> {
         self.last_ns.get(&cpu).copied()
     }
 
-    /// An event (`system/event`) that the file has.
+    /// Adds an event (`system/event`) to those recorded.
     pub(crate) fn has(&mut self, event: &str) {
         if self.recorded.len() < 10_000 && !self.recorded.contains(event) {
             self.recorded.insert(event.to_owned());
         }
     }
 
-    /// The trace's events, losses, ends and recorded events.
+    /// Fills in the trace's events, losses, start times and recorded events.
     pub(crate) fn finish(mut self, into: &mut Foreign) {
         for (cpu, events) in std::mem::take(&mut self.missing) {
             let after_ns = self.last_ns.get(&cpu).copied().unwrap_or(0);
             self.losses.push(Loss { cpu, after_ns, before_ns: u64::MAX, events, damaged: false });
         }
-        // Of one instant, as they were written.
+        // Events of one time stay in file order.
         self.events.sort_by_key(|event| event.time_ns);
         self.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
         if self.full {

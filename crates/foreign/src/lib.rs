@@ -1,14 +1,15 @@
-//! Recordings that other tools made of the kernel's events, read into the form in which
-//! Roundtrip's own are explained: traces of Perfetto, `trace.dat` of trace-cmd (versions 6 and 7),
-//! and the kernel's text as atrace and `/sys/kernel/tracing/trace` print it.
+//! Reads kernel traces recorded by other tools into the form of Roundtrip's own: Perfetto traces,
+//! trace-cmd's `trace.dat` (versions 6 and 7), and the kernel's text as atrace and
+//! `/sys/kernel/tracing/trace` print it.
 //!
-//! Every byte is foreign: what is read is limited, and damage ends the reading of what it belongs
-//! to and is told, while all that was read before it stays. Must not know what events are used for.
+//! Every byte is untrusted: sizes are limited, and damage ends the reading of the part that it is in
+//! and is reported; everything read before stays. Must not know what events are used for.
 
 mod bodies;
 mod collect;
 mod compressed;
 mod error;
+mod kept;
 mod perfetto;
 mod text;
 mod trace_dat;
@@ -19,7 +20,7 @@ use tracefs::Trace;
 
 pub use error::{Error, Result};
 
-/// Who wrote a file.
+/// The tool that wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// Perfetto.
@@ -30,25 +31,24 @@ pub enum Tool {
     Text,
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug)]
 pub struct Foreign {
-    /// Who wrote it.
+    /// The tool that wrote it.
     pub tool: Tool,
-    /// The events. What was recorded is what the file declares, or else what is in it.
+    /// The events. `recorded` lists what the file declares as recorded, or else what it contains.
     pub trace: Trace,
-    /// The clock of the events, as the kernel calls it ("boot"); `None` where the file does not
-    /// say.
+    /// The trace clock by the kernel's name ("boot"); `None` if the file does not name it.
     pub clock: Option<String>,
-    /// The recording kernel's release; empty where the file does not say.
+    /// The recording kernel's release; empty if the file does not name it.
     pub release: String,
     /// Names of threads and processes.
     pub comms: BTreeMap<u32, String>,
-    /// How many events the recorder lost, where it counted; see also the trace's losses.
+    /// How many events the recorder counted as lost; see also the trace's losses.
     pub lost_events: u64,
-    /// What the file lacks or could not be read of it, a sentence each.
+    /// What the file lacks, or what of it could not be read, one sentence each.
     pub notes: Vec<String>,
-    /// Damage, with its place in the file.
+    /// The first damage found, with its place in the file.
     pub damage: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Foreign {
     fn new(tool: Tool) -> Self {
         Self {
             tool,
-            trace: Trace::default(),
+            trace: Trace { others: kept::others(), ..Trace::default() },
             clock: None,
             release: String::new(),
             comms: BTreeMap::new(),
@@ -66,7 +66,7 @@ impl Foreign {
         }
     }
 
-    /// Takes note of damage; the first is what is told.
+    /// Records damage; only the first is reported.
     fn damaged(&mut self, what: impl Into<String>) {
         self.damage.get_or_insert(what.into());
     }
@@ -75,7 +75,7 @@ impl Foreign {
 /// The longest file that is read, in bytes.
 pub const MOST_FILE_BYTES: u64 = 1 << 30;
 
-/// What may come out of all that is compressed in a file, in bytes.
+/// The most that all compressed parts of a file may expand to, in bytes.
 const MOST_UNPACKED_BYTES: usize = 1 << 30;
 
 /// The most events of a file that are kept.
@@ -84,8 +84,8 @@ const MOST_EVENTS: usize = 16_000_000;
 /// Reads a file's bytes, whichever tool wrote it.
 ///
 /// # Errors
-/// [`Error::Unknown`] when it is of none of the forms, [`Error::Unreadable`] when its beginning
-/// makes no sense. Damage further behind is no error, see [`Foreign::damage`].
+/// [`Error::Unknown`] if it has none of the formats, [`Error::Unreadable`] if its header is damaged.
+/// Damage after that is not an error, see [`Foreign::damage`].
 pub fn read(bytes: &[u8]) -> Result<Foreign> {
     if trace_dat::is(bytes) {
         return trace_dat::read(bytes);

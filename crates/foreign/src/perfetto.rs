@@ -1,6 +1,6 @@
-//! Perfetto's traces: the packets that hold the kernel's events, and what is needed to understand
-//! them. All others are passed over. The numbers of fields are those of Perfetto's public `.proto`
-//! files (`protos/perfetto/trace`). Must not know what events mean.
+//! Perfetto traces: the packets with ftrace events, and those needed to interpret them. All others
+//! are skipped. Field numbers are those of Perfetto's public `.proto` files
+//! (`protos/perfetto/trace`). Must not know what events mean.
 
 mod bundle;
 mod compact;
@@ -26,7 +26,7 @@ const BOOTTIME: u64 = 6;
 /// `ftrace_config`, `ftrace_events`.
 const CONFIG: &[u32] = &[2, 1, 100, 1];
 
-/// Whether it is one: a message whose only field is the first, of packets.
+/// Whether it is one: a message that begins with field 1, a packet.
 pub(crate) fn is(bytes: &[u8]) -> bool {
     let mut trace = Message::new(bytes);
     matches!(bytes.first(), Some(0x0a))
@@ -40,7 +40,7 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     let mut reader = Reader { budget: MOST_UNPACKED_BYTES, ..Reader::default() };
     let mut foreign = Foreign::new(Tool::Perfetto);
-    // What events refer to may come after them.
+    // Events may refer to what comes after them.
     for pass in [Pass::Context, Pass::Events] {
         reader.pass = pass;
         reader.packets(bytes, 0, &mut foreign);
@@ -93,7 +93,7 @@ struct Reader {
     pass: Pass,
     budget: usize,
     collected: Collected,
-    /// The events that were asked for, and those that could not be recorded.
+    /// The events in the configuration, and those that could not be enabled.
     asked: BTreeSet<String>,
     refused: BTreeSet<String>,
     processes: BTreeMap<u32, u32>,
@@ -101,16 +101,16 @@ struct Reader {
     machine: String,
     /// Whether the kernel's states of threads are those of Linux 4.14 and later.
     old_states: bool,
-    /// Names of kernel functions, by packet sequence and number.
+    /// Names of kernel functions, by packet sequence and interning id.
     symbols: HashMap<(u64, u64), String>,
-    /// Events that Perfetto describes in the trace, by the number of their field.
+    /// Events that the trace describes itself, by field number.
     described: HashMap<u32, Described>,
-    /// By CPU: how many events the kernel had lost at the recording's begin and at its end.
+    /// By CPU: how many events the kernel had lost at the recording's start and end.
     lost: BTreeMap<u64, (u64, u64)>,
-    /// What is to be added to times of the clock that is not boot's, and its name.
+    /// The offset from another clock to boot time, and that clock's name.
     raw_to_boot: Option<i64>,
     clock: Option<&'static str>,
-    /// The thread that runs on each CPU, where a switch has said so.
+    /// The thread that runs on each CPU, as far as known from a switch.
     running: BTreeMap<u32, tracefs::ThreadRef>,
     bundles: u64,
     other_machines: u64,
@@ -118,7 +118,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// A trace, or packets that were compressed together. These hold no compressed ones again.
+    /// A trace, or a compressed packet's contents, which may not nest.
     fn packets(&mut self, bytes: &[u8], depth: u32, foreign: &mut Foreign) {
         let mut trace = Message::new(bytes);
         loop {
@@ -187,8 +187,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The events that the recording was to have, and that the kernel may have been without:
-    /// `path` leads through the configuration to their names.
+    /// The events in the configuration, some of which the kernel may lack. `path` leads through the
+    /// configuration to their names.
     fn asked(&mut self, message: &[u8], path: &[u32]) -> Result<(), String> {
         let [wanted, rest @ ..] = path else {
             let event = String::from_utf8_lossy(message);
@@ -230,7 +230,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How the clocks stood at one moment: the first is taken.
+    /// A snapshot of the clocks; the first one is used.
     fn clocks(&mut self, snapshot: &[u8]) -> Result<(), String> {
         let mut now = HashMap::new();
         for field in Message::new(snapshot) {
@@ -259,7 +259,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What the kernel counted at the recording's begin (phase 1) and end (2).
+    /// The kernel's counters at the recording's start (phase 1) and end (2).
     fn stats(&mut self, stats: &[u8]) -> Result<(), String> {
         for field in Message::new(stats) {
             if let (6 | 7, Value::Bytes(event)) = field? {

@@ -1,7 +1,9 @@
 //! The kernel's text of a trace: `/sys/kernel/tracing/trace`, atrace's output (also compressed with
 //! `-z`), and systrace's page around it. Must not know what events mean.
 
+mod calls;
 mod line;
+mod storage;
 
 use std::collections::BTreeMap;
 
@@ -14,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::{Foreign, MOST_UNPACKED_BYTES, Tool};
 use line::{Line, Said};
 
-/// Lines that cannot be read are damage from this many on; Android's tools print a few of their own
-/// between the kernel's.
+/// From how many unreadable lines on the file counts as damaged: Android's tools print a few of
+/// their own between the kernel's.
 const MANY_UNREADABLE: u64 = 20;
 
 /// Reads it.
@@ -48,15 +50,19 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     reader.collected.finish(&mut foreign);
     foreign.trace.processes = reader.processes;
     foreign.comms = reader.comms;
+    // Only x86 has these events.
+    if foreign.trace.recorded.iter().any(|event| event.starts_with("irq_vectors/")) {
+        "x86_64".clone_into(&mut foreign.trace.machine);
+    }
     Ok(foreign)
 }
 
-/// What `atrace -z` has compressed: zlib's bytes behind a line `TRACE:`.
+/// Decompresses the output of `atrace -z`: a zlib stream after a line `TRACE:`.
 fn unpack_atrace(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     const MARK: &[u8] = b"TRACE:\n";
     let head = &bytes[..bytes.len().min(4096)];
     let at = head.windows(MARK.len()).position(|window| window == MARK).map_or(0, |at| at + MARK.len());
-    // zlib's header (RFC 1950): deflate, a window of 32 kB, and a check over both bytes.
+    // The zlib header (RFC 1950): deflate, a window of 32 kB, and a checksum over both bytes.
     let packed = matches!(bytes[at..], [0x78, flags, ..] if (0x7800 + u32::from(flags)).is_multiple_of(31));
     if !packed {
         return Ok(None);
@@ -79,7 +85,7 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, number: u64, text: &str, foreign: &mut Foreign) {
-        // systrace's page has the text in a script.
+        // In systrace's page the text is within a script.
         let text = text.trim_end();
         if let Some(line) = Line::parse(text) {
             self.event(&line, foreign);
@@ -113,20 +119,23 @@ impl Reader {
         if line.tid != 0 && line.comm != "<...>" && !self.comms.contains_key(&line.tid) {
             self.comms.insert(line.tid, line.comm.to_owned());
         }
-        // What user space has written is called after the function that the kernel wrote it in.
+        // The kernel's text names trace_marker's events after the function that wrote them.
         let name = if line.event == "tracing_mark_write" { "print" } else { line.event };
         let said = Said::new(name, line.said);
         let system = bodies::system(name);
-        if system == "other" {
-            self.collected.has(&format!("other/{name}"));
-            return;
-        }
-        let names = &mut foreign.trace.names;
-        let Some(body) = bodies::body(name, &said, names) else {
+        let found = match calls::call(name, line.said) {
+            None if system == "other" => return self.collected.has(&format!("other/{name}")),
+            None => {
+                let body = bodies::body(name, &said, &mut foreign.trace);
+                body.map(|body| (body, format!("{system}/{name}")))
+            }
+            call => call,
+        };
+        let Some((body, event)) = found else {
             self.unreadable += 1;
             return;
         };
-        self.collected.has(&format!("{system}/{name}"));
+        self.collected.has(&event);
         if let Body::Fork { child, .. } = body
             && let Some(&process) = self.processes.get(&line.tid)
         {

@@ -1,5 +1,5 @@
 //! trace-cmd's `trace.dat`, versions 6 and 7 (trace-cmd.dat.v6(5), trace-cmd.dat.v7(5)): the
-//! kernel's own pages and formats, which `tracefs` reads. Must not know what is in a page.
+//! kernel's own pages and format files, which `tracefs` reads. Must not know what is in a page.
 
 mod bytes;
 mod v6;
@@ -22,7 +22,7 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// What both versions say, in whatever places.
+/// The contents that both versions have, in different places.
 #[derive(Default)]
 struct Parts<'a> {
     header_page: String,
@@ -39,9 +39,9 @@ struct Parts<'a> {
     stats: Vec<String>,
     /// The buffer's pages, by CPU.
     cpus: BTreeMap<u32, std::borrow::Cow<'a, [u8]>>,
-    /// Buffers of other instances, which are not read.
+    /// How many buffers of other instances there are; they are not read.
     other_buffers: usize,
-    /// Times have to be shifted or scaled by what the file says.
+    /// Whether the file says that its times have to be shifted or scaled.
     shifted: bool,
     damage: Option<String>,
 }
@@ -135,7 +135,7 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
     Ok(foreign)
 }
 
-/// Cuts off what would become more events than are kept. The shortest takes 16 bytes in a page.
+/// Truncates pages that may hold more events than are kept. The shortest event takes 16 bytes.
 fn limit(parts: &mut Parts<'_>, layout: PageLayout, foreign: &mut Foreign) {
     let most = MOST_EVENTS * 16 / parts.cpus.len().max(1) / layout.size * layout.size;
     for bytes in parts.cpus.values_mut().filter(|bytes| bytes.len() > most) {
@@ -149,8 +149,8 @@ fn limit(parts: &mut Parts<'_>, layout: PageLayout, foreign: &mut Foreign) {
 }
 
 fn formats(parts: &Parts<'_>) -> Result<Formats, tracefs::Error> {
-    // The kernel's own events that trace-cmd stores for any case; the one that user space writes is
-    // used.
+    // trace-cmd stores the formats of the group `ftrace` in any case; only `print`, which user space
+    // writes, is used.
     let wanted = |system: &str, event: &str| system != "ftrace" || event == "print";
     let mut numbers = std::collections::BTreeSet::new();
     let events = parts.formats.iter().filter(|(system, event, text)| {
@@ -162,13 +162,13 @@ fn formats(parts: &Parts<'_>) -> Result<Formats, tracefs::Error> {
     Ok(formats.with_kallsyms(&parts.kallsyms))
 }
 
-/// `local global [boot]`: the one in brackets; or a name alone.
+/// The selected clock: of `local global [boot]` the one in brackets, or a single name.
 fn chosen(text: &str) -> &str {
     let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inside, _)| inside);
     inside.unwrap_or(text).trim()
 }
 
-/// Which CPU, how many events were overwritten, and how many dropped without a mark.
+/// A CPU, how many of its events were overwritten, and how many were dropped without a mark.
 fn statistics(text: &str) -> Option<(u32, (u64, u64))> {
     let of = |name: &str| {
         text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse::<u64>().ok())

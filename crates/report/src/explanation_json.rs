@@ -4,9 +4,10 @@
 use layers::{Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
 use serde::Serialize;
 
-use crate::Error;
 use crate::explanation::off_letter;
 use crate::explanation_words::{answer, leg, softirq_name, system_call, unknown, what};
+use crate::{Error, recorded_writes};
+use analysis::recorded_writes::RecordedWrites;
 use analysis::slow_calls::{Explained, Kept};
 
 #[derive(Serialize)]
@@ -18,6 +19,9 @@ struct Document<'a> {
     /// Further slow calls made before there were others to compare them with.
     before_comparison: u64,
     slow_calls: Vec<SlowCall<'a>>,
+    /// Only of another tool's recording that tells of writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writes: Option<recorded_writes::Json<'a>>,
 }
 
 #[derive(Serialize)]
@@ -238,11 +242,15 @@ impl<'a> From<&'a Cause> for CauseJson<'a> {
     }
 }
 
-/// One line.
+/// One line; of a recording's writes all slow ones, or the one of this number.
 ///
 /// # Errors
-/// If it cannot be represented as JSON.
-pub fn json(explained: &[Explained], kept: &Kept) -> Result<String, Error> {
+/// When it cannot be written as JSON.
+pub fn json(
+    explained: &[Explained],
+    kept: &Kept,
+    writes: Option<(&RecordedWrites, Option<usize>)>,
+) -> Result<String, Error> {
     let slow_calls = explained.iter().map(|one| SlowCall {
         number: one.call.number,
         what: &one.call.what,
@@ -259,6 +267,7 @@ pub fn json(explained: &[Explained], kept: &Kept) -> Result<String, Error> {
         over_limit: kept.over_limit,
         before_comparison: kept.before_comparison,
         slow_calls: slow_calls.collect(),
+        writes: writes.map(|(writes, only)| recorded_writes::Json::of(writes, only)),
     };
     Ok(stored::to_text(&document)? + "\n")
 }

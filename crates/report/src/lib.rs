@@ -60,6 +60,7 @@ pub mod observed_writes;
 pub mod observed_writes_csv;
 pub mod perfetto;
 pub mod quantity;
+pub mod recorded_writes;
 pub mod run;
 pub mod storage;
 pub mod storage_files;

@@ -1,5 +1,5 @@
-//! Other programs' synchronous writes as tables and as CSV: how long they took, and where the time
-//! went. Pure: a result in, text out.
+//! Other programs' synchronous writes as tables: how long they took, and where the time went. Pure: a
+//! result in, text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 use crate::inert;
 
-/// At most so many rows are shown, those with the most time in them; CSV and JSON have all.
+/// The most rows that are shown, those with the most time in them; CSV and JSON have all.
 const MOST_ROWS: usize = 40;
 
 /// "1200 synchronous writes of postgres in 10.0 s, 3 longer than 20.0 ms; 71% of their time is the
@@ -39,7 +39,7 @@ pub fn answer(result: &ObserveWritesResult) -> String {
     out
 }
 
-/// The rows with the most time in them, a line each: who writes what, and how long it takes.
+/// The rows with the most time in them, one line each: who writes what, and how long it takes.
 pub(crate) fn most_time(result: &ObserveWritesResult, most: usize) -> impl Iterator<Item = (String, String)> {
     result.rows.iter().take(most).filter_map(|row| {
         let at = |percent| Some(duration(row.latency.percentile_ns(percent)? as f64));
@@ -57,7 +57,7 @@ pub(crate) fn name(row: &WriteRow) -> String {
     format!("{}, {}{of}", process(&row.process), call(row))
 }
 
-/// The layer that has the most of the time, and its share, 0 to 1.
+/// The layer with the most time, and its share, 0 to 1.
 fn most(result: &ObserveWritesResult) -> Option<(Layer, f64)> {
     let mut sums: BTreeMap<Layer, u64> = BTreeMap::new();
     let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
@@ -71,16 +71,16 @@ fn most(result: &ObserveWritesResult) -> Option<(Layer, f64)> {
     (all_ns > 0).then(|| (layer, ns as f64 / all_ns as f64))
 }
 
-/// What a layer is, in a sentence.
+/// A layer in words.
 fn words(layer: Layer) -> &'static str {
     match layer {
         Layer::Device => "the device",
         Layer::Irq => "interrupts",
         Layer::Block => "the block layer",
-        Layer::Held => "writes that were held back",
+        Layer::Held => "throttling, before a request was queued",
         Layer::Wake => "waiting for a CPU after a wake-up",
         Layer::Helper => "the journal and other threads",
-        Layer::Stolen => "what kept these from their CPU",
+        Layer::Stolen => "what kept those threads from their CPU",
         Layer::Fs => "the file system",
         Layer::Preempted => "other tasks on the CPU",
         Layer::Platform => "the program",
@@ -88,7 +88,7 @@ fn words(layer: Layer) -> &'static str {
     }
 }
 
-/// How long each layer had, in nanoseconds; a name that this version does not know is left out.
+/// The time of each layer, in nanoseconds; a name that this version does not know is left out.
 fn times(divided: &Divided) -> impl Iterator<Item = (Layer, u64)> {
     divided.layers.iter().filter_map(|(name, time)| {
         let layer = Layer::ALL.into_iter().find(|layer| layer.name() == name)?;
@@ -96,7 +96,7 @@ fn times(divided: &Divided) -> impl Iterator<Item = (Layer, u64)> {
     })
 }
 
-/// The tables, and what was not seen.
+/// The tables, and notes below them.
 #[must_use]
 pub fn tables(result: &ObserveWritesResult, slow: &[Slow<'_>], look: Look) -> String {
     let parts = parts(result, slow);
@@ -107,13 +107,13 @@ pub fn tables(result: &ObserveWritesResult, slow: &[Slow<'_>], look: Look) -> St
     out + &parts.notes
 }
 
-/// What is shown, part by part.
+/// The parts of the report.
 pub(crate) struct Parts {
-    /// A row for each thread, system call and file.
+    /// One row per thread, system call and file.
     pub(crate) calls: Table,
-    /// The same rows, divided.
+    /// The same rows by layer.
     pub(crate) layers: Table,
-    /// A line each.
+    /// Notes, one line each.
     pub(crate) notes: String,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn parts(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Parts {
             notes,
             "missed: took longer than {deadline}. 'roundtrip help terms' says what each layer is."
         );
-        notes.push_str("buffered: asked for nothing, and waited for the device all the same.\n");
+        notes.push_str("buffered: a write without O_SYNC or O_DSYNC that had to wait for the device.\n");
     }
     Parts { calls: calls(result), layers: layers(result), notes }
 }
@@ -172,7 +172,7 @@ fn calls(result: &ObserveWritesResult) -> Table {
     table
 }
 
-/// "walwriter (812)"; only the number where the thread is called like its process.
+/// "walwriter (812)"; only the number if the thread has its process's name.
 fn thread(row: &WriteRow) -> String {
     if row.thread.is_empty() || row.thread == row.process.name {
         return row.tid.to_string();
@@ -192,7 +192,7 @@ pub(crate) fn call(row: &WriteRow) -> String {
 fn layers(result: &ObserveWritesResult) -> Table {
     let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
     let has = |layer: Layer| divided().any(|divided| divided.layers.contains_key(layer.name()));
-    // What is unexplained is shown even when it is nothing.
+    // "unexplained" is shown even if it is 0.
     let used: Vec<Layer> =
         Layer::ALL.into_iter().filter(|&layer| layer == Layer::Unexplained || has(layer)).collect();
     let head = [Column::number("", ""), Column::text("call"), Column::narrow("mean", "us")];
@@ -219,7 +219,7 @@ fn layers(result: &ObserveWritesResult) -> Table {
     table
 }
 
-/// Whose commits were waited for, a line for each that had them begun, the longest first.
+/// Whose commits were waited for, one line per thread that started them, the longest wait first.
 fn commits(result: &ObserveWritesResult) -> Vec<String> {
     let mut sums: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
     for other in result.rows.iter().filter_map(|row| row.divided.as_ref()).flat_map(|one| &one.others_commits)
@@ -231,8 +231,8 @@ fn commits(result: &ObserveWritesResult) -> Vec<String> {
     sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
     let line = |((tid, thread), (waits, ns)): ((u32, &str), (u64, u64))| {
         let whose = match tid {
-            0 => "that nobody was seen to begin (the journal's own interval, as a rule)".to_owned(),
-            tid => format!("that {} ({tid}) had begun", inert::name(thread)),
+            0 => "of unknown origin (usually the journal's own commit interval)".to_owned(),
+            tid => format!("that {} ({tid}) had started", inert::name(thread)),
         };
         format!(
             "Waited for a journal commit {whose}: {}, {} together",
@@ -243,10 +243,10 @@ fn commits(result: &ObserveWritesResult) -> Vec<String> {
     sums.into_iter().take(MOST_COMMITS).map(line).collect()
 }
 
-/// Of how many others the commits are told.
+/// How many other threads' commits are listed.
 const MOST_COMMITS: usize = 8;
 
-/// Where the time of the slowest went, a line each.
+/// Where the time of the slowest writes went, one line each.
 fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
     let line = |Slow { write, layers }: &Slow<'_>| {
         let row = result.rows.get(write.row)?;
@@ -262,7 +262,7 @@ fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
         let others = layers.others_commits.iter().map(|other| {
             let whose =
                 other.by.map_or_else(String::new, |by| format!(" of {} ({by})", inert::name(&other.comm)));
-            format!("; waited {} for another's commit{whose}", duration(other.waited_ns as f64))
+            format!("; waited {} for another thread's commit{whose}", duration(other.waited_ns as f64))
         });
         let lost = if layers.lost { "; events were lost: not certain" } else { "" };
         Some(format!(
@@ -276,7 +276,7 @@ fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
     slow.iter().filter_map(line).collect()
 }
 
-/// What was not seen, a line each.
+/// What the figures do not include, one line each.
 fn unseen(result: &ObserveWritesResult) -> Vec<String> {
     let unseen = &result.unseen;
     let line = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
@@ -284,16 +284,16 @@ fn unseen(result: &ObserveWritesResult) -> Vec<String> {
     let lost_calls = divided().map(|one| one.lost_calls).sum();
     let switches_ns: u64 = divided().map(|one| one.unexplained_for_switches_ns).sum();
     [
-        line(unseen.lost_events, "events of the kernel were lost: writes of that time are missing"),
-        line(lost_calls, "writes lie where events were lost: where their time went is not certain"),
-        line(unseen.begun_before, "calls had begun before they could be seen"),
-        line(unseen.not_ended, "calls were not seen to return: their thread ended, or an event was lost"),
-        line(unseen.forgotten, "calls were left out, because too many were under way"),
-        line(unseen.other_rows, "calls were left out, because the table has too many rows"),
-        line(result.over_limit, "more calls missed the deadline, which are counted and not kept"),
+        line(unseen.lost_events, "kernel events were lost: writes from that time are missing"),
+        line(lost_calls, "writes overlap lost events: their layers are not certain"),
+        line(unseen.begun_before, "calls had begun before the recording"),
+        line(unseen.not_ended, "calls were not seen to return: their thread exited, or an event was lost"),
+        line(unseen.forgotten, "calls were left out because too many were in flight"),
+        line(unseen.other_rows, "calls were left out because the table has too many rows"),
+        line(result.over_limit, "more calls missed the deadline; they are counted, but not kept"),
         (switches_ns > 0).then(|| {
             format!(
-                "{} are unexplained because the kernel left switches of a CPU out",
+                "{} are unexplained because the kernel did not record some context switches",
                 duration(switches_ns as f64)
             )
         }),

@@ -43,6 +43,23 @@ impl Default for Inner {
     }
 }
 
+impl Inner {
+    fn describe<'a>(
+        &mut self,
+        events: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+    ) -> Result<(), Error> {
+        for (system, name, text) in events {
+            let format = Format::parse(system, name, text)?;
+            if let Some(other) = self.by_id.get(&format.id) {
+                let what = format!("it has the same ID {} as {}/{}", format.id, other.system, other.name);
+                return Err(Error::Format { file: format!("events/{system}/{name}/format"), what });
+            }
+            self.by_id.insert(format.id, format);
+        }
+        Ok(())
+    }
+}
+
 impl Formats {
     /// Parses the texts of `events/header_page`, of `events/header_event`, of
     /// `events/SYSTEM/EVENT/format` as (system, event, text), and of `printk_formats` (may be
@@ -59,14 +76,7 @@ impl Formats {
     ) -> Result<Self, Error> {
         check_header_event(header_event)?;
         let mut inner = Inner { page: parse_header_page(header_page)?, ..Inner::default() };
-        for (system, name, text) in events {
-            let format = Format::parse(system, name, text)?;
-            if let Some(other) = inner.by_id.get(&format.id) {
-                let what = format!("it has the same ID {} as {}/{}", format.id, other.system, other.name);
-                return Err(Error::Format { file: format!("events/{system}/{name}/format"), what });
-            }
-            inner.by_id.insert(format.id, format);
-        }
+        inner.describe(events)?;
         for line in printk_formats.lines() {
             // 0xffffffff82819000 : "Rescheduling interrupts"
             let Some((address, text)) = line.split_once(" : ") else { continue };
@@ -78,9 +88,23 @@ impl Formats {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Adds the functions of `/proc/kallsyms` (its `ADDRESS TYPE NAME …` lines, or the relevant
-    /// ones), to name functions by their addresses. Lines with hidden addresses (all zeros) are
-    /// ignored.
+    /// The formats of events alone, as [`Formats::parse`] reads them: for records that lie in no
+    /// page.
+    ///
+    /// # Errors
+    ///
+    /// As [`Formats::parse`].
+    pub fn of_events<'a>(
+        events: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+    ) -> Result<Self, Error> {
+        let mut inner = Inner::default();
+        inner.describe(events)?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Adds the functions of `/proc/kallsyms` (`ADDRESS TYPE NAME …` lines, or those of them that
+    /// are wanted), so that events which name a function by its address can be told. Lines with
+    /// hidden addresses (all zero) are passed over.
     #[must_use]
     pub fn with_kallsyms(self, text: &str) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);

@@ -1,4 +1,4 @@
-//! Puts the kernel's events together into synchronous writes.
+//! Matches the kernel's events into synchronous writes.
 
 use std::collections::HashMap;
 
@@ -12,36 +12,41 @@ const RWF_DURABLE: u32 = 0x2 | 0x4;
 /// `MS_SYNC` (`include/uapi/asm-generic/mman-common.h`).
 const MS_SYNC: u32 = 4;
 
-/// The file systems' events for making a file durable, by whatever way that was asked for.
-const MAKES_DURABLE: [&str; 4] =
+/// The events that file systems emit when a file is made durable, by whichever call.
+pub(crate) const MAKES_DURABLE: [&str; 4] =
     ["ext4/ext4_sync_file_enter", "f2fs/f2fs_sync_file_enter", "xfs/xfs_file_fsync", "btrfs/btrfs_sync_file"];
 
-/// What could not be put together, counted.
+/// The events that end the first two of these; XFS and btrfs have none.
+const MADE_DURABLE: [&str; 2] = ["ext4/ext4_sync_file_exit", "f2fs/f2fs_sync_file_exit"];
+
+/// How many calls could not be matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
-    /// Calls that were under way when the recording began, or whose begin was lost.
+    /// Calls that were in flight when the recording began, or whose entry was lost.
     pub begun_before: u64,
-    /// Calls that were not seen to return: their thread ended, or that event was lost.
+    /// Calls without a return: their thread exited, or the event was lost.
     pub not_ended: u64,
-    /// Calls that were forgotten because too many were under way.
+    /// Calls dropped because too many were in flight.
     pub forgotten: u64,
 }
 
-/// Puts events together. Its memory grows with the calls that are under way, up to a limit.
+/// Matches events. Its memory grows with the number of calls in flight, up to a limit.
 #[derive(Debug)]
 pub struct Matcher {
     machine: String,
     most: usize,
-    /// By thread, and whether each has waited in a way that no signal ends.
+    /// Calls in flight, by thread; and whether the thread has slept uninterruptibly meanwhile.
     calls: HashMap<u32, (Observed, bool)>,
-    /// Operations of io_uring, by the address of the kernel's request.
+    /// io_uring operations in flight, by the address of the kernel's request.
     operations: HashMap<u64, Observed>,
+    /// Whether the file systems' events stand in for system calls.
+    within_file_systems: bool,
     unmatched: Unmatched,
 }
 
 impl Matcher {
-    /// A matcher for recordings of a machine as `uname` calls it. It follows at most `most` calls,
-    /// and as many operations of io_uring, at a time.
+    /// A matcher for recordings of a machine as `uname -m` names it. It follows at most `most` calls
+    /// and as many io_uring operations at a time.
     #[must_use]
     pub fn new(machine: &str, most: usize) -> Self {
         Self {
@@ -49,24 +54,32 @@ impl Matcher {
             most,
             calls: HashMap::new(),
             operations: HashMap::new(),
+            within_file_systems: false,
             unmatched: Unmatched::default(),
         }
     }
 
-    /// What could not be put together so far.
+    /// For recordings without system calls: a write is then the time between the two events that
+    /// ext4 and f2fs emit when they make a file durable.
+    #[must_use]
+    pub fn within_file_systems(self) -> Self {
+        Self { within_file_systems: true, ..self }
+    }
+
+    /// What could not be matched so far.
     #[must_use]
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched
     }
 
-    /// When the oldest call began that is still under way, in nanoseconds.
+    /// When the oldest call in flight began, in nanoseconds.
     #[must_use]
     pub fn oldest_ns(&self) -> Option<u64> {
         let calls = self.calls.values().map(|(call, _)| call);
         calls.chain(self.operations.values()).map(|call| call.start_ns).min()
     }
 
-    /// Takes the next event of a trace, in time order, and passes on the call that it completes.
+    /// Takes the next event of a trace, in time order; `tell` gets the call that it completes.
     pub fn add(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let Event { time_ns, tid, .. } = *event;
         match event.body {
@@ -96,7 +109,16 @@ impl Matcher {
             Body::Other { event: kind, .. } => match trace.names.text(kind) {
                 "writeback/balance_dirty_pages" => self.throttled(trace, event),
                 kind if kind.starts_with("io_uring/") => self.operation(trace, event, kind, tell),
-                kind if MAKES_DURABLE.contains(&kind) => self.made_durable(trace, event),
+                kind if MAKES_DURABLE.contains(&kind) => {
+                    if self.within_file_systems && MAKES_DURABLE[..2].contains(&kind) {
+                        let sync = begun(Operation::FileSync, tid, time_ns);
+                        self.begun(tid, Observed { asked: Asked::Call, ..sync });
+                    }
+                    self.made_durable(trace, event);
+                }
+                kind if self.within_file_systems && MADE_DURABLE.contains(&kind) => {
+                    self.synced(trace, event, tell);
+                }
                 _ => {}
             },
             _ => {}
@@ -116,7 +138,7 @@ impl Matcher {
         let Some(operation) = Operation::of_system_call(&self.machine, number) else { return };
         let under_way = self.calls.remove(&tid);
         let Some((call, waited)) = under_way.filter(|(call, _)| call.operation == operation) else {
-            // An msync that asks for nothing has not been noted; it is none of these.
+            // An msync without MS_SYNC was never added.
             self.unmatched.begun_before += u64::from(operation != Operation::Msync);
             return;
         };
@@ -125,7 +147,19 @@ impl Matcher {
         }
     }
 
-    /// The file system is asked to make a file durable, by the thread that makes the call.
+    /// The file system has made a file durable.
+    fn synced(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
+        let result = trace.field(event, "ret").and_then(|value| value.number());
+        match self.calls.remove(&event.tid) {
+            Some((call, _)) => {
+                let result = result.map_or(0, u64::cast_signed);
+                tell(Observed { end_ns: event.time_ns, result, ..call });
+            }
+            None => self.unmatched.begun_before += 1,
+        }
+    }
+
+    /// The calling thread has entered the file system's fsync.
     fn made_durable(&mut self, trace: &Trace, event: &Event) {
         let Some((call, _)) = self.calls.get_mut(&event.tid) else { return };
         let number = |name| trace.field(event, name).and_then(|value| value.number());
@@ -133,7 +167,7 @@ impl Matcher {
             call.asked = Asked::Flag;
         }
         let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
-        // The first: a directory may follow its file.
+        // Only the first one: the file's directory may follow.
         if call.file.is_none() {
             call.file = dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode });
             // ext4's name for it, and f2fs's.
@@ -142,7 +176,7 @@ impl Matcher {
     }
 
     fn throttled(&mut self, trace: &Trace, event: &Event) {
-        // In ticks; below 1 the write goes on.
+        // In ticks; the write does not sleep for less than 1.
         let pause = trace.field(event, "pause").and_then(|value| value.number());
         if let Some((call, _)) = self.calls.get_mut(&event.tid)
             && pause.is_some_and(|pause| pause.cast_signed() > 0)

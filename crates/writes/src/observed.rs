@@ -1,8 +1,8 @@
-//! What is known of a write, as data.
+//! One write, as data.
 
 use crate::operation::Operation;
 
-/// A file as the kernel's events name it.
+/// A file, as the kernel's events identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// Its file system's device, as `dev_t`: major << 20 | minor.
@@ -11,40 +11,47 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// Who asked for the data to be on the device when the call returns.
+impl std::fmt::Display for FileId {
+    /// Where nobody knows its path: "inode 12 of 254:0".
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "inode {} of {}:{}", self.inode, self.dev >> 20, self.dev & 0xf_ffff)
+    }
+}
+
+/// What asked for the data to be durable when the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The call does nothing else.
+    /// The call itself, such as fsync.
     Call,
-    /// A flag of the call, or the way the file was opened: the file system was seen to do it.
+    /// A flag of the call, or the flags that the file was opened with: the file system synced it.
     Flag,
-    /// Nobody that the events tell of; but the call waited for the kernel, as one does for a
-    /// device.
+    /// Nothing that the events show, but the call slept uninterruptibly, as a wait for a device
+    /// does.
     Unknown,
 }
 
-/// A call that has returned, or an operation of io_uring that is complete.
+/// A system call that has returned, or a completed io_uring operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// What was asked for.
+    /// The operation.
     pub operation: Operation,
-    /// Who asked for durability.
+    /// What asked for durability.
     pub asked: Asked,
     /// The thread that made it.
     pub tid: u32,
-    /// When the kernel was entered, in nanoseconds of the trace's clock.
+    /// Entry into the kernel, in nanoseconds of the trace's clock.
     pub start_ns: u64,
-    /// When it was left.
+    /// Return from it.
     pub end_ns: u64,
     /// The file descriptor, where the call has one.
     pub descriptor: Option<i32>,
-    /// What it returned; an error is negative.
+    /// The return value; negative for an error.
     pub result: i64,
-    /// The file, where the file system's events tell it.
+    /// The file, if the file system's event names it.
     pub file: Option<FileId>,
-    /// The inode of its directory, where these events tell that.
+    /// The inode of its directory, if that event has it.
     pub directory: Option<u64>,
-    /// Whether the kernel made it pause because too many pages were dirty.
+    /// Whether the kernel throttled it because too many pages were dirty.
     pub throttled: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The system calls that write or make durable, and their numbers by machine.
 
-/// What a program asked the kernel for.
+/// What the program asked the kernel to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -32,6 +32,8 @@ pub enum Operation {
     UringFsync,
     /// io_uring's sync_file_range.
     UringSyncFileRange,
+    /// A file system's fsync, by whichever call: only where no system calls were recorded.
+    FileSync,
 }
 
 /// A system call, its number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`) and on arm64 and
@@ -61,19 +63,21 @@ const OPCODES: [(u64, Operation); 6] = [
     (61, Operation::UringWrite),
 ];
 
-/// `io_uring_enter`, alike on all machines: within it a thread submits operations, and waits for
+/// `io_uring_enter`, the same on all machines: a thread submits operations in it and waits for
 /// them.
 const IO_URING_ENTER: i64 = 426;
 
-/// The numbers of all system calls that a recorder needs to tell and divide synchronous writes, on
-/// a machine as `uname` calls it; empty for a machine whose numbers are not known.
+/// The system calls that a recorder needs to find and divide synchronous writes: their names in the
+/// kernel's events, and their numbers on a machine as `uname -m` names it. Empty for a machine whose
+/// numbers are not known.
 #[must_use]
-pub fn system_calls(machine: &str) -> Vec<i64> {
-    let mut numbers: Vec<i64> = NUMBERS.iter().filter_map(|row| number(row, machine)).collect();
-    if !numbers.is_empty() {
-        numbers.push(IO_URING_ENTER);
+pub fn system_calls(machine: &str) -> Vec<(&'static str, i64)> {
+    let mut calls: Vec<(&str, i64)> =
+        NUMBERS.iter().filter_map(|row| Some((row.0.name(), number(row, machine)?))).collect();
+    if !calls.is_empty() {
+        calls.push(("io_uring_enter", IO_URING_ENTER));
     }
-    numbers
+    calls
 }
 
 fn number(row: &(Operation, i64, i64), machine: &str) -> Option<i64> {
@@ -107,7 +111,7 @@ impl Operation {
     /// Whether its first argument is a file descriptor.
     #[must_use]
     pub fn has_descriptor(self) -> bool {
-        !matches!(self, Self::Msync | Self::Sync)
+        !matches!(self, Self::Msync | Self::Sync | Self::FileSync)
     }
 
     /// As the manual pages call it, and io_uring's with that before it: "fdatasync", "io_uring
@@ -129,6 +133,7 @@ impl Operation {
             Self::UringWrite => "io_uring write",
             Self::UringFsync => "io_uring fsync",
             Self::UringSyncFileRange => "io_uring sync_file_range",
+            Self::FileSync => "sync in the file system",
         }
     }
 }

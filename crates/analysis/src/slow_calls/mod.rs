@@ -4,7 +4,7 @@
 
 mod measured;
 mod observed;
-mod recorded;
+pub(crate) mod recorded;
 
 use std::path::Path;
 

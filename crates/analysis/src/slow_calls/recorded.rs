@@ -104,14 +104,14 @@ pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -
 }
 
 /// The names and processes of threads, as far as the recording shows them.
-struct Names<'a> {
+pub(crate) struct Names<'a> {
     trace: &'a Trace,
     comms: &'a BTreeMap<u32, String>,
     said: HashMap<u32, tracefs::Name>,
 }
 
 impl<'a> Names<'a> {
-    fn of(trace: &'a Trace, comms: &'a BTreeMap<u32, String>) -> Self {
+    pub(crate) fn of(trace: &'a Trace, comms: &'a BTreeMap<u32, String>) -> Self {
         let mut said = HashMap::new();
         for event in &trace.events {
             match event.body {
@@ -125,13 +125,18 @@ impl<'a> Names<'a> {
 
     /// A thread's process. If it is unknown, the thread itself, because most processes make calls
     /// from their main thread.
-    fn process(&self, tid: u32) -> u32 {
+    pub(crate) fn process(&self, tid: u32) -> u32 {
         self.trace.processes.get(&tid).copied().unwrap_or(tid)
     }
 
+    /// A thread's name, or that of a process by its first thread; empty where nothing says it.
+    pub(crate) fn comm(&self, tid: u32) -> &str {
+        let said = self.said.get(&tid).map(|&name| self.trace.names.text(name));
+        self.comms.get(&tid).map(String::as_str).or(said).unwrap_or_default()
+    }
+
     fn name(&self, pid: u32) -> String {
-        let said = self.said.get(&pid).map(|&name| self.trace.names.text(name));
-        let name = self.comms.get(&pid).map(String::as_str).or(said).unwrap_or_default();
+        let name = self.comm(pid);
         if name.is_empty() { format!("process {pid}") } else { format!("{name} ({pid})") }
     }
 

@@ -1,6 +1,6 @@
-//! Which file a descriptor of another process is, and how it was opened. Paths are other people's
-//! text: whoever shows them makes them inert. Waits for no file system: what another user serves
-//! may never answer.
+//! Looks up which file another process's descriptor refers to, and how it was opened. Paths are
+//! untrusted text: whoever shows them makes them inert. Never waits for a file system: one that
+//! another user serves may not answer.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,21 +14,21 @@ const MOST_FILES: usize = 100_000;
 /// The longest path that is kept, in bytes.
 const MOST_PATH_BYTES: usize = 400;
 
-/// What is known of a descriptor.
+/// What a descriptor refers to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opened {
     pub(super) path: String,
     pub(super) id: Option<FileId>,
     /// `O_DSYNC`, which `O_SYNC` includes.
     pub(super) durable: bool,
-    /// Whether what is written to it can go to a device: a regular file or a block device.
+    /// Whether data written to it can reach a device: a regular file or a block device.
     pub(super) stored: bool,
 }
 
 /// The names of files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// What descriptors are, since the last round: they are closed and given out again.
+    /// Descriptors looked up in this round. They are reused, so each round looks them up again.
     opened: HashMap<(u32, i32), Option<Opened>>,
     names: HashMap<FileId, String>,
     /// The directories of files with names.
@@ -36,7 +36,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Descriptors may mean something else by now.
+    /// Forgets descriptors, which may have been reused.
     pub(super) fn next_round(&mut self) {
         self.opened.clear();
         if self.names.len() > MOST_FILES {
@@ -45,7 +45,7 @@ impl Files {
         }
     }
 
-    /// What a thread's descriptor is; `None` if it is closed by now, or the thread has ended.
+    /// What a thread's descriptor refers to; `None` if it is closed or the thread has exited.
     pub(super) fn opened(&mut self, tid: u32, descriptor: i32) -> Option<Opened> {
         if let Some(known) = self.opened.get(&(tid, descriptor)) {
             return known.clone();
@@ -70,27 +70,25 @@ impl Files {
         }
     }
 
-    /// The name of a file that the file system's event told of. One that was closed or removed
-    /// before anybody could look is named by its directory: "/srv/?".
+    /// The name of a file that a file system's event identifies. A file that was closed or removed
+    /// before it could be looked up is named by its directory: "/srv/?".
     pub(super) fn name(&self, id: FileId, directory: Option<u64>) -> String {
-        let FileId { dev, inode } = id;
         let known = self.names.get(&id).or_else(|| self.directories.get(&id)).cloned();
         let within = || {
-            let directory = self.directories.get(&FileId { dev, inode: directory? })?;
+            let directory = self.directories.get(&FileId { inode: directory?, ..id })?;
             Some(format!("{}/?", directory.trim_end_matches('/')))
         };
-        let unknown = || format!("inode {inode} of {}:{}", dev >> 20, dev & 0xf_ffff);
-        known.or_else(within).unwrap_or_else(unknown)
+        known.or_else(within).unwrap_or_else(|| id.to_string())
     }
 }
 
-/// The file at a path, as events name it.
+/// The file at a path, as events identify it.
 pub(super) fn id_of(path: &Path) -> Option<FileId> {
     look(path).map(|(id, _)| id)
 }
 
 fn look(path: &Path) -> Option<(FileId, FileType)> {
-    // Of what a network's or another user's file system last said; it is not asked again.
+    // What a network or FUSE file system last reported, without asking it again.
     let flags = AtFlags::STATX_DONT_SYNC;
     let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).ok()?;
     let dev = found.stx_dev_major << 20 | found.stx_dev_minor;

@@ -6,7 +6,6 @@ mod files;
 mod flows;
 mod pools;
 mod processes;
-mod rows;
 mod slow;
 mod watch;
 mod writes;

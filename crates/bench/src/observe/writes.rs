@@ -1,15 +1,14 @@
-//! Synchronous writes of other programs, live. Who divides them is given from outside: this knows
-//! no layer.
+//! Other programs' synchronous writes, live. The caller supplies what divides them: this file knows
+//! no layers.
 
 use run::storage::Device;
 use run::storage::observe::{
-    Divided, Durable, ObserveWritesPlan, ObserveWritesResult, SlowWrite, UnseenWrites,
+    Counted, Divided, Durable, ObserveWritesPlan, ObserveWritesResult, RowKey, Rows, SlowWrite, UnseenWrites,
 };
 use tracefs::Trace;
 use writes::{Asked, FileId, Matcher, Observed};
 
 use super::files::{self, Files, Opened};
-use super::rows::{Key, Rows};
 use super::slow::Slow;
 use super::watch::{self, Watch, Whom};
 use crate::error::Result;
@@ -19,32 +18,32 @@ use crate::selection;
 use crate::storage::disks;
 use crate::worker::Interrupts;
 
-/// The most calls that are followed at a time.
+/// The most calls in flight that are followed.
 const UNDER_WAY: usize = 100_000;
 
-/// How far what is read reaches back before the first write, in nanoseconds: who was there, and
-/// what they did.
+/// How far back before the first write events are read, in nanoseconds: they show which threads
+/// were running or waiting.
 const HISTORY_NS: u64 = 50_000_000;
 
-/// A write that has ended, and in which row it is counted.
+/// A completed write and the row that counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Counted from 0, in the order in which rows were made.
+    /// From 0, in the order in which rows were created.
     pub row: usize,
-    /// When the kernel was entered, in nanoseconds of CLOCK_BOOTTIME.
+    /// Entry into the kernel, in nanoseconds of CLOCK_BOOTTIME.
     pub start_ns: u64,
-    /// When it was left.
+    /// Return from it.
     pub end_ns: u64,
     /// The thread that made it.
     pub tid: u32,
 }
 
-/// Whoever divides writes among layers.
+/// Divides writes among the layers.
 pub trait Divide {
-    /// Divides these writes, of which and of a while before the trace tells.
+    /// Divides these writes. The trace covers them and a while before.
     fn divide(&mut self, trace: &Trace, devices: &[Device], writes: &[Ended]);
 
-    /// What came of each row; `None` for a row without divided writes.
+    /// The totals of each row; `None` for a row without divided writes.
     fn finish(&mut self) -> Vec<Option<Divided>>;
 }
 
@@ -60,9 +59,9 @@ pub fn run(
 ) -> Result<ObserveWritesResult> {
     let interrupts = Interrupts::watch()?;
     let machine = std::env::consts::ARCH;
-    let numbers = writes::system_calls(machine);
+    let calls = writes::system_calls(machine);
     let (mut watch, recording) = Watch::open(&plan.directory, plan.kilobytes, |tracefs| {
-        selection::writes_of_others(&numbers, std::process::id(), |event| tracefs.has_event(event))
+        selection::writes_of_others(&calls, std::process::id(), |event| tracefs.has_event(event))
     })?;
     let mut observer = Observer {
         plan,
@@ -82,7 +81,7 @@ pub fn run(
 
 struct Observer<'a> {
     plan: &'a ObserveWritesPlan,
-    /// The only file that counts.
+    /// The only file whose writes count.
     file: Option<FileId>,
     matcher: Matcher,
     devices: Vec<Device>,
@@ -90,7 +89,7 @@ struct Observer<'a> {
     rows: Rows,
     slow: Slow<SlowWrite>,
     divide: &'a mut dyn Divide,
-    /// Writes that have ended and are not divided yet.
+    /// Completed writes that are not divided yet.
     undivided: Vec<Ended>,
 }
 
@@ -101,7 +100,7 @@ impl watch::Observer for Observer<'_> {
             self.matcher.add(trace, event, &mut |observed| ended.push(observed));
         }
         self.files.next_round();
-        // One that is still open tells the folder of another that is not.
+        // A file that is still open gives its folder's name, also for files that are closed by now.
         for (write, descriptor) in ended.iter().filter_map(|write| Some((write, write.descriptor?))) {
             if watch.process_is_observed(&self.plan.subject, write.tid) {
                 self.files.opened(write.tid, descriptor);
@@ -128,11 +127,11 @@ impl Observer<'_> {
         if self.plan.file.is_some() && (id.is_none() || id != self.file) {
             return;
         }
-        // A descriptor may be another file's by now.
+        // The descriptor may have been reused since.
         let same = opened.filter(|opened| write.file.is_none() || write.file == opened.id);
         let file =
             same.map(|opened| opened.path).or_else(|| id.map(|id| self.files.name(id, write.directory)));
-        let key = Key {
+        let key = RowKey {
             process,
             tid: write.tid,
             call: write.operation.name(),
@@ -141,7 +140,13 @@ impl Observer<'_> {
         };
         let processes = &watch.processes;
         let thread = || processes.title(write.tid);
-        if let Some(row) = self.rows.add(key, thread, write, self.plan.deadline) {
+        let counted = Counted {
+            latency_ns: write.latency_ns(),
+            result: write.result,
+            writes: write.operation.writes(),
+            throttled: write.throttled,
+        };
+        if let Some(row) = self.rows.add(key, thread, counted, self.plan.deadline) {
             let Observed { tid, start_ns, end_ns, .. } = *write;
             self.undivided.push(Ended { row, start_ns, end_ns, tid });
             if write.latency_ns() > self.plan.deadline.ns {
@@ -150,7 +155,7 @@ impl Observer<'_> {
         }
     }
 
-    /// Divides what has ended since the last time.
+    /// Divides the writes completed since the last round.
     fn divide(&mut self, watch: &Watch) -> Result<()> {
         let Some(first_ns) = self.undivided.iter().map(|ended| ended.start_ns).min() else { return Ok(()) };
         let mut trace = watch.stream.window(first_ns.saturating_sub(HISTORY_NS))?;
@@ -168,14 +173,14 @@ impl Observer<'_> {
             begun_before: unmatched.begun_before,
             not_ended: unmatched.not_ended,
             forgotten: unmatched.forgotten,
-            other_rows: rows.others,
+            other_rows: rows.others(),
         };
         let (rows, places) = rows.finish(divide.finish());
         let (mut slow_writes, over_limit, mut not_recorded) = slow.finish();
         for write in &mut slow_writes {
             write.row = places[write.row];
         }
-        // An empty recording tells nothing.
+        // An empty recording is of no use.
         if slow_writes.iter().any(|write| write.snapshot.is_some())
             && let Err(error) = watch.folder.keep()
         {
@@ -196,14 +201,16 @@ impl Observer<'_> {
     }
 }
 
-/// Why a write waited for a device; `None` for one that did not, as far as anybody can tell.
+/// Why a write waited for a device; `None` if it did not, as far as can be told.
 fn durable(write: &Observed, opened: Option<&Opened>) -> Option<Durable> {
     match write.asked {
         Asked::Call => Some(Durable::Call),
         Asked::Flag => Some(Durable::Flag),
         Asked::Unknown if opened.is_some_and(|opened| opened.durable) => Some(Durable::Flag),
-        // It is complete when the page cache has it, and nobody waits.
+        // It completes once it is in the page cache; nobody waits for the device.
         Asked::Unknown if write.operation == writes::Operation::UringWrite => None,
+        // Only what goes to a device is throttled, also if its file is closed by now.
+        Asked::Unknown if write.throttled => Some(Durable::No),
         Asked::Unknown => opened.is_some_and(|opened| opened.stored).then_some(Durable::No),
     }
 }

@@ -82,15 +82,30 @@ fn writes_are_recorded_with_the_writers_system_calls_only() {
         all.filters[0],
         ("raw_syscalls/sys_enter".into(), "common_pid == 7 || common_pid == 8".into())
     );
-    let few = writes(&[7], WriteEvents::Usual, |event| NECESSARY_FOR_WRITES.contains(&event)).unwrap();
-    assert_eq!(few.events, NECESSARY_FOR_WRITES);
+    let necessary = [&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat();
+    let few = writes(&[7], WriteEvents::Usual, |event| necessary.contains(&event)).unwrap();
+    assert_eq!(few.events, necessary);
     assert!(few.missing.contains(&"block/block_bio_queue".to_owned()));
     let least = writes(&[7], WriteEvents::Least, |_| true).unwrap();
     let diagnosis = writes(&[7], WriteEvents::Diagnosis, |_| true).unwrap();
-    assert_eq!(least.events.len(), NECESSARY_FOR_WRITES.len() + 2 + COMMANDS.len());
+    assert_eq!(least.events.len(), necessary.len() + 2 + COMMANDS.len());
     assert!(all.events.iter().all(|event| diagnosis.events.contains(event)));
     assert!(diagnosis.events.len() > all.events.len() && all.events.len() > least.events.len());
     assert!(writes(&[7], WriteEvents::Usual, |event| !event.starts_with("block/")).is_err());
+}
+
+#[test]
+fn of_others_only_calls_that_write_are_recorded_by_name_where_the_kernel_has_such_events() {
+    let calls = [("fsync", 74), ("write", 1)];
+    let named = writes_of_others(&calls, 7, |_| true).unwrap();
+    assert!(!named.events.iter().any(|event| event.starts_with("raw_syscalls")), "{:?}", named.events);
+    for event in ["syscalls/sys_enter_fsync", "syscalls/sys_exit_write"] {
+        assert!(named.filters.contains(&(event.to_owned(), "common_pid != 7".to_owned())), "{event}");
+    }
+    let raw = writes_of_others(&calls, 7, |event| !event.starts_with("syscalls/")).unwrap();
+    let filter = "common_pid != 7 && (id == 74 || id == 1)".to_owned();
+    assert!(raw.filters.contains(&("raw_syscalls/sys_exit".to_owned(), filter)), "{:?}", raw.filters);
+    assert!(writes_of_others(&calls, 7, |event| !event.contains("sys")).is_err());
 }
 
 #[test]

@@ -36,14 +36,16 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["explain"],
     kind: Kind::Command,
     summary: "explains why slow calls were slow, in a run or a recording",
-    description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` kept into parts. \
-                  Each part has one owner and one state, and the parts add up to the call exactly. Names what \
-                  delayed the call: another thread and its priority, an interrupt, the holder of a lock and \
-                  what kept that thread from its CPU, a CPU quota. Says what cannot be determined.\n\n\
-                  FILE is a recording that another tool made: a Perfetto trace, trace-cmd's trace.dat \
-                  (versions 6 and 7), or the kernel's text as atrace and /sys/kernel/tracing/trace print it. \
-                  Roundtrip explains the binder calls in it that took longer than --deadline, as far as its \
-                  events allow, and says what the recording lacks.",
+    description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` has \
+                  kept into parts. Each part has one owner and one state, and the parts add up to \
+                  the call exactly. Names what delayed the call: another thread and its priority, \
+                  an interrupt, the holder of a lock and what kept that thread from its CPU, a CPU \
+                  quota. Says what cannot be determined.\n\n\
+                  FILE is a recording that another tool made: a Perfetto trace, trace-cmd's trace.dat (versions 6 and \
+                  7), or the kernel's text as atrace and /sys/kernel/tracing/trace print it. Roundtrip \
+                  explains the binder calls in it that took longer than --deadline, and divides its synchronous \
+                  writes into layers as 'storage observe' does, as far as its events allow. It says what the \
+                  recording lacks.",
     positionals: Some(Positionals {
         usage: "RUN|FILE",
         help: "A run directory, or another tool's recording.",
@@ -70,6 +72,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             "roundtrip explain --deadline 5ms phone.perfetto-trace",
             "Explains the binder calls in a Perfetto trace that took longer than 5 ms.",
         ),
+        (
+            "roundtrip explain --slowest 10 trace.dat",
+            "Divides the synchronous writes that trace-cmd recorded, and shows the slowest ten.",
+        ),
     ],
     run,
 };
@@ -81,14 +87,14 @@ const RECORDED: Group<Typed> = Group {
         Opt::value(
             &["--deadline"],
             "TIME",
-            "Explains the calls that took longer, as in 2.5ms.",
+            "Explains the calls, and the writes, that took longer, as in 2.5ms.",
             |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
         )
-        .default("2.5ms"),
+        .default("2.5ms; 20ms for writes"),
         Opt::value(
             &["--slowest"],
             "N",
-            "Explains the N slowest calls instead, whether they missed the deadline or not.",
+            "Explains the N slowest calls and writes instead, whether they missed the deadline or not.",
             |typed: &mut Typed, text| set(&mut typed.slowest, values::whole(text, 1..=1000)),
         )
         .default("off"),
@@ -274,7 +280,7 @@ fn print(
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
     let text = match format {
-        Some("json") => report::explanation_json::json(explained, kept)?,
+        Some("json") => report::explanation_json::json(explained, kept, None)?,
         Some("csv") => report::explanation_rows::csv(explained),
         Some("markdown") => report::explanation_rows::markdown(explained),
         _ => terminal.look.fit(report::explanation::text(explained, kept)),

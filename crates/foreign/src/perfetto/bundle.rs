@@ -1,4 +1,4 @@
-//! A bundle: what one CPU recorded in a row, and what is missing in front of it.
+//! A bundle: consecutive events of one CPU, and whether events are missing before them.
 
 use tracefs::{Event, Name, Names, TaskState};
 
@@ -9,7 +9,7 @@ use crate::Foreign;
 use crate::bodies::{self, Fields as Named};
 use crate::collect::MOST_CPUS;
 
-/// What a bundle says besides its events.
+/// A bundle's fields besides its events.
 #[derive(Default)]
 struct Head {
     cpu: u32,
@@ -30,7 +30,7 @@ impl Head {
                 (5, Value::Number(clock)) => head.clock = clock,
                 (6, Value::Number(ns)) => head.clock_ns = ns.cast_signed(),
                 (7, Value::Number(ns)) => head.boot_ns = ns.cast_signed(),
-                // The last event read before this bundle; its name and number changed once.
+                // The time of the last event before this bundle; the field was renumbered once.
                 (9 | 10, Value::Number(ns)) => head.before_ns = head.before_ns.max(ns),
                 _ => {}
             }
@@ -43,7 +43,7 @@ impl Head {
 }
 
 impl Reader {
-    /// Events that the trace describes itself.
+    /// Descriptions of events in the trace itself.
     pub(super) fn descriptions(&mut self, bytes: &[u8]) -> Result<(), String> {
         for field in Message::new(bytes) {
             if let (11, Value::Bytes(one)) = field?
@@ -68,7 +68,7 @@ impl Reader {
         if head.before_ns > 0 {
             self.collected.complete_from(head.cpu, before_ns);
         }
-        // What was read and is not here is lost in Perfetto's own buffer.
+        // Events that were read but are missing here were lost in Perfetto's own buffer.
         let gap =
             head.before_ns > 0 && self.collected.last_ns(head.cpu).is_some_and(|last_ns| last_ns < before_ns);
         if head.lost || gap {
@@ -99,7 +99,7 @@ impl Reader {
             self.found(found, head.cpu, shift);
         }
         damage.map_or(Ok(()), |what| {
-            // What else it held is missing.
+            // The rest of the bundle is missing.
             self.collected.lost(head.cpu, None);
             Err(what)
         })
@@ -119,7 +119,7 @@ impl Reader {
         self.collected.add(event);
     }
 
-    /// What is to be added to a bundle's times to make them boot's.
+    /// The offset from a bundle's clock to boot time.
     fn shift(&mut self, head: &Head) -> i64 {
         let name = match head.clock {
             0 => return 0,
@@ -159,7 +159,7 @@ impl Reader {
             let Some(name) = said.name() else { continue };
             let system = bodies::system(name);
             let full = format!("{system}/{name}");
-            let body = bodies::body(name, &said, &mut foreign.trace.names);
+            let body = bodies::body(name, &said, &mut foreign.trace);
             self.collected.has(&full);
             if let Some(body) = body {
                 return Ok(Some(Event { time_ns, cpu, tid, body }));
@@ -169,7 +169,7 @@ impl Reader {
     }
 }
 
-/// An event's message, by the kernel's names of fields.
+/// An event's message, with fields by the kernel's names.
 struct Said<'a> {
     number: u32,
     fields: &'a Fields<'a>,
@@ -193,7 +193,7 @@ impl<'a> Said<'a> {
         }
         if let Some(event) = schema::event(self.number) {
             let &(number, _) = event.fields.iter().find(|(_, field)| *field == name)?;
-            // A field of proto2 that is not there was not recorded; all are written, also zeros.
+            // A missing proto2 field was not recorded: Perfetto writes zeros too.
             return self.fields.value(number);
         }
         let (number, _) = self.described?.fields.iter().find(|(_, field)| field == name)?;
@@ -215,7 +215,11 @@ impl Named for Said<'_> {
     fn int(&self, name: &str) -> Option<i64> {
         match self.value(name)? {
             Value::Number(value) => Some(value.cast_signed()),
-            Value::Bytes(_) => None,
+            // Roundtrip writes large addresses as text, because Perfetto shows them as negative.
+            Value::Bytes(text) => {
+                let digits = std::str::from_utf8(text).ok()?.strip_prefix("0x")?;
+                u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
+            }
         }
     }
 
@@ -224,6 +228,14 @@ impl Named for Said<'_> {
             Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
             Value::Number(_) => None,
         }
+    }
+
+    /// Perfetto encodes device numbers as `makedev(3)` does.
+    fn device(&self, name: &str) -> Option<u32> {
+        let number = self.int(name)?.cast_unsigned();
+        let major = number >> 8 & 0xfff | number >> 32 & 0xffff_f000;
+        let minor = number & 0xff | number >> 12 & 0xffff_ff00;
+        u32::try_from(major << 20 | minor).ok()
     }
 
     fn argument(&self, place: usize) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! `CompactSched`: columns of switches and wakings, without what the switch before has said.
+//! `CompactSched`: switches and wakings as columns, without what the previous switch implies.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl Found {
         }
     }
 
-    /// The whole event, if it is known which thread ran on its CPU.
+    /// The complete event, if the thread that ran on its CPU is known.
     pub(super) fn event(self, cpu: u32, running: &mut BTreeMap<u32, ThreadRef>) -> Option<Event> {
         let before = running.get(&cpu).copied();
         match self {
@@ -29,7 +29,7 @@ impl Found {
                 if let Body::Switch { next, .. } = event.body {
                     running.insert(cpu, next);
                 } else if before.is_none_or(|before| before.tid != event.tid) {
-                    // Its priority and name are not known until it comes again.
+                    // Its priority and name are not known until it is switched to again.
                     running.insert(cpu, ThreadRef { tid: event.tid, prio: 120, comm: Name(0) });
                 }
                 Some(event)

@@ -1,4 +1,4 @@
-//! Which field of `FtraceEvent` is which event, and what its fields are called in the kernel.
+//! Maps fields of `FtraceEvent` to events, and their fields to the kernel's names.
 
 use super::wire::{Fields, Message, Value};
 
@@ -14,6 +14,8 @@ const WOKEN: &[(u32, &str)] = &[(1, "comm"), (2, "pid"), (3, "prio"), (5, "targe
 const VEC: &[(u32, &str)] = &[(1, "vec")];
 const REASON: &[(u32, &str)] = &[(1, "reason")];
 const STATE: &[(u32, &str)] = &[(1, "state"), (2, "cpu_id")];
+const QUEUED: &[(u32, &str)] = &[(1, "dev"), (2, "sector"), (3, "nr_sector"), (4, "rwbs")];
+const REQUEST: &[(u32, &str)] = &[(1, "dev"), (2, "sector"), (3, "nr_sector"), (5, "rwbs")];
 
 /// The event of a field's number.
 pub(super) fn event(number: u32) -> Option<Event> {
@@ -75,14 +77,29 @@ pub(super) fn event(number: u32) -> Option<Event> {
         ),
         559 => of("local_timer_entry", &[(1, "vector")]),
         560 => of("local_timer_exit", &[(1, "vector")]),
+        _ => storage(number),
+    }
+}
+
+/// The events of file systems and the block layer.
+fn storage(number: u32) -> Option<Event> {
+    let of = |name, fields| Some(Event { name, fields });
+    match number {
+        43 => of("ext4_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "parent"), (4, "datasync")]),
+        44 => of("ext4_sync_file_exit", &[(1, "dev"), (2, "ino"), (3, "ret")]),
+        45 => of("block_rq_issue", REQUEST),
+        119 => of("block_bio_queue", QUEUED),
+        125 => of("block_rq_complete", REQUEST),
+        255 => of("f2fs_sync_file_enter", &[(1, "dev"), (2, "ino"), (3, "pino")]),
+        256 => of("f2fs_sync_file_exit", &[(1, "dev"), (2, "ino"), (4, "datasync"), (5, "ret")]),
         _ => None,
     }
 }
 
-/// The field of an event without a message of its own, in traces before Perfetto 50.
+/// The field for events without their own message, in traces before Perfetto 50.
 pub(super) const GENERIC: u32 = 327;
 
-/// An event that the trace itself describes, with its fields' names by their numbers.
+/// An event described in the trace itself: its name, and its fields' names by number.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) name: String,

@@ -1,6 +1,5 @@
-//! Protocol buffers' encoding (protobuf.dev/programming-guides/encoding): a message into its
-//! fields. Knows no message, and goes into none by itself, so that nothing nests deeper than a
-//! caller does.
+//! The protobuf wire format (protobuf.dev/programming-guides/encoding): splits a message into its
+//! fields. Knows no message types and never recurses, so nesting is bounded by the caller.
 
 /// A field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +8,7 @@ pub(super) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A message's fields, in their order. After an error there is nothing more.
+/// A message's fields, in order. Ends after an error.
 pub(super) struct Message<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -20,7 +19,7 @@ impl<'a> Message<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Where the next field begins.
+    /// The offset of the next field.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -78,7 +77,7 @@ impl<'a> Iterator for Message<'a> {
     }
 }
 
-/// Numbers that are packed into one field.
+/// The numbers of a packed field.
 pub(super) fn packed(bytes: &[u8]) -> Result<Vec<u64>, String> {
     let mut message = Message::new(bytes);
     let mut numbers = Vec::new();
@@ -88,11 +87,11 @@ pub(super) fn packed(bytes: &[u8]) -> Result<Vec<u64>, String> {
     Ok(numbers)
 }
 
-/// A small message's fields, by their numbers; the first of each.
+/// A small message's fields by number; the first of each.
 pub(super) struct Fields<'a>(Vec<(u32, Value<'a>)>);
 
 impl<'a> Fields<'a> {
-    /// Reads a message of at most some dozen fields that matter.
+    /// Reads the first 64 fields of a message.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         Message::new(bytes).take(64).collect::<Result<_, _>>().map(Self)
     }
@@ -113,7 +112,7 @@ impl<'a> Fields<'a> {
         self.number(number).map(|value| value as u32)
     }
 
-    /// Characters, if they are UTF-8.
+    /// A string, if it is UTF-8.
     pub(super) fn text(&self, number: u32) -> Option<&'a str> {
         match self.value(number)? {
             Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),

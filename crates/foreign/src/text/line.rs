@@ -1,9 +1,9 @@
-//! One line of the kernel's text. Names of threads are whatever a program chose, so that nothing
-//! is taken from the first place that looks right. Sources: the kernel's `trace_output.c` and each
-//! event's `TP_printk`.
+//! One line of the kernel's text. Thread names may contain anything, so the first match of a pattern
+//! is not trusted. Sources: the kernel's `trace_output.c` and each event's `TP_printk`.
 
 use tracefs::{Name, Names, TaskState};
 
+use super::storage;
 use crate::bodies::Fields;
 
 /// `TASK-PID (TGID) [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: what it says`; TGID and FLAGS may be
@@ -42,7 +42,14 @@ impl<'a> Line<'a> {
             (word, after) = words.split_once(' ')?;
         }
         let time_ns = time_ns(word.strip_suffix(':')?)?;
-        let (event, said) = after.trim_start().split_once(':')?;
+        let after = after.trim_start();
+        let (event, said) = match after.starts_with("sys_") {
+            // `sys_fsync(fd: 3)`, `sys_fsync -> 0x0`; the event for all calls has a colon.
+            true if !after.starts_with("sys_enter:") && !after.starts_with("sys_exit:") => {
+                after.split_at(after.find(['(', ' '])?)
+            }
+            _ => after.split_once(':')?,
+        };
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let named = !event.is_empty() && event.len() <= 128 && event.chars().all(plain);
         named.then_some(())?;
@@ -62,7 +69,7 @@ fn digits(text: &str) -> Option<u32> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// `100.000001`, with six digits or nine behind the point.
+/// `100.000001`, with six or nine decimals.
 fn time_ns(text: &str) -> Option<u64> {
     let (seconds, part) = text.split_once('.')?;
     let unit = match part.len() {
@@ -73,11 +80,11 @@ fn time_ns(text: &str) -> Option<u64> {
     u64::from(digits(seconds)?).checked_mul(1_000_000_000)?.checked_add(u64::from(digits(part)?) * unit)
 }
 
-/// What an event says: `key=value` as a rule.
+/// An event's text: `key=value` as a rule.
 pub(super) struct Said<'a> {
     event: &'a str,
     text: &'a str,
-    /// What stands behind `==>`, if anything.
+    /// The text after `==>`, if any.
     next: Option<&'a str>,
 }
 
@@ -93,7 +100,7 @@ impl<'a> Said<'a> {
         if name.starts_with("next_") { self.next.unwrap_or("") } else { self.text }
     }
 
-    /// What follows `name=`, from the last such place on.
+    /// The text after the last `name=`.
     fn after(&self, name: &str) -> Option<&'a str> {
         let text = self.side(name);
         let key = |(at, _): &(usize, &str)| {
@@ -115,17 +122,17 @@ impl Fields for Said<'_> {
             // `work struct 00000000abcdef: function f`.
             ("workqueue_execute_start" | "workqueue_execute_end", "work") => hexadecimal(words().nth(2)?),
             ("irq_handler_exit", "ret") => None,
-            // Its name is the thread's that runs; the last `pid=` is its own.
+            (event, "req") if event.starts_with("io_uring") => {
+                hexadecimal(storage::word(event, self.text, name)?)
+            }
+            // `old=120 => new=98 desired=98`.
             ("binder_set_priority", "new") => {
                 self.text.split_once("=> new=")?.1.split(' ').next()?.parse().ok()
             }
-            _ => {
-                let word = self.after(name)?.split([' ', ',']).next()?;
-                match word.strip_prefix("0x") {
-                    Some(digits) => hexadecimal(digits),
-                    None => word.parse().ok(),
-                }
-            }
+            _ => number(
+                storage::word(self.event, self.text, name)
+                    .or_else(|| self.after(name)?.split([' ', ',']).next())?,
+            ),
         }
     }
 
@@ -133,10 +140,13 @@ impl Fields for Said<'_> {
         if self.event == "print" {
             return Some(self.text);
         }
+        if self.event.starts_with("block_") {
+            return storage::word(self.event, self.text, name);
+        }
         if self.event.starts_with("workqueue_") {
             return Some(self.text.split_once("function ")?.1);
         }
-        // A thread's name ends where the field behind it begins.
+        // A thread's name ends where the next field begins.
         let next = match name {
             "prev_comm" => " prev_pid=",
             "next_comm" => " next_pid=",
@@ -153,6 +163,12 @@ impl Fields for Said<'_> {
             "" => rest.split(' ').next(),
             next => Some(rest.rfind(next).map_or(rest, |end| &rest[..end])),
         }
+    }
+
+    fn device(&self, name: &str) -> Option<u32> {
+        let word = storage::word(self.event, self.text, name)?;
+        let (major, minor) = word.split_once([',', ':'])?;
+        Some(digits(major)?.checked_mul(1 << 20)? | digits(minor)?)
     }
 
     fn argument(&self, place: usize) -> Option<u64> {
@@ -177,7 +193,7 @@ impl Fields for Said<'_> {
                 "Z" => 0x20,
                 "P" => 0x40,
                 "I" => 0x80,
-                // `K`, `W`, `N`: how it waits, beside the letter that says that it does.
+                // `K`, `W`, `N` qualify a wait that another letter denotes.
                 "K" | "W" | "N" => 0,
                 _ => return None,
             })
@@ -186,11 +202,19 @@ impl Fields for Said<'_> {
     }
 
     fn function(&self, name: &str, names: &mut Names) -> Name {
-        // `f+0x12/0x80`: the function is what counts.
+        // `f+0x12/0x80`: only the function matters.
         self.text(name).map_or(Name(0), |text| names.intern(text.split('+').next().unwrap_or(text)))
     }
 }
 
-fn hexadecimal(text: &str) -> Option<i64> {
+/// A decimal number, also one above `i64::MAX`, or a hexadecimal one behind `0x`.
+fn number(word: &str) -> Option<i64> {
+    if let Some(digits) = word.strip_prefix("0x") {
+        return hexadecimal(digits);
+    }
+    word.parse().ok().or_else(|| word.parse().ok().map(u64::cast_signed))
+}
+
+pub(super) fn hexadecimal(text: &str) -> Option<i64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok().map(u64::cast_signed)
 }

@@ -12,6 +12,7 @@ mod host;
 mod interrupts;
 mod partition;
 mod paths;
+mod recorded;
 mod requests;
 mod throttled;
 mod walk;

@@ -6,6 +6,7 @@ mod page;
 mod schema;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -133,7 +134,7 @@ impl Drop for Scratch {
 }
 
 /// Short runs that together contain all parts of all results.
-const JSON: [&str; 14] = [
+const JSON: [&str; 15] = [
     "survey --duration 3s --out survey --format json",
     "ipc throughput --min-time 2ms --sizes 4 --label build=1 --format json",
     "ipc throughput --iterations 20 --sizes 4 --format json",
@@ -146,6 +147,7 @@ const JSON: [&str; 14] = [
     "storage layers --calls 3 --rounds 1 --sizes 4k --writers native --format json",
     "storage interference --rounds 1 --duration 1ms --file-size 1M --conditions alone --format json",
     "explain latency --format json",
+    "explain --deadline 1us --format json writes.txt",
     "doctor --format json",
     "show --format json latency",
     "ab --pairs 2 --noise 1000% --format json -- ipc latency --iterations 50 -- ipc latency --iterations 50 --work 9us",
@@ -156,6 +158,15 @@ const AS_ROOT: [&str; 2] = [
     "ipc baseline --rounds 6 --duration 300ms --sizes 4 --transports pipe --placements same --recorder --format json",
     "storage layers --calls 2 --rounds 1 --sizes 4k --writers native --method strace --format json",
 ];
+
+/// The kernel's text of another tool's recording.
+fn recording_of_writes() -> Vec<u8> {
+    let path = "../../fixtures/recordings/x86_64-6.18-writes/kernel.txt.z";
+    let packed = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let mut text = Vec::new();
+    flate2::read::ZlibDecoder::new(&packed[..]).read_to_end(&mut text).unwrap();
+    text
+}
 
 #[test]
 fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
@@ -178,6 +189,7 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
     let recorded = Need::Tracefs.is_met();
     let strace = Need::Program("strace").is_met();
     let as_root = AS_ROOT.iter().filter(|line| recorded && (strace || !line.contains("strace")));
+    std::fs::write(scratch.0.join("writes.txt"), recording_of_writes()).unwrap();
     JSON.iter().chain(as_root).for_each(|line| check(&scratch.output(line)));
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
     for run in std::fs::read_dir(fixtures).unwrap() {

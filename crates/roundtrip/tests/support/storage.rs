@@ -1,4 +1,6 @@
-//! File systems and settings for tests of storage, which are undone after the test however it ends.
+//! File systems and settings for the tests of storage: made for one test, and gone after it,
+//! however it ends.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -78,8 +80,7 @@ impl Journalled {
     }
 }
 
-/// The contents of a sysfs file, without the line break.
-#[allow(dead_code, reason = "not every test looks at sysfs")]
+/// What a file of sysfs holds, without the end of its line.
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     std::fs::read_to_string(path)

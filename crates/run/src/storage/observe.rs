@@ -1,5 +1,7 @@
-//! What is to be observed of other programs' synchronous writes, and what was seen: plain data,
-//! stored in run directories. Must not know how anything is recorded or divided.
+//! The plan and the result of observing other programs' synchronous writes: plain data, stored in
+//! run directories. Must not know how anything is recorded or divided.
+
+mod rows;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +13,9 @@ use super::Device;
 use crate::observe::{Process, Subject};
 use crate::recorder::RecorderInfo;
 
-/// How many rows of the table there may be; calls of further ones are counted together.
+pub use rows::{Counted, RowKey, Rows};
+
+/// The most rows of the table; calls of further rows are only counted.
 pub const MAX_ROWS: usize = 500;
 
 /// What to observe.
@@ -19,14 +23,13 @@ pub const MAX_ROWS: usize = 500;
 pub struct ObserveWritesPlan {
     /// Whose writes.
     pub subject: Subject,
-    /// Only those to this file. `None`: to any.
+    /// Only writes to this file. `None`: to any.
     pub file: Option<PathBuf>,
     /// For how long, in nanoseconds. `None`: until a signal, or until the command ends.
     pub duration_ns: Option<u64>,
-    /// What a write may take.
+    /// How long a write may take.
     pub deadline: Deadline,
-    /// How many slow writes are kept with what the kernel recorded, the slowest; the rest is
-    /// counted.
+    /// How many slow writes are kept with their recordings, the slowest; the rest is only counted.
     pub limit: u32,
     /// The recording's folder. Not stored: runs are of one plan wherever they are put.
     #[serde(skip)]
@@ -49,16 +52,16 @@ impl Default for ObserveWritesPlan {
     }
 }
 
-/// Why a write was one for the device.
+/// Why a write waited for the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durable {
-    /// The system call does nothing else, as fsync(2).
+    /// The system call itself, such as fsync(2).
     Call,
-    /// A flag of the call, or of the file, as `O_DSYNC`.
+    /// A flag of the call or of the open file, such as `O_DSYNC`.
     Flag,
-    /// It was not: it waited for the device all the same, because too many pages were dirty, or
-    /// because it had to read first.
+    /// Nothing asked for durability, but it was throttled because too many pages were dirty, or it
+    /// had to read first.
     No,
 }
 
@@ -75,8 +78,8 @@ pub struct WriteRow {
     pub call: String,
     /// Why it waits for the device.
     pub durable: Durable,
-    /// The file's path as /proc told it; "inode N of 254:0" where nobody could be asked any more;
-    /// empty for calls without a file.
+    /// The file's path from /proc; "inode N of 254:0" if it could not be looked up; empty for calls
+    /// without a file.
     pub file: String,
     /// How long the calls took.
     pub latency: Histogram,
@@ -86,7 +89,7 @@ pub struct WriteRow {
     pub missed: u64,
     /// Calls that returned an error.
     pub failed: u64,
-    /// Calls that the kernel made pause because too many pages were dirty.
+    /// Calls that the kernel throttled because too many pages were dirty.
     pub throttled: u64,
     /// Where their time went.
     pub divided: Option<Divided>,
@@ -97,9 +100,9 @@ pub struct WriteRow {
 pub struct Divided {
     /// How many.
     pub calls: u64,
-    /// How long they took together, in nanoseconds: the sum over the layers.
+    /// Their total time, in nanoseconds: the sum over the layers.
     pub sum_ns: u64,
-    /// By the layer's name; those that had nothing are missing.
+    /// By the layer's name; layers without time are missing.
     pub layers: BTreeMap<String, LayerTime>,
     /// Requests to the devices, flushes not counted.
     pub requests: u64,
@@ -109,9 +112,9 @@ pub struct Divided {
     pub flushes: u64,
     /// Calls of which events were lost.
     pub lost_calls: u64,
-    /// How much is unexplained because the kernel left switches out, in nanoseconds.
+    /// How much is unexplained because the kernel did not record context switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
-    /// Commits of the journal that others had begun and that these calls waited for first.
+    /// Journal commits that other threads had started and that these calls had to wait for.
     pub others_commits: Vec<OthersCommits>,
 }
 
@@ -124,12 +127,12 @@ pub struct LayerTime {
     pub calls: Histogram,
 }
 
-/// Waits for commits that one other thread had begun.
+/// Waits for commits that one other thread had started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OthersCommits {
-    /// That thread; 0 where the journal did by itself, or nobody was seen to.
+    /// That thread; 0 if it is unknown, or if the journal started them after its interval.
     pub tid: u32,
-    /// Its name, then.
+    /// Its name at that time.
     pub thread: String,
     /// How many waits.
     pub waits: u64,
@@ -144,11 +147,11 @@ pub struct SlowWrite {
     pub row: usize,
     /// The thread.
     pub tid: u32,
-    /// When the kernel was entered, in nanoseconds of CLOCK_BOOTTIME.
+    /// Entry into the kernel, in nanoseconds of CLOCK_BOOTTIME.
     pub start_ns: u64,
-    /// When it was left.
+    /// Return from it.
     pub end_ns: u64,
-    /// Its recording; `None` where it could not be stored.
+    /// Its snapshot in the recording; `None` if it could not be stored.
     pub snapshot: Option<u32>,
 }
 
@@ -160,29 +163,29 @@ impl SlowWrite {
     }
 }
 
-/// What could not be seen, counted.
+/// How much could not be observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnseenWrites {
-    /// Events that the kernel had to drop.
+    /// Events that the kernel dropped.
     pub lost_events: u64,
-    /// Calls that had begun before they could be seen.
+    /// Calls that had begun before the recording.
     pub begun_before: u64,
     /// Calls that were not seen to return.
     pub not_ended: u64,
-    /// Calls that were forgotten because too many were under way.
+    /// Calls dropped because too many were in flight.
     pub forgotten: u64,
-    /// Calls of rows beyond [`MAX_ROWS`].
+    /// Calls that would have needed rows beyond [`MAX_ROWS`].
     pub other_rows: u64,
 }
 
-/// What was seen.
+/// The writes that were observed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObserveWritesResult {
     /// What was asked for.
     pub plan: ObserveWritesPlan,
     /// For how long, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The machine's disks, as far as they have anything to do with these writes.
+    /// The machine's disks.
     pub devices: Vec<Device>,
     /// The one with the most time in it first.
     pub rows: Vec<WriteRow>,
@@ -190,7 +193,7 @@ pub struct ObserveWritesResult {
     pub slow_writes: Vec<SlowWrite>,
     /// Writes that missed it beyond those.
     pub over_limit: u64,
-    /// What could not be seen.
+    /// What could not be observed.
     pub unseen: UnseenWrites,
     /// What was recorded.
     pub recorder: RecorderInfo,

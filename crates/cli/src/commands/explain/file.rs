@@ -1,8 +1,10 @@
-//! `roundtrip explain FILE`: the slow binder calls in a recording from another tool, and what the
-//! recording lacks. `analysis` finds and explains them, `foreign` reads the file.
+//! `roundtrip explain FILE`: the slow binder calls and the synchronous writes in a recording from
+//! another tool, and what the recording lacks. `analysis` finds and explains them, `foreign` reads
+//! the file.
 
 use std::path::Path;
 
+use analysis::recorded_writes::{RecordedWrites, recorded_writes};
 use analysis::slow_calls::{self, Explained, Recorded, Wanted};
 use anyhow::Context as _;
 use files::NewFile;
@@ -10,15 +12,16 @@ use foreign::{Foreign, MOST_FILE_BYTES, Tool};
 use report::inert;
 use report::perfetto::{self, Contents};
 
-use super::{Typed, print};
+use super::Typed;
 use crate::args::usage;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::Form;
 
-/// The default deadline, as in `ipc observe`.
+/// What a call may take if nobody says it, as of `ipc observe`; and a write, as of `storage observe`.
 const DEADLINE_NS: u64 = 2_500_000;
+const WRITE_DEADLINE_NS: u64 = 20_000_000;
 
-/// The default number of calls to explain.
+/// How many calls, and writes, are explained if nobody says it.
 const LIMIT: u64 = 20;
 
 /// What remains unknown without these events.
@@ -33,42 +36,65 @@ const NEEDED: [(&str, &str); 8] = [
     ("binder/binder_return", "which calls failed"),
 ];
 
-/// Explains a file's calls.
+/// What a recording holds.
+struct Found {
+    /// Whether it has the binder driver's events.
+    binder: bool,
+    calls: Recorded,
+    writes: Option<RecordedWrites>,
+    wanted: Wanted,
+}
+
+impl Found {
+    fn of(typed: &Typed, foreign: &Foreign) -> Self {
+        let wanted = Wanted {
+            deadline_ns: typed.deadline_ns.unwrap_or(DEADLINE_NS),
+            slowest: typed.slowest.is_some(),
+            limit: typed.slowest.or(typed.limit).unwrap_or(LIMIT),
+        };
+        let of_writes = Wanted { deadline_ns: typed.deadline_ns.unwrap_or(WRITE_DEADLINE_NS), ..wanted };
+        let binder = has(foreign, "binder/binder_transaction");
+        let writes = recorded_writes(&foreign.trace, &foreign.comms, of_writes);
+        Self {
+            binder,
+            calls: slow_calls::recorded(&foreign.trace, &foreign.comms, wanted),
+            // System calls are recorded for other reasons too.
+            writes: writes.filter(|writes| !binder || !writes.result.rows.is_empty()),
+            wanted,
+        }
+    }
+}
+
+/// Explains a file's calls, and divides its writes.
 pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let format = typed.format.as_deref();
+    let is_text = matches!(typed.format.as_deref(), None | Some("text"));
     let foreign = read(typed, path)?;
-    if !has(&foreign, "binder/binder_transaction") {
+    let found = Found::of(typed, &foreign);
+    if !found.binder && (found.writes.is_none() || typed.out.is_some()) {
+        let writes = if typed.out.is_some() { "" } else { ", or raw_syscalls for writes" };
         anyhow::bail!(
             "{}: it has no events of the binder driver: record binder/binder_transaction and \
-             binder/binder_transaction_received, with the scheduler's events",
+             binder/binder_transaction_received{writes}, with the scheduler's events",
             path.display()
         );
     }
-    let wanted = Wanted {
-        deadline_ns: typed.deadline_ns.unwrap_or(DEADLINE_NS),
-        slowest: typed.slowest.is_some(),
-        limit: typed.slowest.or(typed.limit).unwrap_or(LIMIT),
-    };
-    let recorded = slow_calls::recorded(&foreign.trace, &foreign.comms, wanted);
-    let count = recorded.kept.calls.len();
+    let slow_writes = found.writes.as_ref().map_or(0, |writes| writes.result.slow_writes.len());
+    let count = found.calls.kept.calls.len().max(slow_writes);
     if let Some(number) = typed.number.filter(|&number| number > count) {
         return Err(usage!("there is no slow call {number}: {count} are explained"));
     }
-    let about = about(path, &foreign, &recorded);
-    if format.is_none_or(|format| format == "text") {
+    let about = about(path, &foreign, &found);
+    if is_text {
         about.iter().try_for_each(|line| writeln!(terminal.out, "{line}"))?;
         writeln!(terminal.out)?;
     } else {
         about.iter().skip(1).try_for_each(|line| writeln!(terminal.err, "roundtrip: note: {line}"))?;
     }
     let chosen = |call: &slow_calls::SlowCall| typed.number.is_none_or(|only| only == call.number);
-    let explained = slow_calls::explain_recorded(&recorded.kept, &foreign.trace, chosen);
+    let explained = slow_calls::explain_recorded(&found.calls.kept, &foreign.trace, chosen);
     match &typed.out {
         Some(out) => write(out, typed, &foreign, &explained, terminal)?,
-        None if count == 0 && format.is_none_or(|format| format == "text") => {
-            writeln!(terminal.out, "{}", no_slow_call(&recorded, wanted))?;
-        }
-        None => print(&explained, &recorded.kept, format, terminal)?,
+        None => print(typed, &found, &explained, terminal)?,
     }
     terminal.out.flush()?;
     match foreign.damage {
@@ -77,6 +103,38 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
         }
         None => Ok(Exit::OK),
     }
+}
+
+/// Calls first, writes behind them.
+fn print(
+    typed: &Typed,
+    found: &Found,
+    explained: &[Explained],
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<()> {
+    use report::recorded_writes as writes;
+
+    let (format, only) = (typed.format.as_deref(), typed.number);
+    if format == Some("json") {
+        let writes = found.writes.as_ref().map(|writes| (writes, only));
+        let json = report::explanation_json::json(explained, &found.calls.kept, writes)?;
+        return Ok(terminal.out.write_all(json.as_bytes())?);
+    }
+    let mut parts = Vec::new();
+    if found.binder {
+        parts.push(match format {
+            Some("csv") => report::explanation_rows::csv(explained),
+            Some("markdown") => report::explanation_rows::markdown(explained),
+            _ if found.calls.kept.calls.is_empty() => no_slow_call(&found.calls, found.wanted),
+            _ => terminal.look.fit(report::explanation::text(explained, &found.calls.kept)),
+        });
+    }
+    parts.extend(found.writes.as_ref().map(|of| match format {
+        Some("csv") => writes::csv(of),
+        Some("markdown") => writes::markdown(of, only),
+        _ => writes::text(of, only, terminal.look),
+    }));
+    Ok(terminal.out.write_all(parts.join("\n").as_bytes())?)
 }
 
 /// The file's events, with text that is safe to show.
@@ -122,7 +180,7 @@ fn no_slow_call(recorded: &Recorded, wanted: Wanted) -> String {
     match recorded.kept.all_calls {
         0 => "It contains no complete call.".to_owned(),
         calls => format!(
-            "None of the {calls} calls took longer than {:.2} ms: --slowest 10 explains the slowest.",
+            "None of the {calls} calls took longer than {:.2} ms: --slowest 10 explains the slowest.\n",
             wanted.deadline_ns as f64 / 1e6
         ),
     }
@@ -151,8 +209,8 @@ fn make_inert(foreign: &mut Foreign) {
 }
 
 /// A description of the recording and of what it lacks, one line each.
-fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
-    let trace = &foreign.trace;
+fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
+    let (trace, recorded) = (&foreign.trace, &found.calls);
     let by = match foreign.tool {
         Tool::Perfetto => "by Perfetto",
         Tool::TraceCmd => "by trace-cmd",
@@ -160,14 +218,19 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
     };
     let kernel =
         if foreign.release.is_empty() { String::new() } else { format!(" on Linux {}", foreign.release) };
-    let mut lines = vec![format!(
-        "{}: recorded {by}{kernel}: {} events, {} calls, {} oneway transactions, {} failed calls",
+    let mut first = format!(
+        "{}: recorded {by}{kernel}: {} events",
         inert::line(&path.display().to_string()),
-        trace.events.len(),
-        recorded.kept.all_calls,
-        recorded.oneway,
-        recorded.failed
-    )];
+        trace.events.len()
+    );
+    if found.binder {
+        let (calls, oneway, failed) = (recorded.kept.all_calls, recorded.oneway, recorded.failed);
+        first += &format!(", {calls} calls, {oneway} oneway transactions, {failed} failed calls");
+    }
+    if let Some(writes) = &found.writes {
+        first += &format!(", {} synchronous writes", writes.result.calls());
+    }
+    let mut lines = vec![first];
     match foreign.clock.as_deref() {
         Some("boot") => {}
         Some(clock) => lines.push(format!(
@@ -178,16 +241,18 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
             "It does not name its clock: its times may not be comparable with other recordings.".to_owned(),
         ),
     }
-    lines.extend(lacks(foreign));
+    lines.extend(lacks(foreign, found.binder));
+    if let Some(writes) = &found.writes {
+        lines.extend(report::recorded_writes::lacks(writes, trace));
+    }
     let gaps = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
     if gaps > 0 || foreign.lost_events > 0 {
         let events = match foreign.lost_events {
             0 => "Events".to_owned(),
             events => format!("{events} events"),
         };
-        lines.push(format!(
-            "{events} were lost, in {gaps} gaps: calls that span one are missing or not explained."
-        ));
+        lines
+            .push(format!("{events} were lost, in {gaps} gaps: what spans one is missing or not explained."));
     }
     let unmatched = recorded.unmatched;
     let cut = unmatched.received + unmatched.replies + unmatched.ended;
@@ -202,10 +267,10 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
 }
 
 /// What remains unknown because events are missing.
-fn lacks(foreign: &Foreign) -> Vec<String> {
+fn lacks(foreign: &Foreign, binder: bool) -> Vec<String> {
     let trace = &foreign.trace;
     let mut lines = Vec::new();
-    for (event, what) in NEEDED {
+    for (event, what) in NEEDED.into_iter().filter(|(event, _)| binder || !event.starts_with("binder/")) {
         if !has(foreign, event) {
             lines.push(format!(
                 "It has no event {event} (not recorded, or it never occurred), which shows {what}."

@@ -34,6 +34,9 @@ pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &
         for field in format.fields.iter().filter(|field| !field.name.starts_with("common_")) {
             match trace.field(event, &field.name) {
                 Some(Value::Signed(value)) => _ = fields.int(&field.name, value),
+                Some(Value::Unsigned(value)) if field.type_name == "dev_t" => {
+                    fields.uint(&field.name, makedev(value));
+                }
                 Some(Value::Unsigned(value)) => _ = fields.uint(&field.name, value),
                 Some(Value::Text(value)) => _ = fields.text(&field.name, &value),
                 Some(Value::Bytes(bytes)) => {
@@ -46,7 +49,13 @@ pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &
     });
 }
 
-/// The fields of an event without a message in Perfetto.
+/// A device's number as Perfetto has it, the C library's `makedev(3)`, from the kernel's.
+fn makedev(kernel: u64) -> u64 {
+    let (major, minor) = (kernel >> 20, kernel & 0xf_ffff);
+    (major & !0xfff) << 32 | (major & 0xfff) << 8 | (minor & !0xff) << 12 | minor & 0xff
+}
+
+/// The fields of an event that Perfetto has no message for.
 pub(super) struct Fields<'a>(&'a mut Message);
 
 impl Fields<'_> {

@@ -1,38 +1,57 @@
-//! Aggregates writes by thread, system call and file. The number of rows bounds the memory.
+//! Writes counted by thread, system call and file. The number of rows bounds the memory. Must not
+//! know where writes come from.
 
 use std::collections::HashMap;
 
 use latency::{Deadline, Histogram};
-use run::observe::Process;
-use run::storage::observe::{Divided, Durable, MAX_ROWS, WriteRow};
-use writes::Observed;
+
+use super::{Divided, Durable, MAX_ROWS, WriteRow};
+use crate::observe::Process;
 
 /// What makes a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) process: Process,
-    pub(super) tid: u32,
-    pub(super) call: &'static str,
-    pub(super) durable: Durable,
-    pub(super) file: String,
+pub struct RowKey {
+    /// Who wrote.
+    pub process: Process,
+    /// Its thread.
+    pub tid: u32,
+    /// The system call's name.
+    pub call: &'static str,
+    /// Why it waits for the device.
+    pub durable: Durable,
+    /// The file's name; empty for a call without a file.
+    pub file: String,
+}
+
+/// One write, as far as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// How long it took, in nanoseconds.
+    pub latency_ns: u64,
+    /// What it returned; an error is negative.
+    pub result: i64,
+    /// Whether that is a number of bytes.
+    pub writes: bool,
+    /// Whether the kernel made it pause because too many pages were dirty.
+    pub throttled: bool,
 }
 
 /// The rows so far.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub struct Rows {
     rows: Vec<WriteRow>,
-    places: HashMap<Key, usize>,
-    /// Writes for which there was no row any more.
-    pub(super) others: u64,
+    places: HashMap<RowKey, usize>,
+    others: u64,
 }
 
 impl Rows {
-    /// Counts a write, and tells its row.
-    pub(super) fn add(
+    /// Counts a write, and returns its row's number. `None` if it would take a row beyond
+    /// [`MAX_ROWS`]. The thread's name is asked for each new row.
+    pub fn add(
         &mut self,
-        key: Key,
+        key: RowKey,
         thread: impl FnOnce() -> String,
-        write: &Observed,
+        write: Counted,
         deadline: Deadline,
     ) -> Option<usize> {
         let place = match self.places.get(&key) {
@@ -43,7 +62,7 @@ impl Rows {
             }
             None => {
                 let place = self.rows.len();
-                let Key { process, tid, call, durable, file } = key.clone();
+                let RowKey { process, tid, call, durable, file } = key.clone();
                 self.rows.push(WriteRow {
                     process,
                     tid,
@@ -63,19 +82,26 @@ impl Rows {
             }
         };
         let row = &mut self.rows[place];
-        row.latency.record(write.latency_ns());
-        row.missed += u64::from(write.latency_ns() > deadline.ns);
+        row.latency.record(write.latency_ns);
+        row.missed += u64::from(write.latency_ns > deadline.ns);
         row.failed += u64::from(write.result < 0);
         row.throttled += u64::from(write.throttled);
-        if write.operation.writes() {
+        if write.writes {
             row.bytes += u64::try_from(write.result).unwrap_or(0);
         }
         Some(place)
     }
 
-    /// The rows with where their time went, the one with the most time in it first; and where each
-    /// was before.
-    pub(super) fn finish(self, divided: Vec<Option<Divided>>) -> (Vec<WriteRow>, Vec<usize>) {
+    /// Writes for which there was no row any more.
+    #[must_use]
+    pub fn others(&self) -> u64 {
+        self.others
+    }
+
+    /// The rows with where their time went, the one with the most time in it first; and the place
+    /// of each by the number that [`Rows::add`] gave it.
+    #[must_use]
+    pub fn finish(self, divided: Vec<Option<Divided>>) -> (Vec<WriteRow>, Vec<usize>) {
         let divided = divided.into_iter().chain(std::iter::repeat(None));
         let mut rows: Vec<(usize, WriteRow)> = (0..)
             .zip(self.rows.into_iter().zip(divided).map(|(row, divided)| WriteRow { divided, ..row }))

@@ -1,0 +1,174 @@
+//! Finds the synchronous writes in another tool's recording and divides them among the layers. Only
+//! the kernel's events are known: neither the machine's devices nor the files' names. Must not know
+//! how a recording was made, nor how anything is shown.
+
+use std::collections::BTreeMap;
+
+use latency::Deadline;
+use layers::storage::{Devices, Doubt, Layers, Write, Writes};
+use run::RecorderInfo;
+use run::observe::Process;
+use run::storage::observe::{
+    Counted, Durable, ObserveWritesPlan, ObserveWritesResult, RowKey, Rows, SlowWrite, UnseenWrites,
+};
+use tracefs::Trace;
+use writes::{Asked, Matcher, Observed, Operation, machine_of};
+
+use crate::observed_writes::{Divider, Slow};
+use crate::slow_calls::Wanted;
+use crate::slow_calls::recorded::Names;
+
+/// The most calls in flight that are followed.
+const UNDER_WAY: usize = 100_000;
+
+/// The writes of a recording.
+#[derive(Debug)]
+pub struct RecordedWrites {
+    /// The writes in the form of `storage observe`'s, without devices and recorder.
+    pub result: ObserveWritesResult,
+    /// The layers of the slow writes, in their order.
+    layers: Vec<Layers>,
+    /// Whether the file systems' events stand in for system calls, which were not recorded.
+    pub within_file_systems: bool,
+    /// The machine whose system call numbers were assumed because the recording does not name it.
+    pub machine_taken: Option<String>,
+    /// Why the layers are not certain.
+    pub doubts: Vec<Doubt>,
+}
+
+impl RecordedWrites {
+    /// The slow writes, the slowest first.
+    #[must_use]
+    pub fn slow(&self) -> Vec<Slow<'_>> {
+        let slow = self.result.slow_writes.iter().zip(&self.layers);
+        slow.map(|(write, layers)| Slow { write, layers: layers.clone() }).collect()
+    }
+}
+
+/// Finds a recording's writes and divides them. `comms` names threads that the trace itself does not
+/// name. `None` if no event shows writes.
+#[must_use]
+pub fn recorded_writes(
+    trace: &Trace,
+    comms: &BTreeMap<u32, String>,
+    wanted: Wanted,
+) -> Option<RecordedWrites> {
+    let any = |begin: &str| trace.recorded.iter().any(|event| event.starts_with(begin));
+    let system_calls = any("raw_syscalls/sys_enter") || any("syscalls/sys_enter");
+    let within_file_systems = !system_calls;
+    if within_file_systems && !any("ext4/ext4_sync_file_enter") && !any("f2fs/f2fs_sync_file_enter") {
+        return None;
+    }
+    let machine = machine_of(trace).unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let mut matcher = Matcher::new(&machine, UNDER_WAY);
+    if within_file_systems {
+        matcher = matcher.within_file_systems();
+    }
+    let mut observed = Vec::new();
+    trace.events.iter().for_each(|event| matcher.add(trace, event, &mut |write| observed.push(write)));
+
+    let indexed = Writes::new(trace, Devices::of_recording(trace));
+    let (rows, divider, mut slow) = count(trace, comms, wanted, &indexed, &observed);
+    let unmatched = matcher.unmatched();
+    let unseen = UnseenWrites {
+        lost_events: 0,
+        begun_before: unmatched.begun_before,
+        not_ended: unmatched.not_ended,
+        forgotten: unmatched.forgotten,
+        other_rows: rows.others(),
+    };
+    let (rows, places) = rows.finish(divider.finish());
+    slow.sort_by_key(|write| (std::cmp::Reverse(write.latency_ns()), write.start_ns));
+    let most = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+    let over_limit = if wanted.slowest { 0 } else { slow.len().saturating_sub(most) as u64 };
+    slow.truncate(most);
+    slow.iter_mut().for_each(|write| write.row = places[write.row]);
+    let layers = slow.iter().map(|write| indexed.layers(of(write.start_ns, write.end_ns, write.tid)));
+    let plan = ObserveWritesPlan {
+        duration_ns: None,
+        deadline: Deadline { ns: wanted.deadline_ns },
+        limit: u32::try_from(wanted.limit).unwrap_or(u32::MAX),
+        kilobytes: 0,
+        ..ObserveWritesPlan::default()
+    };
+    let ends = trace.events.first().zip(trace.events.last());
+    Some(RecordedWrites {
+        layers: layers.collect(),
+        result: ObserveWritesResult {
+            plan,
+            elapsed_ns: ends.map_or(0, |(first, last)| last.time_ns - first.time_ns),
+            devices: Vec::new(),
+            rows,
+            slow_writes: slow,
+            over_limit,
+            unseen,
+            recorder: RecorderInfo { events: Vec::new(), missing: Vec::new(), kilobytes: 0 },
+            not_recorded: None,
+        },
+        within_file_systems,
+        machine_taken: (system_calls && trace.machine.is_empty()).then_some(machine),
+        doubts: indexed.doubts(),
+    })
+}
+
+/// Counts and divides the writes. The slow ones have the row numbers of [`Rows::add`].
+fn count(
+    trace: &Trace,
+    comms: &BTreeMap<u32, String>,
+    wanted: Wanted,
+    indexed: &Writes<'_>,
+    observed: &[Observed],
+) -> (Rows, Divider, Vec<SlowWrite>) {
+    let names = Names::of(trace, comms);
+    let (mut rows, mut divider, mut slow) = (Rows::default(), Divider::default(), Vec::new());
+    for write in observed {
+        let Observed { tid, start_ns, end_ns, .. } = *write;
+        let layers = indexed.layers(of(start_ns, end_ns, tid));
+        let Some(durable) = durable(write, &layers) else { continue };
+        let pid = names.process(tid);
+        let key = RowKey {
+            process: Process { pid, name: names.comm(pid).to_owned() },
+            tid,
+            call: write.operation.name(),
+            durable,
+            file: file(write),
+        };
+        let counted = Counted {
+            latency_ns: write.latency_ns(),
+            result: write.result,
+            writes: write.operation.writes(),
+            throttled: write.throttled,
+        };
+        let deadline = Deadline { ns: wanted.deadline_ns };
+        let Some(row) = rows.add(key, || names.comm(tid).to_owned(), counted, deadline) else { continue };
+        divider.divided(row, of(start_ns, end_ns, tid), layers);
+        if wanted.slowest || write.latency_ns() > wanted.deadline_ns {
+            slow.push(SlowWrite { row, tid, start_ns, end_ns, snapshot: None });
+        }
+    }
+    (rows, divider, slow)
+}
+
+fn of(start_ns: u64, end_ns: u64, tid: u32) -> Write {
+    Write { start_ns, end_ns, tid }
+}
+
+/// Why a write waited for a device; `None` if it did not. A plain write that slept may be one to a
+/// pipe, so it counts only if it had requests or was throttled.
+fn durable(write: &Observed, layers: &Layers) -> Option<Durable> {
+    match write.asked {
+        Asked::Call => Some(Durable::Call),
+        Asked::Flag => Some(Durable::Flag),
+        Asked::Unknown if write.operation == Operation::UringWrite => None,
+        Asked::Unknown => (write.throttled || !layers.requests.is_empty()).then_some(Durable::No),
+    }
+}
+
+/// The file, as far as events identify it.
+fn file(write: &Observed) -> String {
+    match (write.file, write.descriptor) {
+        (Some(id), _) => id.to_string(),
+        (None, Some(descriptor)) => format!("descriptor {descriptor}"),
+        (None, None) => String::new(),
+    }
+}

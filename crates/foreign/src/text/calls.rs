@@ -1,0 +1,65 @@
+//! System calls that the kernel's text names: `sys_fsync(fd: 3)`, `sys_fsync -> 0x0` (the events of
+//! the group `syscalls`). Their numbers differ by machine, and the text does not say which it was,
+//! so that they get those of x86-64. Must not know what calls are looked for.
+
+use tracefs::Body;
+
+use super::line::hexadecimal;
+
+/// Calls that write or wait for a device, with their numbers
+/// (`arch/x86/entry/syscalls/syscall_64.tbl`). Others are passed over.
+const CALLS: [(&str, i64); 12] = [
+    ("write", 1),
+    ("pwrite64", 18),
+    ("writev", 20),
+    ("msync", 26),
+    ("fsync", 74),
+    ("fdatasync", 75),
+    ("sync", 162),
+    ("sync_file_range", 277),
+    ("pwritev", 296),
+    ("syncfs", 306),
+    ("pwritev2", 328),
+    ("io_uring_enter", 426),
+];
+
+/// A call by its name and what stands behind that, with its event's name in the kernel.
+pub(super) fn call(name: &str, said: &str) -> Option<(Body, String)> {
+    let name = name.strip_prefix("sys_")?;
+    let number = CALLS.iter().find(|call| call.0 == name)?.1;
+    if let Some(result) = said.strip_prefix("-> ") {
+        let result = hexadecimal(result.trim())?;
+        return Some((Body::SysExit { number, result }, format!("syscalls/sys_exit_{name}")));
+    }
+    let inside = said.strip_prefix('(')?;
+    let argument = |place| {
+        // The name of the argument may be missing, and what a pointer points to may follow.
+        let one = inside.split(", ").nth(place)?;
+        let value = one.rsplit(": ").next()?.split([' ', ')']).next()?;
+        hexadecimal(value).map(i64::cast_unsigned)
+    };
+    let half = |place| (argument(place).unwrap_or(0) & u64::from(u32::MAX)) as u32;
+    let body = Body::SysEnter { number, first: argument(0).unwrap_or(0), third: half(2), sixth: half(5) };
+    Some((body, format!("syscalls/sys_enter_{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_by_name_tell_their_arguments_and_what_they_returned() {
+        let enter = |number, first, third, sixth| Body::SysEnter { number, first, third, sixth };
+        let said = |name, said| {
+            call(name, said).map(|(body, event)| (body, event.rsplit_once('/').unwrap().1.to_owned()))
+        };
+        let is = |body, event: &str| Some((body, event.to_owned()));
+        assert_eq!(said("sys_fsync", "(fd: 1f)"), is(enter(74, 31, 0, 0), "sys_enter_fsync"));
+        assert_eq!(said("sys_sync", "()"), is(enter(162, 0, 0, 0), "sys_enter_sync"));
+        let flags = "(fd: 0x3, vec: 0x7f00, vlen: 0x2, pos_l: 0, pos_h: 0, flags: 0x4)";
+        assert_eq!(said("sys_pwritev2", flags), is(enter(328, 3, 2, 4), "sys_enter_pwritev2"));
+        let failed = Body::SysExit { number: 74, result: -5 };
+        assert_eq!(said("sys_fsync", "-> 0xfffffffffffffffb"), is(failed, "sys_exit_fsync"));
+        assert_eq!(said("sys_openat", "(dfd: 3)"), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! A flood of events under `storage observe`: what does not fit is counted as lost and takes no
+//! memory. It is alone in its file, since observers beside it would lose events too.
+
+#[path = "support/observed.rs"]
+mod observed;
+#[path = "support/storage.rs"]
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use observed::{has, number, roundtrip, text};
+use serde_json::Value;
+use support::folder;
+
+/// The most memory that a process has had, in kilobytes.
+fn most_kilobytes(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_flood_of_events_ends_in_counted_losses_and_not_in_memory() {
+    if !has(&["dd", "python3"]) {
+        return;
+    }
+    let directory = folder("observed-flood");
+    // One byte a call: two events each, about a million a second from each of them.
+    let flood =
+        |_| Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1"]).stderr(Stdio::null()).spawn();
+    let mut floods: Vec<_> = (0..2).map(flood).map(Result::unwrap).collect();
+    let mut observe = roundtrip(&directory);
+    observe.args(["--buffer", "256k", "--duration", "4s", "--format", "json", "--quiet"]);
+    let mut observer = observe.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut most_kb = 0;
+    while observer.try_wait().unwrap().is_none() {
+        most_kb = most_kb.max(most_kilobytes(observer.id()).unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let alive = floods.iter_mut().all(|flood| flood.try_wait().unwrap().is_none());
+    for flood in &mut floods {
+        flood.kill().unwrap();
+        flood.wait().unwrap();
+    }
+    let output = observer.wait_with_output().unwrap();
+    assert!(output.status.success() && alive, "{}", text(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let unseen = &run["results"]["observed_writes"]["unseen"];
+    assert!(number(&unseen["lost_events"]) > 100_000, "{unseen}");
+    assert!(run["warnings"].to_string().contains("events of the kernel were lost"), "{}", run["warnings"]);
+    assert!(most_kb < 200 << 10, "{most_kb} kB");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
