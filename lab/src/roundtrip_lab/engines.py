@@ -12,7 +12,7 @@ import ibis.expr.types as ir
 import pandas as pd
 import pyarrow as pa
 
-from roundtrip_lab.dataset import TABLES, DataSet, check_parquet
+from roundtrip_lab.dataset import TABLES, DataSet, check_parquet, read_parquet
 from roundtrip_lab.errors import LabError
 
 MEMORY = "4GB"
@@ -103,8 +103,7 @@ class ClickHouse(Engine):
             columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
             self.connection.create_table(name, schema=columns, engine="MergeTree", overwrite=True)
             for file in map(Path, self.files[name]):
-                check_parquet(file, name)
-                self.connection.con.insert_arrow(name, pa.parquet.read_table(file, partitioning=None))
+                self.connection.con.insert_arrow(name, read_parquet(file, table=name))
 
 
 def required(kind: ibis.expr.datatypes.DataType) -> ibis.expr.datatypes.DataType:
