@@ -95,6 +95,10 @@ class DuckDb(Engine):
         return table
 
     def _read(self, files: list[str], name: str) -> ir.Table:
+        if self.mixed:
+            # A foreign file would be taken for one of nulls.
+            for file in files:
+                check_parquet(Path(file), name)
         # The columns say day and build; a folder's name is quoted, and may be cut.
         return self.connection.read_parquet(
             files, table_name=name, hive_partitioning=False, union_by_name=self.mixed
@@ -104,7 +108,7 @@ class DuckDb(Engine):
         try:
             return super().fetch(expression)
         except LabError:
-            # A file may lack a column that came later. If one is foreign, it fails in the same way again.
+            # A file may lack a column that came later.
             if self.mixed:
                 raise
             self.mixed = True

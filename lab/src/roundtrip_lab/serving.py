@@ -164,8 +164,8 @@ def same(given: str, token: str) -> bool:
 def device_of(engine: engines.Engine, name: str) -> tuple | None:
     """What one device measured, for which the files are read once; None for one that is not there."""
     filters = queries.Filters(devices=(name,))
-    few = queries.fetched(engine, filters)
-    rows = few.series
+    few = queries.fetched(engine, name)
+    rows = few.series.filter(few.series.time == "call")
     kept = rows.select("run_id", "source", "date", "build", "series", "calls", "missed", "p50_ns", "p99_ns", "max_ns")
     runs = few.run(kept.order_by(["date", "series"]))
     if runs.empty:

@@ -12,6 +12,7 @@ from roundtrip_lab.queries.filters import Filters, grouped
 PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
 Z_95 = 1.959964
 KEYS = ["series", "group"]
+COUNTED = ["calls", "missed", "deadline_ns", "min_ns", "max_ns"]
 # Devices are counted one by one, and only the worst are shown with percentiles.
 DEVICES = 5
 
@@ -23,9 +24,11 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
 
         worst = worst_devices(engine, filters, limit)
         filters = Filters(**{**vars(filters), "devices": tuple(dict.fromkeys(worst["device"]))})
-    if filters.devices:
-        engine = fetched(engine, filters)
     rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
+    if filters.devices:
+        # These rows are few: the files are searched once.
+        engine = Fetched(engine.fetch(rows.select(*KEYS, *COUNTED, "buckets")), engine.data)
+        rows = engine.series
     counted = engine.run(counts(rows))
     found = engine.run(ranks(rows))
     answer = counted.merge(found, on=KEYS, how="left").sort_values(KEYS, ignore_index=True)
@@ -39,11 +42,12 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
     ].rename(columns={"group": by})
 
 
-def fetched(engine: Engine, filters: Filters) -> Engine:
-    """The rows of some devices, which are few: they are searched for once."""
-    rows = filters.of(engine.series)
-    wanted = [name for name in rows.columns if name != "causes"]
-    return Fetched(engine.fetch(rows.select(wanted)), engine.data)
+def fetched(engine: Engine, device: str) -> Engine:
+    """The runs of one device, of which several questions are asked."""
+    rows = engine.series
+    # Not every engine gives maps away.
+    wanted = [name for name in rows.columns if name not in ("causes", "labels")]
+    return Fetched(engine.fetch(rows.filter(rows.device == device).select(wanted)), engine.data)
 
 
 def misses(engine: Engine, by: str = "build", filters: Filters = Filters()) -> pd.DataFrame:

@@ -63,10 +63,12 @@ def compared(engine: Engine, rows: ibis.Table, of: Callable, base: str | None, n
     if new:
         rows = rows.filter(rows.build.isin([base, new]))
     figures = of(rows)
-    each = rows.group_by(["series", "build", "device"]).agg(first_day=rows.day.min(), **figures)
-    each = each.mutate(first_day=each.first_day.min().over(ibis.window(group_by=["series", "build"])))
-    order = (each.build == new).cast("int8") if new else each.first_day
-    each = each.mutate(place=ibis.dense_rank().over(ibis.window(group_by="series", order_by=[order, each.build])))
+    each = rows.group_by(["series", "build", "device"]).agg(**figures)
+    builds = rows.group_by(["series", "build"]).agg(first_day=rows.day.min())
+    order = (builds.build == new).cast("int8") if new else builds.first_day
+    in_order = ibis.window(group_by="series", order_by=[order, builds.build])
+    builds = builds.mutate(place=ibis.row_number().over(in_order)).drop("first_day")
+    each = each.join(builds, ["series", "build"])
     of_device = ibis.window(group_by=["series", "device"], order_by="place")
     each = each.mutate(
         follows=each.place - each.place.lag().over(of_device) == 1,
