@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from clickhouse import serve
+from conftest import BINDER
 
 from roundtrip_lab import engines, queries, schema
 from roundtrip_lab.dataset import TABLES, DataSet, read_parquet
@@ -200,6 +201,16 @@ def test_what_is_no_data_set_is_one_line(content, reason, tmp_path, command):
         (tmp_path / "dataset.json").write_text(content)
     error = str(command("query", "misses", "--from", tmp_path).exception)
     assert reason in error and "\n" not in error
+
+
+def test_a_file_where_a_folder_should_be_is_one_line(tmp_path, command):
+    (tmp_path / "file").write_text("")
+    DataSet.create(tmp_path / "set")
+    (tmp_path / "set" / "series").write_text("")
+    for path in (tmp_path / "file", tmp_path / "set"):
+        for words in (["query", "misses", "--from"], ["collect", BINDER, "--into"]):
+            error = str(command(*words, path).exception)
+            assert "is a file: a data set has a folder there" in error and "\n" not in error
 
 
 def test_an_empty_data_set_answers_with_nothing(tmp_path, command):

@@ -56,6 +56,9 @@ class DataSet:
         """Opens one that exists. LabError for anything else."""
         path = Path(path)
         note = path / "dataset.json"
+        for place in (path, path / "series", path / "sums", path / "quarantine"):
+            if place.exists() and not place.is_dir():
+                raise LabError(f"{place} is a file: a data set has a folder there")
         try:
             content = json.loads(note.read_text())
             name, version = content["schema"], content["version"]
@@ -74,7 +77,7 @@ class DataSet:
     def create(cls, path: str | os.PathLike) -> "DataSet":
         """Opens one, or makes it: in a new folder or an empty one."""
         path = Path(path)
-        if (path / "dataset.json").exists():
+        if path.is_file() or (path / "dataset.json").exists():
             return cls.open(path)
         try:
             path.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,6 @@ import pandas as pd
 from scipy import special
 
 from roundtrip_lab.engines import Engine
-from roundtrip_lab.errors import LabError
 from roundtrip_lab.queries.filters import Filters, named_builds
 
 FIGURES = ("p50", "p99", "missed")
