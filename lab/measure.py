@@ -30,8 +30,11 @@ QUERIES = {
     "outliers": lambda engine: queries.outliers(engine),
     "causes": lambda engine: queries.causes(engine),
     "causes, two builds": lambda engine: queries.causes(engine, base="build-001", new="build-002"),
+    "layers": lambda engine: queries.layers(engine),
+    "layers, two builds": lambda engine: queries.layers(engine, base="build-001", new="build-002"),
     "regressions": lambda engine: queries.regressions(engine),
     "changes": lambda engine: queries.changes(engine),
+    "distribution": lambda engine: queries.distribution(engine),
 }
 
 

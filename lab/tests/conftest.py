@@ -18,6 +18,8 @@ RUNS = ROOT / "fixtures" / "runs"
 BINDER = RUNS / "x86_64-6.1-binder"
 # A run of 2 s over the emulated driver: what simulated calls are drawn from.
 SEED = Path(__file__).parent / "data" / "latency"
+# Observed writes, stored divided among the layers.
+WRITES = RUNS / "x86_64-6.18-observed-writes"
 # As the crate `skips` has it: `cargo xtask test` counts and names what is written there.
 SKIPPED = "ROUNDTRIP_SKIPS_FILE"
 
@@ -51,7 +53,7 @@ def fleet(tmp_path_factory):
 def small_fleet(tmp_path_factory):
     """A data set for engines that take their time."""
     path = tmp_path_factory.mktemp("small") / "set"
-    simulation.simulate([SEED], str(path), simulation.Plan(devices=60, nights=28, calls=200, seed=3, healthy=False))
+    simulation.simulate([SEED, WRITES], str(path), simulation.Plan(devices=60, nights=28, calls=200, seed=3, healthy=False))
     return path
 
 

@@ -22,11 +22,11 @@ def series(path):
 
 def test_runs_of_every_recorded_kind_are_collected(command, tmp_path):
     done = command("collect", RUNS, "--into", tmp_path / "set", "--no-explain")
-    assert (done.return_value, done.output.splitlines()[0]) == (0, f"3 runs added to {tmp_path / 'set'}, 0 were there already")
+    assert (done.return_value, done.output.splitlines()[0]) == (0, f"4 runs added to {tmp_path / 'set'}, 0 were there already")
     rows = series(tmp_path / "set")
-    assert set(rows["test"]) == {"latency", "observed_calls", "storage"}
+    assert set(rows["test"]) == {"latency", "observed_calls", "observed_writes", "storage"}
     assert set(rows["time"]) >= {"call", "request", "handling", "reply"}
-    assert (rows["driver"].isin(["kernel"]) | (rows["test"] == "storage")).all()
+    assert (rows["driver"].isin(["kernel"]) | rows["test"].isin(["storage", "observed_writes"])).all()
 
 
 def test_runs_made_on_this_machine_are_collected(command, tmp_path, roundtrip):
@@ -50,6 +50,27 @@ def test_runs_made_on_this_machine_are_collected(command, tmp_path, roundtrip):
     assert command("collect", tmp_path / "runs", "--into", tmp_path / "set", "--roundtrip", roundtrip).return_value == 0
     tests = set(series(tmp_path / "set")["test"])
     assert tests >= {"baseline", "throughput", "workers", "traits", "storage", "interference", "latency"}
+
+
+def test_recorded_writes_are_divided_to_the_nanosecond(command, tmp_path, roundtrip):
+    command("collect", RUNS, "--into", tmp_path / "set", "--roundtrip", roundtrip)
+    rows = series(tmp_path / "set")
+    rows = rows[rows["test"].isin(["storage", "observed_writes"])]
+    assert set(rows[rows["divided_calls"] > 0]["test"]) == {"storage", "observed_writes"}
+    assert (rows["divided_ns"] == rows["sum_ns"]).all() and (rows["divided_calls"] == rows["calls"]).all()
+    assert (rows[[f"{layer}_ns" for layer in schema.LAYERS]].sum(axis=1) == rows["divided_ns"]).all()
+
+
+def test_both_sides_of_a_comparison_are_divided(command, tmp_path, roundtrip):
+    words = ["storage", "interference", "--conditions", "hog-same", "--duration", "2s", "--out", tmp_path / "runs" / "beside"]
+    subprocess.run([roundtrip, *words], capture_output=True, cwd=tmp_path, check=False)
+    run = json.loads((tmp_path / "runs" / "beside" / "run.json").read_text())
+    if not run["results"]["interference"]["recorder"]:
+        pytest.skip("the kernel's events cannot be recorded here")
+    command("collect", tmp_path / "runs", "--into", tmp_path / "set", "--roundtrip", roundtrip)
+    rows = series(tmp_path / "set")
+    assert set(rows["beside"]) == {"alone", "hog-same"}
+    assert (rows["divided_ns"] == rows["sum_ns"]).all()
 
 
 def test_fleet_percentiles_are_those_of_roundtrip_for_the_merged_runs(command, tmp_path, roundtrip, make_run):

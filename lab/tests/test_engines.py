@@ -1,5 +1,6 @@
 """The same expressions on other engines, and what happens where an engine or a data set is not right."""
 
+import json
 import shutil
 import socket
 import threading
@@ -9,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from clickhouse import serve
+from conftest import BINDER
 
-from roundtrip_lab import engines, queries
-from roundtrip_lab.dataset import DataSet
+from roundtrip_lab import engines, queries, schema
+from roundtrip_lab.dataset import TABLES, DataSet, read_parquet
 from roundtrip_lab.errors import LabError
 from roundtrip_lab.queries import Filters
 
@@ -30,6 +32,9 @@ QUERIES = {
     "causes": lambda engine: queries.causes(engine),
     "causes by device": lambda engine: queries.causes(engine, "device", DEVICE),
     "new causes": lambda engine: queries.causes(engine, base="build-001", new="build-002"),
+    "distribution": lambda engine: queries.distribution(engine),
+    "layers": lambda engine: queries.layers(engine),
+    "layers of two builds": lambda engine: queries.layers(engine, base="build-000", new="build-001"),
     "regressions": lambda engine: queries.regressions(engine),
     "regression of two builds": lambda engine: queries.regressions(engine, base="build-000", new="build-003"),
     "changes": lambda engine: queries.changes(engine),
@@ -81,9 +86,11 @@ def test_clickhouse_answers_as_duckdb_does(name, duckdb, clickhouse):
 
 def test_every_query_is_compared():
     compared = " ".join(QUERIES)
-    for name in ("percentiles", "misses", "worst devices", "outliers", "causes", "regressions", "changes"):
+    for name in ("percentiles", "misses", "worst devices", "outliers", "causes", "regressions", "changes", "layers",
+                 "distribution"):  # fmt: skip
         assert name in compared
-    assert len(queries.__all__) == 8
+    # Besides there are the filters, their check, and the runs of one device.
+    assert len(queries.__all__) == 12
 
 
 def test_a_clickhouse_without_the_tables_says_how_to_get_them(small_fleet, clickhouse):
@@ -143,6 +150,35 @@ def test_a_foreign_parquet_file_is_named(copied, command):
     assert "foreign Parquet file" in error and "\n" not in error
 
 
+def test_files_from_before_a_column_was_added_are_read(copied, command):
+    whole = command("query", "layers", "--from", copied.path, "--format", "json").stdout
+    old = copied.files("series")[:3]
+    for file in old:
+        for table, place in (("series", file), ("sums", copied.sums_of(file))):
+            rows = pq.ParquetFile(place).read()
+            kept = [name for name in rows.column_names if name not in schema.ADDED]
+            pq.write_table(rows.select(kept), place)
+            assert read_parquet(place, table=table).schema.equals(TABLES[table])
+    assert json.loads(command("query", "misses", "--from", copied.path, "--format", "json").stdout)
+    fewer = json.loads(command("query", "layers", "--from", copied.path, "--format", "json").stdout)
+    total = [sum(row["sum_ns"] for row in rows) for rows in (fewer, json.loads(whole))]
+    assert 0 < total[0] < total[1]
+
+
+def test_a_filter_that_fits_nothing_says_what_there_is(small_fleet, command):
+    for words, reason in {
+        ("--build", "nope"): "no build 'nope'; it has build-000",
+        ("--kernel", "nope"): "no kernel 'nope'; it has 6.1.0",
+        ("--device", "nope"): "no device 'nope'; it has device-000000",
+        ("--series", "nope"): "no series has 'nope' in its name; there are latency simulated",
+        ("--label", "site=nope"): "no label site 'nope'; it has east",
+        ("--label", "nope=x"): "no run has a label 'nope'",
+        ("--since", "2026-02-02", "--until", "2026-02-01"): "lies behind",
+    }.items():
+        error = str(command("query", "misses", "--from", small_fleet, *words).exception)
+        assert reason in error and "\n" not in error
+
+
 def test_a_damaged_parquet_file_is_named(copied, command):
     file = copied.files("sums")[0]
     file.write_bytes(file.read_bytes()[:-40])
@@ -167,7 +203,17 @@ def test_what_is_no_data_set_is_one_line(content, reason, tmp_path, command):
     assert reason in error and "\n" not in error
 
 
+def test_a_file_where_a_folder_should_be_is_one_line(tmp_path, command):
+    (tmp_path / "file").write_text("")
+    DataSet.create(tmp_path / "set")
+    (tmp_path / "set" / "series").write_text("")
+    for path in (tmp_path / "file", tmp_path / "set"):
+        for words in (["query", "misses", "--from"], ["collect", BINDER, "--into"]):
+            error = str(command(*words, path).exception)
+            assert "is a file: a data set has a folder there" in error and "\n" not in error
+
+
 def test_an_empty_data_set_answers_with_nothing(tmp_path, command):
     DataSet.create(tmp_path / "set")
-    for name in ("percentiles", "misses", "worst-devices", "outliers", "causes", "regressions", "changes"):
+    for name in ("percentiles", "misses", "worst-devices", "outliers", "causes", "layers", "regressions", "changes"):
         assert command("query", name, "--from", tmp_path / "set", "--format", "json").stdout == "[]\n"

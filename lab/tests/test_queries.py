@@ -1,8 +1,10 @@
 """Answers against what is planted, and against the same figures computed in another way."""
 
+import json
+
 import numpy as np
 import pytest
-from conftest import SEED
+from conftest import SEED, WRITES
 
 from roundtrip_lab import engines, queries, simulation
 from roundtrip_lab.dataset import DataSet
@@ -95,7 +97,7 @@ def test_a_planted_ratio_lies_in_its_interval(engine, fleet):
 def test_two_named_builds_are_compared(engine):
     answer = queries.regressions(engine, base="build-000", new="build-003")
     assert set(answer["base"]) == {"build-000"} and set(answer["new"]) == {"build-003"}
-    with pytest.raises(LabError, match="no dated runs of build 'nope'"):
+    with pytest.raises(LabError, match="no build 'nope'; it has build-000"):
         queries.regressions(engine, base="build-000", new="nope")
 
 
@@ -162,3 +164,38 @@ def test_what_nobody_can_tell_is_not_told(tmp_path):
 def test_an_unknown_group_is_refused(engine):
     with pytest.raises(LabError, match="cannot group by 'colour'"):
         queries.percentiles(engine, "colour")
+
+
+@pytest.fixture(scope="module")
+def writes(tmp_path_factory):
+    """A fleet that writes, and what is planted in it."""
+    path = tmp_path_factory.mktemp("writes") / "set"
+    simulation.simulate([SEED, WRITES], str(path), simulation.Plan(100, 42, 200, 4, False))
+    return engines.connect(None, DataSet.open(path)), json.loads((path / "planted.json").read_text())["regressions"]
+
+
+def test_layers_add_up_to_the_writes_however_they_are_merged(writes):
+    rows = writes[0].run(writes[0].series)
+    rows = rows[rows["divided_calls"].notna()]
+    for by in ("build", "kernel", "device"):
+        answer = queries.layers(writes[0], by)
+        assert answer["sum_ns"].sum() == rows["divided_ns"].sum() == rows["sum_ns"].sum()
+        assert np.allclose(answer.groupby(by)["share"].sum(), 1)
+
+
+def test_the_layer_that_became_slower_is_named(writes):
+    slower = [note for note in writes[1] if "layer" in note]
+    assert slower
+    for note in slower:
+        before = f"build-{int(note['build'][-3:]) - 1:03d}"
+        answer = queries.layers(writes[0], base=before, new=note["build"])
+        assert set(answer[answer["verdict"] == "slower"]["layer"]) == {"all", note["layer"]}
+
+
+def test_a_distribution_ends_with_all_calls_and_has_the_percentiles(engine):
+    shown, exact = queries.distribution(engine), queries.percentiles(engine)
+    for row in exact.itertuples():
+        of = shown[(shown["series"] == row.series) & (shown["build"] == row.build)]
+        assert of["calls"].iloc[-1] == row.calls
+        p99 = of[of["calls"] >= 0.99 * row.calls]["le_ns"].iloc[0]
+        assert row.p99_ns <= p99 <= row.p99_ns * 1.03

@@ -1,5 +1,6 @@
 """The page, as a browser and as a stranger see it."""
 
+import html
 import os
 import re
 import shutil
@@ -58,6 +59,7 @@ def test_a_browser_shows_the_fleet_and_its_regressions(fleet, tmp_path):
         shown = browse(served.url, tmp_path / "one", "--dump-dom")
         assert "Devices that miss the most deadlines" in shown
         assert '<tr class="worse">' in shown
+        assert 'class="curve newest"' in shown and 'class="deadline"' in shown
         device = re.search(r'href="(/device\?name=[^"]+)"', shown)[1]
         assert "<h2>Runs</h2>" in browse(served.url.rstrip("/") + device, tmp_path / "two", "--dump-dom")
         picture = Path(os.environ.get("ROUNDTRIP_LAB_PICTURE", tmp_path / "lab.png"))
@@ -74,9 +76,9 @@ def test_a_device_leads_to_its_report(tmp_path, roundtrip, tmp_path_factory):
         listed = get(served.url)[2]
         device = re.search(r'href="(/device\?name=[^"]+)"', listed)[1]
         page = get(served.url.rstrip("/") + device)[2]
-        report = re.search(r'href="(/report\?run=[^"]+)"', page)
+        report = re.search(r'href="(/report\?[^"]+)"', page)
         assert report, page
-        status, headers, text = get(served.url.rstrip("/") + report[1])
+        status, headers, text = get(served.url.rstrip("/") + html.unescape(report[1]))
         assert status == 200 and "sandbox" in headers["Content-Security-Policy"]
         assert "<html" in text
 

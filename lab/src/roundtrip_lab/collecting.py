@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from roundtrip_lab import explanations, runs, schema
+from roundtrip_lab import explanations, layers, runs, schema
 from roundtrip_lab.dataset import DataSet, day_name
 from roundtrip_lab.errors import LabError
 from roundtrip_lab.words import inert
@@ -23,6 +23,7 @@ class Collected:
     empty: int = 0
     undated: int = 0
     unexplained: int = 0
+    undivided: int = 0
     damaged: list[tuple[Path, str]] = field(default_factory=list)
 
     def words(self, path: str) -> Iterator[str]:
@@ -36,6 +37,9 @@ class Collected:
             yield f"{self.undated} runs have no plausible date: they count for their build, and for no day"
         if self.unexplained:
             yield f"{self.unexplained} runs hold slow calls that nothing explained: name the binary with --roundtrip"
+        if self.undivided:
+            yield (f"{self.undivided} runs hold recorded writes that nothing divided among the layers: name the binary with "
+                   "--roundtrip; it says what is wrong with a recording")  # fmt: skip
 
 
 def collect(given: Iterable[Path], path: str, program: str | None, batch_rows: int) -> Collected:
@@ -97,10 +101,14 @@ class Collector:
             self.result.known += 1
             return []
         slow, explained = explanations.kept(run.document), None
+        writes, divided = layers.recorded(run.document), {}
         if slow and self.program:
             explained = explanations.ask(self.program, run)
-        rows = runs.rows(run, explained, self.today)
+        if writes and self.program:
+            divided = explanations.divide(self.program, run)
+        rows = runs.rows(run, explained, divided, self.today)
         self.result.unexplained += bool(slow and explained is None)
+        self.result.undivided += bool(writes and not divided)
         self.result.empty += not rows
         self.result.undated += bool(rows and rows[0]["day"] is None)
         return rows

@@ -56,6 +56,9 @@ class DataSet:
         """Opens one that exists. LabError for anything else."""
         path = Path(path)
         note = path / "dataset.json"
+        for place in (path, path / "series", path / "sums", path / "quarantine"):
+            if place.exists() and not place.is_dir():
+                raise LabError(f"{place} is a file: a data set has a folder there")
         try:
             content = json.loads(note.read_text())
             name, version = content["schema"], content["version"]
@@ -74,7 +77,7 @@ class DataSet:
     def create(cls, path: str | os.PathLike) -> "DataSet":
         """Opens one, or makes it: in a new folder or an empty one."""
         path = Path(path)
-        if (path / "dataset.json").exists():
+        if path.is_file() or (path / "dataset.json").exists():
             return cls.open(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -122,7 +125,7 @@ class DataSet:
             new, given = len(set(rows["run_id"].to_pylist())), len(set(ids))
             before = current(self.path / "series" / place)
             generation = generation_of(before[0]) if before else 0
-            if new and len(before) + 1 >= MANY:
+            if new and len(before) + 1 >= MANY and not any(map(newer, before)):
                 rows = pa.concat_tables([*(read_parquet(file) for file in before), rows])
                 generation += 1
             if new:
@@ -253,14 +256,24 @@ def write_parquet(path: Path, rows: pa.Table) -> None:
         raise LabError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Reads columns of a file of `series`. LabError for a foreign one."""
-    check_parquet(path, "series")
-    return pq.ParquetFile(path).read(columns).replace_schema_metadata()
+def read_parquet(path: Path, columns: list[str] | None = None, table: str = "series") -> pa.Table:
+    """Reads columns of a file; those that came later than the file are null. LabError for a foreign one."""
+    check_parquet(path, table)
+    wanted = [field for field in TABLES[table] if columns is None or field.name in columns]
+    file = pq.ParquetFile(path)
+    there = set(file.schema_arrow.names)
+    rows = file.read([field.name for field in wanted if field.name in there])
+    found = [rows[f.name] if f.name in there else pa.nulls(len(rows), f.type) for f in wanted]
+    return pa.table(found, schema=pa.schema(wanted))
+
+
+def newer(path: Path) -> bool:
+    """Whether a file has columns that this program does not know, and would lose in a copy."""
+    return not set(pq.read_schema(path).names) <= set(schema.SERIES.names)
 
 
 def check_parquet(path: Path, table: str) -> None:
-    """LabError for a file that this program did not write."""
+    """LabError for a file that no such program wrote. It may lack columns that came later, and have others."""
     try:
         found = pq.read_schema(path)
     except (pa.ArrowInvalid, OSError) as error:
@@ -269,8 +282,14 @@ def check_parquet(path: Path, table: str) -> None:
     version = (found.metadata or {}).get(b"roundtrip.lab", b"").decode()
     if version != str(schema.VERSION):
         raise LabError(f"{path} is a foreign Parquet file: roundtrip-lab did not write it; move it away")
-    if not found.remove_metadata().equals(TABLES[table]):
+    if any(differs(found, field) for field in TABLES[table]):
         raise LabError(f"{path} has other columns than version {version} of the schema; move it away")
+
+
+def differs(found: pa.Schema, field: pa.Field) -> bool:
+    """Whether a file has not this column as we know it."""
+    place = found.get_field_index(field.name)
+    return field.name not in schema.ADDED if place < 0 else found.field(place).type != field.type
 
 
 def sync(path: Path) -> None:

@@ -3,6 +3,7 @@
 An engine offers the two tables. Queries are ibis expressions on them, the same for every engine.
 """
 
+import os
 import urllib.parse
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +13,9 @@ import ibis.expr.types as ir
 import pandas as pd
 import pyarrow as pa
 
-from roundtrip_lab.dataset import TABLES, DataSet, check_parquet
+from roundtrip_lab.dataset import TABLES, DataSet, check_parquet, read_parquet
 from roundtrip_lab.errors import LabError
+from roundtrip_lab.schema import ADDED
 
 MEMORY = "4GB"
 # How long another machine may take to answer at first.
@@ -49,18 +51,23 @@ class Engine:
             table = self.read(self.files[name], name)
         except Exception as error:
             raise self._failed(error) from error
-        if list(table.columns) != TABLES[name].names:
+        later = set(TABLES[name].names) - set(table.columns)
+        if later - ADDED:
             raise self._failed(ValueError(f"{name} has other columns than ours"))
-        return table
+        return table.mutate(**{column: ibis.null("int64") for column in later}).select(TABLES[name].names)
 
     def read(self, files: list[str], name: str) -> ir.Table:
-        """The table that these files hold."""
+        """The table that these files hold. Columns that came later than a file are null, or left out."""
         return self.connection.read_parquet(files, table_name=name)
 
     def run(self, expression: ir.Table) -> pd.DataFrame:
         """The answer."""
+        return self.fetch(expression).to_pandas()
+
+    def fetch(self, expression: ir.Table) -> pa.Table:
+        """The same in Arrow's form."""
         try:
-            return self.connection.to_pyarrow(expression).to_pandas()
+            return self.connection.to_pyarrow(expression)
         except Exception as error:
             raise self._failed(error) from error
 
@@ -75,16 +82,64 @@ class Engine:
 class DuckDb(Engine):
     """In this process: nothing to install or to start."""
 
+    # Whether every file is asked which columns it has. It takes twice as long to begin, and is seldom needed.
+    mixed = False
+
     def read(self, files: list[str], name: str) -> ir.Table:
+        # The first file says which columns there are: the newest has most.
+        files = sorted(files, key=lambda file: -os.stat(file).st_mtime_ns)
+        table = self._read(files, name)
+        if not self.mixed and ADDED - set(table.columns):
+            self.mixed = True
+            table = self._read(files, name)
+        return table
+
+    def _read(self, files: list[str], name: str) -> ir.Table:
+        if self.mixed:
+            # A foreign file would be taken for one of nulls.
+            for file in files:
+                check_parquet(Path(file), name)
         # The columns say day and build; a folder's name is quoted, and may be cut.
-        return self.connection.read_parquet(files, table_name=name, hive_partitioning=False)
+        return self.connection.read_parquet(
+            files, table_name=name, hive_partitioning=False, union_by_name=self.mixed
+        )
+
+    def fetch(self, expression: ir.Table) -> pa.Table:
+        try:
+            return super().fetch(expression)
+        except LabError:
+            # A file may lack a column that came later.
+            if self.mixed:
+                raise
+            self.mixed = True
+            for name in TABLES:
+                if self.files[name]:
+                    self._read(self.files[name], name)
+            return super().fetch(expression)
+
+
+class Fetched(DuckDb):
+    """Rows of `series` that an engine has found: further questions about them read no files."""
+
+    def __init__(self, rows: pa.Table, data: DataSet) -> None:
+        super().__init__(embedded(), data, "duckdb")
+        self.rows = rows
+
+    def _table(self, name: str) -> ir.Table:
+        return ibis.memtable(self.rows)
 
 
 class Spark(Engine):
     """A cluster, or this machine's cores. It reads the files itself: the folder must be where its workers see it."""
 
     def read(self, files: list[str], name: str) -> ir.Table:
-        self.connection._session.read.parquet(*files).createOrReplaceTempView(name)
+        from ibis.backends.pyspark.datatypes import PySparkSchema
+
+        # Spark takes a file without our columns for one of nulls.
+        for file in files:
+            check_parquet(Path(file), name)
+        schema = PySparkSchema.from_ibis(ibis.Schema.from_pyarrow(TABLES[name]))
+        self.connection._session.read.schema(schema).parquet(*files).createOrReplaceTempView(name)
         return self.connection.table(name)
 
 
@@ -103,8 +158,7 @@ class ClickHouse(Engine):
             columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
             self.connection.create_table(name, schema=columns, engine="MergeTree", overwrite=True)
             for file in map(Path, self.files[name]):
-                check_parquet(file, name)
-                self.connection.con.insert_arrow(name, pa.parquet.read_table(file, partitioning=None))
+                self.connection.con.insert_arrow(name, read_parquet(file, table=name))
 
 
 def required(kind: ibis.expr.datatypes.DataType) -> ibis.expr.datatypes.DataType:
@@ -115,7 +169,7 @@ def required(kind: ibis.expr.datatypes.DataType) -> ibis.expr.datatypes.DataType
 def connect(url: str | None, data: DataSet) -> Engine:
     """Opens an engine: `duckdb` (the default), spark://…, clickhouse://…"""
     if url in (None, "duckdb"):
-        return DuckDb(ibis.duckdb.connect(memory_limit=MEMORY), data, "duckdb")
+        return DuckDb(embedded(), data, "duckdb")
     try:
         scheme = urllib.parse.urlsplit(url).scheme
     except ValueError as error:
@@ -130,6 +184,13 @@ def connect(url: str | None, data: DataSet) -> Engine:
         raise
     except Exception as error:
         raise LabError(f"cannot reach {hidden(url)}: {first_line(error)}") from error
+
+
+def embedded() -> ibis.BaseBackend:
+    """A DuckDB in this process. Files never change, so what their ends say of them is read once."""
+    connection = ibis.duckdb.connect(memory_limit=MEMORY)
+    connection.raw_sql("SET parquet_metadata_cache = true")
+    return connection
 
 
 def spark(url: str, data: DataSet) -> Engine:

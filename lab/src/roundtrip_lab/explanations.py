@@ -1,9 +1,9 @@
-"""Asks Roundtrip what delayed a run's slow calls. Only it can read a recording."""
+"""Asks Roundtrip what delayed a run's slow calls, and where its writes spent their time. Only it can read a recording."""
 
 import shutil
 import subprocess
 
-from roundtrip_lab import runs
+from roundtrip_lab import layers, runs
 from roundtrip_lab.errors import LabError
 
 # A recording of many slow calls takes seconds. One that takes longer is damaged.
@@ -27,18 +27,30 @@ def kept(document: dict) -> int:
 
 def ask(program: str, run: runs.Run) -> dict:
     """The explanations of a run. Damaged for what Roundtrip cannot explain."""
-    command = [program, "explain", str(run.directory.absolute()), "--format", "json"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=LONGEST_S, stdin=subprocess.DEVNULL, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise runs.Damaged(f"roundtrip explain took longer than {LONGEST_S} s") from error
-    except OSError as error:
-        raise LabError(f"cannot run {program}: {error.strerror}") from error
-    # 1: some of the recording is damaged; the rest is explained.
-    if done.returncode not in (0, 1) or not done.stdout:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        raise runs.Damaged(f"roundtrip explain: {lines[-1][:200] if lines else f'status {done.returncode}'}")
-    document = runs.parse(done.stdout)
+    document = runs.parse(printed(program, "explain", run, "json"))
     runs.check(document, "explanations.schema.json")
     return document
 
+
+def divide(program: str, run: runs.Run) -> layers.Divided:
+    """The layers of a run's writes. Damaged for what Roundtrip cannot divide."""
+    try:
+        return layers.of_figures(printed(program, "show", run, "csv").decode())
+    except (ValueError, KeyError, TypeError) as error:
+        raise runs.Damaged(f"roundtrip show prints other figures than those of a run of writes: {error!s:.200}") from error
+
+
+def printed(program: str, command: str, run: runs.Run, form: str) -> bytes:
+    """What `roundtrip COMMAND RUN --format FORM` prints. Damaged if it prints nothing."""
+    words = [program, command, str(run.directory.absolute()), "--format", form]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=LONGEST_S, stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise runs.Damaged(f"roundtrip {command} took longer than {LONGEST_S} s") from error
+    except OSError as error:
+        raise LabError(f"cannot run {program}: {error.strerror}") from error
+    # 1: some of the recording is damaged; the rest is told.
+    if done.returncode not in (0, 1) or not done.stdout:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise runs.Damaged(f"roundtrip {command}: {lines[-1][:200] if lines else f'status {done.returncode}'}")
+    return done.stdout

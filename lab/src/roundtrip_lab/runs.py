@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jsonschema_rs
 
-from roundtrip_lab import series
+from roundtrip_lab import layers, series
 
 # As Roundtrip itself limits it.
 LARGEST_RUN_BYTES = 256 << 20
@@ -95,7 +95,7 @@ def check(document: dict, schema: str) -> None:
         raise Damaged(f"against {schema}: {where}: {error.message[:200]}")
 
 
-def rows(run: Run, explanations: dict | None, today: datetime.date) -> list[dict]:
+def rows(run: Run, explanations: dict | None, divided: layers.Divided, today: datetime.date) -> list[dict]:
     """The run as rows of the table `series`."""
     document, environment = run.document, run.document["environment"]
     labels = document.get("labels", {})
@@ -116,7 +116,7 @@ def rows(run: Run, explanations: dict | None, today: datetime.date) -> list[dict
         "labels": sorted(labels.items()),
     }
     try:
-        return [common | row for row in series.of(document["results"], explanations)]
+        return [common | row for row in series.of(document["results"], explanations, divided)]
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise Damaged(f"its results contradict each other: {error!s:.200}") from error
 

@@ -4,6 +4,10 @@ import pyarrow as pa
 
 # A column that an older reader would misread gets a new version. A new column does not.
 VERSION = 1
+# Where the time of a write goes, as Roundtrip names it. Together they are all of it.
+LAYERS = (
+    "device", "irq", "block", "held", "wake", "helper", "stolen", "fs", "preempted", "platform", "unexplained",
+)  # fmt: skip
 
 BUCKETS = pa.list_(pa.struct([("le_ns", pa.int64()), ("count", pa.int64())]))
 LABELS = pa.map_(pa.string(), pa.string())
@@ -50,6 +54,16 @@ COUNTS = [
     ("buckets", BUCKETS),
 ]
 
+# The writes whose time was divided among the layers, and each layer's part. Null where none was.
+DIVIDED = [
+    ("divided_calls", pa.int64()),
+    ("divided_ns", pa.int64()),
+    *[(f"{layer}_ns", pa.int64()) for layer in LAYERS],
+]
+
+# What files of this version may lack, because it came later: null there.
+ADDED = {name for name, _ in DIVIDED}
+
 # One row for each run and series.
 SERIES = pa.schema(
     [
@@ -80,6 +94,7 @@ SERIES = pa.schema(
                 )
             ),
         ),
+        *DIVIDED,
     ]
 )
 
@@ -103,5 +118,6 @@ SUMS = pa.schema(
                 )
             ),
         ),
+        *DIVIDED,
     ]
 )

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 
+from roundtrip_lab import layers
 from roundtrip_lab.histogram import Histogram
 
 # What of a plan only says how much was measured, where to, or what else was kept.
@@ -24,13 +25,14 @@ PARTS = ["test", "driver", "stack", "inheritance", "caller", "transport", "place
          "writer", "durability", "beside", "size_bytes", "time", "plan"]  # fmt: skip
 
 
-def of(results: dict, explanations: dict | None) -> list[dict]:
-    """All rows of a run's results."""
+def of(results: dict, explanations: dict | None, divided: layers.Divided) -> list[dict]:
+    """All rows of a run's results. `divided` holds what only the recording tells of writes."""
     explained = {call["explanation"]["start_ns"]: call for call in (explanations or {}).get("slow_calls", [])}
     rows: dict[str, dict] = {}
     for test, result in results.items():
         if test in TESTS:
-            for row in TESTS[test](result, explained):
+            told = divided if test in layers.RECORDED else explained
+            for row in TESTS[test](result, told):
                 merge(rows, finish(row, result.get("plan", {})))
     return [stored(row) for row in rows.values()]
 
@@ -40,6 +42,9 @@ def finish(row: dict, plan: dict) -> dict:
     kept = {key: value for key, value in plan.items() if key not in AMOUNTS | COLUMNS}
     if "write" in plan:
         kept |= {key: value for key, value in plan["write"].items() if key not in AMOUNTS | COLUMNS}
+    if row["test"] == "observed_writes" and plan["file"] is not None:
+        # Elsewhere it only says where Roundtrip wrote.
+        kept["file"] = plan["file"]
     text = json.dumps(kept, sort_keys=True)
     row["plan"] = hashlib.sha256(text.encode()).hexdigest()[:8]
     row.setdefault("time", "call")
@@ -55,7 +60,7 @@ def merge(rows: dict[str, dict], row: dict) -> None:
     if before is not row:
         before["histogram"].merge(row["histogram"])
         before["causes"] = before.get("causes", []) + row.get("causes", [])
-        for count in ("missed", "lost", "slow_calls", "explained"):
+        for count in ("missed", "lost", "slow_calls", "explained", *layers.COLUMNS):
             if row.get(count) is not None:
                 before[count] = (before.get(count) or 0) + row[count]
 
@@ -64,7 +69,7 @@ def stored(row: dict) -> dict:
     """The row with its histogram spread over columns."""
     histogram = row.pop("histogram")
     return {
-        "missed": None, "lost": 0, "slow_calls": 0, "explained": 0, "causes": [],
+        "missed": None, "lost": 0, "slow_calls": 0, "explained": 0, "causes": [], **dict.fromkeys(layers.COLUMNS),
         "calls": histogram.count, "min_ns": histogram.min_ns, "max_ns": histogram.max_ns,
         "sum_ns": histogram.sum_ns, "clamped": histogram.clamped,
         "p50_ns": histogram.percentile_ns(50), "p90_ns": histogram.percentile_ns(90),
@@ -213,14 +218,32 @@ def disk(result: dict, writer: dict, size_bytes: int) -> dict:
     }
 
 
-def storage(result: dict, _: dict) -> Iterator[dict]:
-    """`storage layers`: by writer and size; how long the application waited."""
+def storage(result: dict, divided: layers.Divided) -> Iterator[dict]:
+    """`storage layers`: by writer and size; how long the application waited, and for what."""
     for measured in result["series"]:
-        about = disk(result, result["writers"][measured["writer"]], measured["size_bytes"])
-        yield {"test": "storage"} | about | timed(measured["latency"], "call")
+        writer = result["writers"][measured["writer"]]
+        about = disk(result, writer, measured["size_bytes"])
+        parts = divided.get(("storage", writer["api"], writer["durability"], measured["size_bytes"]), {})
+        yield {"test": "storage"} | about | timed(measured["latency"], "call") | parts
 
 
-def interference(result: dict, _: dict) -> Iterator[dict]:
+def observed_writes(result: dict, _: dict) -> Iterator[dict]:
+    """`storage observe`: by program and system call, all its threads and files together."""
+    deadline = result["plan"]["deadline"]["ns"]
+    lost = result["unseen"]["lost_events"]
+    for row in result["rows"]:
+        about = {
+            "test": "observed_writes",
+            "client": row["process"]["name"],
+            "code": row["call"],
+            "durability": row["durable"],
+        }
+        missed = {"deadline_ns": deadline, "missed": row["missed"], "lost": lost}
+        yield about | timed(row["latency"], "call") | missed | layers.stored(row["divided"])
+        lost = 0
+
+
+def interference(result: dict, divided: layers.Divided) -> Iterator[dict]:
     """`storage interference`: by condition; `alone` is what each is compared with."""
     for compared in result["comparisons"]:
         for side, writer in (("alone", "writer"), ("beside", "writer_beside")):
@@ -230,7 +253,8 @@ def interference(result: dict, _: dict) -> Iterator[dict]:
             durations = [call["end_ns"] - call["start_ns"] for call in calls]
             if min(durations, default=0) < 0:
                 raise ValueError("a write that ends before it starts")
-            yield {"test": "interference"} | about | {"histogram": Histogram.of(durations)}
+            parts = divided.get((side, compared["condition"], compared["writer"], compared["size_bytes"]), {})
+            yield {"test": "interference"} | about | {"histogram": Histogram.of(durations)} | parts
 
 
 TESTS = {
@@ -238,6 +262,7 @@ TESTS = {
     "interference": interference,
     "latency": latency,
     "observed_calls": observed,
+    "observed_writes": observed_writes,
     "storage": storage,
     "throughput": throughput,
     "traits": traits,

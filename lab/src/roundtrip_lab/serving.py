@@ -1,10 +1,8 @@
 """A read-only page over a data set: what each path shows, and who may see it."""
 
 import hmac
-import re
 import subprocess
 import tempfile
-import threading
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from roundtrip_lab import engines, queries, tables
+from roundtrip_lab import engines, queries, views
+from roundtrip_lab.answers import Answers
 from roundtrip_lab.errors import LabError
 from roundtrip_lab.words import inert
 
@@ -28,22 +27,23 @@ REPORT_POLICY = (
 COOKIE = "roundtrip_lab"
 # How long one report may take.
 REPORT_S = 60
-SHOWN = 50
+# The newest runs of a device.
+MOST_RUNS = 500
 
 
 class Page:
-    """The data set, and what makes its pages."""
+    """The data set's answers, and what makes pages of them."""
 
-    def __init__(self, engine: engines.Engine, runs: Path | None, roundtrip: str, token: str | None) -> None:
-        self.engine, self.runs, self.roundtrip, self.token = engine, runs, roundtrip, token
-        # An engine's connection answers one question at a time.
-        self.lock = threading.Lock()
+    def __init__(self, answers: Answers, runs: Path | None, roundtrip: str, token: str | None) -> None:
+        self.answers, self.runs, self.roundtrip, self.token = answers, runs, roundtrip, token
         loader = PackageLoader("roundtrip_lab", "pages")
-        self.pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+        self.pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+                                 lstrip_blocks=True)  # fmt: skip
 
     def app(self) -> Starlette:
         """The application."""
-        paths = {"/": self.overview, "/device": self.device, "/report": self.report, "/style.css": self.style}
+        paths = {"/": self.overview, "/device": self.device, "/report": self.report,
+                 "/report.css": self.style, "/style.css": self.style}  # fmt: skip
         return Starlette(routes=[Route(path, self.guarded(show), methods=["GET"]) for path, show in paths.items()])
 
     def guarded(self, show: callable) -> callable:
@@ -77,50 +77,51 @@ class Page:
             return None
         return self.page("error.html", 403, reason="Open the address with the token that roundtrip-lab serve printed.")
 
-    def page(self, name: str, status: int = 200, **values: object) -> HTMLResponse:
+    def page(self, template: str, status: int = 200, /, **values: object) -> HTMLResponse:
         """A page from its template."""
-        return HTMLResponse(self.pages.get_template(name).render(**values), status)
+        return HTMLResponse(self.pages.get_template(template).render(**values), status)
 
-    def style(self, _: Request) -> Response:
-        """The style sheet."""
-        text = self.pages.loader.get_source(self.pages, "style.css")[0]
+    def style(self, request: Request) -> Response:
+        """A style sheet."""
+        text = self.pages.loader.get_source(self.pages, request.url.path.removeprefix("/"))[0]
         return Response(text, media_type="text/css")
 
     def overview(self, request: Request) -> HTMLResponse:
-        """Trends by build with the regressions marked, and the fleet's distribution."""
-        series = request.query_params.get("series") or None
-        filters = queries.Filters(series=series)
-        with self.lock:
-            builds = queries.percentiles(self.engine, filters=filters)
-            regressions = queries.regressions(self.engine, filters=filters)
-            worst = queries.worst_devices(self.engine, filters, SHOWN)
-            outliers = queries.outliers(self.engine, filters=filters)
-        worse = regressions[regressions["verdict"] == "worse"]
-        marked = {(row.series, row.new) for row in worse.itertuples()}
+        """Trends by build with the regressions marked, the fleet's distribution, and its devices."""
+        wanted = request.query_params.get("series") or None
+        fleet = self.answers.fleet()
+        worse = views.worse_builds(fleet.regressions)
+
+        def of(answer: pd.DataFrame) -> pd.DataFrame:
+            return answer if wanted is None else answer[answer["series"] == wanted]
+
+        shown = views.series(of(fleet.percentiles), of(fleet.distribution), of(fleet.layers), worse)
+        if wanted is not None and not shown:
+            raise LabError(f"the data set has no series {inert(wanted)!r}")
+        regressions = of(fleet.regressions)
         return self.page(
             "overview.html",
-            series=series,
-            trends=trends(builds, marked),
-            regressions=table(worse),
-            worst=table(worst),
-            outliers=table(outliers),
+            wanted=wanted,
+            asked=fleet.asked,
+            headline=views.headline(shown, fleet.percentiles),
+            series=shown,
+            regressions=views.table(regressions[regressions["verdict"] == "worse"].drop(columns="verdict")),
+            changes=views.table(of(fleet.changes)),
+            worst=views.table(of(fleet.worst)),
+            outliers=views.table(of(fleet.outliers)),
         )
 
     def device(self, request: Request) -> HTMLResponse:
         """One device, and its runs."""
         name = request.query_params.get("name", "")
-        filters = queries.Filters(devices=(name,))
-        rows = self.engine.series
-        kept = rows.filter(rows.device == name).select("run_id", "source", "date", "build", "series", "calls", "missed",
-                                                       "p50_ns", "p99_ns", "max_ns").order_by(["date", "series"])  # fmt: skip
-        with self.lock:
-            builds = queries.percentiles(self.engine, filters=filters)
-            runs = self.engine.run(kept.limit(5000))
-        if runs.empty:
+        found = self.answers.run(lambda engine: device_of(engine, name))
+        if found is None:
             raise LabError(f"the data set has no device {inert(name)!r}")
-        sources = list(dict.fromkeys(zip(runs["run_id"], runs["source"], runs["date"], runs["build"], strict=True)))
-        reports = [(*run, self.folder(run[1]) is not None) for run in sources[-500:]]
-        return self.page("device.html", device=inert(name), trends=trends(builds, set()), runs=reports)
+        percentiles, distribution, layers, runs = found
+        sources = runs.drop_duplicates("run_id").tail(MOST_RUNS)
+        told = views.runs(sources, {source: self.folder(source) is not None for source in sources["source"]})
+        shown = views.series(percentiles, distribution, layers, {})
+        return self.page("device.html", device=inert(name), name=name, series=shown, runs=told)
 
     def folder(self, source: str) -> Path | None:
         """The run directory of this name, if it lies in the folder of runs."""
@@ -131,10 +132,14 @@ class Page:
 
     def report(self, request: Request) -> HTMLResponse:
         """The HTML report of one run, made by the binary."""
-        rows = self.engine.series
-        run = request.query_params.get("run", "")
-        with self.lock:
-            found = self.engine.run(rows.filter(rows.run_id == run).select("source").limit(1))
+        run, device = request.query_params.get("run", ""), request.query_params.get("device", "")
+
+        def source(engine: engines.Engine) -> pd.DataFrame:
+            # Rows are sorted by device: without it every file would be read whole.
+            rows = engine.series
+            return engine.run(rows.filter((rows.device == device) & (rows.run_id == run)).select("source").limit(1))
+
+        found = self.answers.run(source)
         folder = None if found.empty else self.folder(found["source"][0])
         if folder is None:
             raise LabError("this run's directory is not here; name its parent with --runs")
@@ -156,42 +161,14 @@ def same(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def table(answer: pd.DataFrame) -> dict:
-    """An answer for a template: its headers, its rows, and which columns hold numbers."""
-    headers, rows = tables.readable(answer.head(SHOWN))
-    numbers = [tables.numeric(answer[name]) for name in answer.columns]
-    devices = list(answer["device"].head(SHOWN)) if "device" in answer.columns else [None] * len(rows)
-    return {
-        "headers": headers,
-        "rows": list(zip(devices, rows, strict=True)),
-        "numbers": numbers,
-        "device": list(answer.columns).index("device") if "device" in answer.columns else -1,
-        "left_out": max(0, len(answer) - SHOWN),
-    }
-
-
-def trends(builds: pd.DataFrame, worse: set) -> list[dict]:
-    """For each series its builds in order, each with bars from 0 to the largest p99."""
-    found = []
-    builds = builds.dropna(subset=["p50_ns", "p90_ns", "p99_ns", "max_ns"])
-    for series, rows in builds.groupby("series", sort=False):
-        rows = rows.sort_values("build", key=lambda column: column.map(natural))
-        top = max(1, int(rows["p99_ns"].max()))
-        lines = [
-            {
-                "build": inert(row.build),
-                "worse": (series, row.build) in worse,
-                "calls": row.calls,
-                "figures": [f"{value / 1000:.1f}" for value in (row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns)],
-                "missed": "-" if pd.isna(row.missed_share) else f"{row.missed_share * 100:.3g} %",
-                "bars": [round(100 * value / top, 2) for value in (row.p50_ns, row.p90_ns, row.p99_ns)],
-            }
-            for row in rows.itertuples()
-        ]
-        found.append({"series": inert(series), "lines": lines, "top": f"{top / 1000:.1f}"})
-    return found
-
-
-def natural(text: str) -> list:
-    """Orders build-9 before build-10."""
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"([0-9]+)", text)]
+def device_of(engine: engines.Engine, name: str) -> tuple | None:
+    """What one device measured, for which the files are read once; None for one that is not there."""
+    filters = queries.Filters(devices=(name,))
+    few = queries.fetched(engine, name)
+    rows = few.series.filter(few.series.time == "call")
+    kept = rows.select("run_id", "source", "date", "build", "series", "calls", "missed", "p50_ns", "p99_ns", "max_ns")
+    runs = few.run(kept.order_by(["date", "series"]))
+    if runs.empty:
+        return None
+    of = (queries.percentiles, queries.distribution, queries.layers)
+    return *(ask(few, filters=filters) for ask in of), runs

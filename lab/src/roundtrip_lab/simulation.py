@@ -54,6 +54,8 @@ class Seed:
     reached: np.ndarray
     deadline_ns: int
     causes: list[tuple[str, str, str]]
+    # How the time of writes is divided among the layers; None of calls.
+    layers: np.ndarray | None
 
 
 @dataclass
@@ -84,19 +86,21 @@ def simulate(given: Iterable[Path], path: str, plan: Plan) -> str:
 
 
 def read_seeds(given: Iterable[Path]) -> list[Seed]:
-    """The largest series of calls in these runs."""
+    """The largest series of these runs: two of calls, or one of calls and one of writes."""
     rows = []
     for directory in directories(given):
         try:
-            rows += runs.rows(runs.read(directory), None, datetime.date.max - datetime.timedelta(days=2))
+            rows += runs.rows(runs.read(directory), None, {}, datetime.date.max - datetime.timedelta(days=2))
         except runs.Damaged as reason:
             raise LabError(f"{directory} is damaged: {reason}") from reason
-    rows = [row for row in rows if row["test"] == "latency" and row["time"] == "call" and row["calls"] >= 100]
+    calls = [row for row in rows if row["test"] == "latency" and row["time"] == "call" and row["calls"] >= 100]
     # Callers with an ordinary policy come first: that is what most of a fleet is.
-    rows = sorted(rows, key=lambda row: (row["caller"] != "other", -row["calls"]))[:SERIES]
-    if not rows:
+    calls = sorted(calls, key=lambda row: (row["caller"] != "other", -row["calls"]))
+    writes = [row for row in rows if row["test"] == "observed_writes" and (row["divided_calls"] or 0) >= 30]
+    writes = sorted(writes, key=lambda row: -row["divided_calls"])[:1]
+    if not calls:
         raise LabError("these runs hold no 100 calls of `roundtrip ipc latency`: name one that does")
-    return [seed(row) for row in rows]
+    return [seed(row) for row in calls[: SERIES - len(writes)] + writes]
 
 
 def seed(row: dict) -> Seed:
@@ -106,7 +110,8 @@ def seed(row: dict) -> Seed:
     deadline = int(values[np.searchsorted(reached, 1 - 1 / 300)] * 1.2)
     causes = [("competitor", "server", "kswapd0"), ("competitor", "server", "kworker/u8:2"), ("interrupt", "client",
               "timer interrupt"), ("io", "server", "fsync"), ("work", "server", "looper-1")]  # fmt: skip
-    return Seed(row, values, reached, deadline, causes)
+    parts = np.array([row[f"{layer}_ns"] or 0 for layer in schema.LAYERS]) if row["divided_calls"] else None
+    return Seed(row, values, reached, deadline, causes if parts is None else [], parts)
 
 
 def nights(fleet: Fleet) -> Iterable[pa.Table]:
@@ -150,6 +155,7 @@ class World:
         fleet.sick = self.names[self.sick].tolist()
         self.builds = [f"build-{number:03d}" for number in range((plan.nights - 1) // BUILD_NIGHTS + 1)]
         self.shift, self.tail, self.stretch = self.plant()
+        self.layers = [None if seed.layers is None else self.plant_layers(number) for number, seed in enumerate(fleet.seeds)]
 
     def plant(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """How slow each series is under each build: all calls, the share of longer ones, and how much longer."""
@@ -171,14 +177,31 @@ class World:
                     tail[build, series] = self.random.uniform(0.015, 0.03)
                     stretch[build, series] = self.random.uniform(2.5, 5)
                     note |= {"kind": "longer tail", "share": tail[build, series], "ratio": stretch[build, series],
-                             "figures": ["p99"], "who": f"vendor.{self.builds[build]}"}  # fmt: skip
+                             "figures": ["p99"]}  # fmt: skip
+                    if self.fleet.seeds[series].causes:
+                        note["who"] = f"vendor.{self.builds[build]}"
                 self.fleet.planted.append(note)
         return shift, tail, stretch
+
+    def plant_layers(self, series: int) -> np.ndarray:
+        """Each build's shares of the layers: what made a build slower lies in one of them, which the note names."""
+        parts = self.fleet.seeds[series].layers.astype(np.float64)
+        slower = {note["build"]: note for note in self.fleet.planted if note["series"] == self.series_name(series)}
+        found = []
+        for build in self.builds:
+            note = slower.get(build, {})
+            if note.get("kind") == "slower":
+                layer = int(self.random.integers(len(parts)))
+                parts[layer] += (note["ratio"] - 1) * parts.sum()
+                note["layer"] = schema.LAYERS[layer]
+            found.append(parts / parts.sum())
+        return np.array(found)
 
     def series_name(self, series: int) -> str:
         """The series of the seed, marked as simulated."""
         seed = self.fleet.seeds[series]
-        words = ["simulated" if word in ("emulated", "kernel") else word for word in seed.row["series"].split()]
+        words = seed.row["series"].split()
+        words[1 : 2 if seed.row.get("driver") else 1] = ["simulated"]
         return " ".join([*words[:-1], f"{seed.deadline_ns}ns"])
 
     def night(self, night: int) -> pa.Table:
@@ -203,13 +226,25 @@ class World:
         calls, longer = np.take_along_axis(calls, order, 1), np.take_along_axis(longer, order, 1)
         counted = {"buckets": histograms(calls)} | figures(calls, seed.deadline_ns)
         counted["causes"] = self.causes(seed, calls, longer, build)
+        if seed.layers is not None:
+            counted |= self.divided(counted, self.layers[number][build])
         return self.table(seed, number, night, here, build, counted)
+
+    def divided(self, counted: dict, shares: np.ndarray) -> dict[str, np.ndarray]:
+        """Each run's time by layer, which differs from run to run and sums to the whole."""
+        parts = shares * np.exp(self.random.normal(0, OF_RUNS, shares.shape))
+        sums = (parts / parts.sum(axis=1, keepdims=True) * counted["sum_ns"][:, None]).astype(np.int64)
+        sums[:, -1] += counted["sum_ns"] - sums.sum(axis=1)
+        none = np.zeros(len(sums), dtype=np.int64)
+        return {
+            "divided_calls": counted["calls"], "divided_ns": counted["sum_ns"], "slow_calls": none, "explained": none,
+        } | {f"{layer}_ns": sums[:, place] for place, layer in enumerate(schema.LAYERS)}  # fmt: skip
 
     def causes(self, seed: Seed, calls: np.ndarray, longer: np.ndarray, build: np.ndarray) -> pa.Array:
         """A cause for each call that missed its deadline."""
-        row, place = np.nonzero(calls > seed.deadline_ns)
+        row, place = np.nonzero(calls > seed.deadline_ns) if seed.causes else (np.empty(0, dtype=np.int64),) * 2
         usual = seed.values_ns[np.searchsorted(seed.reached, 0.5)]
-        drawn = self.random.integers(len(seed.causes), size=len(row))
+        drawn = self.random.integers(max(1, len(seed.causes)), size=len(row))
         who = np.array([cause[2] for cause in seed.causes], dtype=object)[drawn]
         kind = np.array([cause[0] for cause in seed.causes], dtype=object)[drawn]
         owner = np.array([cause[1] for cause in seed.causes], dtype=object)[drawn]
@@ -254,6 +289,7 @@ class World:
             "clamped": np.zeros(count, dtype=np.int64),
         } | counted
         given = [name for name, _ in schema.KEY if name not in columns]
+        columns |= {name: pa.nulls(count, pa.int64()) for name in schema.ADDED - set(columns)}
         columns |= {name: [seed.row.get(name)] * count for name in given}
         return pa.table({f.name: pa.array(columns[f.name], f.type) for f in schema.SERIES}, schema=schema.SERIES)
 

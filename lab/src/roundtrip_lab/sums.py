@@ -25,7 +25,7 @@ def of(rows: pa.Table) -> pa.Table:
     size = len(first)
     columns: dict[str, pa.Array] = {name: rows[name].take(pa.array(first)) for name in KEYS}
     columns["runs"] = pa.array(np.bincount(group, minlength=size), pa.int64())
-    for name in ("calls", "missed", "sum_ns", "clamped", "lost", "slow_calls", "explained"):
+    for name in ("calls", "missed", "sum_ns", "clamped", "lost", "slow_calls", "explained", *schema.ADDED):
         columns[name] = total(rows[name], group, size)
     columns["min_ns"] = extreme(rows["min_ns"], group, size, np.minimum, MOST)
     columns["max_ns"] = extreme(rows["max_ns"], group, size, np.maximum, -MOST)
@@ -60,6 +60,8 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def total(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
     """The sum of each group; null where none of its rows has a value."""
+    if column.null_count == len(column):
+        return pa.nulls(size, pa.int64())
     has = np.asarray(pc.is_valid(column))
     values = np.asarray(pc.fill_null(column, 0))
     sums, any_of = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=bool)

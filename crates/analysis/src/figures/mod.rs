@@ -5,7 +5,7 @@ mod observed;
 mod observed_writes;
 
 use latency::{Histogram, Interval, PERCENTS};
-use layers::storage::Layer;
+use layers::storage::{Breakdown, Layer};
 use run::Results;
 use run::baseline::BaselineResult;
 use run::ipc::Backend;
@@ -178,6 +178,14 @@ impl Group<'_> {
         self.add(format!("{prefix}max"), max_ns as f64, TIME, count, None);
     }
 
+    /// The mean time of each layer that had any, its name behind `prefix`.
+    fn layers(&mut self, prefix: &str, breakdown: &Breakdown) {
+        for layer in Layer::ALL.into_iter().filter(|layer| breakdown.layers.contains_key(layer)) {
+            let name = format!("{prefix}{}.mean", layer.name());
+            self.add(name, breakdown.mean_ns(layer), TIME, breakdown.calls, None);
+        }
+    }
+
     /// The median of the rounds.
     fn rounds(&mut self, name: &str, unit: (Unit, Better), values: impl Iterator<Item = f64>) {
         let mut values: Vec<f64> = values.collect();
@@ -308,10 +316,7 @@ fn of_storage(figures: &mut Vec<Figure>, result: &StorageResult, layers: &[Serie
             one.series.writer == series.writer && one.series.size_bytes == series.size_bytes
         };
         let Some(SeriesLayers { breakdown, .. }) = layers.iter().find(ours) else { continue };
-        for layer in Layer::ALL.into_iter().filter(|layer| breakdown.layers.contains_key(layer)) {
-            let name = format!("{}.mean", layer.name());
-            group.add(name, breakdown.mean_ns(layer), TIME, breakdown.calls, None);
-        }
+        group.layers("", breakdown);
         let host = breakdown.host_share() * 100.0;
         group.add("host.share", host, (Unit::Percent, Better::Lower), breakdown.calls, None);
     }
@@ -330,6 +335,9 @@ fn of_interference(figures: &mut Vec<Figure>, one: &Explained<'_>) {
             let bounds = ratio.interval.map(Bounds::from);
             group.add(name, ratio.median, (Unit::Ratio, Better::Lower), ratio.rounds as u64, bounds);
         }
+    }
+    for (prefix, side) in ["alone.", ""].into_iter().zip(one.sides.iter().flatten()) {
+        group.layers(prefix, &side.breakdown);
     }
 }
 

@@ -109,9 +109,13 @@ pub fn labels() -> impl Iterator<Item = (&'static str, &'static [&'static str])>
 }
 
 impl Metrics {
-    /// Whether the test divides writes into layers.
-    fn has_layers(&self) -> bool {
-        matches!(self.test, "storage" | "observed-writes")
+    /// The prefixes of the layers that the test divides writes into.
+    fn layers(&self) -> &'static [&'static str] {
+        match self.test {
+            "storage" | "observed-writes" => &[""],
+            "interference" => &["", "alone."],
+            _ => &[],
+        }
     }
 
     /// A figure's unit; `None` if the test has no figure of that name.
@@ -121,8 +125,10 @@ impl Metrics {
             .iter()
             .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| TIMES.contains(&rest)));
         let layer = || {
-            let layer = name.strip_suffix(".mean").filter(|_| self.has_layers());
-            layer.is_some_and(|layer| Layer::ALL.iter().any(|known| known.name() == layer))
+            let layer = name.strip_suffix(".mean");
+            let known = |name: &str| Layer::ALL.iter().any(|known| known.name() == name);
+            let mut prefixes = self.layers().iter();
+            prefixes.any(|prefix| layer.and_then(|name| name.strip_prefix(prefix)).is_some_and(known))
         };
         if time || layer() {
             return Some(Unit::Nanoseconds);
@@ -147,8 +153,8 @@ pub(super) fn names(tests: &[&str]) -> String {
             }
         }
         metrics.others.iter().for_each(|(name, _)| add((*name).to_owned()));
-        if metrics.has_layers() {
-            Layer::ALL.iter().for_each(|layer| add(format!("{}.mean", layer.name())));
+        for prefix in metrics.layers() {
+            Layer::ALL.iter().for_each(|layer| add(format!("{prefix}{}.mean", layer.name())));
         }
     }
     names.join(", ")

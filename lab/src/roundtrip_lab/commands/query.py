@@ -6,6 +6,7 @@ from collections.abc import Callable
 import click
 
 FORMATS = ["table", "json", "csv", "markdown"]
+TIMES = ["call", "request", "handling", "reply", "response", "oneway"]
 
 
 def register(group: click.Group) -> None:
@@ -24,6 +25,8 @@ def register(group: click.Group) -> None:
     add(query, "worst-devices", "Show the devices with the most missed deadlines.", limit(20))
     add(query, "outliers", "Show devices that differ from their peers.", alpha)
     add(query, "causes", "Show what delayed slow calls; with --base and --new, what is new.", by, alpha, *builds())
+    add(query, "layers", "Show where writes spend their time; with --base and --new, which layer became slower.", by, alpha,
+        margin(0.03), *builds())  # fmt: skip
     add(query, "regressions", "Compare each build with the one before it.", alpha, margin(0.03), *builds())
     add(query, "changes", "Show since when the fleet is slower or faster.", alpha, margin(0.02),
         click.option("--by", help="Search each group by itself: a column or label:KEY."))  # fmt: skip
@@ -57,7 +60,7 @@ def add(query: click.Group, name: str, words: str, *options: Callable) -> None:
         click.option("--engine", metavar="URL", help="duckdb, spark://local, spark://HOST:PORT, clickhouse://USER@HOST/DB."),
         click.option("--load", is_flag=True, help="Copy the data set to a ClickHouse server first."),
         click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True),
-        click.option("--time", default="call", show_default=True, help="call, request, handling, reply, response, oneway."),
+        click.option("--time", type=click.Choice(TIMES), default="call", show_default=True, help="The whole call, or a leg."),
         click.option("--series", metavar="TEXT", help="Only series whose name contains this."),
         click.option("--build", metavar="BUILD", help="Only this build."),
         click.option("--kernel", metavar="RELEASE", help="Only this kernel."),
@@ -87,11 +90,14 @@ def ask(name: str, path: str, url: str | None, load: bool, form: str, given: dic
         until=date(given.pop("until")),
         **{key: given.pop(key) for key in ("time", "series", "build", "kernel", "devices")},
     )
+    if filters.since and filters.until and filters.since > filters.until:
+        raise LabError(f"--since {filters.since} lies behind --until {filters.until}")
     engine = engines.connect(url, DataSet.open(path))
     if load:
         if not isinstance(engine, engines.ClickHouse):
             raise LabError("--load is for clickhouse://: other engines read the files themselves")
         engine.load()
+    queries.check(engine, filters)
     result = getattr(queries, name)(engine, filters=filters, **given)
     click.echo(tables.text(result, form), nl=False)
     if result.empty and form == "table":

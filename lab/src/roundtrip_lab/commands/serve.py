@@ -30,6 +30,7 @@ def register(group: click.Group) -> None:
         try:
             import uvicorn
 
+            from roundtrip_lab.answers import Answers
             from roundtrip_lab.serving import Page
         except ImportError as error:
             raise LabError(f"{error}; install it: pip install 'roundtrip-lab[serve]'") from error
@@ -39,7 +40,7 @@ def register(group: click.Group) -> None:
             raise LabError(f"--host {host!r} is no address: say 127.0.0.1, or 0.0.0.0 for all") from error
         if runs and not Path(runs).is_dir():
             raise LabError(f"--runs {runs}: no such folder")
-        connected = engines.connect(engine, DataSet.open(dataset))
+        answers = Answers(lambda: engines.connect(engine, DataSet.open(dataset)))
         token = None if address.is_loopback else secrets.token_urlsafe(24)
         listening = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,7 +49,8 @@ def register(group: click.Group) -> None:
             listening.listen(128)
         except OSError as error:
             raise LabError(f"cannot listen on {host} port {port}: {error.strerror}") from error
-        page = Page(connected, Path(runs) if runs else None, roundtrip, token)
+        answers.start()
+        page = Page(answers, Path(runs) if runs else None, roundtrip, token)
         shown = f"[{host}]" if address.version == 6 else host
         tail = f"?token={token}" if token else ""
         click.echo(f"http://{shown}:{listening.getsockname()[1]}/{tail}")

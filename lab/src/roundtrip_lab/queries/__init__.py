@@ -9,10 +9,13 @@ An answer is a pandas DataFrame. `series` says what was measured, and starts wit
 from roundtrip_lab.queries.causes import causes
 from roundtrip_lab.queries.changes import changes
 from roundtrip_lab.queries.devices import outliers, worst_devices
-from roundtrip_lab.queries.filters import Filters
-from roundtrip_lab.queries.percentiles import misses, percentiles
+from roundtrip_lab.queries.distribution import distribution
+from roundtrip_lab.queries.filters import Filters, check
+from roundtrip_lab.queries.layers import layers
+from roundtrip_lab.queries.percentiles import fetched, misses, percentiles
 from roundtrip_lab.queries.regressions import regressions
 
 __all__ = [
-    "Filters", "causes", "changes", "misses", "outliers", "percentiles", "regressions", "worst_devices",
+    "Filters", "causes", "changes", "check", "distribution", "fetched", "layers", "misses", "outliers", "percentiles",
+    "regressions", "worst_devices",
 ]  # fmt: skip

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 
 from roundtrip_lab.engines import Engine
-from roundtrip_lab.errors import LabError
-from roundtrip_lab.queries.filters import Filters, grouped
+from roundtrip_lab.queries.filters import Filters, grouped, named_builds
 from roundtrip_lab.queries.percentiles import of_devices
 
 CAUSE = ["kind", "owner", "who"]
@@ -17,8 +16,7 @@ def causes(
 ) -> pd.DataFrame:
     """Causes with the time they took beyond the usual, by one column; or of `new` compared with `base`."""
     if base or new:
-        if not (base and new):
-            raise LabError("name both builds: --base BUILD --new BUILD")
+        named_builds(engine, base, new)
         return compared(engine, filters, base, new, alpha)
     rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
     each = rows.select("group", cause=rows.causes.unnest())
@@ -47,9 +45,7 @@ def compared(engine: Engine, filters: Filters, base: str, new: str, alpha: float
     rows = filters.of(engine.series)
     rows = rows.filter(rows.build.isin([base, new]))
     runs = engine.run(rows.group_by("build").agg(runs=rows.run_id.nunique())).set_index("build")["runs"]
-    for build in (base, new):
-        if build not in runs:
-            raise LabError(f"the data set has no runs of build {build!r}; query percentiles lists the builds")
+    runs = runs.reindex([base, new], fill_value=0)
     each = rows.select("run_id", "device", "build", cause=rows.causes.unnest())
     each = each.select("run_id", "device", "build", *[each.cause[name].name(name) for name in CAUSE],
                        excess_ns=each.cause["excess_ns"])  # fmt: skip

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 import ibis
 import ibis.expr.types as ir
 
+from roundtrip_lab.engines import Engine
 from roundtrip_lab.errors import LabError
+from roundtrip_lab.words import inert
 
 COLUMNS = ("build", "kernel", "device", "day", "machine", "model", "driver", "stack", "caller")
 NONE = "(none)"
+# How many names an error lists.
+LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,56 @@ def grouped(table: ir.Table, by: str) -> ir.Table:
     if by not in COLUMNS:
         raise LabError(f"cannot group by {by!r}: say one of {', '.join(COLUMNS)} or label:KEY")
     return table.mutate(group=table[by].cast("string").fill_null(NONE))
+
+
+def check(engine: Engine, filters: Filters) -> None:
+    """LabError for a filter that fits nothing in the whole data set, with what there is instead."""
+    for name in ("build", "kernel"):
+        if getattr(filters, name):
+            one_of(name, getattr(filters, name), names(engine, engine.sums[name]))
+    if filters.series:
+        there = names(engine, engine.sums.series)
+        if not any(filters.series in name for name in there):
+            raise LabError(f"no series has {filters.series!r} in its name; there are {listed(there)}")
+    if filters.devices:
+        devices = engine.series.device
+        found = names(engine, engine.series.filter(devices.isin(filters.devices)).device)
+        for device in set(filters.devices) - set(found):
+            one_of("device", device, names(engine, devices))
+    for key, value in filters.labels:
+        table = engine.series if key in ("device", "serial") else engine.sums
+        there = names(engine, label(table, key))
+        if there == [NONE]:
+            raise LabError(f"no run has a label {key!r}")
+        one_of(f"label {key}", value, there)
+
+
+def named_builds(engine: Engine, base: str | None, new: str | None) -> None:
+    """LabError unless both builds or none are named, and each has runs."""
+    if bool(base) != bool(new):
+        raise LabError("name both builds: --base BUILD --new BUILD")
+    if new and base == new:
+        raise LabError(f"--base and --new are the same build, {new!r}: name two")
+    there = names(engine, engine.sums.build) if new else []
+    for build in filter(None, (base, new)):
+        one_of("build", build, there)
+
+
+def one_of(what: str, name: str, there: list[str]) -> None:
+    """LabError for a name that is not there."""
+    if name not in there:
+        raise LabError(f"the data set has no {what} {name!r}; it has {listed(there)}")
+
+
+def names(engine: Engine, column: ir.StringColumn) -> list[str]:
+    """The values of a column, in order."""
+    table = column.name("name").as_table().distinct()
+    return sorted(engine.run(table.filter(table.name.notnull()))["name"])
+
+
+def listed(there: list[str]) -> str:
+    """The first names, and how many more there are."""
+    if not there:
+        return "none: nothing was collected"
+    more = f" and {len(there) - LISTED} more" if len(there) > LISTED else ""
+    return ", ".join(map(inert, there[:LISTED])) + more

@@ -6,12 +6,13 @@ import ibis
 import ibis.expr.types as ir
 import pandas as pd
 
-from roundtrip_lab.engines import Engine
+from roundtrip_lab.engines import Engine, Fetched
 from roundtrip_lab.queries.filters import Filters, grouped
 
 PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
 Z_95 = 1.959964
 KEYS = ["series", "group"]
+COUNTED = ["calls", "missed", "deadline_ns", "min_ns", "max_ns"]
 # Devices are counted one by one, and only the worst are shown with percentiles.
 DEVICES = 5
 
@@ -24,6 +25,10 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
         worst = worst_devices(engine, filters, limit)
         filters = Filters(**{**vars(filters), "devices": tuple(dict.fromkeys(worst["device"]))})
     rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
+    if filters.devices:
+        # These rows are few: the files are searched once.
+        engine = Fetched(engine.fetch(rows.select(*KEYS, *COUNTED, "buckets")), engine.data)
+        rows = engine.series
     counted = engine.run(counts(rows))
     found = engine.run(ranks(rows))
     answer = counted.merge(found, on=KEYS, how="left").sort_values(KEYS, ignore_index=True)
@@ -35,6 +40,14 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
     return answer[
         [*KEYS, "runs", "calls", *PERCENTS, "max_ns", "deadline_ns", "missed", "missed_share", "low", "high"]
     ].rename(columns={"group": by})
+
+
+def fetched(engine: Engine, device: str) -> Engine:
+    """The runs of one device, of which several questions are asked."""
+    rows = engine.series
+    # Not every engine gives maps away.
+    wanted = [name for name in rows.columns if name not in ("causes", "labels")]
+    return Fetched(engine.fetch(rows.filter(rows.device == device).select(wanted)), engine.data)
 
 
 def misses(engine: Engine, by: str = "build", filters: Filters = Filters()) -> pd.DataFrame:

@@ -4,14 +4,15 @@ The unit is a device, not a call: calls of one device resemble each other. Each 
 under both builds; where too few devices ran both, the builds' devices are compared as they are.
 """
 
+from collections.abc import Callable
+
 import ibis
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from roundtrip_lab.engines import Engine
-from roundtrip_lab.errors import LabError
-from roundtrip_lab.queries.filters import Filters
+from roundtrip_lab.queries.filters import Filters, named_builds
 
 FIGURES = ("p50", "p99", "missed")
 # Fewer devices say nothing about a fleet.
@@ -33,31 +34,35 @@ def regressions(
     comparisons of the answer together, with a probability of 1 - alpha. `same`: the interval lies within the
     margin. Else `cannot tell`. For p50 and p99 the ratio is the geometric mean of the devices' ratios.
     """
-    if bool(base) != bool(new):
-        raise LabError("name both builds: --base BUILD --new BUILD")
-    found = compared(engine, filters.of(engine.series), base, new)
-    for build in filter(None, (base, new)):
-        if build not in set(found["new"]):
-            raise LabError(f"the data set has no dated runs of build {build!r}; query percentiles lists the builds")
+    named_builds(engine, base, new)
+    rows = filters.of(engine.series)
+    found = compared(engine, rows.filter(rows.p50_ns > 0), figures_of, base, new)
     return judged(found[found["base"].notna()], margin, alpha)
 
 
 COLUMNS = ["series", "base", "new", "figure", "ratio", "low", "high", "devices", "basis", "verdict"]
 
 
-def compared(engine: Engine, rows: ibis.Table, base: str | None, new: str | None) -> pd.DataFrame:
+def figures_of(rows: ibis.Table) -> dict[str, ibis.expr.types.Value]:
+    """The figures of one device under one build."""
+    return {
+        "p50": rows.p50_ns.cast("float64").ln().mean(),
+        "p99": rows.p99_ns.cast("float64").ln().mean(),
+        "missed": rows.missed.sum() / rows.calls.sum(),
+    }
+
+
+def compared(engine: Engine, rows: ibis.Table, of: Callable, base: str | None, new: str | None) -> pd.DataFrame:
     """Of each build: its devices, and their differences to the build before, as numbers, means and deviations.
 
-    Builds follow each other in the order of the days on which they were first measured.
+    `of` makes the figures of a device's rows. Builds follow each other in the order of the days on which they were
+    first measured.
     """
-    rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0))
+    rows = rows.filter(rows.day.notnull())
     if new:
         rows = rows.filter(rows.build.isin([base, new]))
-    each = rows.group_by(["series", "build", "device"]).agg(
-        p50=rows.p50_ns.cast("float64").ln().mean(),
-        p99=rows.p99_ns.cast("float64").ln().mean(),
-        missed=rows.missed.sum() / rows.calls.sum(),
-    )
+    figures = of(rows)
+    each = rows.group_by(["series", "build", "device"]).agg(**figures)
     builds = rows.group_by(["series", "build"]).agg(first_day=rows.day.min())
     order = (builds.build == new).cast("int8") if new else builds.first_day
     in_order = ibis.window(group_by="series", order_by=[order, builds.build])
@@ -66,10 +71,10 @@ def compared(engine: Engine, rows: ibis.Table, base: str | None, new: str | None
     of_device = ibis.window(group_by=["series", "device"], order_by="place")
     each = each.mutate(
         follows=each.place - each.place.lag().over(of_device) == 1,
-        **{f"step_{name}": each[name] - each[name].lag().over(of_device) for name in FIGURES},
+        **{f"step_{name}": each[name] - each[name].lag().over(of_device) for name in figures},
     )
-    steps = {f"step_{name}": each.follows.ifelse(each[f"step_{name}"], None) for name in FIGURES}
-    values = steps | {f"new_{name}": each[name] for name in FIGURES}
+    steps = {f"step_{name}": each.follows.ifelse(each[f"step_{name}"], None) for name in figures}
+    values = steps | {f"new_{name}": each[name] for name in figures}
     found = engine.run(
         each.group_by(["series", "build", "place"]).agg(
             **{f"{key}_{what}": moment for key, value in values.items() for what, moment in moments(value).items()}

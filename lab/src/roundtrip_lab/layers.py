@@ -1,0 +1,68 @@
+"""The division of writes among the layers, as columns. Observed writes are stored divided. Of the writes that
+Roundtrip makes itself only the recording tells, and `roundtrip show` prints each layer's mean.
+"""
+
+import csv
+import io
+
+from roundtrip_lab import schema
+
+COLUMNS = [name for name, _ in schema.DIVIDED]
+# The tests whose writes only the recording divides.
+RECORDED = ("storage", "interference")
+# From here on a mean no longer tells its sum to the nanosecond.
+LARGEST_NS = 1 << 52
+
+# By what was measured: its columns.
+Divided = dict[tuple, dict[str, int]]
+
+
+def recorded(document: dict) -> bool:
+    """Whether a run has writes that are still to be divided."""
+    results = document["results"]
+    return any((results.get(test) or {}).get("recorder") for test in RECORDED)
+
+
+def stored(divided: dict | None) -> dict[str, int]:
+    """The columns of writes that `run.json` holds divided. ValueError where the layers are not the whole."""
+    if divided is None:
+        return {}
+    found = columns(divided["calls"], {name: layer["sum_ns"] for name, layer in divided["layers"].items()})
+    if found["divided_ns"] != divided["sum_ns"]:
+        raise ValueError("the layers of writes do not sum to the writes")
+    return found
+
+
+def columns(calls: int, sums_ns: dict[str, int]) -> dict[str, int]:
+    """The columns of so many calls; a layer that is not named had nothing."""
+    unknown = set(sums_ns) - set(schema.LAYERS)
+    if unknown:
+        raise ValueError(f"a layer that is not known: {min(unknown)}")
+    return {"divided_calls": calls, "divided_ns": sum(sums_ns.values())} | {
+        f"{layer}_ns": sums_ns.get(layer, 0) for layer in schema.LAYERS
+    }
+
+
+def of_figures(text: str) -> Divided:
+    """Reads the CSV of `roundtrip show`: means of calls, from which their sums follow exactly."""
+    sums: dict[tuple, dict[str, int]] = {}
+    calls: dict[tuple, int] = {}
+    for line in csv.DictReader(io.StringIO(text)):
+        layer, dot, what = line["figure"].removeprefix("alone.").partition(".")
+        if line["test"] not in RECORDED or layer not in schema.LAYERS or dot + what != ".mean":
+            continue
+        key = place(line)
+        calls[key] = int(line["samples"])
+        sum_ns = round(float(line["value"]) * calls[key])
+        if not 0 <= sum_ns < LARGEST_NS:
+            raise ValueError(f"a sum of {sum_ns} ns")
+        sums.setdefault(key, {})[layer] = sum_ns
+    return {key: columns(calls[key], of_key) for key, of_key in sums.items()}
+
+
+def place(line: dict[str, str]) -> tuple:
+    """Which writes a figure is of."""
+    if line["test"] == "storage":
+        return "storage", line["writer"], line["durability"], int(line["size_bytes"])
+    side = "alone" if line["figure"].startswith("alone.") else "beside"
+    return side, line["beside"], int(line["writer"]), int(line["size_bytes"])

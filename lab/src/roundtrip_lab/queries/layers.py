@@ -1,0 +1,87 @@
+"""Where writes spend their time, by layer; and which layer takes longer in one build than in another.
+
+The layers of a write are all of it, so their sums are those of the writes, however many runs are merged.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from roundtrip_lab.engines import Engine
+from roundtrip_lab.queries.filters import Filters, grouped, named_builds
+from roundtrip_lab.queries.percentiles import KEYS, of_devices
+from roundtrip_lab.queries.regressions import MARGIN, compared, difference
+from roundtrip_lab.schema import LAYERS
+
+# The whole write, beside its parts.
+WHOLE = "all"
+PARTS = (WHOLE, *LAYERS)
+COLUMNS = ["series", "layer", "base_ns", "new_ns", "change_ns", "low_ns", "high_ns", "devices", "basis", "verdict"]
+
+
+def layers(
+    engine: Engine,
+    by: str = "build",
+    filters: Filters = Filters(),
+    base: str | None = None,
+    new: str | None = None,
+    margin: float = MARGIN,
+    alpha: float = 0.01,
+) -> pd.DataFrame:
+    """The time of each layer, by series and one more column; or of `new` compared with `base`."""
+    if base or new:
+        named_builds(engine, base, new)
+        rows = filters.of(engine.series)
+        found = compared(engine, rows.filter(rows.divided_calls > 0), per_write, base, new)
+        return judged(found[found["base"].notna()], margin, alpha)
+    rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
+    rows = rows.filter(rows.divided_calls > 0)
+    sums = {layer: rows[f"{layer}_ns"].sum() for layer in LAYERS}
+    found = engine.run(rows.group_by(KEYS).agg(writes=rows.divided_calls.sum(), whole=rows.divided_ns.sum(), **sums))
+    answer = found.melt([*KEYS, "writes", "whole"], list(LAYERS), "layer", "sum_ns")
+    answer["mean_ns"] = answer["sum_ns"] / answer["writes"]
+    answer["share"] = answer["sum_ns"] / answer["whole"]
+    # What no event explains is always said, even if it is nothing.
+    answer = answer[(answer["sum_ns"] > 0) | (answer["layer"] == "unexplained")]
+    answer = answer.sort_values([*KEYS, "sum_ns", "layer"], ascending=[True, True, False, True], ignore_index=True)
+    return answer[[*KEYS, "layer", "writes", "sum_ns", "mean_ns", "share"]].rename(columns={"group": by})
+
+
+def per_write(rows: object) -> dict[str, object]:
+    """The mean time of a device's write in each layer."""
+    calls = rows.divided_calls.sum()
+    names = {WHOLE: "divided_ns"} | {layer: f"{layer}_ns" for layer in LAYERS}
+    return {f"in_{part}": rows[name].sum() / calls for part, name in names.items()}
+
+
+def judged(found: pd.DataFrame, margin: float, alpha: float) -> pd.DataFrame:
+    """A row for each series and layer; what took most of the change comes first.
+
+    A layer is slower if the whole interval of its change lies above the margin, a part of the whole write in
+    `base`. The intervals hold together with a probability of 1 - alpha.
+    """
+    rows = []
+    each = alpha / max(1, len(found) * len(PARTS))
+    for _, row in found.iterrows():
+        least = margin * row[f"base_in_{WHOLE}_mean"]
+        for layer in PARTS:
+            means = [row[f"{side}_in_{layer}_mean"] for side in ("base", "new")]
+            if any(means) or layer in (WHOLE, "unexplained"):
+                mean, error, freedom, devices, basis = difference(row, f"in_{layer}")
+                reach = special.stdtrit(freedom, 1 - each / 2) * error if freedom > 0 else np.nan
+                low, high = mean - reach, mean + reach
+                rows.append([row["series"], layer, *means, mean, low, high, devices, basis, verdict(low, high, least)])
+    answer = pd.DataFrame(rows, columns=COLUMNS)
+    answer["size"] = answer["change_ns"].abs()
+    answer["part"] = answer["layer"] != WHOLE
+    answer = answer.sort_values(["series", "part", "size", "layer"], ascending=[True, True, False, True], ignore_index=True)
+    return answer[COLUMNS]
+
+
+def verdict(low: float, high: float, least: float) -> str:
+    """What an interval of a change says."""
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return "cannot tell"
+    if low > least or high < -least:
+        return "slower" if low > least else "faster"
+    return "same" if low >= -least and high <= least else "cannot tell"

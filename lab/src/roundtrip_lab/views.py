@@ -1,0 +1,168 @@
+"""Answers as templates want them: texts, places and lengths. Asks nothing, and knows no web server."""
+
+import re
+from collections import defaultdict
+
+import pandas as pd
+
+from roundtrip_lab import plots, schema, tables
+from roundtrip_lab.words import inert
+
+# Rows of a table, and builds that a picture tells apart.
+SHOWN = 50
+TOLD_APART = 6
+
+
+def headline(shown: list[dict], percentiles: pd.DataFrame) -> dict:
+    """The answer first: what the newest builds made slower, and what it rests on."""
+    worse = sum(1 for item in shown if item["lines"][-1]["worse"])
+    if not shown:
+        text = "Nothing was measured yet"
+    elif not worse:
+        text = "No newest build is proven to be slower than the one before"
+    else:
+        text = f"The newest build is slower than the one before in {worse} of {len(shown)} series"
+    return {
+        "text": text,
+        "series": f"{len(shown):,}",
+        "builds": f"{percentiles['build'].nunique():,}",
+        "runs": f"{int(percentiles.groupby('build')['runs'].max().sum()) if len(percentiles) else 0:,}",
+        "calls": f"{int(percentiles['calls'].sum()):,}",
+    }
+
+
+def runs(found: pd.DataFrame, here: dict[str, bool]) -> list[dict]:
+    """A device's runs, the newest first."""
+    return [
+        {"id": row.run_id, "source": inert(row.source or ""), "date": inert(row.date), "build": inert(row.build),
+         "here": here[row.source]}
+        for row in found.iloc[::-1].itertuples()
+    ]  # fmt: skip
+
+
+def table(answer: pd.DataFrame) -> dict:
+    """An answer's headers, rows, and which columns hold numbers."""
+    headers, rows = tables.readable(answer.head(SHOWN))
+    numbers = [tables.numeric(answer[name]) for name in answer.columns]
+    devices = list(answer["device"].head(SHOWN)) if "device" in answer.columns else [None] * len(rows)
+    return {
+        "headers": headers,
+        "rows": list(zip(devices, rows, strict=True)),
+        "numbers": numbers,
+        "device": list(answer.columns).index("device") if "device" in answer.columns else -1,
+        "left_out": max(0, len(answer) - SHOWN),
+    }
+
+
+def series(percentiles: pd.DataFrame, distribution: pd.DataFrame, layers: pd.DataFrame, worse: dict) -> list[dict]:
+    """For each series its builds in order: the curves, the figures, and the layers of writes.
+
+    `worse` has the figures that each pair of series and build made slower, in words.
+    """
+    percentiles = percentiles.dropna(subset=["p50_ns", "p90_ns", "p99_ns", "max_ns"])
+    curves, parts = dict(list(distribution.groupby("series"))), dict(list(layers.groupby("series")))
+    found = []
+    for name, rows in percentiles.groupby("series", sort=False):
+        rows = rows.sort_values("build", key=lambda column: column.map(natural))
+        builds, marked = list(rows["build"]), {build: worse.get((name, build)) for build in rows["build"]}
+        top = max(1, int(rows["p99_ns"].max()))
+        deadline = rows["deadline_ns"].dropna()
+        kinds = drawn(builds, marked)
+        found.append({
+            "series": inert(name),
+            "name": name,
+            "top": plots.duration(top),
+            "lines": [line(row, top, marked[row.build]) for row in rows.itertuples()],
+            "picture": picture(curves.get(name), builds, kinds, int(deadline.max()) if len(deadline) else None),
+            "legend": legend(builds, kinds, marked),
+            "layers": stacks(parts.get(name), builds),
+            "summary": summary(rows, marked),
+        })  # fmt: skip
+    return found
+
+
+def line(row: object, top: int, worse: str | None) -> dict:
+    """A row of the table of builds; its bars go from 0 to the largest p99."""
+    figures = (row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns)
+    return {
+        "build": inert(row.build),
+        "worse": worse,
+        "calls": f"{row.calls:,}",
+        "runs": f"{row.runs:,}",
+        "figures": [plots.duration(value) for value in figures],
+        "missed": "-" if pd.isna(row.missed_share) else f"{row.missed_share * 100:.3g} %",
+        "bars": [round(100 * value / top, 2) for value in figures[:3]],
+    }
+
+
+def drawn(builds: list[str], worse: dict[str, str | None]) -> dict[str, str]:
+    """How each build's curve is drawn: two builds and what was worse are told apart, the others are grey."""
+    kinds = dict.fromkeys(builds, "earlier")
+    for build in [build for build in builds if worse[build]][-(TOLD_APART - 2) :]:
+        kinds[build] = "worse"
+    for build, kind in zip(reversed(builds), ("newest", "before"), strict=False):
+        kinds[build] = kind
+    return kinds
+
+
+def picture(of: pd.DataFrame | None, builds: list[str], kinds: dict[str, str], deadline_ns: int | None) -> object:
+    """The distribution of each build's calls."""
+    if of is None:
+        return None
+    counts = {build: rows for build, rows in of.groupby("build") if build in kinds}
+    return plots.cumulated({build: counts[build] for build in builds if build in counts}, kinds, deadline_ns)
+
+
+def legend(builds: list[str], kinds: dict[str, str], worse: dict[str, str | None]) -> list[tuple[str, str]]:
+    """What the curves are, the newest first."""
+    told = [(kinds[build], inert(build) + (" (worse)" if worse[build] else "")) for build in reversed(builds)
+            if kinds[build] != "earlier"]  # fmt: skip
+    earlier = [build for build in builds if kinds[build] == "earlier"]
+    if earlier:
+        told.append(("earlier", "1 earlier build" if len(earlier) == 1 else f"{len(earlier)} earlier builds"))
+    return told
+
+
+def stacks(of: pd.DataFrame | None, builds: list[str]) -> dict | None:
+    """The mean write of each build as a bar of its layers."""
+    if of is None:
+        return None
+    means: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in of.itertuples():
+        means[row.build][row.layer] = row.mean_ns
+    top = max(sum(parts.values()) for parts in means.values()) or 1
+    bars = []
+    for build in [build for build in builds if build in means]:
+        parts, place = [], 0.0
+        for layer in schema.LAYERS:
+            mean = means[build].get(layer, 0)
+            if mean:
+                parts.append((layer, round(100 * place / top, 3), round(100 * mean / top, 3), plots.duration(mean)))
+                place += mean
+        largest = sorted(means[build].items(), key=lambda pair: -pair[1])[:3]
+        bars.append((inert(build), parts, plots.duration(place),
+                     ", ".join(f"{layer} {plots.duration(mean)}" for layer, mean in largest if mean)))  # fmt: skip
+    seen = [layer for layer in schema.LAYERS if any(layer == part[0] for _, parts, *_ in bars for part in parts)]
+    return {"bars": bars, "layers": seen, "top": plots.duration(top)}
+
+
+def summary(rows: pd.DataFrame, worse: dict[str, str | None]) -> str:
+    """One sentence about the newest build."""
+    last = rows.iloc[-1]
+    text = f"{inert(last['build'])}: p50 {plots.duration(last['p50_ns'])}, p99 {plots.duration(last['p99_ns'])}"
+    if not pd.isna(last["missed_share"]):
+        text += f", {last['missed_share'] * 100:.3g} % of {last['calls']:,} calls missed {plots.duration(last['deadline_ns'])}"
+    return text + (f"; worse than the build before in {worse[last['build']]}" if worse[last["build"]] else "")
+
+
+def worse_builds(regressions: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """In which figures a build is worse than the one before."""
+    figures: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in regressions[regressions["verdict"] == "worse"].itertuples():
+        figures[row.series, row.new].append(row.figure)
+    return {key: " and ".join(names) for key, names in figures.items()}
+
+
+def natural(text: str) -> list:
+    """Orders build-9 before build-10."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"([0-9]+)", text)]
