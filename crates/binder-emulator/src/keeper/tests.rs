@@ -5,7 +5,7 @@ use super::*;
 use crate::alone::{Trapped, alone};
 use crate::sleep_word::{CLAIMS, ENTERS_TRAP, GOES_TO_TRAP, LEAVES_TRAP};
 
-/// A keeper whose thread this is, and the other end of what stops it.
+/// A supervisor on this thread, and the other end of the socket that stops it.
 fn keeper(name: &str) -> (Keeper, UnixStream) {
     let name = format!("roundtrip-test-{}-{name}", std::process::id());
     let address = SocketAddr::from_abstract_name(name).expect("a name");
@@ -71,7 +71,7 @@ fn a_connection_ends_with_its_last_request() {
     let mut read = Vec::new();
     requests.each(|request, slot| read.push((request, slot)));
     assert_eq!(read, [(Request::Help, 7), (Request::Sweep, 2)], "what is none is left out");
-    // Something that it has not read makes this an error, not an end.
+    // Unread data makes this an error instead of an end of file.
     (&own).write_all(&[0]).expect("room");
     drop(other);
     let requests = Requests::read(&own);
@@ -87,7 +87,7 @@ fn only_a_want_of_descriptors_is_taken_for_one() {
     assert!(!is_out_of_descriptors(&io::Error::other("no error of the system")));
 }
 
-/// A thread in its trap that somebody has claimed, and that nobody here can wake.
+/// A thread in seccomp that is claimed, and that nobody here can wake.
 fn claimed(region: &Region) -> Id<Thread> {
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(region, &mut scratch);
@@ -107,7 +107,7 @@ fn a_claimed_thread_is_looked_after_until_it_has_left_its_trap() {
     let mut scratch = Scratch::default();
     keeper.wake_the_claimed(&mut scratch);
     assert_eq!((keeper.unwoken.len(), keeper.vain, keeper.next_sweep), (0, 0, None));
-    // It is told of one, twice.
+    // It is asked about one thread, twice.
     let first = claimed(&region);
     for vain in 1..=2 {
         let before = Instant::now();
@@ -117,7 +117,7 @@ fn a_claimed_thread_is_looked_after_until_it_has_left_its_trap() {
         assert_eq!((&keeper.unwoken[..], keeper.vain), (&[first][..], vain));
         assert!(keeper.next_sweep.is_some_and(|at| at >= before + SWEEP), "it may have been claimed before");
     }
-    // It does not look for others before it is time to.
+    // It does not look for others before the time.
     let second = claimed(&region);
     keeper.next_sweep = Some(Instant::now() + Duration::from_secs(3600));
     keeper.wake_the_claimed(&mut scratch);

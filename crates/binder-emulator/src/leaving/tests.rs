@@ -14,7 +14,7 @@ fn those_on_their_way_to_sleep_are_waited_for_once() {
     assert_eq!(send_home_in_rounds(&region), 1);
 }
 
-/// Returns when a thread of this process is off its processor in futex(2).
+/// Waits until a thread of this process sleeps in futex(2).
 fn wait_until_at_futex(tid: i32) {
     for _ in 0..20_000 {
         let told = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).expect("a thread");
@@ -54,7 +54,7 @@ fn a_thread_in_its_trap_is_sent_home_by_its_answer() {
     alone(concat!(module_path!(), "::a_thread_in_its_trap_is_sent_home_by_its_answer"), || {
         let Some(context) = Trapped::new() else { return };
         let (_, first) = context.sleeper();
-        // Of this one somebody has received the notification.
+        // Somebody has received this one's notification.
         let mut scratch = Scratch::default();
         wake::receive_all(&Guard::lock(&context.region, &mut scratch), context.listener.as_fd());
         let (_, second) = context.sleeper();

@@ -32,11 +32,11 @@ fn whoever_finds_a_journal_undoes_what_it_says_from_the_end() {
     assert_eq!(length.load(Relaxed), 3);
     guard.unlock();
     assert_eq!(length.load(Relaxed), 0);
-    // As if its holder had been killed before the unlock.
+    // As if the owner had been killed before the unlock.
     length.store(3, Relaxed);
     guard.relock();
     assert_eq!([guard.word(TAG), guard.word(CONTEXT_MANAGER), length.load(Relaxed)], [1, 0, 0]);
-    // A number that nobody of ours has written leads nowhere.
+    // A garbage number leads nowhere.
     length.store(u64::MAX, Relaxed);
     guard.unlock();
     length.store(u64::MAX, Relaxed);
@@ -102,12 +102,12 @@ fn a_slot_is_swept_once_however_often_that_was_noted() {
 fn one_that_waits_long_asks_the_keeper_and_the_keeper_ends_what_does_not_go_on() {
     let region = Region::create().expect("memory");
     let mut wait = Wait::default();
-    // Each time that something has happened it begins anew.
+    // Each sign of progress restarts the count.
     for changed in 0..3 {
         region.words()[LAST_NUMBER].store(changed, Relaxed);
         assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)), "{changed}");
     }
-    // Another owner, but not another waiter.
+    // Another owner counts as progress, another waiter does not.
     let owner = region.mutex().owner;
     owner.store(1234, Relaxed);
     assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)));

@@ -10,7 +10,7 @@ fn id(index: u64) -> Id<Thread> {
     Id::new(index).expect("an index")
 }
 
-/// Runs `act` on a thread that may use the last CPU only, and gives that CPU's number.
+/// Runs `act` on a thread that may use only the last CPU, with that CPU's number.
 fn on_the_last_cpu(act: impl FnOnce(u32) + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -54,7 +54,7 @@ fn a_thread_on_its_way_into_the_trap_is_kept_from_it_and_one_inside_is_claimed()
     }
     assert!(claim(&mut guard, id(1), true).is_none());
     assert_eq!(region.sleep_word(1).state(), Awake);
-    // The keeper is roused by the first.
+    // Only the first one wakes the supervisor.
     for (index, rouses) in [(2, true), (3, false)] {
         assert!(region.sleep_word(index).make(ENTERS_TRAP));
         let wake = claim(&mut guard, id(index as u64), true).expect("it is in the trap");
@@ -83,7 +83,7 @@ fn the_keeper_looks_as_long_as_threads_are_claimed_and_once_more() {
     }
     assert!(word.make(crate::sleep_word::LEAVES_TRAP));
     assert!(!sweep(&mut guard, &mut claimed) && claimed.is_empty());
-    // One that was claimed and has left again: a last look.
+    // A thread was claimed and has left again: one last look.
     word.set_out(GOES_TO_TRAP);
     assert!(word.make(ENTERS_TRAP));
     assert!(claim(&mut guard, threads[2], true).is_some_and(|wake| wake.rouse));
@@ -106,7 +106,7 @@ fn after_a_death_every_sleeper_is_woken_in_the_way_that_it_sleeps() {
     }
     assert!(claim(&mut guard, id(4), true).is_some(), "by the one that died");
     let mut kicked = |index| kick(&mut guard, id(index));
-    // It sleeps, or was said to be awake by a waker that died before it woke it.
+    // It sleeps, or was marked awake by a waker that died before waking it.
     for index in [1, 2, 5] {
         let wake = kicked(index);
         assert!(matches!(wake, Some(Wake { way: Way::Futex, here: false, .. })), "{index}: {wake:?}");
@@ -128,7 +128,7 @@ fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
         region.hold(index).store(u32::MAX >> 2, Relaxed);
         region.holder(index).store(to, Relaxed);
     };
-    // The first boosts the second, that one the third, which sleeps.
+    // The first boosts the second, which boosts the third, which sleeps.
     boosts(1, 2);
     boosts(2, 3);
     region.sleep_word(3).set_out(GOES_TO_SLEEP);
@@ -136,17 +136,17 @@ fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
     assert!(matches!(wake.way, Way::Futex), "{wake:?}");
     assert_eq!((wake.thread, wake.here), (id(3), false));
     assert!((1..=3).all(|index| region.sleep_word(index).is(Awake)));
-    // The calling thread holds what the second waits for.
+    // The calling thread owns the second one's reply lock.
     boosts(1, 2);
     boosts(2, 3);
     region.hold(2).store(own_tid(), Relaxed);
     let wake = claim(&mut guard, id(1), true).expect("someone to wake");
     assert!(matches!(wake.way, Way::GiveBack), "{wake:?}");
     assert_eq!(wake.thread, id(2));
-    // The holder runs: the waiter looks by itself.
+    // The owner is running: the waiter checks by itself.
     boosts(1, 2);
     assert!(claim(&mut guard, id(1), true).is_none());
-    // They boost each other, as only garbage says.
+    // They boost each other, which only garbage can say.
     boosts(1, 2);
     boosts(2, 1);
     assert!(claim(&mut guard, id(1), true).is_none());
@@ -196,7 +196,7 @@ fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_keeper() {
     guard.set(owner, process::GENERATION, 3);
     drop(guard);
     assert!(matches!(attempt(&region, id(1)), Attempt::Unknown(slot, 3) if slot == owner));
-    // This is the keeper, which takes it up itself.
+    // This is the supervisor, which takes it over itself.
     wake(&region, &Wake { thread: id(1), way: Way::Answer(None), here: true, rouse: false });
     assert_eq!(region.wakers().take_left(), [id(1)]);
     assert!(region.wakers().take_left().is_empty());
@@ -224,7 +224,7 @@ fn what_nobody_here_can_answer_stays_in_its_place() {
     let mut scratch = Scratch::default();
     let guard = Guard::lock(&region, &mut scratch);
     region.words()[TAG].store(5, Relaxed);
-    // Another context's, received from a process whose listener is unknown here.
+    // A notification of another context, from a process whose listener is unknown here.
     let received = region.received();
     received[0].store(71, Relaxed);
     received[ARGUMENTS + 1].store(6, Relaxed);
@@ -235,7 +235,7 @@ fn what_nobody_here_can_answer_stays_in_its_place() {
     assert_eq!([0, ARGUMENTS + 1].map(|word| received[word].load(Relaxed)), [71, 6]);
 }
 
-/// Lets a participant ask its keeper, which this test is: gives the keeper's end.
+/// Connects a participant to its supervisor, which is this test, and returns the supervisor's end.
 fn with_keeper(region: &Region) -> std::os::unix::net::UnixStream {
     let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
     keeper.set_nonblocking(true).expect("a socket");
@@ -243,7 +243,7 @@ fn with_keeper(region: &Region) -> std::os::unix::net::UnixStream {
     keeper
 }
 
-/// Whether the keeper was asked for something.
+/// Whether the supervisor has received a request.
 fn was_asked(keeper: &std::os::unix::net::UnixStream) -> bool {
     std::io::Read::read(&mut &*keeper, &mut [0; 64]).is_ok()
 }
@@ -279,7 +279,7 @@ fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
             let (own, sleeper) = context.sleeper();
             receive_all(&Guard::lock(region, &mut scratch), listener);
             let first = region.trap_id(own.index()).load(Relaxed);
-            // Nobody has claimed it: it goes back into its trap, as after a signal.
+            // Nobody has claimed it: it enters seccomp again, as after a signal.
             trap::answer(listener, first).expect("it waits for that");
             context.wait_for_notification();
             assert_eq!(region.trap_id(own.index()).load(Relaxed), first, "which is answered");
@@ -327,7 +327,7 @@ fn a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper() {
             assert!(matches!(attempt(region, own), Attempt::Later(_)));
             wake(region, &Wake { rouse: false, ..claimed });
             assert!(was_asked(&keeper));
-            // An id that is none of a notification's is tried, and given up.
+            // An id of no notification is tried and dropped.
             region.trap_id(own.index()).store(1, Relaxed);
             assert!(matches!(attempt(region, own), Attempt::Later(_)));
             assert_eq!(region.trap_id(own.index()).load(Relaxed), 0);
@@ -341,16 +341,16 @@ fn what_belongs_to_another_context_is_answered_and_sleeps_on() {
         let Some(context) = Trapped::new() else { return };
         let (region, listener) = (&context.region, context.listener.as_fd());
         let (own, sleeper) = context.sleeper();
-        // Not the tag that its notification carries.
+        // Not the tag in its notification.
         region.words()[TAG].store(0xc2, Relaxed);
         let mut scratch = Scratch::default();
         let guard = Guard::lock(region, &mut scratch);
         assert!(receive_next(&guard, listener, Some(Trapped::slot())));
         assert_eq!(region.trap_id(own.index()).load(Relaxed), 0, "it is not its thread's");
-        // It has looked at its word, which says that nobody has woken it.
+        // It has checked its word, which says that nobody has woken it.
         context.wait_for_notification();
         assert!(sleeper.try_recv().is_err());
-        // Whoever dies between receiving and answering leaves it to the next.
+        // A receiver that dies before answering leaves the notification to the next one.
         trap::receive(listener, region.received()).expect("it is pending");
         region.words()[RECEIVED_FROM].store(Trapped::SLOT, Relaxed);
         assert!(settle(&guard, None));
@@ -358,7 +358,7 @@ fn what_belongs_to_another_context_is_answered_and_sleeps_on() {
         region.words()[TAG].store(0xc1, Relaxed);
         drop(guard);
         let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
-        // Its tag is what it began to sleep with.
+        // Its tag is the one that it went to sleep with.
         wake(region, &claimed);
         assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
     });
