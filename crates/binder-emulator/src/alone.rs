@@ -13,9 +13,9 @@ use skips::{Need, skip};
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, Process, TAG, Thread, process, thread};
 use crate::region::Region;
+use crate::seccomp;
 use crate::sleep::{Slept, sleep};
-use crate::sleep_word::GOES_TO_TRAP;
-use crate::trap;
+use crate::sleep_word::GOES_TO_SECCOMP;
 use crate::wakers::{WakeUp, own_listener};
 
 /// A limit on waits that should end; only a failing test reaches it.
@@ -40,12 +40,12 @@ pub(crate) fn alone(test: &str, act: impl FnOnce()) {
 }
 
 /// A context whose only process is this one, and whose threads can sleep in seccomp.
-pub(crate) struct Trapped {
+pub(crate) struct InSeccomp {
     pub(crate) region: Arc<Region>,
     pub(crate) listener: Arc<OwnedFd>,
 }
 
-impl Trapped {
+impl InSeccomp {
     pub(crate) const SLOT: u64 = 7;
     pub(crate) const GENERATION: u64 = 3;
 
@@ -64,7 +64,7 @@ impl Trapped {
         let mut scratch = Scratch::default();
         Guard::lock(&region, &mut scratch).set(Self::slot(), process::GENERATION, Self::GENERATION);
         region.wakers().learn(Self::slot(), Self::GENERATION, Arc::clone(&listener));
-        region.wakers().start_trapping(Self::slot(), Self::GENERATION);
+        region.wakers().start_seccomp(Self::slot(), Self::GENERATION);
         Some(Self { region, listener })
     }
 
@@ -84,8 +84,8 @@ impl Trapped {
         let (tell, told) = channel();
         std::thread::spawn(move || {
             assert!(region.wakers().enter());
-            region.trap_id(own.index()).store(0, Relaxed);
-            region.sleep_word(own.index()).set_out(GOES_TO_TRAP);
+            region.notification_id(own.index()).store(0, Relaxed);
+            region.sleep_word(own.index()).set_out(GOES_TO_SECCOMP);
             let _ = tell.send(sleep(&region, own, true));
         });
         self.wait_for_notification();
@@ -94,8 +94,9 @@ impl Trapped {
 
     /// Waits for a notification that nobody has received yet.
     pub(crate) fn wait_for_notification(&self) {
-        let is_there = (0..PATIENCE.as_secs()).any(|_| trap::is_pending(self.listener.as_fd(), 999_999_999));
-        assert!(is_there, "the thread does not get to its trap");
+        let is_there =
+            (0..PATIENCE.as_secs()).any(|_| seccomp::is_pending(self.listener.as_fd(), 999_999_999));
+        assert!(is_there, "the thread does not enter seccomp");
     }
 }
 

@@ -12,10 +12,10 @@ use binder_driver::Profile;
 
 use crate::Error;
 use crate::inheritance::InheritBy;
-use crate::keeper::Keeper;
 use crate::lock::{Guard, Scratch};
 use crate::records::{INHERIT_BY, MAGIC, MAGIC_VALUE, PROFILE, TAG};
 use crate::region::{End, Region};
+use crate::supervisor::Supervisor;
 use crate::usage::Usage;
 
 /// A context of the emulated driver: the counterpart of a loaded kernel driver with one device.
@@ -60,10 +60,11 @@ impl Context {
             .map_err(failed("bind its socket"))?;
         let (stop, stopped) = UnixStream::pair().map_err(failed("make sockets"))?;
         let region = Arc::new(region);
-        let keeper = Keeper::new(Arc::clone(&region), listener, stopped).map_err(failed("make sockets"))?;
+        let supervisor =
+            Supervisor::new(Arc::clone(&region), listener, stopped).map_err(failed("make sockets"))?;
         let thread = std::thread::Builder::new()
-            .name("binder-keeper".into())
-            .spawn(move || keeper.run())
+            .name("binder-supervisor".into())
+            .spawn(move || supervisor.run())
             .map_err(failed("start its thread"))?;
         Ok(Self { address: name, region, stop, thread: Some(thread) })
     }

@@ -31,8 +31,8 @@ use binder_driver::ReceivedFds;
 use rustix::io::Errno;
 
 use crate::inbox::{Inbox, Label, Outbox};
-use crate::keeper_line::{Request, ToKeeper, ask, locked};
 use crate::records::{Id, Process};
+use crate::supervisor_line::{Request, ToSupervisor, ask, locked};
 
 /// What a thread must request from the supervisor, without holding the lock, before it can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) enum Wanted {
 /// What a process knows of inboxes and of the descriptors that it has received, in its own memory.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
-    keeper: ToKeeper,
+    supervisor: ToSupervisor,
     inbox: OnceLock<Inbox>,
     /// By slot: the generation of the process in it, and the write end of its inbox.
     outboxes: Mutex<HashMap<usize, (u64, Outbox)>>,
@@ -56,16 +56,21 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    pub(crate) fn new(keeper: ToKeeper) -> Self {
-        Self { keeper, inbox: OnceLock::new(), outboxes: Mutex::default(), received: ReceivedFds::default() }
+    pub(crate) fn new(supervisor: ToSupervisor) -> Self {
+        Self {
+            supervisor,
+            inbox: OnceLock::new(),
+            outboxes: Mutex::default(),
+            received: ReceivedFds::default(),
+        }
     }
 
     /// Asks the supervisor. Must not be called under the context's lock, which the supervisor may
     /// be waiting for.
     pub(crate) fn ask(&self, wanted: Wanted) -> Result<(), Errno> {
         let mut ends = match wanted {
-            Wanted::Inbox => ask(&self.keeper, Request::Inbox, 0)?,
-            Wanted::Outbox(slot, _) => ask(&self.keeper, Request::Outbox, slot.index() as u8)?,
+            Wanted::Inbox => ask(&self.supervisor, Request::Inbox, 0)?,
+            Wanted::Outbox(slot, _) => ask(&self.supervisor, Request::Outbox, slot.index() as u8)?,
         }
         .into_iter();
         match (wanted, ends.next(), ends.next()) {
@@ -84,7 +89,7 @@ impl Descriptors {
     /// Asks the supervisor to drop messages in the inbox of `slot` that nobody will take.
     pub(crate) fn ask_to_sweep(&self, slot: Id<Process>) {
         // Without a supervisor the context has ended, and its inboxes with it.
-        let _ = locked(&self.keeper).write_all(&[Request::Sweep as u8, slot.index() as u8]);
+        let _ = locked(&self.supervisor).write_all(&[Request::Sweep as u8, slot.index() as u8]);
     }
 
     /// Puts a transaction's descriptors into an inbox. `Ok(false)` if its write end must be

@@ -9,12 +9,12 @@ use std::time::Duration;
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
-use crate::hold::{TID_MASK, is_own};
 use crate::lock::Guard;
 use crate::mutex::own_tid;
 use crate::pi_futex::{now, set_raised};
 use crate::records::{Id, Process, TAG, Thread, Transaction, process, thread, transaction};
 use crate::region::Region;
+use crate::reply_lock::{TID_MASK, is_own};
 use crate::sched::Priority;
 use crate::sleep_word::GOES_TO_BOOST;
 use crate::sleep_word::State::Boosts;
@@ -69,7 +69,7 @@ thread_local! {
     /// also in other contexts.
     static SERVES_AT: Cell<Option<Priority>> = const { Cell::new(None) };
     /// How many more sleeps avoid seccomp.
-    static NO_TRAP: Cell<u32> = const { Cell::new(0) };
+    static NO_SECCOMP: Cell<u32> = const { Cell::new(0) };
     /// Processes whose threads' policy this thread may not set, with the time until which that is
     /// assumed.
     static REFUSED: Cell<[Refused; 4]> = const { Cell::new([Refused::NONE; 4]) };
@@ -82,9 +82,9 @@ pub(crate) fn serves_at() -> Option<Priority> {
 }
 
 /// Whether the calling thread, which is about to sleep, should avoid seccomp.
-pub(crate) fn avoids_trap() -> bool {
-    let left = NO_TRAP.get();
-    NO_TRAP.set(left.saturating_sub(1));
+pub(crate) fn avoids_seccomp() -> bool {
+    let left = NO_SECCOMP.get();
+    NO_SECCOMP.set(left.saturating_sub(1));
     left != 0
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn learn(region: &Region, thread: Id<Thread>) {
 
 fn set_boosted() {
     set_raised(true);
-    NO_TRAP.set(FUTEX_SLEEPS);
+    NO_SECCOMP.set(FUTEX_SLEEPS);
 }
 
 impl Guard<'_> {
@@ -105,14 +105,14 @@ impl Guard<'_> {
     /// will do so while it sleeps.
     pub(crate) fn will_boost(&mut self, own: Id<Thread>) -> bool {
         let Some(t) = self.get(own, thread::STACK) else { return false };
-        let Some(holder) = self.get(t, transaction::HELD_BY) else { return false };
+        let Some(holder) = self.get(t, transaction::INHERITED_BY) else { return false };
         let tid = self.get(holder, thread::TID).cast_unsigned();
         if self.get(t, transaction::FROM) != Some(own) || tid == 0 || tid & !TID_MASK != 0 {
             return false;
         }
         let region = self.region();
-        region.holder(own.index()).store(holder.index() as u32, Relaxed);
-        region.hold(own.index()).store(tid, Release);
+        region.lock_owner(own.index()).store(holder.index() as u32, Relaxed);
+        region.reply_lock(own.index()).store(tid, Release);
         region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         true
     }
@@ -157,28 +157,28 @@ impl Guard<'_> {
     fn learn_boost_now(&self, own: Id<Thread>) {
         set_boosted();
         let t = self.get(own, thread::STACK);
-        let held = t.filter(|&t| self.get(t, transaction::HELD_BY) == Some(own));
-        SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::HELD_AT))));
+        let held = t.filter(|&t| self.get(t, transaction::INHERITED_BY) == Some(own));
+        SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::INHERITED_AT))));
     }
 
     /// While it waits, the caller of `t` boosts `to` to its own priority, `wanted`.
     #[cold]
-    pub(crate) fn boost_by_hold(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
+    pub(crate) fn boost_by_lock(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
         self.region().boosted(to.index()).store(1, Relaxed);
         if self.get(to, thread::TID).cast_unsigned() == own_tid() {
             set_boosted();
         }
-        let before = self.get(t, transaction::HELD_BY);
+        let before = self.get(t, transaction::INHERITED_BY);
         if before == Some(to) {
             return;
         }
-        self.set(t, transaction::HELD_AT, wanted.to_word());
-        self.set(t, transaction::HELD_BY, Some(to));
+        self.set(t, transaction::INHERITED_AT, wanted.to_word());
+        self.set(t, transaction::INHERITED_BY, Some(to));
         if before.is_none()
             && let Some(owner) = self.get(to, thread::PROCESS)
         {
-            let held = self.get(owner, process::HELD);
-            self.set(owner, process::HELD, held.saturating_add(1));
+            let held = self.get(owner, process::INHERITED);
+            self.set(owner, process::INHERITED, held.saturating_add(1));
         }
         // If the receiver calls this, the caller may be asleep. If the sender calls it, the caller
         // is the calling thread.
@@ -252,7 +252,7 @@ mod tests {
             region.sleep_word(1).reset();
             guard.set(own, thread::STACK, stack);
             guard.set(t, transaction::FROM, Some(from));
-            guard.set(t, transaction::HELD_BY, holds);
+            guard.set(t, transaction::INHERITED_BY, holds);
             guard.set(holder, thread::TID, tid);
             let boosts = guard.will_boost(own);
             assert_eq!(region.sleep_word(1).is(Boosts), boosts);
@@ -265,9 +265,9 @@ mod tests {
             !boosts(Some(t), own, Some(holder), 0) && !boosts(Some(t), own, Some(holder), -1),
             "no thread"
         );
-        assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (0, 0));
+        assert_eq!((region.reply_lock(1).load(Relaxed), region.lock_owner(1).load(Relaxed)), (0, 0));
         assert!(boosts(Some(t), own, Some(holder), 1234));
-        assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (1234, 2));
+        assert_eq!((region.reply_lock(1).load(Relaxed), region.lock_owner(1).load(Relaxed)), (1234, 2));
     }
 
     #[test]
@@ -279,14 +279,14 @@ mod tests {
             let own = id(1);
             let [held, other] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
             let inherited = Priority { policy: crate::sched::FIFO, level: 39 };
-            guard.set(held, transaction::HELD_BY, Some(own));
-            guard.set(held, transaction::HELD_AT, inherited.to_word());
-            guard.set(other, transaction::HELD_AT, inherited.to_word());
+            guard.set(held, transaction::INHERITED_BY, Some(own));
+            guard.set(held, transaction::INHERITED_AT, inherited.to_word());
+            guard.set(other, transaction::INHERITED_AT, inherited.to_word());
             guard.set(own, thread::STACK, Some(held));
             let raised = crate::pi_futex::is_raised;
             guard.learn_boost(own);
             learn(&region, own);
-            assert!(!raised() && serves_at().is_none() && !avoids_trap(), "nothing was inherited");
+            assert!(!raised() && serves_at().is_none() && !avoids_seccomp(), "nothing was inherited");
             region.boosted(1).store(1, Relaxed);
             guard.learn_boost(own);
             assert!(raised());
@@ -295,7 +295,7 @@ mod tests {
             guard.set(own, thread::STACK, Some(other));
             guard.learn_boost(own);
             assert_eq!(serves_at(), None);
-            assert_eq!((0..1000).take_while(|_| avoids_trap()).count(), FUTEX_SLEEPS as usize);
+            assert_eq!((0..1000).take_while(|_| avoids_seccomp()).count(), FUTEX_SLEEPS as usize);
             guard.set(own, thread::STACK, Some(held));
             guard.learn_boost(own);
             guard.is_boosted_no_longer(own);
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(region.boosted(1).load(Relaxed), 0);
             region.boosted(1).store(1, Relaxed);
             learn(&region, own);
-            assert!(raised() && avoids_trap(), "it was woken, and has been boosted meanwhile");
+            assert!(raised() && avoids_seccomp(), "it was woken, and has been boosted meanwhile");
         })
         .join()
         .expect("no panic");
@@ -324,19 +324,19 @@ mod tests {
             // The caller looks up again whom it boosts.
             region.sleep_word(5).reset();
             region.sleep_word(5).set_out(crate::sleep_word::GOES_TO_SLEEP);
-            let new = guard.get(t, transaction::HELD_BY) != Some(to);
-            guard.boost_by_hold(t, to, Priority { level: at, ..inherited });
+            let new = guard.get(t, transaction::INHERITED_BY) != Some(to);
+            guard.boost_by_lock(t, to, Priority { level: at, ..inherited });
             assert_eq!(region.boosted(to.index()).load(Relaxed), 1);
-            assert_eq!(guard.get(t, transaction::HELD_BY), Some(to));
-            assert_eq!(guard.get(owner, process::HELD), 1);
+            assert_eq!(guard.get(t, transaction::INHERITED_BY), Some(to));
+            assert_eq!(guard.get(owner, process::INHERITED), 1);
             assert_eq!(!region.sleep_word(5).is_asleep(), new, "it is woken for a new one");
         }
-        let at = Priority::from_word(guard.get(t, transaction::HELD_AT)).expect("a priority");
+        let at = Priority::from_word(guard.get(t, transaction::INHERITED_AT)).expect("a priority");
         assert_eq!(at.level, 30, "the last one's");
         assert!(!crate::pi_futex::is_raised(), "it is another thread that was boosted");
         let own = id(4);
         guard.set(own, thread::TID, own_tid().cast_signed());
-        guard.boost_by_hold(t, own, inherited);
+        guard.boost_by_lock(t, own, inherited);
         assert!(crate::pi_futex::is_raised());
         set_raised(false);
     }
@@ -364,7 +364,7 @@ mod tests {
         guard.set(called, transaction::FROM_PARENT, Some(served));
         guard.set(own, thread::STACK, Some(called));
         let mut left = |holds: u32, boosts: bool| {
-            region.hold(2).store(holds, Relaxed);
+            region.reply_lock(2).store(holds, Relaxed);
             region.sleep_word(2).reset();
             if boosts {
                 region.sleep_word(2).set_out(GOES_TO_BOOST);
@@ -372,7 +372,7 @@ mod tests {
             guard.pass_on(own);
             guard.unlock();
             guard.relock();
-            region.hold(2).load(Relaxed)
+            region.reply_lock(2).load(Relaxed)
         };
         let tid = own_tid();
         assert_eq!(left(tid, false), 0, "it was claimed");

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::lock::{Guard, Scratch, wake};
 use crate::records::THREADS;
 use crate::region::Region;
-use crate::trap::{self, NOTIFICATION_WORDS};
+use crate::seccomp::{self, NOTIFICATION_WORDS};
 
 /// How long a thread may take to leave, or to reach a point where it can be woken.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -40,7 +40,7 @@ fn send_home_in_rounds(region: &Region) -> u32 {
         if round < 3 {
             wake_futexes(region);
         }
-        answer_traps(region);
+        answer_notifications(region);
         if round != 0 && region.wakers().trapped() == 0 {
             return round;
         }
@@ -62,13 +62,13 @@ fn wake_futexes(region: &Region) {
 
 /// Answers all notifications of this process that somebody has received and noted, or that nobody
 /// has received yet.
-fn answer_traps(region: &Region) {
+fn answer_notifications(region: &Region) {
     let Some(listener) = region.wakers().own_listener() else { return };
     receiving(region, || {
         wake::receive_all(&Guard::lock(region, &mut Scratch::default()), listener.as_fd());
     });
-    for id in (1..THREADS).map(|index| region.trap_id(index).load(Relaxed)).filter(|&id| id != 0) {
-        let _ = trap::answer(listener.as_fd(), id);
+    for id in (1..THREADS).map(|index| region.notification_id(index).load(Relaxed)).filter(|&id| id != 0) {
+        let _ = seccomp::answer(listener.as_fd(), id);
     }
 }
 
@@ -82,19 +82,19 @@ fn answer_lost(region: &Region) {
     let Some(listener) = region.wakers().own_listener() else { return };
     let latest = receiving(region, || {
         // Makes a notification to receive. This thread is in no context, and looks at no word.
-        let trapped = std::thread::Builder::new().spawn(|| trap::trap(0, 0)).ok()?;
+        let trapped = std::thread::Builder::new().spawn(|| seccomp::sleep(0, 0)).ok()?;
         let received: [AtomicU64; NOTIFICATION_WORDS] = Default::default();
         let mut latest = None;
         for _ in 0..MOST {
             if trapped.is_finished() {
                 break;
             }
-            if trap::is_pending(listener.as_fd(), PAUSE.as_nanos() as i64) {
+            if seccomp::is_pending(listener.as_fd(), PAUSE.as_nanos() as i64) {
                 received.iter().for_each(|word| word.store(0, Relaxed));
-                let _ = trap::receive(listener.as_fd(), &received);
+                let _ = seccomp::receive(listener.as_fd(), &received);
                 let [id, ..] = &received;
                 let id = id.load(Relaxed);
-                let _ = trap::answer(listener.as_fd(), id);
+                let _ = seccomp::answer(listener.as_fd(), id);
                 latest = Some(id).filter(|&id| id != 0).or(latest);
             }
         }
@@ -102,7 +102,7 @@ fn answer_lost(region: &Region) {
     });
     let Some(latest) = latest.flatten() else { return };
     for back in 0..IDS {
-        let _ = trap::answer(listener.as_fd(), latest.wrapping_sub(back));
+        let _ = seccomp::answer(listener.as_fd(), latest.wrapping_sub(back));
         if back.is_multiple_of(1024) && region.wakers().trapped() == 0 {
             break;
         }

@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketT
 
 use crate::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process};
 use crate::region::Region;
-use crate::roster::Roster;
+use crate::registry::Registry;
 use crate::welcome::{DENIED, FULL, NO_FILES, WELCOME, receive_with};
 
 /// A connection to a context, and what the supervisor handed over.
@@ -64,16 +64,16 @@ const CONNECT_WITHIN_MS: u64 = 5_000;
 /// Joins the context at the other end.
 pub(crate) fn join(connection: UnixStream) -> Result<Membership, (&'static str, io::Error)> {
     // The name could have been taken by someone else.
-    let keeper = rustix::net::sockopt::socket_peercred(&connection)
+    let supervisor = rustix::net::sockopt::socket_peercred(&connection)
         .map_err(|error| ("ask whose it is", error.into()))?;
-    if keeper.uid != rustix::process::geteuid() {
+    if supervisor.uid != rustix::process::geteuid() {
         return Err((
             "use it",
             io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"),
         ));
     }
-    let (slot, file, roster) = receive_region(&connection).map_err(|error| ("be admitted", error))?;
-    let region = Roster::map(roster).and_then(|roster| Region::map(file, roster));
+    let (slot, file, registry) = receive_region(&connection).map_err(|error| ("be admitted", error))?;
+    let region = Registry::map(registry).and_then(|registry| Region::map(file, registry));
     let region = region.map_err(|error| ("map its memory", error.into()))?;
     let profile = profile_of(&region)
         .ok_or_else(|| ("use its memory", io::Error::other("another version's context")))?;
@@ -91,7 +91,7 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, 
     connection.set_read_timeout(None)?;
     let (length, files) = received.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
-            io::Error::new(io::ErrorKind::TimedOut, "its keeper did not answer within 30 s")
+            io::Error::new(io::ErrorKind::TimedOut, "its supervisor did not answer within 30 s")
         }
         _ => error,
     })?;
@@ -106,14 +106,14 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, 
         (_, DENIED) => {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "only the keeper's own user may join",
+                "only the supervisor's own user may join",
             ));
         }
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     }
     let mut files = files.into_iter();
     match (Id::new(message[1].into()), files.next(), files.next()) {
-        (Some(slot), Some(file), Some(roster)) => Ok((slot, file, roster)),
+        (Some(slot), Some(file), Some(registry)) => Ok((slot, file, registry)),
         // The kernel leaves out descriptors for which the receiver has no room (unix(7)).
         _ => Err(Errno::MFILE.into()),
     }
@@ -140,9 +140,9 @@ mod tests {
 
     /// The error of a joining process for this answer of its supervisor.
     fn told(message: &[u8], files: usize) -> Result<usize, String> {
-        let (own, keeper) = UnixStream::pair().expect("sockets");
-        send_with(&keeper, message, &vec![keeper.as_fd(); files]).expect("room");
-        drop(keeper);
+        let (own, supervisor) = UnixStream::pair().expect("sockets");
+        send_with(&supervisor, message, &vec![supervisor.as_fd(); files]).expect("room");
+        drop(supervisor);
         receive_region(&own).map(|(slot, ..)| slot.index()).map_err(|error| error.to_string())
     }
 
@@ -152,7 +152,7 @@ mod tests {
         for (message, says) in [
             (&[FULL][..], "the context is full"),
             (&[NO_FILES], "can open no more files"),
-            (&[DENIED], "only the keeper's own user"),
+            (&[DENIED], "only the supervisor's own user"),
             (&[WELCOME], "end of file"),
             (&[99, 3], "end of file"),
         ] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_the_queue_is_full_waits_for_the_keeper() {
+    fn who_comes_while_the_queue_is_full_waits_for_the_supervisor() {
         let name = format!("roundtrip-test-{}", std::process::id());
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
         let flags = SocketFlags::CLOEXEC;

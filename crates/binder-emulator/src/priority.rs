@@ -14,7 +14,7 @@ use crate::inheritance::InheritBy;
 use crate::lock::Guard;
 use crate::mutex::own_tid;
 use crate::queue::Kind;
-use crate::records::{Id, LENT_LAST, Process, Thread, Transaction, process, thread, transaction, work};
+use crate::records::{Id, POLICY_SET_LAST, Process, Thread, Transaction, process, thread, transaction, work};
 use crate::region::Region;
 use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
 use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
@@ -171,18 +171,18 @@ impl Guard<'_> {
         let way = match InheritBy::from_word(self.get(t, transaction::INHERIT_BY)) {
             InheritBy::Auto if !may_hold => InheritBy::Policy,
             // A thread that is boosted already need not be refused again.
-            InheritBy::Auto if self.get(t, transaction::HELD_BY) == Some(to) => InheritBy::PiFutex,
+            InheritBy::Auto if self.get(t, transaction::INHERITED_BY) == Some(to) => InheritBy::PiFutex,
             InheritBy::Auto if owner.is_some_and(|owner| self.was_refused(owner)) => InheritBy::PiFutex,
             InheritBy::PiFutex if !may_hold => InheritBy::Policy,
             way => way,
         };
         if way == InheritBy::PiFutex {
-            return self.boost_by_hold(t, to, wanted);
+            return self.boost_by_lock(t, to, wanted);
         }
         match (self.try_priority(profile, to, wanted), owner) {
             (Err(Errno::PERM), Some(owner)) if may_hold && way == InheritBy::Auto => {
                 self.remember_refusal(owner);
-                self.boost_by_hold(t, to, wanted);
+                self.boost_by_lock(t, to, wanted);
             }
             (Err(_), Some(owner)) => self.count_denied(owner),
             _ => {}
@@ -241,7 +241,7 @@ impl Guard<'_> {
             Profile::Ack => {
                 // If the calling thread is killed before it commits, the journal does not cover the
                 // policy.
-                self.region().words()[LENT_LAST].store(of.index() as u64, Relaxed);
+                self.region().words()[POLICY_SET_LAST].store(of.index() as u64, Relaxed);
                 Region::order();
                 sched::set(self.tid_to_set(of)?, to)?;
             }
@@ -256,13 +256,13 @@ impl Guard<'_> {
         let tid = self.get(of, thread::TID);
         let owner = self.get(of, thread::PROCESS).ok_or(Errno::SRCH)?;
         let own = tid == own_tid().cast_signed();
-        (own || self.region().roster().is_thread_of(owner, tid)).then_some(tid).ok_or(Errno::PERM)
+        (own || self.region().registry().is_thread_of(owner, tid)).then_some(tid).ok_or(Errno::PERM)
     }
 
     /// After the operation of a dead process was undone: also restores the policy of the thread
     /// that it may have changed.
     pub(crate) fn undo_last_policy(&mut self) {
-        let last = self.region().words()[LENT_LAST].swap(0, Relaxed);
+        let last = self.region().words()[POLICY_SET_LAST].swap(0, Relaxed);
         let Some(last) = Id::<Thread>::new(last) else { return };
         if let Some(before) = Priority::from_word(self.get(last, thread::PRIORITY)) {
             // Without permission this stays until the thread next waits.

@@ -14,7 +14,7 @@ pub(crate) const FREE: u32 = 0;
 pub(crate) const LIVE: u32 = 1;
 /// The process is going: it lets go of what it holds.
 pub(crate) const GONE: u32 = 2;
-/// The process has closed it, and woken whom that concerned; the keeper will free it when the
+/// The process has closed it, and woken whom that concerned; the supervisor will free it when the
 /// connection ends.
 pub(crate) const CLOSED: u32 = 3;
 /// The process has gone; senders are still copying into its area. The last of them frees the slot.
@@ -44,7 +44,7 @@ impl Guard<'_> {
 
     /// Lets go of everything that a process holds and that others hold of it: its threads, nodes,
     /// handles, buffers. Committed in steps, each of which can be repeated: if the process dies
-    /// here itself, the keeper does the rest.
+    /// here itself, the supervisor does the rest.
     pub(crate) fn release_process(&mut self, gone: Id<Process>) {
         if self.get(gone, process::STATE) == LIVE {
             self.set(gone, process::STATE, GONE);
@@ -89,7 +89,7 @@ impl Guard<'_> {
     }
 
     /// A process closes: it lets go of everything, and only then says so, since until it has woken
-    /// whom that concerns, its death would leave that to the keeper.
+    /// whom that concerns, its death would leave that to the supervisor.
     pub(crate) fn close_process(&mut self, closing: Id<Process>) {
         let generation = self.get(closing, process::GENERATION);
         self.release_process(closing);
@@ -161,7 +161,7 @@ mod tests {
     use crate::sleep_word::GOES_TO_SLEEP;
 
     #[test]
-    fn a_process_that_closes_leaves_its_slot_to_the_keeper() {
+    fn a_process_that_closes_leaves_its_slot_to_the_supervisor() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);

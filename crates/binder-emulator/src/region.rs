@@ -23,9 +23,9 @@ use crate::records::{
     AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, RECEIVED_AT, REGION_BYTES,
     TAKEOVERS, THREADS,
 };
-use crate::roster::Roster;
+use crate::registry::Registry;
+use crate::seccomp::NOTIFICATION_WORDS;
 use crate::sleep_word::SleepWord;
-use crate::trap::NOTIFICATION_WORDS;
 use crate::wakers::Wakers;
 
 /// Why a context has ended for a participant.
@@ -34,9 +34,9 @@ use crate::wakers::Wakers;
 pub(crate) enum End {
     /// The participant itself has closed it.
     Closed = 1,
-    /// Its keeper has ended it, or died.
+    /// Its supervisor has ended it, or died.
     Gone,
-    /// Its keeper has ended it because somebody did not let go of its lock.
+    /// Its supervisor has ended it because somebody did not let go of its lock.
     Stuck,
 }
 
@@ -45,7 +45,7 @@ impl End {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Closed => "this process has left it",
-            Self::Gone => "its keeper has gone",
+            Self::Gone => "its supervisor has gone",
             Self::Stuck => {
                 "one of its processes held its lock and did nothing for five seconds: it was stopped there, or something wrote \
                  over the context's memory"
@@ -61,7 +61,7 @@ pub(crate) struct Region {
     base: NonNull<u8>,
     file: OwnedFd,
     wakers: Wakers,
-    roster: Roster,
+    registry: Registry,
     /// See [`Region::ended`].
     ended: AtomicU8,
 }
@@ -80,11 +80,11 @@ impl Region {
             rustix::fs::memfd_create("roundtrip-binder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, REGION_BYTES as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Self::map(file, Roster::create()?)
+        Self::map(file, Registry::create()?)
     }
 
-    /// Maps a context that its keeper handed over. Refuses one that could shrink under the mapping.
-    pub(crate) fn map(file: OwnedFd, roster: Roster) -> Result<Self, Errno> {
+    /// Maps a context that its supervisor handed over. Refuses one that could shrink under the mapping.
+    pub(crate) fn map(file: OwnedFd, registry: Registry) -> Result<Self, Errno> {
         let sealed = rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK | SealFlags::GROW);
         let size = rustix::fs::fstat(&file)?.st_size;
         if !sealed || u64::try_from(size) != Ok(REGION_BYTES as u64) {
@@ -102,7 +102,7 @@ impl Region {
             )?
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { base, file, wakers: Wakers::default(), roster, ended: AtomicU8::new(0) })
+        Ok(Self { base, file, wakers: Wakers::default(), registry, ended: AtomicU8::new(0) })
     }
 
     /// How this participant reaches the others.
@@ -111,8 +111,8 @@ impl Region {
     }
 
     /// Who the participants are.
-    pub(crate) fn roster(&self) -> &Roster {
-        &self.roster
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// The file, to hand to others.
@@ -167,9 +167,9 @@ impl Region {
         SleepWord(unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() })
     }
 
-    /// The notification that thread `index` sleeps on in its trap (0: none is known).
+    /// The notification that thread `index` sleeps on in seccomp (0: none is known).
     #[inline]
-    pub(crate) fn trap_id(&self, index: usize) -> &AtomicU64 {
+    pub(crate) fn notification_id(&self, index: usize) -> &AtomicU64 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `sleep_word`; bytes 8 to 15 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 8).cast().as_ref() }
@@ -184,9 +184,9 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
     }
 
-    /// What thread `index` waits on to boost another one (`hold.rs`): a priority-inheriting futex.
+    /// What thread `index` waits on to boost another one (`reply_lock.rs`): a priority-inheriting futex.
     #[inline]
-    pub(crate) fn hold(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn reply_lock(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `sleep_word`; bytes 20 to 23 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 20).cast().as_ref() }
@@ -194,7 +194,7 @@ impl Region {
 
     /// The thread that thread `index` boosts through that; not told when it ceases to.
     #[inline]
-    pub(crate) fn holder(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn lock_owner(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `sleep_word`; bytes 24 to 27 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
@@ -315,10 +315,10 @@ mod tests {
             let begin = FUTEXES_AT + of * FUTEX_STRIDE;
             let found = [
                 at(&region, region.sleep_word(index).0),
-                at(&region, region.trap_id(index)),
+                at(&region, region.notification_id(index)),
                 at(&region, region.waker(index)),
-                at(&region, region.hold(index)),
-                at(&region, region.holder(index)),
+                at(&region, region.reply_lock(index)),
+                at(&region, region.lock_owner(index)),
                 at(&region, region.boosted(index)),
             ];
             assert_eq!(found.map(|at| at.wrapping_sub(begin)), [0, 8, 16, 20, 24, 28], "of thread {index}");
@@ -368,7 +368,9 @@ mod tests {
             }
         }
         let reasons = ends.map(End::reason);
-        for (reason, says) in reasons.into_iter().zip(["this process has left", "keeper has gone", "lock"]) {
+        for (reason, says) in
+            reasons.into_iter().zip(["this process has left", "supervisor has gone", "lock"])
+        {
             assert!(reason.contains(says), "{reason}");
         }
     }
@@ -380,7 +382,7 @@ mod tests {
             let file = rustix::fs::memfd_create("test", flags).expect("memory");
             rustix::fs::ftruncate(&file, bytes).expect("a size");
             rustix::fs::fcntl_add_seals(&file, seals).expect("seals");
-            Region::map(file, Roster::create().expect("memory")).map(drop)
+            Region::map(file, Registry::create().expect("memory")).map(drop)
         };
         let (both, whole) = (SealFlags::SHRINK | SealFlags::GROW, REGION_BYTES as u64);
         assert_eq!(maps(both, whole), Ok(()));

@@ -12,9 +12,9 @@ use super::{Emulated, with_guard};
 use crate::descriptors::Descriptors;
 use crate::error::Error;
 use crate::inheritance::InheritBy;
-use crate::keeper_line::{self, ToKeeper};
 use crate::records::{self, AREA_BYTES, Id, Process};
 use crate::region::{End, Region};
+use crate::supervisor_line::{self, ToSupervisor};
 use crate::wakers::{self, WakeUp};
 use crate::{leaving, membership, priority, sched, welcome};
 use binder_driver::Error as DriverError;
@@ -75,10 +75,10 @@ impl Emulated {
         let region = Arc::new(membership.region);
         let slot = membership.slot;
         let area_address = region.area_address(slot.index());
-        let to_keeper =
+        let to_supervisor =
             membership.connection.try_clone().map_err(|source| failed("copy the connection", source))?;
-        let to_keeper = Arc::new(Mutex::new(to_keeper));
-        region.wakers().set_keeper(Arc::clone(&to_keeper));
+        let to_supervisor = Arc::new(Mutex::new(to_supervisor));
+        region.wakers().set_supervisor(Arc::clone(&to_supervisor));
         let opened = with_guard(&region, |guard| {
             guard.open_area(slot, bytes)?;
             guard.set(slot, records::process::AREA_ADDRESS, area_address);
@@ -88,7 +88,7 @@ impl Emulated {
         });
         opened.map_err(|errno| failed("open an area in it", errno.into()))?;
         let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
-        let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
+        let traps = follow_callers(&region, (slot, generation), &to_supervisor, wake_up);
         let inherit_by =
             InheritBy::from_word(region.words()[records::INHERIT_BY].load(Ordering::Relaxed) as u32);
         let watcher = membership.connection.try_clone().and_then(|connection| {
@@ -101,12 +101,12 @@ impl Emulated {
             process: slot,
             area: (area_address, bytes),
             instance: Arc::new(()),
-            no_trap: traps.err(),
+            no_seccomp: traps.err(),
             nonblocking: AtomicBool::new(false),
             inherit_by: AtomicU32::new(inherit_by as u32),
             sender: std::process::id(),
             euid: AtomicU32::new(rustix::process::geteuid().as_raw()),
-            descriptors: Descriptors::new(to_keeper),
+            descriptors: Descriptors::new(to_supervisor),
             connection: membership.connection,
             watcher: Some(watcher.map_err(|source| failed("start a thread", source))?),
         })
@@ -146,16 +146,16 @@ fn watch(connection: &UnixStream, region: &Region) {
 fn follow_callers(
     region: &Region,
     own: (Id<Process>, u64),
-    keeper: &ToKeeper,
+    supervisor: &ToSupervisor,
     wake_up: WakeUp,
 ) -> Result<(), String> {
     let tag = region.words()[records::TAG].load(Ordering::Relaxed);
     region.wakers().set_context(tag);
     let listener = wakers::own_listener(wake_up)?;
-    keeper_line::hand_over(keeper, listener.as_fd())
-        .map_err(|errno| format!("the keeper is gone ({errno})"))?;
+    supervisor_line::hand_over(supervisor, listener.as_fd())
+        .map_err(|errno| format!("the supervisor is gone ({errno})"))?;
     region.wakers().learn(own.0, own.1, listener);
-    region.wakers().start_trapping(own.0, own.1);
+    region.wakers().start_seccomp(own.0, own.1);
     Ok(())
 }
 

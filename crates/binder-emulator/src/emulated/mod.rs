@@ -35,7 +35,7 @@ pub struct Emulated {
     /// Identifies this instance's threads among others', and tells them when it has ended.
     instance: Arc<()>,
     /// Why this process's threads are not woken on their callers' CPU.
-    no_trap: Option<String>,
+    no_seccomp: Option<String>,
     /// See [`Emulated::set_nonblocking`].
     nonblocking: AtomicBool,
     /// See [`Emulated::set_inherit_by`].
@@ -109,15 +109,15 @@ impl Emulated {
     /// priority, but its policy (sched_getattr(2)) does not show it.
     #[must_use]
     pub fn lent_by_pi_futex(&self) -> u64 {
-        with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
+        with_guard(&self.region, |guard| guard.get(self.process, records::process::INHERITED))
     }
 
     /// How this process's threads are woken, as text for a person.
     #[must_use]
     pub fn wake_up(&self) -> String {
-        match &self.no_trap {
+        match &self.no_seccomp {
             Some(reason) => format!("by a futex, wherever the kernel chooses ({reason})"),
-            None if self.region.wakers().traps() => {
+            None if self.region.wakers().uses_seccomp() => {
                 "on the caller's CPU, by a seccomp notification where a futex would not".into()
             }
             None => {
@@ -237,11 +237,11 @@ mod tests {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let mut joined = Emulated::join_with(context.address(), 4096, WakeUp::Futex).expect("the context");
         assert_eq!(joined.wake_up(), "by a futex, wherever the kernel chooses (it was asked for)");
-        joined.no_trap = None;
+        joined.no_seccomp = None;
         assert!(joined.wake_up().contains("another seccomp filter"), "{}", joined.wake_up());
-        joined.region.wakers().start_trapping(joined.process, 1);
+        joined.region.wakers().start_seccomp(joined.process, 1);
         assert!(joined.wake_up().starts_with("on the caller's CPU"), "{}", joined.wake_up());
-        joined.region.wakers().stop_trapping();
+        joined.region.wakers().stop_seccomp();
         let driver: &dyn Driver = &joined;
         assert!(Emulated::of(driver).is_some_and(|found| std::ptr::eq(found, &joined)));
     }

@@ -126,7 +126,7 @@ impl Ioctl<'_> {
             return false;
         }
         let runs_at = sched::Priority::from_word(self.guard.get(self.thread, thread::PRIORITY));
-        let fair = !inheritance::avoids_trap() && !runs_at.is_some_and(sched::Priority::is_realtime);
+        let fair = !inheritance::avoids_seccomp() && !runs_at.is_some_and(sched::Priority::is_realtime);
         sleep::will_sleep(self.guard.region(), self.thread, fair)
     }
 

@@ -312,7 +312,7 @@ impl Wait {
             return false;
         }
         self.looks = self.looks.saturating_add(1);
-        if region.wakers().is_keeper() {
+        if region.wakers().is_supervisor() {
             if self.looks >= LOOKS_BEFORE_ENDING {
                 region.end(End::Stuck);
             }

@@ -99,7 +99,7 @@ fn a_slot_is_swept_once_however_often_that_was_noted() {
 }
 
 #[test]
-fn one_that_waits_long_asks_the_keeper_and_the_keeper_ends_what_does_not_go_on() {
+fn one_that_waits_long_asks_the_supervisor_and_the_supervisor_ends_what_does_not_go_on() {
     let region = Region::create().expect("memory");
     let mut wait = Wait::default();
     // Each sign of progress restarts the count.
@@ -112,18 +112,18 @@ fn one_that_waits_long_asks_the_keeper_and_the_keeper_ends_what_does_not_go_on()
     owner.store(1234, Relaxed);
     assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)));
     owner.store(1234 | futex::WAITERS, Relaxed);
-    assert!(wait.is_over(&region), "this is the keeper");
+    assert!(wait.is_over(&region), "this is the supervisor");
     assert_eq!(region.ended(), Some(End::Stuck));
     assert!(Wait::default().is_over(&region));
     let region = Region::create().expect("memory");
-    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    region.wakers().set_keeper(std::sync::Arc::new(std::sync::Mutex::new(own)));
-    keeper.set_nonblocking(true).expect("a socket");
+    let (own, supervisor) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    region.wakers().set_supervisor(std::sync::Arc::new(std::sync::Mutex::new(own)));
+    supervisor.set_nonblocking(true).expect("a socket");
     let mut wait = Wait::default();
     let mut asked = Vec::new();
     for look in 0..=3 * LOOKS_BEFORE_ENDING {
-        assert!(!wait.is_over(&region), "only the keeper ends it");
-        if std::io::Read::read(&mut &keeper, &mut [0; 16]).is_ok() {
+        assert!(!wait.is_over(&region), "only the supervisor ends it");
+        if std::io::Read::read(&mut &supervisor, &mut [0; 16]).is_ok() {
             asked.push(look);
         }
     }

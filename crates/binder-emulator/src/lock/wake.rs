@@ -23,12 +23,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::{Guard, Scratch};
-use crate::hold;
 use crate::records::{Id, Process, RECEIVED_FROM, Record, TAG, Thread, WATCH, process, thread};
 use crate::region::Region;
-use crate::sleep_word::State::{Awake, Claimed, Trapped};
-use crate::sleep_word::{CLAIMS, KEEPS_FROM_TRAP, WAKES_PI_WAITER, WAKES_SLEEPER};
-use crate::trap::{self, ARGUMENTS};
+use crate::reply_lock;
+use crate::seccomp::{self, ARGUMENTS};
+use crate::sleep_word::State::{Awake, Claimed, InSeccomp};
+use crate::sleep_word::{CLAIMS, KEEPS_FROM_SECCOMP, WAKES_PI_WAITER, WAKES_SLEEPER};
 
 // Values of the word `WATCH`: a notification was answered since the supervisor's last look; none
 // was; the supervisor does not look.
@@ -36,7 +36,7 @@ const BUSY: u64 = 2;
 const QUIET: u64 = 1;
 const DOZES: u64 = 0;
 
-/// How often the keeper looks for threads that stay claimed.
+/// How often the supervisor looks for threads that stay claimed.
 pub(crate) const SWEEP: Duration = Duration::from_millis(50);
 
 /// A thread that must be woken after the unlock.
@@ -92,11 +92,11 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     if word.make(WAKES_SLEEPER) {
         return Some(Wake { thread, way: Way::Futex, here, rouse: false });
     }
-    if word.make(KEEPS_FROM_TRAP) {
+    if word.make(KEEPS_FROM_SECCOMP) {
         return None;
     }
     if word.make(WAKES_PI_WAITER) {
-        return claim_holder(guard, thread);
+        return claim_lock_owner(guard, thread);
     }
     if !word.make(CLAIMS) {
         return None;
@@ -112,14 +112,14 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
 /// owner that is running releases the lock before it sleeps; `waiter` also checks by itself after a
 /// while.
 #[cold]
-fn claim_holder(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
+fn claim_lock_owner(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
     let region = guard.region();
     let mut waiter = waiter;
     for _ in 0..Thread::COUNT {
-        if hold::is_own(region, waiter) {
+        if reply_lock::is_own(region, waiter) {
             return Some(give_back(waiter));
         }
-        let holder = Id::<Thread>::new(region.holder(waiter.index()).load(Relaxed).into())?;
+        let holder = Id::<Thread>::new(region.lock_owner(waiter.index()).load(Relaxed).into())?;
         if !region.sleep_word(holder.index()).make(WAKES_PI_WAITER) {
             return claim(guard, holder, false);
         }
@@ -144,14 +144,14 @@ pub(crate) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
 pub(crate) fn wake(region: &Region, wake: &Wake) {
     match &wake.way {
         Way::Futex => region.sleep_word(wake.thread.index()).wake(1),
-        Way::GiveBack => hold::give_back(region, wake.thread),
+        Way::GiveBack => reply_lock::give_back(region, wake.thread),
         Way::Answer(Some(found)) if found.answer(wake.here) => {}
         // The supervisor waits for nobody: it comes back later to those that it has not woken.
-        Way::Answer(_) if region.wakers().is_keeper() => region.wakers().leave_to_keeper(wake.thread),
+        Way::Answer(_) if region.wakers().is_supervisor() => region.wakers().leave_to_supervisor(wake.thread),
         Way::Answer(_) => pursue(region, wake.thread),
     }
     if wake.rouse {
-        region.wakers().leave_to_keeper(wake.thread);
+        region.wakers().leave_to_supervisor(wake.thread);
     }
 }
 
@@ -159,15 +159,15 @@ impl Notification {
     fn answer(&self, here: bool) -> bool {
         let listener = self.listener.as_fd();
         // EINPROGRESS: it has been answered, but the thread has not run yet.
-        let answer = || matches!(trap::answer(listener, self.id), Ok(()) | Err(Errno::INPROGRESS));
+        let answer = || matches!(seccomp::answer(listener, self.id), Ok(()) | Err(Errno::INPROGRESS));
         if here {
             return answer();
         }
         // A thread killed in between leaves the listener without the flag; the supervisor sets it
         // again.
-        let _ = trap::set_flags(listener, false);
+        let _ = seccomp::set_flags(listener, false);
         let answered = answer();
-        let _ = trap::set_flags(listener, true);
+        let _ = seccomp::set_flags(listener, true);
         answered
     }
 }
@@ -186,7 +186,7 @@ fn pursue(region: &Region, thread: Id<Thread>) {
             Attempt::Done => return,
             Attempt::Again => {}
             Attempt::Later(listener) => {
-                trap::is_pending(listener.as_fd(), PATIENCE_NS);
+                seccomp::is_pending(listener.as_fd(), PATIENCE_NS);
             }
             Attempt::Unknown(slot, generation) => {
                 if !region.wakers().fetch(slot, generation) {
@@ -195,7 +195,7 @@ fn pursue(region: &Region, thread: Id<Thread>) {
             }
         }
     }
-    region.wakers().leave_to_keeper(thread);
+    region.wakers().leave_to_supervisor(thread);
 }
 
 /// How an [`attempt`] ended.
@@ -253,8 +253,8 @@ pub(crate) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> boo
 }
 
 /// True while `thread` is in seccomp or on its way out.
-fn is_trapped(region: &Region, thread: Id<Thread>) -> bool {
-    matches!(region.sleep_word(thread.index()).state(), Trapped | Claimed)
+fn is_in_seccomp(region: &Region, thread: Id<Thread>) -> bool {
+    matches!(region.sleep_word(thread.index()).state(), InSeccomp | Claimed)
 }
 
 fn listener_of(guard: &Guard<'_>, thread: Id<Thread>) -> Option<Arc<OwnedFd>> {
@@ -266,7 +266,7 @@ fn listener_of(guard: &Guard<'_>, thread: Id<Thread>) -> Option<Arc<OwnedFd>> {
 fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option<Notification> {
     let region = guard.region();
     let listener = listener_of(guard, thread)?;
-    let known = region.trap_id(thread.index());
+    let known = region.notification_id(thread.index());
     // Each round receives one, and there cannot be more than there are threads.
     for _ in 0..=Thread::COUNT {
         match known.load(Relaxed) {
@@ -296,14 +296,14 @@ pub(crate) fn receive_all(guard: &Guard<'_>, listener: BorrowedFd<'_>) {
 /// False if there is none to receive.
 fn receive_next(guard: &Guard<'_>, listener: BorrowedFd<'_>, owner: Option<Id<Process>>) -> bool {
     let region = guard.region();
-    if !settle(guard, None) || !trap::is_pending(listener, 0) {
+    if !settle(guard, None) || !seccomp::is_pending(listener, 0) {
         return false;
     }
     if let Some(owner) = owner {
         region.words()[RECEIVED_FROM].store(owner.index() as u64, Relaxed);
     }
     Region::order();
-    let _ = trap::receive(listener, region.received());
+    let _ = seccomp::receive(listener, region.received());
     settle(guard, Some(listener));
     true
 }
@@ -318,16 +318,16 @@ fn settle(guard: &Guard<'_>, from: Option<BorrowedFd<'_>>) -> bool {
     if id != 0 {
         let owner = Id::<Thread>::new(received[ARGUMENTS].load(Relaxed));
         let same_context = received[ARGUMENTS + 1].load(Relaxed) == words[TAG].load(Relaxed);
-        if let Some(owner) = owner.filter(|&owner| same_context && is_trapped(guard.region(), owner)) {
-            guard.region().trap_id(owner.index()).store(id, Relaxed);
+        if let Some(owner) = owner.filter(|&owner| same_context && is_in_seccomp(guard.region(), owner)) {
+            guard.region().notification_id(owner.index()).store(id, Relaxed);
         } else if let Some(listener) = from {
-            let _ = trap::answer(listener, id);
+            let _ = seccomp::answer(listener, id);
         } else if let Some(from) = Id::<Process>::new(words[RECEIVED_FROM].load(Relaxed)) {
             let generation = guard.get(from, process::GENERATION);
             let Some(listener) = guard.region().wakers().listener(from, generation) else { return false };
             // A sleeper of another context, or one that has left: it checks its word, and sleeps
             // on.
-            let _ = trap::answer(listener.as_fd(), id);
+            let _ = seccomp::answer(listener.as_fd(), id);
         }
     }
     Region::order();

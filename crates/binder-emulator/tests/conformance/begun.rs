@@ -81,7 +81,7 @@ fn is_wait_in_driver(told: &str) -> bool {
 /// the process's memory map. On a busy machine each of them can last long.
 fn is_wait_at_futex(word: u64, operation: u64, until: u64) -> bool {
     const LOCK_PI2: u64 = 13;
-    /// Where the word that a thread lends through lies in its 64 bytes (`Region::hold`).
+    /// Where the word that a thread lends through lies in its 64 bytes (`Region::reply_lock`).
     const HOLD: u64 = 20;
     match operation {
         0 => until == 0,

@@ -69,7 +69,7 @@ mod stopped {
         let mut victim = stopped(&world, &memory());
         std::thread::scope(|scope| {
             let calling = scope.spawn(|| world.probe());
-            // Long enough that the keeper was asked, and has begun to count.
+            // Long enough that the supervisor was asked, and has begun to count.
             std::thread::sleep(Duration::from_millis(1500));
             assert!(!calling.is_finished(), "nobody goes on without the lock");
             assert_eq!(victim.run(), Stopped::Mark, "its own call is answered");

@@ -1,10 +1,10 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::*;
-use crate::alone::{PATIENCE, Trapped, alone};
+use crate::alone::{InSeccomp, PATIENCE, alone};
 use crate::mutex::own_tid;
 use crate::sleep::Slept;
-use crate::sleep_word::{ENTERS_TRAP, GOES_TO_BOOST, GOES_TO_SLEEP, GOES_TO_TRAP};
+use crate::sleep_word::{ENTERS_SECCOMP, GOES_TO_BOOST, GOES_TO_SECCOMP, GOES_TO_SLEEP};
 
 fn id(index: u64) -> Id<Thread> {
     Id::new(index).expect("an index")
@@ -45,19 +45,19 @@ fn a_sleeper_learns_its_wakers_cpu_if_that_waits_for_it() {
 }
 
 #[test]
-fn a_thread_on_its_way_into_the_trap_is_kept_from_it_and_one_inside_is_claimed() {
+fn a_thread_on_its_way_into_seccomp_is_kept_from_it_and_one_inside_is_claimed() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
     for index in 1..=3 {
-        region.sleep_word(index).set_out(GOES_TO_TRAP);
+        region.sleep_word(index).set_out(GOES_TO_SECCOMP);
     }
     assert!(claim(&mut guard, id(1), true).is_none());
     assert_eq!(region.sleep_word(1).state(), Awake);
     // Only the first one wakes the supervisor.
     for (index, rouses) in [(2, true), (3, false)] {
-        assert!(region.sleep_word(index).make(ENTERS_TRAP));
-        let wake = claim(&mut guard, id(index as u64), true).expect("it is in the trap");
+        assert!(region.sleep_word(index).make(ENTERS_SECCOMP));
+        let wake = claim(&mut guard, id(index as u64), true).expect("it is in seccomp");
         assert!(matches!(wake.way, Way::Answer(None)), "its process has no listener: {wake:?}");
         assert_eq!((wake.rouse, region.sleep_word(index).state()), (rouses, Claimed));
         assert!(claim(&mut guard, id(index as u64), true).is_none(), "it was claimed before");
@@ -65,7 +65,7 @@ fn a_thread_on_its_way_into_the_trap_is_kept_from_it_and_one_inside_is_claimed()
 }
 
 #[test]
-fn the_keeper_looks_as_long_as_threads_are_claimed_and_once_more() {
+fn the_supervisor_looks_as_long_as_threads_are_claimed_and_once_more() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -74,20 +74,20 @@ fn the_keeper_looks_as_long_as_threads_are_claimed_and_once_more() {
     assert!(claimed.is_empty());
     let threads = [(); 3].map(|()| guard.alloc::<Thread>().expect("a record"));
     let word = region.sleep_word(threads[2].index());
-    word.set_out(GOES_TO_TRAP);
-    assert!(word.make(ENTERS_TRAP));
+    word.set_out(GOES_TO_SECCOMP);
+    assert!(word.make(ENTERS_SECCOMP));
     assert!(claim(&mut guard, threads[2], true).is_some_and(|wake| wake.rouse));
     for _ in 0..2 {
         assert!(sweep(&mut guard, &mut claimed));
         assert_eq!(claimed, [threads[2]]);
     }
-    assert!(word.make(crate::sleep_word::LEAVES_TRAP));
+    assert!(word.make(crate::sleep_word::LEAVES_SECCOMP));
     assert!(!sweep(&mut guard, &mut claimed) && claimed.is_empty());
     // A thread was claimed and has left again: one last look.
-    word.set_out(GOES_TO_TRAP);
-    assert!(word.make(ENTERS_TRAP));
+    word.set_out(GOES_TO_SECCOMP);
+    assert!(word.make(ENTERS_SECCOMP));
     assert!(claim(&mut guard, threads[2], true).is_some_and(|wake| wake.rouse));
-    assert!(word.make(crate::sleep_word::LEAVES_TRAP));
+    assert!(word.make(crate::sleep_word::LEAVES_SECCOMP));
     assert!(sweep(&mut guard, &mut claimed) && claimed.is_empty());
     assert!(!sweep(&mut guard, &mut claimed), "it may doze");
 }
@@ -99,10 +99,10 @@ fn after_a_death_every_sleeper_is_woken_in_the_way_that_it_sleeps() {
     let mut guard = Guard::lock(&region, &mut scratch);
     region.sleep_word(1).set_out(GOES_TO_SLEEP);
     for index in 2..=4 {
-        region.sleep_word(index).set_out(GOES_TO_TRAP);
+        region.sleep_word(index).set_out(GOES_TO_SECCOMP);
     }
     for index in 3..=4 {
-        assert!(region.sleep_word(index).make(ENTERS_TRAP));
+        assert!(region.sleep_word(index).make(ENTERS_SECCOMP));
     }
     assert!(claim(&mut guard, id(4), true).is_some(), "by the one that died");
     let mut kicked = |index| kick(&mut guard, id(index));
@@ -112,9 +112,9 @@ fn after_a_death_every_sleeper_is_woken_in_the_way_that_it_sleeps() {
         assert!(matches!(wake, Some(Wake { way: Way::Futex, here: false, .. })), "{index}: {wake:?}");
     }
     for (index, rouses) in [(3, false), (4, false)] {
-        let wake = kicked(index).expect("it is in the trap");
+        let wake = kicked(index).expect("it is in seccomp");
         assert!(matches!(wake.way, Way::Answer(None)), "{index}: {wake:?}");
-        assert_eq!(wake.rouse, rouses, "the keeper looks already");
+        assert_eq!(wake.rouse, rouses, "the supervisor looks already");
     }
 }
 
@@ -125,8 +125,8 @@ fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
     let mut guard = Guard::lock(&region, &mut scratch);
     let boosts = |index: usize, to: u32| {
         region.sleep_word(index).set_out(GOES_TO_BOOST);
-        region.hold(index).store(u32::MAX >> 2, Relaxed);
-        region.holder(index).store(to, Relaxed);
+        region.reply_lock(index).store(u32::MAX >> 2, Relaxed);
+        region.lock_owner(index).store(to, Relaxed);
     };
     // The first boosts the second, which boosts the third, which sleeps.
     boosts(1, 2);
@@ -139,7 +139,7 @@ fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
     // The calling thread owns the second one's reply lock.
     boosts(1, 2);
     boosts(2, 3);
-    region.hold(2).store(own_tid(), Relaxed);
+    region.reply_lock(2).store(own_tid(), Relaxed);
     let wake = claim(&mut guard, id(1), true).expect("someone to wake");
     assert!(matches!(wake.way, Way::GiveBack), "{wake:?}");
     assert_eq!(wake.thread, id(2));
@@ -159,8 +159,8 @@ fn what_was_received_is_noted_for_the_thread_that_it_belongs_to_only() {
     let guard = Guard::lock(&region, &mut scratch);
     region.words()[TAG].store(5, Relaxed);
     for index in [1, 2] {
-        region.sleep_word(index).set_out(GOES_TO_TRAP);
-        assert!(region.sleep_word(index).make(ENTERS_TRAP));
+        region.sleep_word(index).set_out(GOES_TO_SECCOMP);
+        assert!(region.sleep_word(index).make(ENTERS_SECCOMP));
     }
     let receives = |id: u64, of: u64, tag: u64| {
         let received = region.received();
@@ -170,24 +170,24 @@ fn what_was_received_is_noted_for_the_thread_that_it_belongs_to_only() {
         assert!(settle(&guard, None));
         assert!(received.iter().all(|word| word.load(Relaxed) == 0), "the place is free again");
     };
-    let noted = || [1, 2, 3].map(|index| region.trap_id(index).load(Relaxed));
+    let noted = || [1, 2, 3].map(|index| region.notification_id(index).load(Relaxed));
     receives(71, 1, 5);
     assert_eq!(noted(), [71, 0, 0]);
     receives(72, 2, 6);
     assert_eq!(noted(), [71, 0, 0], "another context's");
     receives(73, 3, 5);
-    assert_eq!(noted(), [71, 0, 0], "it is not in the trap");
+    assert_eq!(noted(), [71, 0, 0], "it is not in seccomp");
     receives(74, 2, 5);
     assert_eq!(noted(), [71, 74, 0]);
 }
 
 #[test]
-fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_keeper() {
+fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_supervisor() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     assert!(matches!(attempt(&region, id(1)), Attempt::Done), "it is awake");
-    region.sleep_word(1).set_out(GOES_TO_TRAP);
-    assert!(region.sleep_word(1).make(ENTERS_TRAP));
+    region.sleep_word(1).set_out(GOES_TO_SECCOMP);
+    assert!(region.sleep_word(1).make(ENTERS_SECCOMP));
     assert!(region.sleep_word(1).make(CLAIMS));
     assert!(matches!(attempt(&region, id(1)), Attempt::Done), "it is nobody's");
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -207,10 +207,10 @@ fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_keeper() {
 #[test]
 fn a_participant_asks_for_help_only_for_threads_that_stay_claimed() {
     let region = Region::create().expect("memory");
-    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    keeper.set_nonblocking(true).expect("a socket");
-    region.wakers().set_keeper(Arc::new(std::sync::Mutex::new(own)));
-    let asked = || std::io::Read::read(&mut &keeper, &mut [0; 2]).is_ok();
+    let (own, supervisor) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    supervisor.set_nonblocking(true).expect("a socket");
+    region.wakers().set_supervisor(Arc::new(std::sync::Mutex::new(own)));
+    let asked = || std::io::Read::read(&mut &supervisor, &mut [0; 2]).is_ok();
     let answer = || Wake { thread: id(1), way: Way::Answer(None), here: true, rouse: false };
     wake(&region, &answer());
     assert!(!asked(), "it is awake already");
@@ -236,22 +236,22 @@ fn what_nobody_here_can_answer_stays_in_its_place() {
 }
 
 /// Connects a participant to its supervisor, which is this test, and returns the supervisor's end.
-fn with_keeper(region: &Region) -> std::os::unix::net::UnixStream {
-    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    keeper.set_nonblocking(true).expect("a socket");
-    region.wakers().set_keeper(Arc::new(std::sync::Mutex::new(own)));
-    keeper
+fn with_supervisor(region: &Region) -> std::os::unix::net::UnixStream {
+    let (own, supervisor) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    supervisor.set_nonblocking(true).expect("a socket");
+    region.wakers().set_supervisor(Arc::new(std::sync::Mutex::new(own)));
+    supervisor
 }
 
 /// Whether the supervisor has received a request.
-fn was_asked(keeper: &std::os::unix::net::UnixStream) -> bool {
-    std::io::Read::read(&mut &*keeper, &mut [0; 64]).is_ok()
+fn was_asked(supervisor: &std::os::unix::net::UnixStream) -> bool {
+    std::io::Read::read(&mut &*supervisor, &mut [0; 64]).is_ok()
 }
 
 #[test]
-fn a_trapped_thread_is_woken_by_the_answer_of_who_claims_it() {
-    alone(concat!(module_path!(), "::a_trapped_thread_is_woken_by_the_answer_of_who_claims_it"), || {
-        let Some(context) = Trapped::new() else { return };
+fn a_thread_in_seccomp_is_woken_by_the_answer_of_who_claims_it() {
+    alone(concat!(module_path!(), "::a_thread_in_seccomp_is_woken_by_the_answer_of_who_claims_it"), || {
+        let Some(context) = InSeccomp::new() else { return };
         let region = &context.region;
         for here in [true, false] {
             let (own, sleeper) = context.sleeper();
@@ -262,7 +262,7 @@ fn a_trapped_thread_is_woken_by_the_answer_of_who_claims_it() {
             wake(region, &Wake { rouse: false, ..claimed });
             assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
             assert!(region.sleep_word(own.index()).is(Awake));
-            assert!(region.wakers().take_left().is_empty(), "nothing is left to the keeper");
+            assert!(region.wakers().take_left().is_empty(), "nothing is left to the supervisor");
         }
     });
 }
@@ -272,21 +272,21 @@ fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
     alone(
         concat!(module_path!(), "::a_thread_whose_notification_was_replaced_is_woken_by_its_next_one"),
         || {
-            let Some(context) = Trapped::new() else { return };
+            let Some(context) = InSeccomp::new() else { return };
             let (region, listener) = (&context.region, context.listener.as_fd());
-            let keeper = with_keeper(region);
+            let supervisor = with_supervisor(region);
             let mut scratch = Scratch::default();
             let (own, sleeper) = context.sleeper();
             receive_all(&Guard::lock(region, &mut scratch), listener);
-            let first = region.trap_id(own.index()).load(Relaxed);
+            let first = region.notification_id(own.index()).load(Relaxed);
             // Nobody has claimed it: it enters seccomp again, as after a signal.
-            trap::answer(listener, first).expect("it waits for that");
+            seccomp::answer(listener, first).expect("it waits for that");
             context.wait_for_notification();
-            assert_eq!(region.trap_id(own.index()).load(Relaxed), first, "which is answered");
+            assert_eq!(region.notification_id(own.index()).load(Relaxed), first, "which is answered");
             let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
             wake(region, &Wake { rouse: false, ..claimed });
             assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
-            assert!(!was_asked(&keeper), "it could be woken from here");
+            assert!(!was_asked(&supervisor), "it could be woken from here");
         },
     );
 }
@@ -294,43 +294,43 @@ fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
 #[test]
 fn the_own_listener_is_known_to_who_has_forgotten_it() {
     alone(concat!(module_path!(), "::the_own_listener_is_known_to_who_has_forgotten_it"), || {
-        let Some(context) = Trapped::new() else { return };
+        let Some(context) = InSeccomp::new() else { return };
         let region = &context.region;
-        let keeper = with_keeper(region);
+        let supervisor = with_supervisor(region);
         let (own, sleeper) = context.sleeper();
-        region.wakers().forget(Trapped::slot(), Trapped::GENERATION);
+        region.wakers().forget(InSeccomp::slot(), InSeccomp::GENERATION);
         let mut scratch = Scratch::default();
         let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
         assert!(matches!(claimed.way, Way::Answer(None)), "{claimed:?}");
         wake(region, &Wake { rouse: false, ..claimed });
         assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
-        assert!(!was_asked(&keeper), "it could be woken from here");
+        assert!(!was_asked(&supervisor), "it could be woken from here");
     });
 }
 
 #[test]
-fn a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper() {
+fn a_claimed_thread_that_does_not_reach_seccomp_is_left_to_the_supervisor() {
     alone(
-        concat!(module_path!(), "::a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper"),
+        concat!(module_path!(), "::a_claimed_thread_that_does_not_reach_seccomp_is_left_to_the_supervisor"),
         || {
-            let Some(context) = Trapped::new() else { return };
+            let Some(context) = InSeccomp::new() else { return };
             let region = &context.region;
-            let keeper = with_keeper(region);
+            let supervisor = with_supervisor(region);
             let mut scratch = Scratch::default();
             let mut guard = Guard::lock(region, &mut scratch);
             let own = guard.alloc::<Thread>().expect("a record");
-            guard.set(own, thread::PROCESS, Some(Trapped::slot()));
-            region.sleep_word(own.index()).set_out(GOES_TO_TRAP);
-            assert!(region.sleep_word(own.index()).make(ENTERS_TRAP));
+            guard.set(own, thread::PROCESS, Some(InSeccomp::slot()));
+            region.sleep_word(own.index()).set_out(GOES_TO_SECCOMP);
+            assert!(region.sleep_word(own.index()).make(ENTERS_SECCOMP));
             let claimed = claim(&mut guard, own, true).expect("it seems to sleep");
             drop(guard);
             assert!(matches!(attempt(region, own), Attempt::Later(_)));
             wake(region, &Wake { rouse: false, ..claimed });
-            assert!(was_asked(&keeper));
+            assert!(was_asked(&supervisor));
             // An id of no notification is tried and dropped.
-            region.trap_id(own.index()).store(1, Relaxed);
+            region.notification_id(own.index()).store(1, Relaxed);
             assert!(matches!(attempt(region, own), Attempt::Later(_)));
-            assert_eq!(region.trap_id(own.index()).load(Relaxed), 0);
+            assert_eq!(region.notification_id(own.index()).load(Relaxed), 0);
         },
     );
 }
@@ -338,21 +338,21 @@ fn a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper() {
 #[test]
 fn what_belongs_to_another_context_is_answered_and_sleeps_on() {
     alone(concat!(module_path!(), "::what_belongs_to_another_context_is_answered_and_sleeps_on"), || {
-        let Some(context) = Trapped::new() else { return };
+        let Some(context) = InSeccomp::new() else { return };
         let (region, listener) = (&context.region, context.listener.as_fd());
         let (own, sleeper) = context.sleeper();
         // Not the tag in its notification.
         region.words()[TAG].store(0xc2, Relaxed);
         let mut scratch = Scratch::default();
         let guard = Guard::lock(region, &mut scratch);
-        assert!(receive_next(&guard, listener, Some(Trapped::slot())));
-        assert_eq!(region.trap_id(own.index()).load(Relaxed), 0, "it is not its thread's");
+        assert!(receive_next(&guard, listener, Some(InSeccomp::slot())));
+        assert_eq!(region.notification_id(own.index()).load(Relaxed), 0, "it is not its thread's");
         // It has checked its word, which says that nobody has woken it.
         context.wait_for_notification();
         assert!(sleeper.try_recv().is_err());
         // A receiver that dies before answering leaves the notification to the next one.
-        trap::receive(listener, region.received()).expect("it is pending");
-        region.words()[RECEIVED_FROM].store(Trapped::SLOT, Relaxed);
+        seccomp::receive(listener, region.received()).expect("it is pending");
+        region.words()[RECEIVED_FROM].store(InSeccomp::SLOT, Relaxed);
         assert!(settle(&guard, None));
         context.wait_for_notification();
         region.words()[TAG].store(0xc1, Relaxed);

@@ -2,7 +2,7 @@
 //! The kernel mechanism that can wake a thread on the waker's CPU: seccomp's user notification
 //! (seccomp_unotify(2)).
 //!
-//! A thread that wants to sleep makes a system call that the process's filter holds up ([`trap`]);
+//! A thread that wants to sleep makes a system call that the process's filter suspends ([`sleep`]);
 //! whoever has the filter's listener collects the notification ([`receive`]) and answers it
 //! ([`answer`]), which ends the sleep. Since Linux 6.6 a listener can be told to wake on the
 //! answering CPU (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`).
@@ -105,7 +105,7 @@ pub(crate) fn is_listener(descriptor: BorrowedFd<'_>) -> bool {
         .is_ok_and(|target| target.as_bytes() == b"anon_inode:seccomp notify")
 }
 
-/// How a [`trap`] ended.
+/// How a [`sleep`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
     /// It was answered.
@@ -118,7 +118,7 @@ pub(crate) enum Ended {
 
 /// Sleeps until the notification is answered. It carries `index` and `tag`.
 #[inline]
-pub(crate) fn trap(index: u64, tag: u64) -> Ended {
+pub(crate) fn sleep(index: u64, tag: u64) -> Ended {
     // SAFETY: getppid(2) takes no arguments and touches no memory; the filter looks at these.
     let result = unsafe { libc::syscall(libc::SYS_getppid, MARK, index, tag) };
     match check(result) {
@@ -242,7 +242,7 @@ mod tests {
             let before = rustix::thread::no_new_privs().expect("an answer");
             // A thread that was there before the filter.
             let (go, may_go) = std::sync::mpsc::channel();
-            let thread = std::thread::spawn(move || may_go.recv().map(|()| trap(1, 2)));
+            let thread = std::thread::spawn(move || may_go.recv().map(|()| sleep(1, 2)));
             let listener = match install(true) {
                 Ok(listener) => listener,
                 Err(why) => return crate::alone::refused(&why),

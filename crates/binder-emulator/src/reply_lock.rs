@@ -49,19 +49,21 @@ pub(crate) const TID_MASK: u32 = !(futex::WAITERS | futex::OWNER_DIED);
 
 /// Clears what the record's last user left, for a new thread.
 pub(crate) fn reset(region: &Region, thread: Id<Thread>) {
-    for word in [region.hold(thread.index()), region.holder(thread.index()), region.boosted(thread.index())] {
+    for word in
+        [region.reply_lock(thread.index()), region.lock_owner(thread.index()), region.boosted(thread.index())]
+    {
         word.store(0, Relaxed);
     }
 }
 
 /// Whether the calling thread owns the lock that `waiter` waits for.
 pub(crate) fn is_own(region: &Region, waiter: Id<Thread>) -> bool {
-    region.hold(waiter.index()).load(Relaxed) & TID_MASK == own_tid()
+    region.reply_lock(waiter.index()).load(Relaxed) & TID_MASK == own_tid()
 }
 
 /// After the unlock: ends the wait of `waiter`, if the calling thread still owns its reply lock.
 pub(crate) fn give_back(region: &Region, waiter: Id<Thread>) {
-    let hold = region.hold(waiter.index());
+    let hold = region.reply_lock(waiter.index());
     if hold.compare_exchange(own_tid(), 0, AcqRel, Relaxed).is_err() && is_own(region, waiter) {
         // It waits in the kernel. An error means that it has just stopped waiting.
         let _ = futex::unlock_pi(hold, futex::Flags::empty());
@@ -73,14 +75,14 @@ pub(crate) fn give_back(region: &Region, waiter: Id<Thread>) {
 /// of the wait, `hurry` is called with the thread that is to release the lock.
 #[cold]
 pub(crate) fn wait(region: &Region, thread: Id<Thread>, hurry: impl Fn(Id<Thread>)) {
-    let (hold, word) = (region.hold(thread.index()), region.sleep_word(thread.index()));
+    let (hold, word) = (region.reply_lock(thread.index()), region.sleep_word(thread.index()));
     let mut slice_ns = SLICES_NS.0;
     while word.is(Boosts) && region.ended().is_none() {
         match lock_for(hold, Duration::from_nanos(slice_ns)) {
             Ok(()) => word.make(HAS_BOOSTED),
             Err(Errno::TIMEDOUT) => {
                 slice_ns = slice_ns.saturating_mul(2).min(SLICES_NS.1);
-                if let Some(holder) = Id::new(region.holder(thread.index()).load(Relaxed).into()) {
+                if let Some(holder) = Id::new(region.lock_owner(thread.index()).load(Relaxed).into()) {
                     hurry(holder);
                 }
                 false
@@ -105,7 +107,7 @@ mod tests {
     fn sleeps_plainly(holder: impl FnOnce() -> u32) -> bool {
         let region = Region::create().expect("memory");
         let own = Id::<Thread>::new(1).expect("an index");
-        region.hold(own.index()).store(holder(), Relaxed);
+        region.reply_lock(own.index()).store(holder(), Relaxed);
         region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         wait(&region, own, |_| {});
         region.sleep_word(own.index()).is_asleep()
@@ -125,7 +127,7 @@ mod tests {
     fn a_claimed_waiter_goes_on_though_nobody_gives_its_hold_back() {
         let region = Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
-        region.hold(own.index()).store(own_tid(), Relaxed);
+        region.reply_lock(own.index()).store(own_tid(), Relaxed);
         region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         let (done, waited) = channel();
         let waiting = Arc::clone(&region);
@@ -136,14 +138,14 @@ mod tests {
         assert!(waited.recv_timeout(Duration::from_millis(50)).is_err(), "this thread holds it");
         assert!(region.sleep_word(own.index()).make(WAKES_PI_WAITER));
         waited.recv_timeout(Duration::from_secs(20)).expect("its end");
-        assert_eq!(region.hold(own.index()).load(Relaxed), 0);
+        assert_eq!(region.reply_lock(own.index()).load(Relaxed), 0);
         waiting.join().expect("no panic");
     }
 
     #[test]
     fn a_new_thread_has_nothing_of_its_records_last_user() {
         let region = Region::create().expect("memory");
-        let words = [region.hold(1), region.holder(1), region.boosted(1)];
+        let words = [region.reply_lock(1), region.lock_owner(1), region.boosted(1)];
         words.iter().for_each(|word| word.store(7, Relaxed));
         reset(&region, Id::new(1).expect("an index"));
         assert_eq!(words.map(|word| word.load(Relaxed)), [0; 3]);
@@ -154,10 +156,10 @@ mod tests {
         let region = Region::create().expect("memory");
         let waiter = Id::<Thread>::new(1).expect("an index");
         for (holds, left) in [(own_tid(), 0), (own_tid() + 1, own_tid() + 1), (0, 0)] {
-            region.hold(1).store(holds, Relaxed);
+            region.reply_lock(1).store(holds, Relaxed);
             assert_eq!(is_own(&region, waiter), holds == own_tid());
             give_back(&region, waiter);
-            assert_eq!(region.hold(1).load(Relaxed), left);
+            assert_eq!(region.reply_lock(1).load(Relaxed), left);
         }
     }
 }

@@ -25,12 +25,12 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::inbox::Inbox;
-use crate::keeper_line::Request;
 use crate::lock::wake::{Attempt, SWEEP, attempt, sweep};
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, Process, Thread, process};
 use crate::region::{End, Region};
-use crate::trap;
+use crate::seccomp;
+use crate::supervisor_line::Request;
 use crate::welcome::{DENIED, FULL, NO_FILES, STUCK, receive_with, send_region, send_with};
 
 struct Joined {
@@ -41,7 +41,7 @@ struct Joined {
     inbox: Option<Inbox>,
 }
 
-pub(crate) struct Keeper {
+pub(crate) struct Supervisor {
     region: Arc<Region>,
     /// `None` once nobody can join any more.
     listener: Option<UnixListener>,
@@ -67,7 +67,7 @@ const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const OFTEN: u32 = 100;
 const SELDOM: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 };
 
-impl Keeper {
+impl Supervisor {
     /// The supervisor of a new context, which processes join over `listener`. It ends when the
     /// other end of `stopped` is closed.
     ///
@@ -194,7 +194,7 @@ impl Keeper {
             }
             Request::HandOver => {
                 let Joined { slot, generation, .. } = self.joined[at];
-                if let Some(listener) = descriptor.filter(|listener| trap::is_listener(listener.as_fd())) {
+                if let Some(listener) = descriptor.filter(|listener| seccomp::is_listener(listener.as_fd())) {
                     self.region.wakers().learn(slot, generation, Arc::new(listener));
                 }
                 return;
@@ -267,7 +267,7 @@ impl Keeper {
         };
         let generation = guard.get(slot, process::GENERATION);
         drop(guard);
-        self.region.roster().enter(slot, peer.pid.as_raw_nonzero().get());
+        self.region.registry().enter(slot, peer.pid.as_raw_nonzero().get());
         let sent = send_region(&connection, &self.region, slot);
         let joined = Joined { connection, slot, generation, inbox: None };
         if sent.is_err() {
@@ -309,12 +309,12 @@ impl Keeper {
         self.region.wakers().forget(dead.slot, dead.generation);
         for listener in self.region.wakers().listeners() {
             // It may have died in the middle of a wake-up, with the flag cleared.
-            let _ = trap::set_flags(listener.as_fd(), true);
+            let _ = seccomp::set_flags(listener.as_fd(), true);
         }
         let mut guard = Guard::lock(&self.region, scratch);
         // The last one: another process may have the slot by now.
         if !self.joined.iter().any(|joined| joined.slot == dead.slot) {
-            self.region.roster().enter(dead.slot, 0);
+            self.region.registry().enter(dead.slot, 0);
         }
         if guard.get(dead.slot, process::GENERATION) == dead.generation {
             guard.bury_process(dead.slot);

@@ -44,42 +44,42 @@ impl Request {
 }
 
 /// The connection to the supervisor, locked while an answer is due.
-pub(crate) type ToKeeper = Arc<Mutex<UnixStream>>;
+pub(crate) type ToSupervisor = Arc<Mutex<UnixStream>>;
 
 /// Asks the supervisor for descriptors. Must not be called under the context's lock, which the
 /// supervisor may be waiting for.
-pub(crate) fn ask(keeper: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
-    let mut keeper = locked(keeper);
-    keeper.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
-    answer(&keeper)
+pub(crate) fn ask(supervisor: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
+    let mut supervisor = locked(supervisor);
+    supervisor.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
+    answer(&supervisor)
 }
 
 /// Asks the supervisor to look after claimed threads ([`Request::Help`]).
-pub(crate) fn ask_for_help(keeper: &Mutex<UnixStream>) {
+pub(crate) fn ask_for_help(supervisor: &Mutex<UnixStream>) {
     // If the socket is full, the supervisor has requests enough, and it checks by itself until it
     // has answered them.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let _ = send(&*locked(keeper), &[Request::Help as u8, 0], flags);
+    let _ = send(&*locked(supervisor), &[Request::Help as u8, 0], flags);
 }
 
 /// Reports to the supervisor that the lock's owner makes no progress ([`Request::Stuck`]). Sends
 /// nothing if another thread waits for an answer: the supervisor is working on it, or waits for the
 /// lock itself.
-pub(crate) fn say_stuck(keeper: &Mutex<UnixStream>) {
-    if let Ok(keeper) = keeper.try_lock() {
+pub(crate) fn say_stuck(supervisor: &Mutex<UnixStream>) {
+    if let Ok(supervisor) = supervisor.try_lock() {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let _ = send(&*keeper, &[Request::Stuck as u8, 0], flags);
+        let _ = send(&*supervisor, &[Request::Stuck as u8, 0], flags);
     }
 }
 
 /// Hands this process's listener to the supervisor.
-pub(crate) fn hand_over(keeper: &Mutex<UnixStream>, listener: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn hand_over(supervisor: &Mutex<UnixStream>, listener: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
     let listeners = [listener];
     ancillary.push(SendAncillaryMessage::ScmRights(&listeners));
     let request = [Request::HandOver as u8, 0];
-    sendmsg(&*locked(keeper), &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    sendmsg(&*locked(supervisor), &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Locks a mutex, also after a panic: no panic leaves its data inconsistent.
@@ -88,13 +88,14 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The supervisor's answer.
-fn answer(keeper: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
+fn answer(supervisor: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
     let mut byte = [0];
     let mut data = [IoSliceMut::new(&mut byte)];
-    let received =
-        rustix::io::retry_on_intr(|| recvmsg(keeper, &mut data, &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(supervisor, &mut data, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
     if received.bytes == 0 {
         return Err(Errno::NODEV);
     }
@@ -124,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_help_waits_for_no_keeper() {
-        let (own, keeper) = UnixStream::pair().expect("sockets");
+    fn who_asks_for_help_waits_for_no_supervisor() {
+        let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Arc::new(Mutex::new(own));
         locked(&own).set_nonblocking(true).expect("a socket");
         while send(&*locked(&own), &[0; 2], SendFlags::NOSIGNAL).is_ok() {}
@@ -141,20 +142,20 @@ mod tests {
         let asking = locked(&own);
         say_stuck(&own);
         drop(asking);
-        drop(keeper);
+        drop(supervisor);
         ask_for_help(&own);
         assert_eq!(ask(&own, Request::Inbox, 0).map(|fds| fds.len()), Err(Errno::NODEV));
     }
 
     #[test]
-    fn what_a_keeper_answers_are_descriptors_or_its_end() {
-        let (own, keeper) = UnixStream::pair().expect("sockets");
+    fn what_a_supervisor_answers_are_descriptors_or_its_end() {
+        let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Mutex::new(own);
         let answered = std::thread::scope(|scope| {
             let asked = scope.spawn(|| {
                 let mut request = [0; 2];
-                (&keeper).read_exact(&mut request).expect("a request");
-                crate::welcome::send_with(&keeper, &[0], &[keeper.as_fd(); 2]).expect("room");
+                (&supervisor).read_exact(&mut request).expect("a request");
+                crate::welcome::send_with(&supervisor, &[0], &[supervisor.as_fd(); 2]).expect("room");
                 request
             });
             let answered = ask(&own, Request::Outbox, 7).map(|fds| fds.len());
@@ -162,17 +163,18 @@ mod tests {
             answered
         });
         assert_eq!(answered, Ok(2));
-        hand_over(&own, keeper.as_fd()).expect("room");
+        hand_over(&own, supervisor.as_fd()).expect("room");
         let mut request = [0; 2];
         let flags = RecvFlags::empty();
-        let (length, files) = crate::welcome::receive_with(&keeper, &mut request, flags).expect("a request");
+        let (length, files) =
+            crate::welcome::receive_with(&supervisor, &mut request, flags).expect("a request");
         assert_eq!((length, files.len(), request), (2, 1, [Request::HandOver as u8, 0]));
         drop(files);
         // The connection is closed without an answer.
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                (&keeper).read_exact(&mut [0; 2]).expect("a request");
-                drop(keeper);
+                (&supervisor).read_exact(&mut [0; 2]).expect("a request");
+                drop(supervisor);
             });
             assert_eq!(ask(&own, Request::Inbox, 0).map(|fds| fds.len()), Err(Errno::NODEV));
         });
