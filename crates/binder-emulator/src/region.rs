@@ -36,7 +36,7 @@ pub(crate) enum End {
     Closed = 1,
     /// Its supervisor has ended it, or died.
     Gone,
-    /// Its supervisor has ended it because somebody did not let go of its lock.
+    /// Its supervisor has ended it because the owner of its lock made no progress.
     Stuck,
 }
 
@@ -83,7 +83,8 @@ impl Region {
         Self::map(file, Registry::create()?)
     }
 
-    /// Maps a context that its supervisor handed over. Refuses one that could shrink under the mapping.
+    /// Maps a context that its supervisor handed over. Refuses one that could shrink under the
+    /// mapping.
     pub(crate) fn map(file: OwnedFd, registry: Registry) -> Result<Self, Errno> {
         let sealed = rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK | SealFlags::GROW);
         let size = rustix::fs::fstat(&file)?.st_size;
@@ -148,8 +149,8 @@ impl Region {
         let _ = self.ended.compare_exchange(0, how as u8, Ordering::SeqCst, Ordering::Relaxed);
     }
 
-    /// Whether and why it has ended, as this participant knows in its own memory: then it waits for
-    /// nobody, and what it finds here concerns nobody.
+    /// Whether and why it has ended, from this participant's own memory. After that, it waits for
+    /// nobody, and its changes affect nobody.
     #[inline]
     pub(crate) fn ended(&self) -> Option<End> {
         match self.ended.load(Ordering::Relaxed) {
@@ -167,7 +168,7 @@ impl Region {
         SleepWord(unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() })
     }
 
-    /// The notification that thread `index` sleeps on in seccomp (0: none is known).
+    /// The id of the notification that thread `index` sleeps on in seccomp (0: not known).
     #[inline]
     pub(crate) fn notification_id(&self, index: usize) -> &AtomicU64 {
         let index = if index < THREADS { index } else { 0 };
@@ -175,8 +176,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 8).cast().as_ref() }
     }
 
-    /// The CPU (plus one) that thread `index` was last woken on by one that then waited for it, or
-    /// had just served it; 0: by another.
+    /// The CPU (plus one) on which thread `index` was last woken by a thread that then waited for
+    /// it or had just served it; 0: woken by another.
     #[inline]
     pub(crate) fn waker(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -184,7 +185,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
     }
 
-    /// What thread `index` waits on to boost another one (`reply_lock.rs`): a priority-inheriting futex.
+    /// The reply lock of thread `index` (`reply_lock.rs`): the PI futex through which it boosts
+    /// another.
     #[inline]
     pub(crate) fn reply_lock(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -192,7 +194,7 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 20).cast().as_ref() }
     }
 
-    /// The thread that thread `index` boosts through that; not told when it ceases to.
+    /// The thread that thread `index` boosts through that; not cleared when it stops.
     #[inline]
     pub(crate) fn lock_owner(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -200,7 +202,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
     }
 
-    /// 1 when thread `index` is, or is about to be, boosted so; set by others, cleared by itself.
+    /// 1 when thread `index` is boosted that way, or about to be. Set by others, cleared by the
+    /// thread itself.
     #[inline]
     pub(crate) fn boosted(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };

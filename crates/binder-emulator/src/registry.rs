@@ -2,9 +2,9 @@
 #![allow(clippy::arithmetic_side_effects, reason = "calculates with slots, which are below PROCESSES")]
 //! Who the participants are: memory that the supervisor writes and everybody else can only read.
 //!
-//! The context's other memory may say anything (`records`). What a participant does to another
-//! process on the word of that, it does only to one that stands here, by its process id, as the
-//! kernel told the supervisor.
+//! A context's other memory may contain anything (`records`). A participant acts on another process
+//! because of that memory only if the process is registered here, by the process id that the kernel
+//! reported to the supervisor.
 //!
 //! Unsafe: a mapping that another process writes to, only ever seen as atomics; a system call that
 //! no library wraps.
@@ -33,8 +33,8 @@ unsafe impl Send for Registry {}
 unsafe impl Sync for Registry {}
 
 impl Registry {
-    /// An empty one, for its supervisor. From here on nobody else can get a mapping that it may write
-    /// to, or write by a system call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
+    /// An empty registry, for its supervisor. From then on nobody else can map it writable or write
+    /// to it by a system call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
     pub(crate) fn create() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("roundtrip-registry", flags)?;
@@ -74,8 +74,8 @@ impl Registry {
         unsafe { self.pids.as_ref() }
     }
 
-    /// By the supervisor only, whose mapping alone may be written to: process `pid` has `slot` now; 0:
-    /// nobody.
+    /// Records that process `pid` has `slot`; 0: nobody. Only for the supervisor, whose mapping
+    /// alone is writable.
     pub(crate) fn enter(&self, slot: Id<Process>, pid: i32) {
         if let Some(word) = self.pids().get(slot.index()) {
             word.store(pid, Ordering::Relaxed);
@@ -89,8 +89,7 @@ impl Registry {
     }
 }
 
-/// tgkill(2) with no signal: asks whether there is such a thread. One that may not be signalled is
-/// there.
+/// tgkill(2) with signal 0: whether this thread exists. EPERM means that it does.
 fn is_thread(pid: i32, tid: i32) -> bool {
     if pid <= 0 || tid <= 0 {
         return false;

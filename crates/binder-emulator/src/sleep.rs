@@ -1,6 +1,6 @@
-//! How a thread sleeps: on a futex; in seccomp, so that it can be woken on its waker's CPU; or
-//! on a PI futex, which boosts whoever it waits for. What its word says meanwhile is
-//! `sleep_word.rs`'s business, how it is woken `lock/wake.rs`'s.
+//! How a thread sleeps: on a futex; in seccomp, so that it can be woken on its waker's CPU; or on a
+//! PI futex, which boosts the thread that it waits for. `sleep_word.rs` has what its word says
+//! meanwhile, `lock/wake.rs` how it is woken.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,9 +19,9 @@ use crate::sleep_word::{
     IS_INTERRUPTED_IN_SECCOMP, LEAVES_SECCOMP,
 };
 
-/// For how many sleeps a thread uses seccomp after it found that a futex woke it on another CPU
-/// than its waker's: at first, and at most. In between it tries the futex once, which costs nothing
-/// where the kernel keeps both together by itself.
+/// For how many sleeps a thread uses seccomp after a futex woke it on another CPU than its waker's:
+/// at first, and at most. In between it tries the futex once, which costs nothing where the kernel
+/// keeps both threads together by itself.
 const SPANS: (u32, u32) = (64, 4096);
 
 thread_local! {
@@ -29,17 +29,17 @@ thread_local! {
     static TRAP: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// After the calling thread was woken by a futex, by one on this CPU (plus one; 0: by one that did
-/// not wait for it).
+/// A futex woke the calling thread. `waker` is the waker's CPU plus one, or 0 if the waker did not
+/// wait for it.
 fn learn(waker: u32) {
     let crossed = waker != 0 && own_cpu() != waker;
-    // One that may use one CPU only is woken there either way.
+    // A thread that may use only one CPU is woken there either way.
     let helps = crossed && rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.count() > 1);
     let span = if helps { TRAP.get().1.saturating_mul(4).clamp(SPANS.0, SPANS.1) } else { 0 };
     TRAP.set((span, span));
 }
 
-/// A new thread has nothing of its record's last user.
+/// Clears what the record's last user left, for a new thread.
 pub(crate) fn reset(region: &Region, thread: Id<Thread>) {
     region.waker(thread.index()).store(0, Relaxed);
     reply_lock::reset(region, thread);
@@ -75,7 +75,8 @@ pub(crate) enum Slept {
     Interrupted,
 }
 
-/// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
+/// After the unlock: sleeps until someone claims the wake-up. `traps` is the result of
+/// [`will_sleep`].
 ///
 /// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters
 /// either sleep again, with no code of ours in between. One that waits on a PI futex sleeps
@@ -83,7 +84,7 @@ pub(crate) enum Slept {
 pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let word = region.sleep_word(thread.index());
     let mut slept = Slept::Woken;
-    // Whoever claims it first has it: a claimed thread was woken, whatever else came.
+    // The first claim counts: a claimed thread was woken, whatever else happened.
     let mut leave = |interrupted| {
         slept = if word.make(interrupted) { Slept::Interrupted } else { Slept::Woken };
     };

@@ -1,8 +1,8 @@
-//! The word of shared memory that a thread sleeps on: what it can say, who may change it to what,
-//! and what goes on when whoever made a change is killed before it has done what must follow.
+//! The word of shared memory that a thread sleeps on: its states, who may change them, and what
+//! happens if the thread that made a change is killed before it has done what must follow.
 //!
-//! [`CHANGES`] is the whole table, and nothing changes such a word but by one of its rows
-//! ([`SleepWord::make`]), except that a thread's record that is used anew starts [`State::Awake`].
+//! [`CHANGES`] is the whole table. Such a word changes only by one of its rows
+//! ([`SleepWord::make`]), except that a reused thread record starts as [`State::Awake`].
 //!
 //! | from | to | by | then |
 //! |---|---|---|---|
@@ -18,10 +18,10 @@
 //! | boosts | asleep, awake | the sleeper, which the kernel's queue does not hold, or lets go | it sleeps on the futex, or looks for work |
 //!
 //! A thread decides to sleep under the lock, and a waker gives it work under the lock, so no
-//! wake-up is lost between two that live. The column "then" happens after the unlock. A waker that
-//! is killed before it leaves a thread that sleeps though its word says awake or claimed: the
+//! wake-up between two living threads is lost. The column "then" happens after the unlock. A waker
+//! that is killed before it leaves a thread asleep whose word says awake or claimed. So the
 //! supervisor makes every thread look again after a death, and looks for claimed threads as long as
-//! traps are in use. A waiter looks by itself: it waits in slices.
+//! seccomp is in use. A waiter checks by itself: it waits in slices.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
@@ -44,9 +44,9 @@ pub(crate) enum State {
     WillEnterSeccomp = 2,
     /// In seccomp, or within an instruction of it.
     InSeccomp = 3,
-    /// As [`State::InSeccomp`], and somebody has given it work: seccomp must be answered.
+    /// As [`State::InSeccomp`], and somebody has given it work: its notification must be answered.
     Claimed = 4,
-    /// In the kernel's queue for its hold (`reply_lock.rs`), or about to be.
+    /// Waiting in the kernel for its reply lock (`reply_lock.rs`), or about to.
     Boosts = 5,
 }
 
@@ -87,9 +87,9 @@ pub(crate) const GOES_TO_BOOST: Change = change(Awake, Boosts, By::SleeperLocked
 pub(crate) const WAKES_SLEEPER: Change = change(Asleep, Awake, By::WakerLocked);
 /// It is given work before it was in seccomp. Nothing else is needed.
 pub(crate) const KEEPS_FROM_SECCOMP: Change = change(WillEnterSeccomp, Awake, By::WakerLocked);
-/// It is given work in seccomp, which must be answered.
+/// It is given work in seccomp. Its notification must be answered.
 pub(crate) const CLAIMS: Change = change(InSeccomp, Claimed, By::WakerLocked);
-/// It is given work while it boosts its server. Its hold must be given back.
+/// It is given work while it boosts its server. Its reply lock must be released.
 pub(crate) const WAKES_PI_WAITER: Change = change(Boosts, Awake, By::WakerLocked);
 /// It enters seccomp.
 pub(crate) const ENTERS_SECCOMP: Change = change(WillEnterSeccomp, InSeccomp, By::Sleeper);
@@ -97,13 +97,13 @@ pub(crate) const ENTERS_SECCOMP: Change = change(WillEnterSeccomp, InSeccomp, By
 pub(crate) const LEAVES_SECCOMP: Change = change(Claimed, Awake, By::Sleeper);
 /// A signal, or the end of its time, has ended its sleep on the futex.
 pub(crate) const IS_INTERRUPTED: Change = change(Asleep, Awake, By::Sleeper);
-/// A signal has ended seccomp.
+/// A signal has ended its sleep in seccomp.
 pub(crate) const IS_INTERRUPTED_IN_SECCOMP: Change = change(InSeccomp, Awake, By::Sleeper);
 /// Seccomp does not suspend its call.
 pub(crate) const FALLS_OUT_OF_SECCOMP: Change = change(InSeccomp, Asleep, By::Sleeper);
 /// The kernel refuses to let it boost: it sleeps on its futex.
 pub(crate) const CANNOT_BOOST: Change = change(Boosts, Asleep, By::Sleeper);
-/// Its hold was given back: it looks for work.
+/// Its reply lock was released: it looks for work.
 pub(crate) const HAS_BOOSTED: Change = change(Boosts, Awake, By::Sleeper);
 
 /// The table.
@@ -130,7 +130,8 @@ const CHANGES: [Change; 14] = [
 pub(crate) struct SleepWord<'r>(pub(crate) &'r AtomicU32);
 
 impl SleepWord<'_> {
-    /// What it says. A number that a participant scribbled there is taken for [`State::Awake`].
+    /// The state. An invalid number, which a participant may have written, counts as
+    /// [`State::Awake`].
     #[inline]
     pub(crate) fn state(self) -> State {
         let word = self.0.load(Acquire);
@@ -154,15 +155,15 @@ impl SleepWord<'_> {
         self.0.compare_exchange(change.from as u32, change.to as u32, AcqRel, Acquire).is_ok()
     }
 
-    /// Makes a change that only the thread itself can make: it runs, so the word says awake, unless
-    /// a participant has scribbled.
+    /// Makes a change that only the thread itself can make. It runs, so the word says awake, unless
+    /// a participant has overwritten it.
     #[inline]
     pub(crate) fn set_out(self, change: Change) {
         debug_assert!(change.from == Awake && change.by == By::SleeperLocked, "{change:?}");
         self.0.store(change.to as u32, Release);
     }
 
-    /// The record of its thread is used anew.
+    /// A new thread uses the record.
     pub(crate) fn reset(self) {
         self.0.store(Awake as u32, Release);
     }

@@ -3,12 +3,12 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! What a participant needs to wake others by their traps: their processes' listeners, and the
-//! supervisor's help.
+//! What a participant needs to wake others that sleep in seccomp: their processes' listeners, and
+//! the supervisor's help.
 //!
-//! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener
-//! goes to the supervisor when it joins, and from there to those who must wake its threads and ask for
-//! it. How waking works is `lock/wake.rs`'s business.
+//! A process has one filter and one listener, whatever it joins ([`own_listener`]). It gives its
+//! listener to the supervisor when it joins, and those that must wake its threads request it from
+//! there. `lock/wake.rs` has the wake-up itself.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -21,13 +21,12 @@ use crate::supervisor_line::{self, Request, ToSupervisor};
 /// How the threads of a process are to be woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WakeUp {
-    /// On the caller's CPU where this takes nothing from the process: it has `CAP_SYS_ADMIN`, or
-    /// `no_new_privs` is set. Else through a futex, on whichever CPU the scheduler chooses.
+    /// On the caller's CPU if that costs the process nothing: it has `CAP_SYS_ADMIN`, or
+    /// `no_new_privs` is set. Otherwise through a futex, on the CPU that the scheduler chooses.
     #[default]
     Auto,
-    /// On the caller's CPU also where `no_new_privs` must be set for that: from then on neither
-    /// this process nor its children can gain privileges by executing set-user-id programs
-    /// (prctl(2)).
+    /// On the caller's CPU, even if `no_new_privs` must be set for that. From then on neither this
+    /// process nor its children can gain privileges by executing set-user-id programs (prctl(2)).
     NoNewPrivileges,
     /// Through a futex. No seccomp filter is installed.
     Futex,
@@ -77,8 +76,8 @@ impl Wakers {
         self.traps.store(0, Relaxed);
     }
 
-    /// The calling thread will sleep in seccomp, and call [`Wakers::leave`] after that. False when
-    /// it must not.
+    /// The calling thread will sleep in seccomp, and call [`Wakers::leave`] afterwards. False if it
+    /// must not.
     pub(crate) fn enter(&self) -> bool {
         let context = u64::from(self.traps.load(Relaxed)) << 32;
         let one_more = |trapped: u64| {
@@ -175,7 +174,8 @@ impl Wakers {
         own.joined.contains(&joined).then(|| own.listener.clone()).flatten()
     }
 
-    /// A claimed thread could not be woken from here: the supervisor looks after all that are claimed.
+    /// Leaves a claimed thread that could not be woken from here to the supervisor, with all others
+    /// that are claimed.
     pub(crate) fn leave_to_supervisor(&self, thread: Id<Thread>) {
         match self.supervisor.get() {
             // Without a supervisor the sleeper's own process sends it home.
@@ -189,15 +189,15 @@ impl Wakers {
         self.supervisor.get().is_none()
     }
 
-    /// Tells the supervisor that nothing happens in the context's lock. Under nothing: also where no
-    /// answer can be waited for.
+    /// Reports to the supervisor that the lock's owner makes no progress. Needs no lock, and waits
+    /// for no answer.
     pub(crate) fn say_stuck(&self) {
         if let Some(supervisor) = self.supervisor.get() {
             supervisor_line::say_stuck(supervisor);
         }
     }
 
-    /// What was left to this supervisor.
+    /// The threads left to this supervisor.
     pub(crate) fn take_left(&self) -> Vec<Id<Thread>> {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -3,9 +3,9 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! What the supervisor and a participant say to each other on their connection when it begins and when
-//! it ends: one byte says how it went; two descriptors, the context's memory and the registry, come
-//! with a welcome. What is asked for in between is `supervisor_line.rs`'s business.
+//! What the supervisor and a participant exchange when their connection begins and ends. One byte
+//! says how it went; two descriptors, the context's memory and the registry, come with a welcome.
+//! `supervisor_line.rs` has the requests in between.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,7 +24,7 @@ pub(crate) const WELCOME: u8 = 1;
 pub(crate) const DENIED: u8 = 2;
 pub(crate) const FULL: u8 = 3;
 pub(crate) const NO_FILES: u8 = 5;
-/// The last byte of a connection that ends because the lock was not let go of.
+/// The last byte of a connection that ends because the lock's owner made no progress.
 pub(crate) const STUCK: u8 = 4;
 
 pub(crate) fn send_region(connection: &UnixStream, region: &Region, slot: Id<Process>) -> io::Result<()> {
