@@ -1,5 +1,6 @@
 //! A supervisor or a joiner that can open no more files: joining fails with one line that names the
-//! limit, and does not wait for ever. A program of its own, since the limit is the whole process's.
+//! limit, and does not wait forever. A separate program, because the limit applies to the whole
+//! process.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;

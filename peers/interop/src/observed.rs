@@ -215,7 +215,7 @@ fn abandoned(roundtrip: &str, client: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Ctrl-C is the usual end of an observing without a limit: what was seen until then is told.
+/// Ctrl-C is the usual end of observing without a limit: what was seen until then is reported.
 fn interrupted(roundtrip: &str, client: &mut Command) -> Result<()> {
     let mut observer = Command::new(roundtrip);
     observer.args(["ipc", "observe", "--duration", "1h", "--format", "csv", "--quiet", "--name", CLIENT]);

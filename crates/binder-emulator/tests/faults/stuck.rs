@@ -1,5 +1,5 @@
-//! A lock that is not let go of: by one that was stopped while it had it, and by nobody at all,
-//! where somebody has written over it.
+//! A lock that is not released: its owner was stopped, or the word was overwritten and names no
+//! real owner.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -44,7 +44,7 @@ mod stopped {
     use super::*;
     use crate::stepping::{Stepped, Stopped};
 
-    /// A victim that stands in the middle of a hold of the lock.
+    /// A victim that is stopped while it owns the lock.
     fn stopped(world: &World, memory: &File) -> Stepped {
         let mut victim = Stepped::start("call", world.context.address());
         let holds = |victim: &Stepped| {
