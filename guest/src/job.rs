@@ -35,7 +35,7 @@ pub enum End {
 }
 
 impl End {
-    /// The exit status that stands for it, as shells have it.
+    /// Its exit status, as shells report it.
     #[must_use]
     pub fn status(&self) -> u8 {
         match self {

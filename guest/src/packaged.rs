@@ -88,7 +88,7 @@ pub(crate) struct Files {
     pub(crate) name: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
-    /// The folder that all of it lies in.
+    /// The folder with all of it.
     pub(crate) folder: PathBuf,
 }
 

@@ -12,7 +12,7 @@ use crate::kernel::Features;
 pub enum Backend {
     /// The kernel's binder driver.
     Kernel {
-        /// The device's path, or what stands for one ("a private binderfs").
+        /// The device's path, or a description of it ("a private binderfs").
         device: String,
         /// What it can do, where it was asked.
         #[serde(default)]

@@ -236,15 +236,15 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     }
 }
 
-/// What the driver told a node's owner of it.
+/// What the driver has reported to a node's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
     /// The owner's name of it.
     pub ptr: u64,
     /// The owner's second word.
     pub cookie: u64,
-    /// The owner was told of strong references (`BR_ACQUIRE`), and not yet of their end.
+    /// Strong references were reported to the owner (`BR_ACQUIRE`), and their end was not yet.
     pub has_strong: bool,
-    /// The owner was told of weak references (`BR_INCREFS`), and not yet of their end.
+    /// Weak references were reported to the owner (`BR_INCREFS`), and their end was not yet.
     pub has_weak: bool,
 }

@@ -28,7 +28,7 @@ pub enum Error {
     /// A binder device could not be used.
     #[error("cannot {operation} {device}: {errno}{}", remedy(operation, *errno))]
     Device {
-        /// The device, or what stands for one.
+        /// The device, or a description of it.
         device: String,
         /// The step.
         operation: &'static str,

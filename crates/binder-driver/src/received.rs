@@ -58,7 +58,7 @@ impl<'d> Received<'d> {
         Self { driver, buffer: Cell::new(Some(told.buffer)), parts }
     }
 
-    /// The data; `None` when the driver told of bytes outside its area.
+    /// The data; `None` if the driver named bytes outside its area.
     #[must_use]
     #[inline]
     pub fn data(&self) -> Option<RawBytes<'_>> {

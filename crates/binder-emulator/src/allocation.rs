@@ -1,8 +1,8 @@
-//! Buffers: who uses which stretch of a process's receive area.
+//! Buffers: which part of a process's receive area is in use, and by whom.
 //!
-//! As in the kernel's `binder_alloc.c`: buffers tile the used part of the area in the order of
-//! their addresses, a free one is split on use and merged with its free neighbours on return, the
-//! smallest that fits is taken, and oneway transactions may use half of the area in all.
+//! Follows the kernel's `binder_alloc.c`. Buffers tile the used part of the area in address order.
+//! A free buffer is split on use and merged with its free neighbours when it is returned. The
+//! smallest one that fits is taken. Oneway transactions may use half of the area in total.
 
 use rustix::io::Errno;
 
@@ -10,7 +10,7 @@ use crate::lock::Guard;
 use crate::records::{AREA_BYTES, Buffer, Id, Process, buffer, process, start_word};
 use binder_driver::uapi::align8;
 
-/// The sizes of what a transaction brings along.
+/// The sizes of a transaction's parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     /// Bytes of data.
@@ -22,7 +22,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// All together, each part aligned to 8; at least 8. `None` when it does not fit a number.
+    /// The total, each part aligned to 8; at least 8. `None` on overflow.
     fn total(self) -> Option<u64> {
         let total =
             align8(self.data)?.checked_add(align8(self.offsets)?)?.checked_add(align8(self.extra)?)?;
@@ -47,8 +47,8 @@ impl Guard<'_> {
     /// A buffer in `owner`'s area.
     ///
     /// # Errors
-    /// ENOSPC when the area (or the share of oneway transactions) is full, EINVAL when the sizes do
-    /// not fit a number.
+    /// ENOSPC when the area (or the share of oneway transactions) is full, EINVAL when the sizes
+    /// overflow.
     pub(crate) fn alloc_buffer(
         &mut self,
         owner: Id<Process>,
@@ -87,10 +87,10 @@ impl Guard<'_> {
         Ok(taken)
     }
 
-    /// Whether process `sender` looks like the reason why oneway transactions have only `left`
-    /// bytes left. As the kernel's `debug_low_async_space_locked`: asked when less than a tenth
-    /// of the area is left, told of more than 50 buffers or a quarter of the area, and once
-    /// until there is space again.
+    /// Whether process `sender` is probably why oneway transactions have only `left` bytes left. As
+    /// the kernel's `debug_low_async_space_locked`: checked when less than a tenth of the area is
+    /// left, true for more than 50 buffers or a quarter of the area, and only once until there is
+    /// space again.
     fn suspect_spam(&mut self, owner: Id<Process>, sender: u32, left: u64) -> bool {
         let area = self.get(owner, process::AREA);
         let found = self.get(owner, process::SPAM_FOUND);
@@ -163,7 +163,7 @@ impl Guard<'_> {
         bytes
     }
 
-    /// Where the offsets of a buffer lie, from the start of the area.
+    /// The position of a buffer's offsets, from the start of the area.
     pub(crate) fn offsets_at(&self, of: Id<Buffer>) -> u64 {
         self.get(of, buffer::OFFSET)
             .saturating_add(align8(self.get(of, buffer::DATA_SIZE)).unwrap_or(u64::MAX))
@@ -174,8 +174,8 @@ impl Guard<'_> {
         let mut next = self.get(owner, process::FREE);
         while let Some(candidate) = self.step(next) {
             let size = self.get(candidate, buffer::SIZE);
-            // Of equal ones that which was freed first, as in the kernel (where one of exactly this
-            // size may be another).
+            // Among equal sizes, the one freed first, as in the kernel (which may choose another
+            // one of exactly this size).
             if size >= total && best.is_none_or(|(least, _)| size <= least) {
                 best = Some((size, candidate));
             }
@@ -230,8 +230,8 @@ mod tests {
 
     const AREA: u64 = 64 << 10;
 
-    /// How many oneway buffers of `bytes` bytes `sender` takes before it is suspected, if it is
-    /// among the first `most`.
+    /// How many oneway buffers of `bytes` bytes `sender` takes before it is suspected, at most
+    /// `most`.
     fn until_suspected(guard: &mut Guard<'_>, sender: u32, bytes: u64, most: u32) -> Option<u32> {
         let owner = Id::<Process>::new(1).expect("a slot");
         (1..=most).find(|_| {
@@ -242,8 +242,8 @@ mod tests {
         })
     }
 
-    /// A process without threads, and what a first sender leaves: a little more than the tenth of
-    /// the area from which on senders are looked at.
+    /// A process without threads, after a first sender has left a little more than a tenth of its
+    /// area. Below a tenth, senders are checked.
     fn nearly_full(guard: &mut Guard<'_>) {
         guard.open_area(Id::new(1).expect("a slot"), AREA).expect("a buffer");
         assert_eq!(until_suspected(guard, 1, 1024, 25), None);

@@ -1,4 +1,4 @@
-//! Tests that need a process of their own: a seccomp filter stays with the process that has it.
+//! Tests that need a process of their own, because a seccomp filter cannot be removed.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use skips::{Need, skip};
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, Process, TAG, Thread, process, thread};
 use crate::region::Region;
+use crate::seccomp;
 use crate::sleep::{Slept, sleep};
-use crate::sleep_word::GOES_TO_TRAP;
-use crate::trap;
+use crate::sleep_word::GOES_TO_SECCOMP;
 use crate::wakers::{WakeUp, own_listener};
 
-/// A bound on waits that end: only a test that fails reaches it.
+/// A limit on waits that should end; only a failing test reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs the rest of a test, which has this name, in a new process: this test program, started again
-/// for that test only.
+/// Runs the rest of the test with this name in a new process, which executes this test program for
+/// that test only.
 pub(crate) fn alone(test: &str, act: impl FnOnce()) {
     const NAMES_IT: &str = "BINDER_EMULATOR_TEST_ALONE";
     if std::env::var(NAMES_IT).is_ok_and(|name| name == test) {
@@ -39,17 +39,17 @@ pub(crate) fn alone(test: &str, act: impl FnOnce()) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// A context whose only process is this one, whose threads can be trapped.
-pub(crate) struct Trapped {
+/// A context whose only process is this one, and whose threads can sleep in seccomp.
+pub(crate) struct InSeccomp {
     pub(crate) region: Arc<Region>,
     pub(crate) listener: Arc<OwnedFd>,
 }
 
-impl Trapped {
+impl InSeccomp {
     pub(crate) const SLOT: u64 = 7;
     pub(crate) const GENERATION: u64 = 3;
 
-    /// `None` where no process can have a listener: the test is skipped then.
+    /// `None`, and the test is skipped, where a process cannot have a listener.
     pub(crate) fn new() -> Option<Self> {
         let listener = match own_listener(WakeUp::NoNewPrivileges) {
             Ok(listener) => listener,
@@ -64,7 +64,7 @@ impl Trapped {
         let mut scratch = Scratch::default();
         Guard::lock(&region, &mut scratch).set(Self::slot(), process::GENERATION, Self::GENERATION);
         region.wakers().learn(Self::slot(), Self::GENERATION, Arc::clone(&listener));
-        region.wakers().start_trapping(Self::slot(), Self::GENERATION);
+        region.wakers().start_seccomp(Self::slot(), Self::GENERATION);
         Some(Self { region, listener })
     }
 
@@ -72,8 +72,8 @@ impl Trapped {
         Id::new(Self::SLOT).expect("a slot")
     }
 
-    /// A thread that sleeps in its trap, with a notification that nobody has received. What comes
-    /// of its sleep is sent.
+    /// A thread that sleeps in seccomp, with a notification that nobody has received yet. The
+    /// channel gets the result of its sleep.
     pub(crate) fn sleeper(&self) -> (Id<Thread>, Receiver<Slept>) {
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&self.region, &mut scratch);
@@ -84,22 +84,23 @@ impl Trapped {
         let (tell, told) = channel();
         std::thread::spawn(move || {
             assert!(region.wakers().enter());
-            region.trap_id(own.index()).store(0, Relaxed);
-            region.sleep_word(own.index()).set_out(GOES_TO_TRAP);
+            region.notification_id(own.index()).store(0, Relaxed);
+            region.sleep_word(own.index()).set_out(GOES_TO_SECCOMP);
             let _ = tell.send(sleep(&region, own, true));
         });
         self.wait_for_notification();
         (own, told)
     }
 
-    /// Returns when there is a notification that nobody has received.
+    /// Waits for a notification that nobody has received yet.
     pub(crate) fn wait_for_notification(&self) {
-        let is_there = (0..PATIENCE.as_secs()).any(|_| trap::is_pending(self.listener.as_fd(), 999_999_999));
-        assert!(is_there, "the thread does not get to its trap");
+        let is_there =
+            (0..PATIENCE.as_secs()).any(|_| seccomp::is_pending(self.listener.as_fd(), 999_999_999));
+        assert!(is_there, "the thread does not enter seccomp");
     }
 }
 
-/// Skips a test where a process can have no listener for a reason that is the machine's.
+/// Skips a test if the machine is the reason that a process can have no listener.
 pub(crate) fn refused(why: &str) {
     let reasons = ["no seccomp user notification", "another seccomp", "its own seccomp filter"];
     let is_old = why == "it needs Linux 6.6" && release() < (6, 6);

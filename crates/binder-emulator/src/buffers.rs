@@ -1,8 +1,8 @@
 //! Buffers in use: filled outside the lock, released with what they hold, freed by their receiver,
-//! replaced by an update.
+//! superseded by an update.
 //!
 //! Follows the kernel's `binder_free_buf` and `binder_transaction_buffer_release` (`binder.c`).
-//! Which stretch of an area a buffer is, is `allocation.rs`'s business.
+//! `allocation.rs` decides which part of an area a buffer gets.
 
 use crate::lock::Guard;
 use crate::node::Strength;
@@ -21,7 +21,7 @@ impl Guard<'_> {
         self.add(owner, process::FILLS, 1);
     }
 
-    /// It is done. `BR_DEAD_REPLY` when the receiver has gone meanwhile.
+    /// The write has finished. `BR_DEAD_REPLY` if the receiver has gone meanwhile.
     pub(crate) fn end_fill(
         &mut self,
         by: Id<Thread>,
@@ -39,7 +39,7 @@ impl Guard<'_> {
                     self.set(owner, process::STATE, FREE);
                 }
             }
-            // It died while it closed: the keeper has yet to come to this buffer.
+            // It died while closing; the supervisor has not reached this buffer yet.
             _ => {}
         }
         self.commit();
@@ -62,15 +62,14 @@ impl Guard<'_> {
         if let Some(target) = self.get(returned, buffer::TARGET)
             && self.get(target, node::PROCESS).is_some()
         {
-            // Only a full table can fail here, and then the owner is not told.
+            // Only a full table can fail here; the owner then gets no notification.
             let _ = self.dec_node(target, Strength::Strong, false);
         }
         self.free_buffer(owner, returned);
     }
 
-    /// Takes a waiting oneway transaction to `node` away that `newer` is an update of: the same
-    /// real process's, with the same method and flags (the kernel's
-    /// `binder_can_update_transaction`).
+    /// Removes a queued oneway transaction to `node` that `newer` replaces: one from the same real
+    /// process, with the same method and flags (the kernel's `binder_can_update_transaction`).
     pub(crate) fn drop_outdated(&mut self, owner: Id<Process>, node: Id<Node>, newer: Id<Transaction>) {
         let told = |guard: &Self, t: Id<Transaction>| {
             let sender = guard.get(t, transaction::BUFFER).map(|held| guard.get(held, buffer::SENDER));
@@ -93,8 +92,8 @@ impl Guard<'_> {
         }
     }
 
-    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. False, and nothing
-    /// is done, for an address that is not a delivered buffer's: the kernel ignores it.
+    /// `BC_FREE_BUFFER`: also releases the next oneway transaction of its node. Does nothing and
+    /// returns false if no delivered buffer has this address, which the kernel ignores too.
     pub(crate) fn user_frees_buffer(&mut self, owner: Id<Process>, offset: u64) -> bool {
         let Some(returned) = self.find_buffer(owner, offset) else { return false };
         if !self.get(returned, buffer::USER_MAY_FREE) {

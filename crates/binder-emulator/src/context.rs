@@ -1,5 +1,5 @@
-//! A context of the emulated driver, as the process that created it sees it, and the names of all
-//! that run here.
+//! A context of the emulated driver, as seen by the process that created it, and the names of all
+//! contexts on this machine.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -12,18 +12,18 @@ use binder_driver::Profile;
 
 use crate::Error;
 use crate::inheritance::InheritBy;
-use crate::keeper::Keeper;
 use crate::lock::{Guard, Scratch};
 use crate::records::{INHERIT_BY, MAGIC, MAGIC_VALUE, PROFILE, TAG};
 use crate::region::{End, Region};
+use crate::supervisor::Supervisor;
 use crate::usage::Usage;
 
-/// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
+/// A context of the emulated driver: the counterpart of a loaded kernel driver with one device.
 ///
 /// It lives as long as this value. Processes join it with
 /// [`Emulated::join`](super::Emulated::join). When it is dropped, or its process dies, every
-/// participant's calls fail with ENODEV. It also ends when a participant holds its lock
-/// and does nothing for five seconds: [`Context::ended`] tells.
+/// participant's calls fail with ENODEV. It also ends when a participant holds its lock for five
+/// seconds and does nothing; [`Context::ended`] reports that.
 #[derive(Debug)]
 pub struct Context {
     address: String,
@@ -41,9 +41,9 @@ impl Context {
         Self::create_as(unique_name(NAME), profile)
     }
 
-    /// As [`Context::create`], but [`running`] does not list it: only who is told its address finds
-    /// it. Whoever lists contexts may join each of them and call its manager, which changes what a
-    /// test counts.
+    /// Like [`Context::create`], but [`running`] does not list it, so only processes that know its
+    /// address find it. A program that lists contexts may join each of them and call its manager,
+    /// which changes what a test counts.
     ///
     /// # Errors
     /// As [`Context::create`].
@@ -60,37 +60,38 @@ impl Context {
             .map_err(failed("bind its socket"))?;
         let (stop, stopped) = UnixStream::pair().map_err(failed("make sockets"))?;
         let region = Arc::new(region);
-        let keeper = Keeper::new(Arc::clone(&region), listener, stopped).map_err(failed("make sockets"))?;
+        let supervisor =
+            Supervisor::new(Arc::clone(&region), listener, stopped).map_err(failed("make sockets"))?;
         let thread = std::thread::Builder::new()
-            .name("binder-keeper".into())
-            .spawn(move || keeper.run())
+            .name("binder-supervisor".into())
+            .spawn(move || supervisor.run())
             .map_err(failed("start its thread"))?;
         Ok(Self { address: name, region, stop, thread: Some(thread) })
     }
 
-    /// What [`Emulated::join`](super::Emulated::join) wants to know: a name in the abstract socket
+    /// The argument of [`Emulated::join`](super::Emulated::join): a name in the abstract socket
     /// namespace.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Chooses how a real-time priority is inherited from calls of processes that join from now on,
-    /// until they choose for themselves
+    /// Chooses how a real-time priority is inherited from calls of processes that join from now on.
+    /// Each process may choose for itself afterwards
     /// ([`Emulated::set_inherit_by`](super::Emulated::set_inherit_by)).
     pub fn set_inherit_by(&self, inherit_by: InheritBy) {
         self.region.words()[INHERIT_BY].store(inherit_by.into(), Ordering::Relaxed);
     }
 
-    /// What the context holds at this moment: processes, threads, transactions, nodes, references
-    /// and buffers, as text in the form of the kernel driver's
-    /// `/sys/kernel/debug/binder/state`. For tests, and for finding out why something waits.
+    /// What the context holds now: processes, threads, transactions, nodes, references and buffers,
+    /// as text in the form of the kernel driver's `/sys/kernel/debug/binder/state`. For tests, and
+    /// for finding out why something waits.
     #[must_use]
     pub fn state(&self) -> String {
         self.look(|guard| guard.state())
     }
 
-    /// Whether the context has ended by itself, and why. Its participants are told the same.
+    /// Why the context has ended by itself, if it has. Its participants see the same reason.
     #[must_use]
     pub fn ended(&self) -> Option<&'static str> {
         self.region.ended().map(End::reason)
@@ -99,8 +100,8 @@ impl Context {
     fn look<T>(&self, look: impl FnOnce(&mut Guard<'_>) -> T) -> T {
         let result = look(&mut Guard::lock(&self.region, &mut Scratch::default()));
         if self.region.ended().is_some() {
-            // This thread has waited too long for the lock: the keeper's own thread may not know
-            // yet.
+            // This thread waited too long for the lock. The supervisor's own thread may not have
+            // noticed yet.
             let _ = self.stop.shutdown(std::net::Shutdown::Both);
         }
         result
@@ -109,7 +110,7 @@ impl Context {
     /// How many records and how much memory the context uses at this moment.
     ///
     /// # Errors
-    /// [`Error::Create`] when the system does not tell the memory's size.
+    /// [`Error::Create`] when the system does not report the memory's size.
     pub fn usage(&self) -> Result<Usage, Error> {
         let failed =
             |errno: rustix::io::Errno| Error::Create { operation: "tell its size", cause: errno.into() };
@@ -130,8 +131,8 @@ impl Drop for Context {
 fn initialise(region: &Region, profile: Profile) {
     let words = region.words();
     words[PROFILE].store(profile as u64, Ordering::Relaxed);
-    // No two regions that a process maps lie at one address, and no two processes start at one
-    // nanosecond with one id.
+    // A process maps no two regions at one address, and no two processes with one id start in the
+    // same nanosecond.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let instant = (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64);
     words[TAG].store(
@@ -141,15 +142,15 @@ fn initialise(region: &Region, profile: Profile) {
     words[MAGIC].store(MAGIC_VALUE, Ordering::Release);
 }
 
-/// What the name of every context begins with that is listed. Numbers and dashes follow.
+/// The prefix of a listed context's name. Numbers and dashes follow.
 const NAME: &str = "roundtrip-";
-/// What those of the others begin with.
+/// The prefix of an unlisted context's name.
 const UNLISTED_NAME: &str = "roundtrip-unlisted-";
 
-/// The addresses of all contexts that run in this network namespace, whoever's they are, in the
-/// order of their names: those of listening sockets in /proc/net/unix (proc_net_unix in the
-/// kernel's `net/unix/af_unix.c`). Anybody may have named a socket so: joining tells.
-/// Those of [`Context::create_unlisted`] are not among them.
+/// The addresses of all contexts in this network namespace, of any user, sorted by name: listening
+/// sockets from /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`). Any program
+/// can choose such a name; only joining shows what it is. Contexts of [`Context::create_unlisted`]
+/// are not included.
 ///
 /// # Errors
 /// When that file cannot be read.
@@ -171,7 +172,7 @@ pub fn running() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Unique on the machine: the process id, the boot clock and a counter. It need not be secret.
+/// Unique on the machine: the process id, the boot clock and a counter. It is no secret.
 fn unique_name(begin: &str) -> String {
     static CREATED: AtomicU64 = AtomicU64::new(0);
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

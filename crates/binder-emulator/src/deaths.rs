@@ -1,4 +1,4 @@
-//! Death notifications: who asked for them, who is told, and what is left of a dead process's
+//! Death notifications: who requested and who receives them, and what remains of a dead process's
 //! nodes.
 
 use rustix::io::Errno;
@@ -10,8 +10,8 @@ use crate::records::{Id, Node, Process, Thread, Work, node, process, reference, 
 use crate::thread::{LOOPER_ENTERED, LOOPER_REGISTERED};
 
 impl Guard<'_> {
-    /// Asks to be told when the node behind `handle` dies. Ignored, as by the kernel, when that was
-    /// asked already or there is no such handle.
+    /// Requests a notification of the death of the node behind `handle`. Ignored, as in the kernel,
+    /// if one was requested already or there is no such handle.
     pub(crate) fn request_death(
         &mut self,
         owner: Id<Process>,
@@ -33,7 +33,7 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// Takes such a request back.
+    /// Cancels such a request.
     pub(crate) fn clear_death(&mut self, by: Id<Thread>, owner: Id<Process>, handle: u32, cookie: u64) {
         let Some(id) = self.find_ref(owner, handle.into(), Strength::Weak) else { return };
         let Some(entry) = self.get(id, reference::DEATH) else { return };
@@ -73,8 +73,8 @@ impl Guard<'_> {
         }
     }
 
-    /// The owner of `id` has died: tells those who asked, and frees the node when nobody refers to
-    /// it.
+    /// The owner of `id` has died: notifies those who requested it, and frees the node if nobody
+    /// refers to it.
     pub(crate) fn release_node(&mut self, owner: Id<Process>, id: Id<Node>) {
         self.release_queue(node::ASYNC_TODO.queue(id));
         self.unlist_node(owner, id);
@@ -82,8 +82,8 @@ impl Guard<'_> {
         self.set(id, node::PROCESS, None);
         self.set(id, node::LOCAL_STRONG, 0);
         self.set(id, node::LOCAL_WEAK, 0);
-        // What the owner was told stays noted, as in the kernel: whoever holds a weak handle may
-        // still pass it on.
+        // The counts reported to the owner are kept, as in the kernel: a process with a weak handle
+        // may still pass it on.
         let mut next = self.get(id, node::REFS);
         if next.is_none() {
             self.free(id);

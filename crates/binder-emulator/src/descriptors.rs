@@ -1,26 +1,26 @@
-//! File descriptors in transactions: how they get from one process to another.
+//! File descriptors in transactions: how they travel from one process to another.
 //!
-//! Each process that gets some has an *inbox* (`inbox.rs`): a pair of Unix sockets, made by the
-//! keeper when it is first needed. A sender puts its descriptors into the receiver's inbox
-//! (`SCM_RIGHTS`, unix(7)), labelled with the number of the transaction, as the last thing before
-//! it queues that transaction; the receiver takes them out when it delivers it. Why so:
+//! Each process that receives some has an *inbox* (`inbox.rs`): a pair of Unix sockets, which the
+//! supervisor makes on first use. Just before a sender queues a transaction, it puts the
+//! descriptors into the receiver's inbox (`SCM_RIGHTS`, unix(7)), labelled with the transaction's
+//! number. The receiver takes them out when it delivers the transaction. The reasons:
 //!
 //! - In between, the kernel itself holds the open files. So they outlive their sender, appear in
-//!   the receiver's table only when it reads (as with the kernel's driver), and go with the inbox
-//!   when the receiver dies.
-//! - No number of another process is ever used, no right to trace it is needed (`pidfd_getfd` needs
-//!   one, and a sender that still lives), and the sockets have no name.
-//! - The keeper takes no part in a transfer: it hands each sender the end of an inbox once. Nothing
-//!   here is reached by a call without descriptors.
+//!   the receiver's table only when it reads (as with the kernel's driver), and are closed with the
+//!   inbox when the receiver dies.
+//! - No process uses another's descriptor numbers or needs the right to trace it (`pidfd_getfd`
+//!   needs that, and a sender that still lives). The sockets have no name.
+//! - The supervisor takes no part in a transfer: it gives each sender the end of an inbox once. A
+//!   call without descriptors runs none of this code.
 //!
-//! Both steps are taken under the context's lock, so a label that names no undelivered transaction
-//! is that of one that was undone (its sender was killed, or could not finish) or superseded.
-//! Whoever meets such a message drops it, and the keeper looks for them when a process has died or
-//! asks for it: a kill at any instruction leaves no file open.
+//! Both steps happen under the context's lock. So a label without an undelivered transaction
+//! belongs to one that was undone (its sender was killed, or could not finish) or superseded. Any
+//! reader that meets such a message drops it, and the supervisor looks for them when a process has
+//! died or asks for it. A kill at any instruction therefore leaves no file open.
 //!
-//! Limits that the kernel's driver does not have: an inbox holds some hundred undelivered
-//! transactions, a user some descriptors in flight (`RLIMIT_NOFILE`, unix(7)), and an `io_uring`
-//! cannot be sent. What exceeds them is refused.
+//! Limits that the kernel's driver does not have: an inbox holds a few hundred undelivered
+//! transactions, a user may have a limited number of descriptors in flight (`RLIMIT_NOFILE`,
+//! unix(7)), and an `io_uring` cannot be sent. Anything beyond is refused.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -31,41 +31,46 @@ use binder_driver::ReceivedFds;
 use rustix::io::Errno;
 
 use crate::inbox::{Inbox, Label, Outbox};
-use crate::keeper_line::{Request, ToKeeper, ask, locked};
 use crate::records::{Id, Process};
+use crate::supervisor_line::{Request, ToSupervisor, ask, locked};
 
-/// What a thread needs before it can go on, and must ask the keeper for without holding the lock.
+/// What a thread must request from the supervisor, without holding the lock, before it can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The own inbox.
+    /// Its own process's inbox.
     Inbox,
-    /// The end that is written to of the inbox of the process that has this generation of a slot.
+    /// The write end of the inbox of the process that has this generation of a slot.
     Outbox(Id<Process>, u64),
 }
 
-/// What a process knows of inboxes and of the descriptors that it was given, in its own memory.
+/// What a process knows of inboxes and of the descriptors that it has received, in its own memory.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
-    keeper: ToKeeper,
+    supervisor: ToSupervisor,
     inbox: OnceLock<Inbox>,
-    /// By slot: the generation of the process in it, and the way into its inbox.
+    /// By slot: the generation of the process in it, and the write end of its inbox.
     outboxes: Mutex<HashMap<usize, (u64, Outbox)>>,
-    /// What was opened for this process: the numbers in the area may be anything. Buffers are named
-    /// by their offset there.
+    /// The descriptors opened for this process, by the offset of their buffer in the area. The
+    /// numbers in the area itself cannot be trusted.
     pub(crate) received: ReceivedFds,
 }
 
 impl Descriptors {
-    pub(crate) fn new(keeper: ToKeeper) -> Self {
-        Self { keeper, inbox: OnceLock::new(), outboxes: Mutex::default(), received: ReceivedFds::default() }
+    pub(crate) fn new(supervisor: ToSupervisor) -> Self {
+        Self {
+            supervisor,
+            inbox: OnceLock::new(),
+            outboxes: Mutex::default(),
+            received: ReceivedFds::default(),
+        }
     }
 
-    /// Asks the keeper. Must not be called under the context's lock: the keeper may be waiting for
-    /// that.
+    /// Asks the supervisor. Must not be called under the context's lock, which the supervisor may
+    /// be waiting for.
     pub(crate) fn ask(&self, wanted: Wanted) -> Result<(), Errno> {
         let mut ends = match wanted {
-            Wanted::Inbox => ask(&self.keeper, Request::Inbox, 0)?,
-            Wanted::Outbox(slot, _) => ask(&self.keeper, Request::Outbox, slot.index() as u8)?,
+            Wanted::Inbox => ask(&self.supervisor, Request::Inbox, 0)?,
+            Wanted::Outbox(slot, _) => ask(&self.supervisor, Request::Outbox, slot.index() as u8)?,
         }
         .into_iter();
         match (wanted, ends.next(), ends.next()) {
@@ -74,24 +79,25 @@ impl Descriptors {
             (Wanted::Outbox(slot, generation), Some(write), _) => {
                 locked(&self.outboxes).insert(slot.index(), (generation, Outbox::of(write)));
             }
-            // This process or the keeper has too many descriptors open, or the other process has
-            // just gone.
+            // This process or the supervisor has too many descriptors open, or the other process
+            // has just gone.
             _ => return Err(Errno::MFILE),
         }
         Ok(())
     }
 
-    /// Asks the keeper to drop what nobody will take out of the inbox of `slot`.
+    /// Asks the supervisor to drop messages in the inbox of `slot` that nobody will take.
     pub(crate) fn ask_to_sweep(&self, slot: Id<Process>) {
-        // Without a keeper there is no context any more, and its inboxes go with it.
-        let _ = locked(&self.keeper).write_all(&[Request::Sweep as u8, slot.index() as u8]);
+        // Without a supervisor the context has ended, and its inboxes with it.
+        let _ = locked(&self.supervisor).write_all(&[Request::Sweep as u8, slot.index() as u8]);
     }
 
-    /// Puts a transaction's descriptors into an inbox. `Ok(false)` when the way into it must be
-    /// asked for first.
+    /// Puts a transaction's descriptors into an inbox. `Ok(false)` if its write end must be
+    /// requested first.
     ///
     /// # Errors
-    /// ENOSPC when the inbox is full, else as sendmsg(2). Some may be in it then: it must be swept.
+    /// ENOSPC when the inbox is full, else as sendmsg(2). Some descriptors may already be in it
+    /// then, so it must be swept.
     pub(crate) fn post(
         &self,
         slot: Id<Process>,
@@ -106,7 +112,7 @@ impl Descriptors {
         }
     }
 
-    /// The own inbox, once it was asked for.
+    /// This process's own inbox, if it was requested.
     pub(crate) fn inbox(&self) -> Option<&Inbox> {
         self.inbox.get()
     }

@@ -1,5 +1,4 @@
-//! What can go wrong before a context can be used. Everything later is a driver's error
-//! ([`binder_driver::Error`]).
+//! What can go wrong before a context can be used. All later errors are [`binder_driver::Error`].
 
 use std::io;
 
@@ -17,7 +16,7 @@ pub enum Error {
     Create {
         /// The step: "start a thread".
         operation: &'static str,
-        /// The system's answer. Not the error's `source`, for the message already has it.
+        /// The system's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
     /// The context could not be joined.
@@ -30,10 +29,10 @@ pub enum Error {
         address: String,
         /// The step: "start a thread".
         operation: &'static str,
-        /// The system's answer. Not the error's `source`, for the message already has it.
+        /// The system's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
-    /// What any driver refuses: an impossible size of the receive area.
+    /// What any driver refuses, such as an impossible size of the receive area.
     #[error(transparent)]
     Driver(#[from] binder_driver::Error),
 }

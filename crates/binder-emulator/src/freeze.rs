@@ -1,8 +1,8 @@
-//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is told of them
-//! (`BC_REQUEST_FREEZE_NOTIFICATION`), and what a thread is told of its last transaction.
+//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is notified of them
+//! (`BC_REQUEST_FREEZE_NOTIFICATION`), and the extended error of a thread's last transaction.
 //!
-//! As the kernel's `binder_ioctl_freeze`: whether a process has unfinished transactions is found by
-//! looking at its queues when someone asks, so that no transaction pays for a count.
+//! As in the kernel's `binder_ioctl_freeze`, a process's queues are searched for unfinished
+//! transactions only when someone asks, so no transaction pays for a count.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::records::{
 };
 use binder_driver::uapi::{BR_OK, ExtendedError, FrozenStatusInfo};
 
-/// How often a thread that freezes a process looks whether its transactions have ended.
+/// How often a thread that freezes a process checks whether its transactions have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 impl Ioctl<'_> {
@@ -38,8 +38,8 @@ impl Ioctl<'_> {
             self.guard.set(target, process::CALLS_REFUSED, false);
             self.guard.set(target, process::ONEWAY_KEPT, false);
             self.guard.set(target, process::FROZEN, frozen);
-            // Should this thread be killed before all are told, whoever releases it thaws the
-            // process and tells them that.
+            // If this thread is killed before all are notified, whoever releases it thaws the
+            // process and notifies them of that.
             self.guard.set(self.thread, thread::FREEZING, Some(target));
             let generation = self.guard.get(target, process::GENERATION);
             if frozen {
@@ -99,7 +99,7 @@ impl Ioctl<'_> {
         Ok(info)
     }
 
-    /// `BINDER_GET_EXTENDED_ERROR`: tells it once.
+    /// `BINDER_GET_EXTENDED_ERROR`: reports it once.
     pub(crate) fn extended_error(&mut self) -> ExtendedError {
         let guard = &mut self.guard;
         let command = match guard.get(self.thread, thread::ERROR_RETURN) {
@@ -116,8 +116,8 @@ impl Ioctl<'_> {
 }
 
 impl Guard<'_> {
-    /// Asks to be told whether the owner of the node behind `handle` is frozen: now, and when it
-    /// changes. A dead node's request is taken, and nothing is told.
+    /// Requests notification of whether the owner of the node behind `handle` is frozen: now, and
+    /// on each change. A request for a dead node is accepted, but nothing follows.
     pub(crate) fn request_freeze(&mut self, by: Id<Process>, handle: u32, cookie: u64) -> Result<(), Errno> {
         let id = self.find_ref(by, handle.into(), Strength::Weak).ok_or(Errno::INVAL)?;
         if self.get(id, reference::FREEZE).is_some() {
@@ -135,7 +135,7 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// Takes such a request back. What was asked for with another cookie stays.
+    /// Cancels such a request. One made with another cookie stays.
     pub(crate) fn clear_freeze(&mut self, by: Id<Process>, handle: u32, cookie: u64) -> Result<(), Errno> {
         let id = self.find_ref(by, handle.into(), Strength::Weak).ok_or(Errno::INVAL)?;
         let entry = self.get(id, reference::FREEZE).ok_or(Errno::INVAL)?;
@@ -143,7 +143,7 @@ impl Guard<'_> {
             return Err(Errno::INVAL);
         }
         self.set(id, reference::FREEZE, None);
-        // One that waits to be told is told as cleared instead.
+        // A queued notification is turned into the confirmation that it was cleared.
         self.set(entry, work::KIND, Kind::ClearFreeze as u32);
         if self.get(entry, work::QUEUE) == 0 {
             self.push(process::TODO.queue(by), entry);
@@ -154,7 +154,7 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// `BC_FREEZE_NOTIFICATION_DONE`. What changed since the notification was delivered is told
+    /// `BC_FREEZE_NOTIFICATION_DONE`. A change since the notification was delivered is reported
     /// now.
     pub(crate) fn freeze_done(&mut self, by: Id<Process>, cookie: u64) -> Result<(), Errno> {
         let mut next = self.front(process::FREEZE_DELIVERED.queue(by));
@@ -173,19 +173,19 @@ impl Guard<'_> {
         Err(Errno::INVAL)
     }
 
-    /// Whether a freeze notification was delivered, and not yet acknowledged.
+    /// Whether a freeze notification was delivered and is not yet acknowledged.
     fn is_delivered_freeze(&self, to: Id<Process>, entry: Id<Work>) -> bool {
         self.get(entry, work::QUEUE) == process::FREEZE_DELIVERED.queue(to).0 as u64
     }
 
-    /// Tells all who asked about a node of `owner`, in the order of the nodes' names, that it is
-    /// frozen or no longer so. Committed in steps, each of which can be repeated.
+    /// Notifies all who asked about a node of `owner`, ordered by node, that it is frozen or
+    /// thawed. Committed in steps, each of which can be repeated.
     pub(crate) fn tell_of_freeze(&mut self, owner: Id<Process>, is_frozen: bool) {
         let mut nodes = Vec::new();
         let mut next = self.get(owner, process::NODES);
         while let Some(id) = self.step(next) {
             next = self.get(id, node::NEXT);
-            // Most are of no concern to anybody.
+            // Most nodes have no references.
             if self.get(id, node::REFS).is_some() {
                 nodes.push(id);
             }
@@ -225,13 +225,13 @@ impl Guard<'_> {
             .collect()
     }
 
-    /// Whether a process has transactions that came for it, or waits for a reply.
+    /// Whether a process has incoming transactions, or waits for a reply.
     fn has_transactions(&self, of: Id<Process>) -> bool {
         self.has_unserved(of) || self.any_thread(of, |id| self.get(id, thread::STACK).is_some())
     }
 
-    /// Whether a process has transactions, which include replies, that it has not served or read to
-    /// the end.
+    /// Whether a process has transactions (including replies) that it has not served or read
+    /// completely.
     fn has_unserved(&self, of: Id<Process>) -> bool {
         self.holds_transaction(process::TODO.queue(of))
             || self.any_thread(of, |id| self.holds_transaction(thread::TODO.queue(id)) || self.serves(id))
@@ -271,7 +271,7 @@ impl Guard<'_> {
         false
     }
 
-    /// Whether a thread owes a reply, perhaps below a call of its own.
+    /// Whether a thread owes a reply, perhaps while waiting for a call of its own.
     fn serves(&self, id: Id<Thread>) -> bool {
         let mut next = self.get(id, thread::STACK);
         while let Some(t) = self.step(next) {

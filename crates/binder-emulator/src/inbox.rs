@@ -3,10 +3,10 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! A process's inbox: the sockets that descriptors wait in for it, and the messages in them.
+//! A process's inbox: the sockets that hold descriptors for it, and the messages in them.
 //!
-//! One message is a label (16 bytes) with up to 253 descriptors, which is what the kernel takes at
-//! once (`SCM_MAX_FD`). Who may write or read, and when, is `descriptors.rs`'s business.
+//! One message is a label (16 bytes) with up to 253 descriptors, the kernel's limit for one message
+//! (`SCM_MAX_FD`). `descriptors.rs` decides who may write or read, and when.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,22 +21,22 @@ use rustix::net::{
 use crate::lock::Guard;
 use crate::records::{Id, Transaction, transaction};
 
-/// The most descriptors of one message: the kernel's `SCM_MAX_FD`.
+/// The most descriptors in one message: the kernel's `SCM_MAX_FD`.
 const MOST_AT_ONCE: usize = 253;
-/// What inboxes ask for; the system gives at most `net.core.wmem_max`.
+/// The size that inboxes ask for; the system gives at most `net.core.wmem_max`.
 const INBOX_BYTES: usize = 4 << 20;
-/// More messages than an inbox ever holds: the end of a search in one that a participant keeps
+/// More messages than an inbox ever holds. Ends the search in an inbox that a participant keeps
 /// filling.
 const MOST_MESSAGES: usize = 1 << 14;
 
 /// Whose descriptors a message carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// The transaction's number, which no other one in the context has or had.
+    /// The transaction's number, unique in the context over its whole life.
     pub(crate) number: u64,
     /// Its record's index.
     pub(crate) record: u32,
-    /// Which of its messages.
+    /// Which of the transaction's messages this is.
     part: u32,
 }
 
@@ -53,7 +53,7 @@ impl Label {
         bytes
     }
 
-    /// `None` for what no sender of ours has written.
+    /// `None` for bytes that no sender of ours has written.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, rest) = bytes.split_first_chunk()?;
         let (record, rest) = rest.split_first_chunk()?;
@@ -65,14 +65,14 @@ impl Label {
         })
     }
 
-    /// Whether its transaction will still be delivered. Asked under the lock.
+    /// Whether its transaction will still be delivered. Needs the lock.
     fn is_awaited(self, guard: &Guard<'_>) -> bool {
         let t = Id::<Transaction>::new(self.record.into());
         self.number != 0 && t.is_some_and(|t| guard.get(t, transaction::FDS_NUMBER) == self.number)
     }
 }
 
-/// The way into another process's inbox.
+/// The write end of another process's inbox.
 #[derive(Debug)]
 pub(crate) struct Outbox(OwnedFd);
 
@@ -81,7 +81,7 @@ impl Outbox {
         Self(write)
     }
 
-    /// Sends descriptors, in as many messages as it takes.
+    /// Sends descriptors, in as many messages as needed.
     pub(crate) fn post(&self, label: Label, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         for (part, fds) in (0..).zip(fds.chunks(MOST_AT_ONCE)) {
             send(self.0.as_fd(), Label { part, ..label }, fds)?;
@@ -109,17 +109,17 @@ impl Inbox {
         Self { read, write }
     }
 
-    /// The two ends, to hand to others: where it is read, where it is written.
+    /// The read end and the write end, to hand to others.
     pub(crate) fn ends(&self) -> [BorrowedFd<'_>; 2] {
         [self.read.as_fd(), self.write.as_fd()]
     }
 
-    /// Takes the `count` descriptors of a transaction out, in their order. Under the context's
+    /// Takes the `count` descriptors of a transaction out, in order. Called under the context's
     /// lock.
     ///
     /// # Errors
-    /// EMFILE when this process has too many open; EBADMSG when they are not there. What was taken
-    /// is closed then.
+    /// EMFILE when this process has too many open; EBADMSG when they are missing. Those already
+    /// taken are closed then.
     pub(crate) fn take(&self, guard: &Guard<'_>, label: Label, count: usize) -> Result<Vec<OwnedFd>, Errno> {
         let mut taken = Vec::new();
         self.search(guard, |front| {
@@ -136,9 +136,9 @@ impl Inbox {
         if taken.len() == count { Ok(taken) } else { Err(Errno::BADMSG) }
     }
 
-    /// Drops the messages that nobody will take. Under the context's lock.
+    /// Drops the messages that nobody will take. Called under the context's lock.
     pub(crate) fn sweep(&self, guard: &Guard<'_>) {
-        // An inbox that cannot be turned any further keeps what it has until its process ends.
+        // If the inbox cannot be searched any further, the rest stays until its process ends.
         let _ = self.search(guard, |_| Ok(Found::Other));
     }
 
@@ -173,7 +173,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// The first message's label; `None` without a message, `Some(None)` for one without a label.
+    /// The first message's label. `None` if there is no message, `Some(None)` if it has no label.
     fn front(&self) -> Result<Option<Option<Label>>, Errno> {
         let mut bytes = [0; 17];
         // No room for descriptors: the kernel opens none.
@@ -184,19 +184,19 @@ impl Inbox {
         }
     }
 
-    /// Drops the first message, and with it the kernel's hold on its files.
+    /// Drops the first message, and with it the kernel's references to its files.
     fn drop_front(&self) {
         let _ = recv(&self.read, &mut [0; 1][..], RecvFlags::DONTWAIT);
     }
 }
 
-/// What a look at a message has found.
+/// What a look at a message found.
 enum Found {
-    /// One that is not looked for.
+    /// Not the message looked for.
     Other,
-    /// It was taken, and there is more.
+    /// It was taken; more follow.
     Part,
-    /// It was taken, and was the last.
+    /// It was taken, and was the last one.
     All,
 }
 
@@ -237,7 +237,7 @@ mod tests {
     use crate::lock::Scratch;
     use crate::region::Region;
 
-    /// A context with transactions that are awaited under these numbers.
+    /// A context with undelivered transactions under these numbers.
     fn context(awaited: &[u64]) -> (Region, Vec<Label>) {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
@@ -279,7 +279,7 @@ mod tests {
         inbox.sweep(&guard);
         assert_eq!([&dead, &first, &second].map(has_ended), [true, false, false]);
         assert_eq!(inbox.front(), Ok(Some(Some(labels[0]))));
-        // The later one can be taken first.
+        // The later transaction can be taken first.
         let mut taken = inbox.take(&guard, labels[1], 1).expect("one descriptor");
         let mut writer = PipeWriter::from(taken.remove(0));
         writer.write_all(b"2").expect("an open pipe");
@@ -317,7 +317,7 @@ mod tests {
         let [(reader, writer)] = pipes();
         outbox.post(labels[0], &[writer.as_fd()]).expect("room");
         let refused = (0..MOST_MESSAGES).find_map(|_| outbox.post(labels[1], &[writer.as_fd()]).err());
-        // Some systems allow a user fewer in flight.
+        // Some systems limit a user to fewer in flight.
         assert!(matches!(refused, Some(Errno::NOSPC | Errno::TOOMANYREFS)), "{refused:?}");
         let mut scratch = Scratch::default();
         let guard = Guard::lock(&region, &mut scratch);

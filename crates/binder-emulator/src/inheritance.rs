@@ -1,6 +1,6 @@
 //! Priority inheritance by a futex, as the driver uses it: which caller boosts which server, and
-//! what a boosted thread knows of that. How a hold works is `hold.rs`'s business, which priorities
-//! are inherited `priority.rs`'s.
+//! what a boosted thread knows of that. `reply_lock.rs` has the mechanism, `priority.rs` the rules
+//! for which priorities are inherited.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -9,38 +9,38 @@ use std::time::Duration;
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
-use crate::hold::{TID_MASK, is_own};
 use crate::lock::Guard;
 use crate::mutex::own_tid;
 use crate::pi_futex::{now, set_raised};
 use crate::records::{Id, Process, TAG, Thread, Transaction, process, thread, transaction};
 use crate::region::Region;
+use crate::reply_lock::{TID_MASK, is_own};
 use crate::sched::Priority;
 use crate::sleep_word::GOES_TO_BOOST;
 use crate::sleep_word::State::Boosts;
 
-/// How a server inherits a real-time caller's priority, by the priority rules of Android's kernel.
+/// How a server inherits a real-time caller's priority, under the priority rules of Android's
+/// kernel.
 ///
-/// The nice value of an ordinary caller is inherited by setting it, whichever this is.
+/// The nice value of an ordinary caller is inherited by setting it, with any of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum InheritBy {
-    /// By setting the server thread's policy (sched_setattr(2)), and through a priority-inheriting
-    /// futex where there is no permission for that (EPERM: neither `CAP_SYS_NICE` nor a
-    /// sufficient `RLIMIT_RTPRIO` of the server's process). A thread that was refused tries
-    /// again after a second.
+    /// By setting the server thread's policy (sched_setattr(2)). Without permission for that
+    /// (EPERM: neither `CAP_SYS_NICE` nor a sufficient `RLIMIT_RTPRIO` of the server's process),
+    /// through a priority-inheriting futex. A thread that was refused tries again after a second.
     #[default]
     Auto = 0,
     /// By setting the policy. Without permission nothing is inherited.
     Policy = 1,
-    /// Through a priority-inheriting futex (futex(2)): this needs no permission, and the server's
+    /// Through a priority-inheriting futex (futex(2)). This needs no permission, and the server's
     /// policy does not show it.
     PiFutex = 2,
 }
 
 impl InheritBy {
-    /// Whether it is the one that is chosen where nobody says otherwise.
+    /// Whether this is the default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -57,38 +57,38 @@ impl From<InheritBy> for u64 {
     }
 }
 
-/// For how many sleeps a thread that was boosted this way avoids the trap: whoever wakes it there
-/// may have to wait until it has reached the trap, and cannot boost it before that.
+/// For how many sleeps a boosted thread avoids seccomp. A waker might have to wait until the thread
+/// has reached its call, and could not boost it before.
 const FUTEX_SLEEPS: u32 = 64;
 
-/// How long a refused permission is taken to be refused still.
+/// How long a refused permission is assumed to stay refused.
 const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// That priority, while it serves the call: what is inherited from its own calls, also in other
-    /// contexts.
+    /// The priority inherited while this thread serves a call. Its own calls inherit it in turn,
+    /// also in other contexts.
     static SERVES_AT: Cell<Option<Priority>> = const { Cell::new(None) };
-    /// How many sleeps are left in which it avoids the trap.
-    static NO_TRAP: Cell<u32> = const { Cell::new(0) };
-    /// Processes whose threads this thread may not set the policy of, with the times until which
-    /// that is assumed.
+    /// How many more sleeps avoid seccomp.
+    static NO_SECCOMP: Cell<u32> = const { Cell::new(0) };
+    /// Processes whose threads' policy this thread may not set, with the time until which that is
+    /// assumed.
     static REFUSED: Cell<[Refused; 4]> = const { Cell::new([Refused::NONE; 4]) };
 }
 
-/// The priority that the calling thread inherits for the call that it serves, where its policy does
+/// The priority that the calling thread inherits for the call that it serves, if its policy does
 /// not show it.
 pub(crate) fn serves_at() -> Option<Priority> {
     SERVES_AT.get()
 }
 
-/// Whether the calling thread, which is about to sleep, should avoid the trap.
-pub(crate) fn avoids_trap() -> bool {
-    let left = NO_TRAP.get();
-    NO_TRAP.set(left.saturating_sub(1));
+/// Whether the calling thread, which is about to sleep, should avoid seccomp.
+pub(crate) fn avoids_seccomp() -> bool {
+    let left = NO_SECCOMP.get();
+    NO_SECCOMP.set(left.saturating_sub(1));
     left != 0
 }
 
-/// The calling `thread` was woken: has it been boosted?
+/// The calling `thread` was woken: notes whether it is boosted.
 pub(crate) fn learn(region: &Region, thread: Id<Thread>) {
     if region.boosted(thread.index()).load(Relaxed) != 0 {
         set_boosted();
@@ -97,28 +97,28 @@ pub(crate) fn learn(region: &Region, thread: Id<Thread>) {
 
 fn set_boosted() {
     set_raised(true);
-    NO_TRAP.set(FUTEX_SLEEPS);
+    NO_SECCOMP.set(FUTEX_SLEEPS);
 }
 
 impl Guard<'_> {
-    /// The calling thread has no work. If it waits for a reply of one that it boosts, it will do
-    /// that while it sleeps: true then.
+    /// The calling thread has no work. True if it waits for a reply of a thread that it boosts, and
+    /// will do so while it sleeps.
     pub(crate) fn will_boost(&mut self, own: Id<Thread>) -> bool {
         let Some(t) = self.get(own, thread::STACK) else { return false };
-        let Some(holder) = self.get(t, transaction::HELD_BY) else { return false };
+        let Some(holder) = self.get(t, transaction::INHERITED_BY) else { return false };
         let tid = self.get(holder, thread::TID).cast_unsigned();
         if self.get(t, transaction::FROM) != Some(own) || tid == 0 || tid & !TID_MASK != 0 {
             return false;
         }
         let region = self.region();
-        region.holder(own.index()).store(holder.index() as u32, Relaxed);
-        region.hold(own.index()).store(tid, Release);
+        region.lock_owner(own.index()).store(holder.index() as u32, Relaxed);
+        region.reply_lock(own.index()).store(tid, Release);
         region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         true
     }
 
-    /// The calling thread, which is boosted, is about to wait for another's reply. Its own
-    /// caller may have been claimed by someone who could only wake this thread.
+    /// The calling thread, which is boosted, is about to wait for another one's reply. If its own
+    /// caller was claimed by a waker that could only wake this thread, releases that caller first.
     #[cold]
     pub(crate) fn pass_on(&mut self, own: Id<Thread>) {
         let mut next = self.get(own, thread::STACK);
@@ -137,7 +137,7 @@ impl Guard<'_> {
         }
     }
 
-    /// The calling thread serves nobody any more.
+    /// The calling thread no longer serves anybody.
     #[cold]
     pub(crate) fn is_boosted_no_longer(&mut self, own: Id<Thread>) {
         set_raised(false);
@@ -145,7 +145,7 @@ impl Guard<'_> {
         self.region().boosted(own.index()).store(0, Relaxed);
     }
 
-    /// The calling thread has taken a call, or has answered one.
+    /// The calling thread has taken or answered a call.
     #[inline]
     pub(crate) fn learn_boost(&self, own: Id<Thread>) {
         if self.region().boosted(own.index()).load(Relaxed) != 0 {
@@ -157,37 +157,37 @@ impl Guard<'_> {
     fn learn_boost_now(&self, own: Id<Thread>) {
         set_boosted();
         let t = self.get(own, thread::STACK);
-        let held = t.filter(|&t| self.get(t, transaction::HELD_BY) == Some(own));
-        SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::HELD_AT))));
+        let held = t.filter(|&t| self.get(t, transaction::INHERITED_BY) == Some(own));
+        SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::INHERITED_AT))));
     }
 
-    /// The caller of `t` boosts `to` to its priority `wanted` while it waits.
+    /// While it waits, the caller of `t` boosts `to` to its own priority, `wanted`.
     #[cold]
-    pub(crate) fn boost_by_hold(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
+    pub(crate) fn boost_by_lock(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
         self.region().boosted(to.index()).store(1, Relaxed);
         if self.get(to, thread::TID).cast_unsigned() == own_tid() {
             set_boosted();
         }
-        let before = self.get(t, transaction::HELD_BY);
+        let before = self.get(t, transaction::INHERITED_BY);
         if before == Some(to) {
             return;
         }
-        self.set(t, transaction::HELD_AT, wanted.to_word());
-        self.set(t, transaction::HELD_BY, Some(to));
+        self.set(t, transaction::INHERITED_AT, wanted.to_word());
+        self.set(t, transaction::INHERITED_BY, Some(to));
         if before.is_none()
             && let Some(owner) = self.get(to, thread::PROCESS)
         {
-            let held = self.get(owner, process::HELD);
-            self.set(owner, process::HELD, held.saturating_add(1));
+            let held = self.get(owner, process::INHERITED);
+            self.set(owner, process::INHERITED, held.saturating_add(1));
         }
-        // It may be asleep, when the receiver does this; it is the calling thread, when the sender
-        // does.
+        // If the receiver calls this, the caller may be asleep. If the sender calls it, the caller
+        // is the calling thread.
         if let Some(caller) = self.get(t, transaction::FROM) {
             self.wake_later(caller);
         }
     }
 
-    /// Whether the calling thread was refused a moment ago to set the policy of threads of `to`.
+    /// Whether the calling thread was recently refused to set the policy of threads of `to`.
     pub(crate) fn was_refused(&self, to: Id<Process>) -> bool {
         REFUSED
             .get()
@@ -195,11 +195,11 @@ impl Guard<'_> {
             .any(|refused| refused.whom == self.named(to) && now(ClockId::MonotonicCoarse) < refused.until)
     }
 
-    /// It was refused now.
+    /// Notes that it was refused now.
     pub(crate) fn remember_refusal(&self, to: Id<Process>) {
         let whom = self.named(to);
         let last = Refused { whom, until: now(ClockId::MonotonicCoarse).saturating_add(REFUSAL_LASTS) };
-        // The oldest is forgotten for it.
+        // Replaces the oldest entry.
         let others = REFUSED.get().into_iter().filter(|refused| refused.whom != whom);
         let mut refused = std::iter::once(last).chain(others);
         REFUSED.set(std::array::from_fn(|_| refused.next().unwrap_or(Refused::NONE)));
@@ -211,7 +211,7 @@ impl Guard<'_> {
     }
 }
 
-/// A process, by its context's tag, its slot and that one's generation.
+/// A process: its context's tag, its slot and the slot's generation.
 #[derive(Clone, Copy)]
 struct Refused {
     whom: (u64, usize, u64),
@@ -252,7 +252,7 @@ mod tests {
             region.sleep_word(1).reset();
             guard.set(own, thread::STACK, stack);
             guard.set(t, transaction::FROM, Some(from));
-            guard.set(t, transaction::HELD_BY, holds);
+            guard.set(t, transaction::INHERITED_BY, holds);
             guard.set(holder, thread::TID, tid);
             let boosts = guard.will_boost(own);
             assert_eq!(region.sleep_word(1).is(Boosts), boosts);
@@ -265,9 +265,9 @@ mod tests {
             !boosts(Some(t), own, Some(holder), 0) && !boosts(Some(t), own, Some(holder), -1),
             "no thread"
         );
-        assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (0, 0));
+        assert_eq!((region.reply_lock(1).load(Relaxed), region.lock_owner(1).load(Relaxed)), (0, 0));
         assert!(boosts(Some(t), own, Some(holder), 1234));
-        assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (1234, 2));
+        assert_eq!((region.reply_lock(1).load(Relaxed), region.lock_owner(1).load(Relaxed)), (1234, 2));
     }
 
     #[test]
@@ -279,23 +279,23 @@ mod tests {
             let own = id(1);
             let [held, other] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
             let inherited = Priority { policy: crate::sched::FIFO, level: 39 };
-            guard.set(held, transaction::HELD_BY, Some(own));
-            guard.set(held, transaction::HELD_AT, inherited.to_word());
-            guard.set(other, transaction::HELD_AT, inherited.to_word());
+            guard.set(held, transaction::INHERITED_BY, Some(own));
+            guard.set(held, transaction::INHERITED_AT, inherited.to_word());
+            guard.set(other, transaction::INHERITED_AT, inherited.to_word());
             guard.set(own, thread::STACK, Some(held));
             let raised = crate::pi_futex::is_raised;
             guard.learn_boost(own);
             learn(&region, own);
-            assert!(!raised() && serves_at().is_none() && !avoids_trap(), "nothing was inherited");
+            assert!(!raised() && serves_at().is_none() && !avoids_seccomp(), "nothing was inherited");
             region.boosted(1).store(1, Relaxed);
             guard.learn_boost(own);
             assert!(raised());
             assert_eq!(serves_at(), Some(inherited));
-            // Another's call above it, which boosts nobody.
+            // Another transaction on top of it, which boosts nobody.
             guard.set(own, thread::STACK, Some(other));
             guard.learn_boost(own);
             assert_eq!(serves_at(), None);
-            assert_eq!((0..1000).take_while(|_| avoids_trap()).count(), FUTEX_SLEEPS as usize);
+            assert_eq!((0..1000).take_while(|_| avoids_seccomp()).count(), FUTEX_SLEEPS as usize);
             guard.set(own, thread::STACK, Some(held));
             guard.learn_boost(own);
             guard.is_boosted_no_longer(own);
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(region.boosted(1).load(Relaxed), 0);
             region.boosted(1).store(1, Relaxed);
             learn(&region, own);
-            assert!(raised() && avoids_trap(), "it was woken, and has been boosted meanwhile");
+            assert!(raised() && avoids_seccomp(), "it was woken, and has been boosted meanwhile");
         })
         .join()
         .expect("no panic");
@@ -321,22 +321,22 @@ mod tests {
         let threads = [1, 2].map(id);
         threads.iter().for_each(|&to| guard.set(to, thread::PROCESS, Some(owner)));
         for (to, at) in [(threads[0], 39), (threads[0], 20), (threads[1], 30)] {
-            // The caller looks again whom it boosts.
+            // The caller looks up again whom it boosts.
             region.sleep_word(5).reset();
             region.sleep_word(5).set_out(crate::sleep_word::GOES_TO_SLEEP);
-            let new = guard.get(t, transaction::HELD_BY) != Some(to);
-            guard.boost_by_hold(t, to, Priority { level: at, ..inherited });
+            let new = guard.get(t, transaction::INHERITED_BY) != Some(to);
+            guard.boost_by_lock(t, to, Priority { level: at, ..inherited });
             assert_eq!(region.boosted(to.index()).load(Relaxed), 1);
-            assert_eq!(guard.get(t, transaction::HELD_BY), Some(to));
-            assert_eq!(guard.get(owner, process::HELD), 1);
+            assert_eq!(guard.get(t, transaction::INHERITED_BY), Some(to));
+            assert_eq!(guard.get(owner, process::INHERITED), 1);
             assert_eq!(!region.sleep_word(5).is_asleep(), new, "it is woken for a new one");
         }
-        let at = Priority::from_word(guard.get(t, transaction::HELD_AT)).expect("a priority");
+        let at = Priority::from_word(guard.get(t, transaction::INHERITED_AT)).expect("a priority");
         assert_eq!(at.level, 30, "the last one's");
         assert!(!crate::pi_futex::is_raised(), "it is another thread that was boosted");
         let own = id(4);
         guard.set(own, thread::TID, own_tid().cast_signed());
-        guard.boost_by_hold(t, own, inherited);
+        guard.boost_by_lock(t, own, inherited);
         assert!(crate::pi_futex::is_raised());
         set_raised(false);
     }
@@ -359,12 +359,12 @@ mod tests {
         let [served, called] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
         guard.set(served, transaction::FROM, Some(waiter));
         guard.set(served, transaction::TO_THREAD, Some(own));
-        // Above it, a call of its own.
+        // On top of it, a call of its own.
         guard.set(called, transaction::FROM, Some(own));
         guard.set(called, transaction::FROM_PARENT, Some(served));
         guard.set(own, thread::STACK, Some(called));
         let mut left = |holds: u32, boosts: bool| {
-            region.hold(2).store(holds, Relaxed);
+            region.reply_lock(2).store(holds, Relaxed);
             region.sleep_word(2).reset();
             if boosts {
                 region.sleep_word(2).set_out(GOES_TO_BOOST);
@@ -372,7 +372,7 @@ mod tests {
             guard.pass_on(own);
             guard.unlock();
             guard.relock();
-            region.hold(2).load(Relaxed)
+            region.reply_lock(2).load(Relaxed)
         };
         let tid = own_tid();
         assert_eq!(left(tid, false), 0, "it was claimed");

@@ -1,9 +1,9 @@
-//! How a process's threads leave a context that has ended, whatever stands in its memory.
+//! How a process's threads leave a context that has ended, whatever its memory contains.
 //!
-//! They sleep on words of the shared memory, and are woken by what others have noted there. Should
-//! that be garbage, a thread would sleep for ever. So here nothing is believed but what this
-//! process itself knows: that the context has ended ([`Region::ended`]), and how many of its
-//! threads are in the trap.
+//! They sleep on words of the shared memory, and wakers go by what others have noted there. If that
+//! were garbage, a thread would sleep forever. So this code relies only on what the process itself
+//! knows: that the context has ended ([`Region::ended`]), and how many of its threads are in
+//! seccomp.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
@@ -14,33 +14,33 @@ use std::time::Duration;
 use crate::lock::{Guard, Scratch, wake};
 use crate::records::THREADS;
 use crate::region::Region;
-use crate::trap::{self, NOTIFICATION_WORDS};
+use crate::seccomp::{self, NOTIFICATION_WORDS};
 
-/// How long a thread may take to come out, or to get to where it can be told.
+/// How long a thread may take to leave, or to reach a point where it can be woken.
 const PAUSE: Duration = Duration::from_millis(1);
-/// After as many pauses, notifications of sleeping threads count as lost.
+/// After so many pauses, notifications of sleeping threads count as lost.
 const PATIENT: u32 = 50;
-/// After as many, nothing helps.
+/// After so many pauses it gives up.
 const MOST: u32 = 1000;
 
-/// Held by the thread of this process that receives: of two, one would wait for a notification that
-/// the other took.
+/// Locked by the thread of this process that receives. Of two receivers, one would wait for a
+/// notification that the other took.
 static RECEIVING: Mutex<()> = Mutex::new(());
 
-/// Wakes all threads of this process that sleep in the context, which has ended, and waits until
-/// they are awake.
+/// Wakes all threads of this process that sleep in the ended context, and waits until they are
+/// awake.
 pub(crate) fn send_home(region: &Region) {
     send_home_in_rounds(region);
 }
 
-/// As [`send_home`]; gives how many pauses that took.
+/// Like [`send_home`]; returns the number of pauses.
 fn send_home_in_rounds(region: &Region) -> u32 {
     for round in 0..MOST {
-        // A thread may have been on its way to sleep when it was over.
+        // A thread may have been on its way to sleep when the context ended.
         if round < 3 {
             wake_futexes(region);
         }
-        answer_traps(region);
+        answer_notifications(region);
         if round != 0 && region.wakers().trapped() == 0 {
             return round;
         }
@@ -52,48 +52,49 @@ fn send_home_in_rounds(region: &Region) -> u32 {
     MOST
 }
 
-/// All threads of the context: to those of other processes this is one wake-up too many. They
-/// sleep, whatever the word says by now; who wakes looks at [`Region::ended`].
+/// Wakes all threads of the context. For those of other processes this is a spurious wake-up. They
+/// sleep whatever the word says by now; each thread checks [`Region::ended`] when it wakes.
 fn wake_futexes(region: &Region) {
     for index in 1..THREADS {
         region.sleep_word(index).wake(i32::MAX.cast_unsigned());
     }
 }
 
-/// Answers all of this process's notifications that somebody has received and noted, or nobody has
-/// received yet.
-fn answer_traps(region: &Region) {
+/// Answers all notifications of this process that somebody has received and noted, or that nobody
+/// has received yet.
+fn answer_notifications(region: &Region) {
     let Some(listener) = region.wakers().own_listener() else { return };
     receiving(region, || {
         wake::receive_all(&Guard::lock(region, &mut Scratch::default()), listener.as_fd());
     });
-    for id in (1..THREADS).map(|index| region.trap_id(index).load(Relaxed)).filter(|&id| id != 0) {
-        let _ = trap::answer(listener.as_fd(), id);
+    for id in (1..THREADS).map(|index| region.notification_id(index).load(Relaxed)).filter(|&id| id != 0) {
+        let _ = seccomp::answer(listener.as_fd(), id);
     }
 }
 
-/// Answers notifications whose ids somebody has overwritten. The kernel counts ids up, from a
-/// random one for each filter (`seccomp_next_notify_id` in its `kernel/seccomp.c`): those that are
-/// waited for are a little below the next.
+/// Answers notifications whose ids were overwritten. The kernel counts ids up, from a random start
+/// for each filter (`seccomp_next_notify_id` in its `kernel/seccomp.c`). So the ids of sleeping
+/// threads are a little below the next one.
 fn answer_lost(region: &Region) {
-    /// How far back: a sleeper that others have overtaken as often is not found.
+    /// How far back to search. A sleeper that more than so many later ones have overtaken is not
+    /// found.
     const IDS: u64 = 1 << 22;
     let Some(listener) = region.wakers().own_listener() else { return };
     let latest = receiving(region, || {
-        // Something to receive: this thread is in no context, and does not look at any word.
-        let trapped = std::thread::Builder::new().spawn(|| trap::trap(0, 0)).ok()?;
+        // Makes a notification to receive. This thread is in no context, and looks at no word.
+        let trapped = std::thread::Builder::new().spawn(|| seccomp::sleep(0, 0)).ok()?;
         let received: [AtomicU64; NOTIFICATION_WORDS] = Default::default();
         let mut latest = None;
         for _ in 0..MOST {
             if trapped.is_finished() {
                 break;
             }
-            if trap::is_pending(listener.as_fd(), PAUSE.as_nanos() as i64) {
+            if seccomp::is_pending(listener.as_fd(), PAUSE.as_nanos() as i64) {
                 received.iter().for_each(|word| word.store(0, Relaxed));
-                let _ = trap::receive(listener.as_fd(), &received);
+                let _ = seccomp::receive(listener.as_fd(), &received);
                 let [id, ..] = &received;
                 let id = id.load(Relaxed);
-                let _ = trap::answer(listener.as_fd(), id);
+                let _ = seccomp::answer(listener.as_fd(), id);
                 latest = Some(id).filter(|&id| id != 0).or(latest);
             }
         }
@@ -101,15 +102,15 @@ fn answer_lost(region: &Region) {
     });
     let Some(latest) = latest.flatten() else { return };
     for back in 0..IDS {
-        let _ = trap::answer(listener.as_fd(), latest.wrapping_sub(back));
+        let _ = seccomp::answer(listener.as_fd(), latest.wrapping_sub(back));
         if back.is_multiple_of(1024) && region.wakers().trapped() == 0 {
             break;
         }
     }
 }
 
-/// Does something that receives, if threads of this process are in the trap on this context's
-/// account. Else what there is to receive is another context's, whose threads may be receiving it.
+/// Receives, but only if threads of this process are in seccomp for this context. Otherwise a
+/// pending notification belongs to another context, whose threads may be receiving it.
 fn receiving<T>(region: &Region, receive: impl FnOnce() -> T) -> Option<T> {
     let _alone = RECEIVING.lock().unwrap_or_else(PoisonError::into_inner);
     if !region.wakers().enter_beside() {

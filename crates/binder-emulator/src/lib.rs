@@ -1,7 +1,7 @@
 //! The emulated driver: the binder protocol between ordinary processes, without the kernel's
 //! driver.
 //!
-//! Participants share one piece of memory ([`Context`] creates it and keeps it). Each runs the
+//! Participants share one piece of memory, which [`Context`] creates and keeps. Each runs the
 //! driver's code itself, on its own thread, under the context's lock, where the kernel's driver
 //! would run inside the ioctl. A sender copies its data once, straight into the receiver's area.
 //!
@@ -19,16 +19,17 @@
 //!
 //! One file for each concept, bottom up:
 //!
-//! - `region` is the memory, `records` its layout, `roster` who the participants are;
+//! - `region` is the memory, `records` its layout, `registry` the list of participants;
 //! - `mutex` and `lock` (with the undo journal), `queue`;
 //! - `process`, `thread`, `node` (with `references` and `deaths`), `transaction` (with `objects`),
-//!   `buffers`, `allocation`, `priority`, `inheritance` (with `hold` and `pi_futex`), `freeze`;
+//!   `buffers`, `allocation`, `priority`, `inheritance` (with `reply_lock` and `pi_futex`),
+//!   `freeze`;
 //! - `sleep_word` (the table of how threads sleep and who wakes them), `sleep`, `lock/wake`,
-//!   `trap`, `wakers`;
+//!   `seccomp`, `wakers`;
 //! - `descriptors` (with `inbox`) and `passing` for file descriptors;
-//! - `ioctl` is one call, `emulated` the driver that makes it, `context`, `keeper` and `membership`
-//!   are joining and dying, `leaving` how threads come home from a context that has ended, `state`
-//!   all of it as text, and `usage` how much of it there is.
+//! - `ioctl` is one call, `emulated` the driver that makes it; `context`, `supervisor` and
+//!   `membership` are joining and dying; `leaving` is how threads leave a context that has ended;
+//!   `state` shows all of it as text, and `usage` how much is in use.
 //!
 //! There is one lock. It is never held across a wait, a copy of more than a page, or a call out of
 //! this crate.
@@ -52,12 +53,9 @@ mod descriptors;
 mod emulated;
 mod error;
 mod freeze;
-mod hold;
 mod inbox;
 mod inheritance;
 mod ioctl;
-mod keeper;
-mod keeper_line;
 mod leaving;
 mod lock;
 mod membership;
@@ -73,14 +71,17 @@ mod raw;
 mod records;
 mod references;
 mod region;
-mod roster;
+mod registry;
+mod reply_lock;
 mod sched;
+mod seccomp;
 mod sleep;
 mod sleep_word;
 mod state;
+mod supervisor;
+mod supervisor_line;
 mod thread;
 mod transaction;
-mod trap;
 mod usage;
 mod wakers;
 mod welcome;

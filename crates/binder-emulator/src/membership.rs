@@ -3,8 +3,8 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! How a process becomes a participant of a context: it connects to the keeper, which hands over
-//! the memory.
+//! How a process becomes a participant of a context: it connects to the supervisor, which hands
+//! over the memory.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,10 +18,10 @@ use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketT
 
 use crate::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process};
 use crate::region::Region;
-use crate::roster::Roster;
+use crate::registry::Registry;
 use crate::welcome::{DENIED, FULL, NO_FILES, WELCOME, receive_with};
 
-/// A connection to a context, and what the keeper handed over.
+/// A connection to a context, and what the supervisor handed over.
 pub(crate) struct Membership {
     pub(crate) connection: UnixStream,
     pub(crate) region: Region,
@@ -29,11 +29,12 @@ pub(crate) struct Membership {
     pub(crate) slot: Id<Process>,
 }
 
-/// Connects to the keeper at `address`. The kernel tells it the calling process's name and user.
+/// Connects to the supervisor at `address`. The kernel reports the calling process's id and user to
+/// it.
 ///
-/// A keeper that many join at once may have a full queue for a moment. A stranger's socket may have
-/// one for ever, and there may be many of them: all waiting of this process takes no longer than
-/// [`CONNECT_WITHIN_MS`].
+/// A supervisor that many processes join at once may have a full queue for a moment. A stranger's
+/// socket may have one forever, and there may be many such sockets. So all waiting of this process
+/// together takes at most [`CONNECT_WITHIN_MS`].
 pub(crate) fn connect(address: &str) -> io::Result<UnixStream> {
     static WAITED_MS: AtomicU64 = AtomicU64::new(0);
     let address = SocketAddrUnix::new_abstract_name(address.as_bytes())?;
@@ -57,29 +58,29 @@ pub(crate) fn connect(address: &str) -> io::Result<UnixStream> {
     Ok(connection)
 }
 
-/// See [`connect`].
+/// Milliseconds; see [`connect`].
 const CONNECT_WITHIN_MS: u64 = 5_000;
 
 /// Joins the context at the other end.
 pub(crate) fn join(connection: UnixStream) -> Result<Membership, (&'static str, io::Error)> {
     // The name could have been taken by someone else.
-    let keeper = rustix::net::sockopt::socket_peercred(&connection)
+    let supervisor = rustix::net::sockopt::socket_peercred(&connection)
         .map_err(|error| ("ask whose it is", error.into()))?;
-    if keeper.uid != rustix::process::geteuid() {
+    if supervisor.uid != rustix::process::geteuid() {
         return Err((
             "use it",
             io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"),
         ));
     }
-    let (slot, file, roster) = receive_region(&connection).map_err(|error| ("be admitted", error))?;
-    let region = Roster::map(roster).and_then(|roster| Region::map(file, roster));
+    let (slot, file, registry) = receive_region(&connection).map_err(|error| ("be admitted", error))?;
+    let region = Registry::map(registry).and_then(|registry| Region::map(file, registry));
     let region = region.map_err(|error| ("map its memory", error.into()))?;
     let profile = profile_of(&region)
         .ok_or_else(|| ("use its memory", io::Error::other("another version's context")))?;
     Ok(Membership { connection, region, profile, slot })
 }
 
-/// How long one that joins waits for the keeper, which answers in microseconds unless it is
+/// How long a joining process waits for the supervisor, which answers in microseconds unless it is
 /// stopped.
 const WELCOME_WITHIN: Duration = Duration::from_secs(30);
 
@@ -112,13 +113,13 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, 
     }
     let mut files = files.into_iter();
     match (Id::new(message[1].into()), files.next(), files.next()) {
-        (Some(slot), Some(file), Some(roster)) => Ok((slot, file, roster)),
+        (Some(slot), Some(file), Some(registry)) => Ok((slot, file, registry)),
         // The kernel leaves out descriptors for which the receiver has no room (unix(7)).
         _ => Err(Errno::MFILE.into()),
     }
 }
 
-/// The profile that a context was created with; `None` when the memory is not a context of this
+/// The profile that a context was created with; `None` if the memory is not a context of this
 /// version.
 fn profile_of(region: &Region) -> Option<Profile> {
     let words = region.words();
@@ -137,11 +138,11 @@ mod tests {
     use super::*;
     use crate::welcome::send_with;
 
-    /// What a joiner is told when its keeper says this.
+    /// The error of a joining process for this answer of its supervisor.
     fn told(message: &[u8], files: usize) -> Result<usize, String> {
-        let (own, keeper) = UnixStream::pair().expect("sockets");
-        send_with(&keeper, message, &vec![keeper.as_fd(); files]).expect("room");
-        drop(keeper);
+        let (own, supervisor) = UnixStream::pair().expect("sockets");
+        send_with(&supervisor, message, &vec![supervisor.as_fd(); files]).expect("room");
+        drop(supervisor);
         receive_region(&own).map(|(slot, ..)| slot.index()).map_err(|error| error.to_string())
     }
 
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_the_queue_is_full_waits_for_the_keeper() {
+    fn who_comes_while_the_queue_is_full_waits_for_the_supervisor() {
         let name = format!("roundtrip-test-{}", std::process::id());
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
         let flags = SocketFlags::CLOEXEC;

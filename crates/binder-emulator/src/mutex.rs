@@ -3,19 +3,20 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! The context's mutex: a few words of shared memory that threads of all participants exclude each
-//! other with.
+//! The context's mutex: a few words of shared memory by which threads of all participants exclude
+//! each other.
 //!
-//! The first word is a priority-inheriting futex (futex(2)): it holds the owner's thread id, the
-//! kernel boosts the owner to a real-time waiter's priority, and it notices an owner that died. But
-//! it also hands the lock to a sleeping waiter on each release, and then a busy context is as slow
-//! as its context switches (a lock convoy: throughput of eight processes fell to a tenth). So
-//! ordinary threads, which may be overtaken, spin for a moment, then sleep on the second
-//! word, and whoever comes first when the lock is free gets it. Real-time threads wait on the first
-//! word at once, ordinary ones after [`PATIENCE_NS`], which also finds an owner that is dead.
+//! The first word is a priority-inheriting futex (futex(2)). It holds the owner's thread id; the
+//! kernel boosts the owner to a real-time waiter's priority, and notices an owner that died. But it
+//! also hands the lock to a sleeping waiter on each release, which makes a busy context as slow as
+//! its context switches (a lock convoy: the throughput of eight processes fell to a tenth). So
+//! ordinary threads, which may be overtaken, spin for a moment, then sleep on the second word, and
+//! whoever comes first when the lock is free gets it. Real-time threads wait on the first word at
+//! once, ordinary ones after [`PATIENCE_NS`], which also finds a dead owner.
 //!
-//! A participant may write anything into these words, or stop while it owns the lock. So whoever
-//! waits long looks around now and then ([`LOOK`]), and may give up; when, is `lock.rs`'s business.
+//! A participant may write anything into these words, or stop while it owns the lock. So a thread
+//! that waits long calls its caller's check now and then ([`LOOK`]), and may give up; `lock/mod.rs`
+//! decides when.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -29,16 +30,16 @@ use rustix::thread::futex;
 use crate::pi_futex;
 use crate::sched;
 
-/// How often a waiter looks at the lock before it sleeps: longer than the lock is usually held.
+/// How often a waiter checks the lock before it sleeps: longer than the lock is usually held.
 const SPINS: u32 = 100;
 
 /// How long an ordinary thread sleeps before it boosts the owner, in nanoseconds.
 const PATIENCE_NS: i64 = 5_000_000;
 
-/// How long a thread waits in the kernel's queue before it looks around.
+/// How long a thread waits in the kernel before it calls the check.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long it waits when the kernel has no queue for it.
+/// How long it waits if the kernel does not let it queue.
 const PAUSE: Duration = Duration::from_millis(1);
 
 thread_local! {
@@ -58,7 +59,7 @@ pub(crate) fn own_tid() -> u32 {
 /// The words.
 #[derive(Clone, Copy)]
 pub(crate) struct Mutex<'a> {
-    /// Owner's thread id, with the kernel's bits; 0 when free.
+    /// The owner's thread id, with the kernel's bits; 0 when free.
     pub(crate) owner: &'a AtomicU32,
     /// 1 when an ordinary thread sleeps, or might.
     pub(crate) sleepers: &'a AtomicU32,
@@ -67,19 +68,19 @@ pub(crate) struct Mutex<'a> {
 }
 
 impl Mutex<'_> {
-    /// Takes the lock. Whoever gets it must look whether the last owner died. One that waits long
-    /// asks `gives_up` every [`LOOK`]; false when that was so.
+    /// Takes the lock. The caller must then check whether the last owner died. A thread that waits
+    /// long calls `gives_up` every [`LOOK`]; false if that returned true.
     #[inline]
     pub(crate) fn lock(self, gives_up: impl FnMut() -> bool) -> bool {
         self.try_lock() || self.lock_contended(gives_up)
     }
 
-    /// Gives it back, and wakes one that sleeps for it.
+    /// Releases the lock, and wakes one sleeper.
     #[inline]
     pub(crate) fn unlock(self) {
         if self.owner.compare_exchange(own_tid(), 0, SeqCst, Relaxed).is_err() {
             // A real-time thread waits: the kernel hands the lock on. An error means that a
-            // participant scribbled on the word; the others' own calls find that out.
+            // participant has overwritten the word; the others' own calls find that out.
             let _ = futex::unlock_pi(self.owner, futex::Flags::empty());
         }
         // Sequentially consistent with `sleep`: either this sees the sleeper, or the sleeper sees
@@ -105,16 +106,16 @@ impl Mutex<'_> {
                 }
             }
         }
-        // Asked anew each time: a thread may have been boosted a moment ago.
+        // Checked each time: a thread may have been boosted a moment ago.
         let ordinary = !pi_futex::is_raised() && sched::get(0).is_ok_and(|own| !own.is_realtime());
         (ordinary && self.sleep()) || self.lock_inheriting(gives_up)
     }
 
-    /// Waits without a place in a queue. False when that took too long.
+    /// Waits without a place in a queue. False if that took too long.
     fn sleep(self) -> bool {
         let until = futex::Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
         loop {
-            // Also set by whoever got the lock after sleeping: there may be more sleepers than one.
+            // Also set by a thread that got the lock after sleeping: there may be more sleepers.
             self.sleepers.store(1, SeqCst);
             if self.try_lock() {
                 return true;
@@ -128,7 +129,7 @@ impl Mutex<'_> {
 
     /// Waits in the kernel's queue, boosting the owner.
     fn lock_inheriting(self, mut gives_up: impl FnMut() -> bool) -> bool {
-        // Before the first wait, too: the context may have ended.
+        // Check before the first wait, too: the context may have ended.
         let mut waited = LOOK;
         loop {
             if waited >= LOOK {
@@ -140,8 +141,8 @@ impl Mutex<'_> {
             let (takeovers, owner) = (self.takeovers.load(SeqCst), self.owner.load(SeqCst));
             match pi_futex::lock_for(self.owner, LOOK) {
                 Ok(()) => {
-                    // The kernel marks a lock whose owner died; the journal says what to undo, the
-                    // mark must go.
+                    // The kernel marks a lock whose owner died. The journal says what to undo, and
+                    // the mark must be cleared.
                     self.owner.fetch_and(!futex::OWNER_DIED, Relaxed);
                     return true;
                 }
@@ -152,14 +153,14 @@ impl Mutex<'_> {
                         return true;
                     }
                 }
-                // A stale word says that we hold it: a dead thread had our id.
+                // A stale word names this thread as the owner: a dead thread had its id.
                 Err(Errno::DEADLK) => return true,
                 Err(Errno::TIMEDOUT) => waited = LOOK,
                 // Interrupted, or the owner is just exiting.
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                // EINVAL: the word is not what the kernel's waiters wait for. One that inherits the
-                // lock from a dead owner may be about to put that right, and must get the time to,
-                // also from a real-time thread.
+                // EINVAL: the word does not match the kernel's waiters. A thread that inherits the
+                // lock from a dead owner may be about to repair that, and must get time to run,
+                // also beside a real-time thread.
                 Err(_) => {
                     std::thread::sleep(PAUSE);
                     waited += PAUSE;
@@ -170,15 +171,15 @@ impl Mutex<'_> {
 }
 
 impl Mutex<'_> {
-    /// After the kernel has found the owner dead: takes the lock, unless somebody else was faster.
+    /// After the kernel has found the owner dead: takes the lock, unless another thread was faster.
     /// `owner` and `takeovers` were read before the kernel was asked.
     ///
-    /// It is the word of that moment that the kernel has judged, and only that may be exchanged: a
-    /// later one may be a living thread's that took the lock meanwhile. A dead owner's id
-    /// leaves the word only by such an exchange (were there waiters in the kernel, which could
-    /// hand the lock on, it would not have said this), and whoever makes one counts it before
-    /// letting go. So without a new takeover, a word that was the same before and after was the
-    /// same in between.
+    /// The kernel judged the word of that moment, so only that word may be exchanged: a later one
+    /// may belong to a living thread that took the lock meanwhile. A dead owner's id leaves the
+    /// word only by such an exchange. (If the kernel had waiters to hand the lock to, it would not
+    /// have returned this error.) Each exchange is counted in `takeovers` before the lock is
+    /// released. So if `takeovers` has not changed, a word that was the same before and after was
+    /// the same in between.
     fn take_from_dead(self, owner: u32, takeovers: u32) -> bool {
         let unchanged = owner != 0
             && self.owner.load(SeqCst) == owner
@@ -208,7 +209,7 @@ mod tests {
         owner: AtomicU32,
         sleepers: AtomicU32,
         takeovers: AtomicU32,
-        /// Only changed by the owner, in two steps.
+        /// Only the owner changes it, in two steps.
         counted: AtomicU64,
     }
 

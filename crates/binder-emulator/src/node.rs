@@ -27,7 +27,7 @@ impl Guard<'_> {
         Id::new(self.word(CONTEXT_MANAGER))
     }
 
-    /// The node that `owner` calls `ptr`.
+    /// The node of `owner` with this `ptr`.
     pub(crate) fn find_node(&self, owner: Id<Process>, ptr: u64) -> Option<Id<Node>> {
         let mut next = Id::<Node>::new(self.word(node_bucket(owner, ptr)));
         while let Some(found) = self.step(next) {
@@ -39,7 +39,7 @@ impl Guard<'_> {
         None
     }
 
-    /// The node of `owner` with the least `ptr` above `after`.
+    /// The node of `owner` with the smallest `ptr` above `after`.
     pub(crate) fn node_after(&self, owner: Id<Process>, after: u64) -> Option<NodeInfo> {
         let mut least: Option<NodeInfo> = None;
         let mut next = self.get(owner, process::NODES);
@@ -73,7 +73,7 @@ impl Guard<'_> {
         Ok(new)
     }
 
-    /// Takes a node out of its owner's tables. The record stays.
+    /// Removes a node from its owner's tables. The record stays.
     pub(crate) fn unlist_node(&mut self, owner: Id<Process>, id: Id<Node>) {
         let mut at = node_bucket(owner, self.get(id, node::PTR));
         while let Some(found) = self.step(Id::<Node>::new(self.word(at))) {
@@ -87,8 +87,8 @@ impl Guard<'_> {
         self.unlink(process::NODES.of(owner), id, node::NEXT, node::PREV);
     }
 
-    /// One more count on a node. `internal`: for a reference of another process. `todo`: where to
-    /// tell the owner, when that is the sender itself.
+    /// Adds one count to a node. `internal`: for a reference of another process. `todo`: the queue
+    /// to notify the owner through, if that is the sender itself.
     pub(crate) fn inc_node(
         &mut self,
         id: Id<Node>,
@@ -123,7 +123,7 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// One count less on a node; frees it when nobody knows it any more.
+    /// Removes one count from a node, and frees it when nobody refers to it any more.
     pub(crate) fn dec_node(&mut self, id: Id<Node>, strength: Strength, internal: bool) -> Result<(), Errno> {
         if strength == Strength::Strong {
             let left = if internal {
@@ -165,23 +165,23 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// Looks whether a node's owner is to be told of references that have ended, as the kernel does
-    /// whenever it stops using a node for a moment. It may find nothing new to tell then, but
-    /// the entry keeps its place in the queue.
+    /// Checks whether a node's owner must be notified of references that have ended, as the kernel
+    /// does whenever it stops using a node for a moment. Even if nothing has changed, the entry
+    /// keeps its place in the queue.
     pub(crate) fn put_node(&mut self, id: Id<Node>) -> Result<(), Errno> {
-        // Without these it may be free already.
+        // Without these it may already be free.
         let told = self.get(id, node::HAS_STRONG) || self.get(id, node::HAS_WEAK);
         if told { self.dec_node(id, Strength::Weak, true) } else { Ok(()) }
     }
 
-    /// Queues "tell the owner of this node's references".
+    /// Queues the entry that reports this node's references to its owner.
     fn queue_node_work(&mut self, id: Id<Node>, queue: Queue) -> Result<(), Errno> {
         let entry = self.push_new(queue, Kind::Node, id.index() as u64)?;
         self.set(id, node::WORK, Some(entry));
         Ok(())
     }
 
-    /// Forgets that the owner was to be told.
+    /// Removes the queued report to the owner.
     pub(crate) fn dequeue_node_work(&mut self, id: Id<Node>) {
         if let Some(entry) = self.get(id, node::WORK) {
             self.unqueue(entry);

@@ -1,8 +1,8 @@
-//! Descriptors of one transaction: sent along with it, received with it, closed with its buffer.
+//! The descriptors of one transaction: sent with it, received with it, closed with its buffer.
 //!
 //! The order of checks follows the kernel's `binder_translate_fd` and `binder_apply_fd_fixups`
-//! (`binder.c`). How descriptors travel is `descriptors`'s business, where their numbers stand in
-//! the data `objects`'s.
+//! (`binder.c`). `descriptors` has the way they travel, `objects` the places of their numbers in
+//! the data.
 
 use std::os::fd::AsRawFd as _;
 
@@ -15,10 +15,10 @@ use crate::records::{Buffer, Id, Process, Transaction, buffer, process, thread, 
 use crate::{objects, raw};
 
 impl Ioctl<'_> {
-    /// The transaction that is being sent carries the descriptor `number` of this process.
+    /// Adds descriptor `number` of this process to the transaction that is being sent.
     ///
     /// # Errors
-    /// EPERM when its receiver accepts none, EBADF when it is none.
+    /// EPERM if its receiver accepts none, EBADF if it is not a valid descriptor.
     pub(crate) fn pass(&mut self, number: u32, accepted: bool) -> Result<(), Errno> {
         if !accepted {
             return Err(Errno::PERM);
@@ -27,8 +27,8 @@ impl Ioctl<'_> {
         Ok(())
     }
 
-    /// Puts the descriptors of a transaction that is ready into its receiver's inbox. What follows
-    /// must not fail.
+    /// Puts the descriptors of a complete transaction into its receiver's inbox. Nothing after this
+    /// may fail.
     pub(crate) fn post_descriptors(
         &mut self,
         receiver: Id<Process>,
@@ -54,8 +54,8 @@ impl Ioctl<'_> {
         }
     }
 
-    /// Asks the keeper for what was found to be missing, if anything was. True when it is worth
-    /// another try: it is there now, or is not missed any more. Lets go of the lock.
+    /// Asks the supervisor for what was found missing, if anything. True if another try makes
+    /// sense: it is there now, or is no longer missing. Releases the lock meanwhile.
     pub(crate) fn fetch_wanted(&mut self) -> Result<bool, Errno> {
         let Some(wanted) = self.wanted.take() else { return Ok(false) };
         self.guard.unlock();
@@ -63,7 +63,7 @@ impl Ioctl<'_> {
         self.guard.relock();
         match (asked, wanted) {
             (Err(_), Wanted::Outbox(receiver, generation)) if !self.guard.is_live(receiver, generation) => {
-                // Whoever tries again is told that it is dead.
+                // The next try reports that the receiver is dead.
                 Ok(true)
             }
             (asked, _) => asked.map(|()| true),
@@ -71,7 +71,8 @@ impl Ioctl<'_> {
     }
 
     /// Opens a transaction's descriptors in this process, and writes their numbers into its buffer.
-    /// False when that cannot be, or, with something [`wanted`](Ioctl::wanted), not yet.
+    /// False if that is impossible, or, if something is [`wanted`](Ioctl::wanted), not possible
+    /// yet.
     pub(crate) fn receive_descriptors(&mut self, t: Id<Transaction>, held: Id<Buffer>) -> bool {
         let label = Label::of(self.guard.get(t, transaction::FDS_NUMBER), t);
         let Some(inbox) = self.descriptors.inbox() else {
@@ -87,7 +88,7 @@ impl Ioctl<'_> {
         self.guard.set(t, transaction::FDS_NUMBER, 0);
         let mut ending_with_buffer = Vec::new();
         for (fd, place) in fds.into_iter().zip(places) {
-            // Inside the area, or there would not have been as many places.
+            // Inside the area, or it would not be among the places.
             let bytes = fd.as_raw_fd().to_ne_bytes();
             let _ = self.guard.region().write_area(self.process.index(), place.at, (&bytes).into());
             if place.in_array {
@@ -100,8 +101,8 @@ impl Ioctl<'_> {
         true
     }
 
-    /// The buffer at `offset` is free again: its arrays' descriptors end after the unlock, and the
-    /// thread then goes back to its program, as with the kernel's driver.
+    /// The buffer at `offset` has been freed: its arrays' descriptors are closed after the unlock,
+    /// and the thread then returns to its program, as with the kernel's driver.
     pub(crate) fn close_array_of(&mut self, offset: u64) {
         let ended = self.descriptors.received.take_array(offset);
         if !ended.is_empty() {
@@ -110,7 +111,7 @@ impl Ioctl<'_> {
         }
     }
 
-    /// What is left to do when the lock is free.
+    /// Does what is left to do after the unlock.
     pub(crate) fn finish(&mut self) {
         for slot in self.guard.take_sweeps() {
             self.descriptors.ask_to_sweep(slot);

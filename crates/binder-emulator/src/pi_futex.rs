@@ -1,5 +1,5 @@
 //! Priority-inheriting futexes (`FUTEX_LOCK_PI` in futex(2)), with a limit on the wait. Must not
-//! know what they stand for.
+//! know what they are used for.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,18 +14,18 @@ thread_local! {
     static RAISED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread runs at a waiter's priority, though its policy says otherwise.
+/// Whether the calling thread runs at a waiter's priority that its policy does not show.
 pub(crate) fn is_raised() -> bool {
     RAISED.get()
 }
 
-/// What [`is_raised`] says from now on.
+/// Sets the result of [`is_raised`] for the calling thread.
 pub(crate) fn set_raised(raised: bool) {
     RAISED.set(raised);
 }
 
-/// Takes the lock that `word` is, waiting for at most `slice`: `FUTEX_LOCK_PI2`, whose clock nobody
-/// sets, from Linux 5.14 on; else `FUTEX_LOCK_PI`.
+/// Takes the lock `word`, waiting for at most `slice`. Uses `FUTEX_LOCK_PI2` (Linux 5.14), whose
+/// clock cannot be set, else `FUTEX_LOCK_PI`.
 ///
 /// # Errors
 /// Those of futex(2); ETIMEDOUT after the slice.

@@ -1,10 +1,10 @@
-//! What priority a server thread runs at during a call: the rules of two kernels.
+//! The priority of a server thread during a call: the rules of two kernels.
 //!
-//! ACK (Android's common kernel, `binder_transaction_priority`): the sender sets the
-//! receiver's policy and priority before the wake-up. Mainline (`binder_thread_read`): the receiver
-//! takes over the sender's nice value once it runs. The server's own priority comes back after its
-//! reply. A real-time priority that there is no permission to set is inherited through a PI futex
-//! (`hold.rs`). Without permission for another, nothing is inherited, and that is counted.
+//! ACK (Android's common kernel, `binder_transaction_priority`): the sender sets the receiver's
+//! policy and priority before the wake-up. Mainline (`binder_thread_read`): the receiver takes over
+//! the sender's nice value once it runs. After its reply the server returns to its own priority. A
+//! real-time priority that may not be set is inherited through a PI futex (`reply_lock.rs`). Any
+//! other one is then not inherited, and that is counted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,7 @@ use crate::inheritance::InheritBy;
 use crate::lock::Guard;
 use crate::mutex::own_tid;
 use crate::queue::Kind;
-use crate::records::{Id, LENT_LAST, Process, Thread, Transaction, process, thread, transaction, work};
+use crate::records::{Id, POLICY_SET_LAST, Process, Thread, Transaction, process, thread, transaction, work};
 use crate::region::Region;
 use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
 use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
@@ -29,13 +29,13 @@ pub(crate) fn of_caller(profile: Profile) -> Option<Priority> {
     let now = sched::get(0).ok()?;
     match profile {
         Profile::Ack => matches!(now.policy, OTHER | BATCH | FIFO | RR).then_some(now),
-        // The nice value counts, also that of a real-time thread.
+        // The nice value is used, also for a real-time thread.
         Profile::Mainline if now.level >= 100 => Some(Priority::nice(now.level.saturating_sub(120))),
         Profile::Mainline => rustix::process::getpriority_process(None).ok().map(Priority::nice),
     }
 }
 
-/// ACK: what the server should run at. `None`: as it does.
+/// ACK: the priority that the server should run at. `None`: no change.
 fn ack(caller: Priority, flags: u32, server: Priority) -> Option<Priority> {
     let mut wanted = caller;
     if wanted.is_realtime() && flags & FLAT_BINDER_FLAG_INHERIT_RT == 0 {
@@ -50,7 +50,7 @@ fn ack(caller: Priority, flags: u32, server: Priority) -> Option<Priority> {
     (wanted != server && !lowered).then_some(wanted)
 }
 
-/// The least policy and priority that a node's flags ask for (ACK).
+/// The minimum policy and priority that a node's flags ask for (ACK).
 fn least_of(flags: u32) -> Priority {
     let number = i32::from((flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as u8 as i8);
     match (flags & FLAT_BINDER_FLAG_SCHED_POLICY_MASK) >> FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT {
@@ -59,7 +59,7 @@ fn least_of(flags: u32) -> Priority {
     }
 }
 
-/// Mainline: the nice value that the server should run at. `None`: as it does.
+/// Mainline: the nice value that the server should run at. `None`: no change.
 fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Option<Priority> {
     let least = 120_i32.saturating_add((flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as i32);
     let level = if caller.level < least && !oneway {
@@ -73,9 +73,9 @@ fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Opt
 }
 
 impl Guard<'_> {
-    /// Thread `to` inherits the priority of transaction `t`, for a node with `flags`, unless it has
-    /// already. For the ACK profile the sender calls this for the thread that it chose,
-    /// else the receiver for itself.
+    /// Thread `to` inherits the priority of transaction `t`, for a node with `flags`, unless it
+    /// already has. For the ACK profile the sender calls this for the thread that it chose;
+    /// otherwise the receiver calls it for itself.
     pub(crate) fn inherit_priority(
         &mut self,
         profile: Profile,
@@ -91,7 +91,7 @@ impl Guard<'_> {
             self.learn_nice(to);
         }
         let now = self.get(to, thread::PRIORITY);
-        // One that comes to wait, or was hurried there, may still have a caller's.
+        // A thread on its way to wait, or hurried there, may still have a caller's priority.
         let comes = profile == Profile::Ack && self.get(to, thread::STACK).is_none();
         let server = if comes { self.get(to, thread::OWN_PRIORITY) } else { now };
         self.set(t, transaction::SAVED_PRIORITY, server);
@@ -112,9 +112,9 @@ impl Guard<'_> {
     }
 
     /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process
-    /// `owner`, where no thread waits. A looper inherits its priority that has answered its last
-    /// call, was given no other, and is on its way to wait: that may not get there by itself as
-    /// long as others compute at more than its own priority, and the caller would wait for them.
+    /// `owner`, where no thread waits. A looper inherits its priority if it has answered its last
+    /// call, has no other, and is on its way to wait. By itself it might not get there while others
+    /// compute above its own priority, and the caller would wait for them.
     pub(crate) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
         let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
         if !caller.is_realtime() {
@@ -138,9 +138,9 @@ impl Guard<'_> {
     }
 
     /// Whether a sender has chosen this thread for a call that it has not taken yet. It is as busy
-    /// as one that serves: that call's priority is set already, and whatever is set now would
-    /// stay for it. The Android kernel raises nobody for a transaction that is queued for the
-    /// process, only whoever takes it (`binder_proc_transaction`, `binder_thread_read`).
+    /// as a serving thread: that call's priority is already set, and another one set now would
+    /// remain. The Android kernel boosts nobody for a transaction that is queued for the process,
+    /// only the thread that takes it (`binder_proc_transaction`, `binder_thread_read`).
     fn has_call(&mut self, of: Id<Thread>) -> bool {
         let mut next = self.front(thread::TODO.queue(of));
         while let Some(entry) = self.step(next) {
@@ -154,7 +154,7 @@ impl Guard<'_> {
 
     /// Thread `to` inherits `wanted`, for transaction `t` to a node with `flags`: by its policy, or
     /// through a PI futex. Only a real-time caller's own priority can be inherited through that,
-    /// not a node's least.
+    /// not a node's minimum.
     fn inherit(
         &mut self,
         profile: Profile,
@@ -170,27 +170,27 @@ impl Guard<'_> {
             && wanted.is_realtime();
         let way = match InheritBy::from_word(self.get(t, transaction::INHERIT_BY)) {
             InheritBy::Auto if !may_hold => InheritBy::Policy,
-            // Who is boosted already need not be refused once more.
-            InheritBy::Auto if self.get(t, transaction::HELD_BY) == Some(to) => InheritBy::PiFutex,
+            // A thread that is boosted already need not be refused again.
+            InheritBy::Auto if self.get(t, transaction::INHERITED_BY) == Some(to) => InheritBy::PiFutex,
             InheritBy::Auto if owner.is_some_and(|owner| self.was_refused(owner)) => InheritBy::PiFutex,
             InheritBy::PiFutex if !may_hold => InheritBy::Policy,
             way => way,
         };
         if way == InheritBy::PiFutex {
-            return self.boost_by_hold(t, to, wanted);
+            return self.boost_by_lock(t, to, wanted);
         }
         match (self.try_priority(profile, to, wanted), owner) {
             (Err(Errno::PERM), Some(owner)) if may_hold && way == InheritBy::Auto => {
                 self.remember_refusal(owner);
-                self.boost_by_hold(t, to, wanted);
+                self.boost_by_lock(t, to, wanted);
             }
             (Err(_), Some(owner)) => self.count_denied(owner),
             _ => {}
         }
     }
 
-    /// What the calling thread must be set to, to have `saved` again: after a reply, what it had
-    /// before it served.
+    /// The priority to set for the calling thread so that it has `saved` again: after a reply, the
+    /// one it had before it served.
     pub(crate) fn priority_to_restore(
         &mut self,
         profile: Profile,
@@ -203,9 +203,9 @@ impl Guard<'_> {
         (saved != 0 && saved != self.get(by, thread::PRIORITY)).then(|| Priority::from_word(saved)).flatten()
     }
 
-    /// What the calling thread must be set to before it waits for work of the process: its own,
-    /// which a oneway transaction may have changed; with the mainline kernel, the nice value
-    /// that whoever opened the device had then.
+    /// The priority to set for the calling thread before it waits for work of the process: its own,
+    /// which a oneway transaction may have changed; with the mainline kernel, the nice value that
+    /// the opener of the device had then.
     pub(crate) fn priority_to_wait_at(&mut self, profile: Profile, by: Id<Thread>) -> Option<Priority> {
         let own = match (profile, self.get(by, thread::PROCESS)) {
             (Profile::Mainline, Some(owner)) => self.get(owner, process::DEFAULT_PRIORITY),
@@ -214,8 +214,8 @@ impl Guard<'_> {
         self.priority_to_restore(profile, by, own)
     }
 
-    /// Mainline: the calling thread's nice value, which it may have changed since. That of a
-    /// real-time thread too: it has no effect now.
+    /// Mainline: reads the calling thread's nice value, which it may have changed since. For a
+    /// real-time thread too, where it has no effect now.
     fn learn_nice(&mut self, own: Id<Thread>) {
         let nice =
             rustix::process::getpriority_process(None).map_or(0, |nice| Priority::nice(nice).to_word());
@@ -224,8 +224,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Sets a thread's policy and priority, under the lock: were it done after the unlock, the
-    /// thread could have replied and restored its own in between.
+    /// Sets a thread's policy and priority, under the lock: after the unlock, the thread could
+    /// already have replied and restored its own.
     pub(crate) fn set_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) {
         if self.try_priority(profile, of, to).is_err()
             && let Some(owner) = self.get(of, thread::PROCESS)
@@ -236,12 +236,12 @@ impl Guard<'_> {
 
     fn try_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) -> Result<(), Errno> {
         match profile {
-            // The calling thread's nice value, whatever its policy.
+            // Sets the calling thread's nice value, whatever its policy.
             Profile::Mainline => rustix::process::setpriority_process(None, to.level.saturating_sub(120))?,
             Profile::Ack => {
-                // Should the calling thread be killed before it commits, the journal does not know
-                // of the policy.
-                self.region().words()[LENT_LAST].store(of.index() as u64, Relaxed);
+                // If the calling thread is killed before it commits, the journal does not cover the
+                // policy.
+                self.region().words()[POLICY_SET_LAST].store(of.index() as u64, Relaxed);
                 Region::order();
                 sched::set(self.tid_to_set(of)?, to)?;
             }
@@ -250,22 +250,22 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// The thread's id, if it is a participant's: nobody else's policy is set, whatever the
-    /// thread's record says.
+    /// The thread's id, if it belongs to a participant. No other thread's policy is set, whatever
+    /// the record says.
     fn tid_to_set(&self, of: Id<Thread>) -> Result<i32, Errno> {
         let tid = self.get(of, thread::TID);
         let owner = self.get(of, thread::PROCESS).ok_or(Errno::SRCH)?;
         let own = tid == own_tid().cast_signed();
-        (own || self.region().roster().is_thread_of(owner, tid)).then_some(tid).ok_or(Errno::PERM)
+        (own || self.region().registry().is_thread_of(owner, tid)).then_some(tid).ok_or(Errno::PERM)
     }
 
-    /// After an operation of one that died was undone: so is what it may have done to another
-    /// thread's policy.
+    /// After the operation of a dead process was undone: also restores the policy of the thread
+    /// that it may have changed.
     pub(crate) fn undo_last_policy(&mut self) {
-        let last = self.region().words()[LENT_LAST].swap(0, Relaxed);
+        let last = self.region().words()[POLICY_SET_LAST].swap(0, Relaxed);
         let Some(last) = Id::<Thread>::new(last) else { return };
         if let Some(before) = Priority::from_word(self.get(last, thread::PRIORITY)) {
-            // Without permission it stays so until the thread next waits.
+            // Without permission this stays until the thread next waits.
             let _ = self.tid_to_set(last).and_then(|tid| sched::set(tid, before));
         }
     }

@@ -1,4 +1,4 @@
-//! Processes: opened devices, and what becomes of everything when one closes or dies.
+//! Processes: opened devices, and what happens to everything they hold when one closes or dies.
 
 use rustix::io::Errno;
 
@@ -12,9 +12,9 @@ use crate::sleep;
 pub(crate) const FREE: u32 = 0;
 /// A process uses it.
 pub(crate) const LIVE: u32 = 1;
-/// The process is going: it lets go of what it holds.
+/// The process is going, and releases what it holds.
 pub(crate) const GONE: u32 = 2;
-/// The process has closed it, and woken whom that concerned; the keeper will free it when the
+/// The process has closed, and woken everyone concerned. The supervisor frees the slot when the
 /// connection ends.
 pub(crate) const CLOSED: u32 = 3;
 /// The process has gone; senders are still copying into its area. The last of them frees the slot.
@@ -42,9 +42,9 @@ impl Guard<'_> {
         self.get(slot, process::GENERATION) == generation && self.get(slot, process::STATE) == LIVE
     }
 
-    /// Lets go of everything that a process holds and that others hold of it: its threads, nodes,
+    /// Releases everything that a process holds and that others hold of it: its threads, nodes,
     /// handles, buffers. Committed in steps, each of which can be repeated: if the process dies
-    /// here itself, the keeper does the rest.
+    /// here itself, the supervisor does the rest.
     pub(crate) fn release_process(&mut self, gone: Id<Process>) {
         if self.get(gone, process::STATE) == LIVE {
             self.set(gone, process::STATE, GONE);
@@ -88,25 +88,25 @@ impl Guard<'_> {
         self.commit();
     }
 
-    /// A process closes: it lets go of everything, and only then says so, since until it has woken
-    /// whom that concerns, its death would leave that to the keeper.
+    /// A process closes: it releases everything, and only then marks itself closed. Until it has
+    /// woken everyone concerned, its death must leave the rest to the supervisor.
     pub(crate) fn close_process(&mut self, closing: Id<Process>) {
         let generation = self.get(closing, process::GENERATION);
         self.release_process(closing);
         self.unlock();
         self.relock();
-        // The last of those who were copying into its area may have freed the slot meanwhile.
+        // The last sender that was copying into its area may have freed the slot meanwhile.
         if self.get(closing, process::GENERATION) == generation && self.get(closing, process::STATE) == GONE {
             self.set(closing, process::STATE, CLOSED);
         }
     }
 
-    /// A process's connection has ended: nobody of it can touch the memory any more.
+    /// A process's connection has ended: none of its threads can touch the memory any more.
     pub(crate) fn bury_process(&mut self, dead: Id<Process>) {
         match self.get(dead, process::STATE) {
             FREE => {}
             CLOSED => self.set(dead, process::STATE, FREE),
-            // Also one that died while it closed, with part of that done.
+            // Also one that died while closing, with part of the work done.
             _ => {
                 self.release_process(dead);
                 if self.get(dead, process::STATE) == GONE {
@@ -123,7 +123,7 @@ impl Guard<'_> {
         if let Some(t) = self.get(id, buffer::TRANSACTION) {
             self.detach_buffer(t);
         }
-        // Its filler frees the record when it sees that the process has gone.
+        // The sender that fills it frees the record when it sees that the process has gone.
         if !self.get(id, buffer::FILLING) {
             self.free(id);
         }
@@ -139,8 +139,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Makes all threads of a process return from their waits. One that polls sleeps on, and finds
-    /// it the next time (`binder_deferred_flush`).
+    /// Makes all threads of a process return from their waits. A polling thread sleeps on, and
+    /// notices it the next time (`binder_deferred_flush`).
     pub(crate) fn interrupt(&mut self, owner: Id<Process>) {
         self.for_each_thread(owner, |guard, id| {
             guard.set(id, thread::NEED_RETURN, true);
@@ -161,7 +161,7 @@ mod tests {
     use crate::sleep_word::GOES_TO_SLEEP;
 
     #[test]
-    fn a_process_that_closes_leaves_its_slot_to_the_keeper() {
+    fn a_process_that_closes_leaves_its_slot_to_the_supervisor() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);

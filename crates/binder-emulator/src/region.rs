@@ -23,9 +23,9 @@ use crate::records::{
     AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, RECEIVED_AT, REGION_BYTES,
     TAKEOVERS, THREADS,
 };
-use crate::roster::Roster;
+use crate::registry::Registry;
+use crate::seccomp::NOTIFICATION_WORDS;
 use crate::sleep_word::SleepWord;
-use crate::trap::NOTIFICATION_WORDS;
 use crate::wakers::Wakers;
 
 /// Why a context has ended for a participant.
@@ -34,9 +34,9 @@ use crate::wakers::Wakers;
 pub(crate) enum End {
     /// The participant itself has closed it.
     Closed = 1,
-    /// Its keeper has ended it, or died.
+    /// Its supervisor has ended it, or died.
     Gone,
-    /// Its keeper has ended it because somebody did not let go of its lock.
+    /// Its supervisor has ended it because the owner of its lock made no progress.
     Stuck,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Region {
     base: NonNull<u8>,
     file: OwnedFd,
     wakers: Wakers,
-    roster: Roster,
+    registry: Registry,
     /// See [`Region::ended`].
     ended: AtomicU8,
 }
@@ -80,11 +80,12 @@ impl Region {
             rustix::fs::memfd_create("roundtrip-binder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, REGION_BYTES as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Self::map(file, Roster::create()?)
+        Self::map(file, Registry::create()?)
     }
 
-    /// Maps a context that its keeper handed over. Refuses one that could shrink under the mapping.
-    pub(crate) fn map(file: OwnedFd, roster: Roster) -> Result<Self, Errno> {
+    /// Maps a context that its supervisor handed over. Refuses one that could shrink under the
+    /// mapping.
+    pub(crate) fn map(file: OwnedFd, registry: Registry) -> Result<Self, Errno> {
         let sealed = rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK | SealFlags::GROW);
         let size = rustix::fs::fstat(&file)?.st_size;
         if !sealed || u64::try_from(size) != Ok(REGION_BYTES as u64) {
@@ -102,7 +103,7 @@ impl Region {
             )?
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { base, file, wakers: Wakers::default(), roster, ended: AtomicU8::new(0) })
+        Ok(Self { base, file, wakers: Wakers::default(), registry, ended: AtomicU8::new(0) })
     }
 
     /// How this participant reaches the others.
@@ -111,8 +112,8 @@ impl Region {
     }
 
     /// Who the participants are.
-    pub(crate) fn roster(&self) -> &Roster {
-        &self.roster
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// The file, to hand to others.
@@ -148,8 +149,8 @@ impl Region {
         let _ = self.ended.compare_exchange(0, how as u8, Ordering::SeqCst, Ordering::Relaxed);
     }
 
-    /// Whether and why it has ended, as this participant knows in its own memory: then it waits for
-    /// nobody, and what it finds here concerns nobody.
+    /// Whether and why it has ended, from this participant's own memory. After that, it waits for
+    /// nobody, and its changes affect nobody.
     #[inline]
     pub(crate) fn ended(&self) -> Option<End> {
         match self.ended.load(Ordering::Relaxed) {
@@ -167,16 +168,16 @@ impl Region {
         SleepWord(unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() })
     }
 
-    /// The notification that thread `index` sleeps on in its trap (0: none is known).
+    /// The id of the notification that thread `index` sleeps on in seccomp (0: not known).
     #[inline]
-    pub(crate) fn trap_id(&self, index: usize) -> &AtomicU64 {
+    pub(crate) fn notification_id(&self, index: usize) -> &AtomicU64 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `sleep_word`; bytes 8 to 15 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 8).cast().as_ref() }
     }
 
-    /// The CPU (plus one) that thread `index` was last woken on by one that then waited for it, or
-    /// had just served it; 0: by another.
+    /// The CPU (plus one) on which thread `index` was last woken by a thread that then waited for
+    /// it or had just served it; 0: woken by another.
     #[inline]
     pub(crate) fn waker(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -184,23 +185,25 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
     }
 
-    /// What thread `index` waits on to boost another one (`hold.rs`): a priority-inheriting futex.
+    /// The reply lock of thread `index` (`reply_lock.rs`): the PI futex through which it boosts
+    /// another.
     #[inline]
-    pub(crate) fn hold(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn reply_lock(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `sleep_word`; bytes 20 to 23 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 20).cast().as_ref() }
     }
 
-    /// The thread that thread `index` boosts through that; not told when it ceases to.
+    /// The thread that thread `index` boosts through that; not cleared when it stops.
     #[inline]
-    pub(crate) fn holder(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn lock_owner(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `sleep_word`; bytes 24 to 27 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
     }
 
-    /// 1 when thread `index` is, or is about to be, boosted so; set by others, cleared by itself.
+    /// 1 when thread `index` is boosted that way, or about to be. Set by others, cleared by the
+    /// thread itself.
     #[inline]
     pub(crate) fn boosted(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -315,10 +318,10 @@ mod tests {
             let begin = FUTEXES_AT + of * FUTEX_STRIDE;
             let found = [
                 at(&region, region.sleep_word(index).0),
-                at(&region, region.trap_id(index)),
+                at(&region, region.notification_id(index)),
                 at(&region, region.waker(index)),
-                at(&region, region.hold(index)),
-                at(&region, region.holder(index)),
+                at(&region, region.reply_lock(index)),
+                at(&region, region.lock_owner(index)),
                 at(&region, region.boosted(index)),
             ];
             assert_eq!(found.map(|at| at.wrapping_sub(begin)), [0, 8, 16, 20, 24, 28], "of thread {index}");
@@ -382,7 +385,7 @@ mod tests {
             let file = rustix::fs::memfd_create("test", flags).expect("memory");
             rustix::fs::ftruncate(&file, bytes).expect("a size");
             rustix::fs::fcntl_add_seals(&file, seals).expect("seals");
-            Region::map(file, Roster::create().expect("memory")).map(drop)
+            Region::map(file, Registry::create().expect("memory")).map(drop)
         };
         let (both, whole) = (SealFlags::SHRINK | SealFlags::GROW, REGION_BYTES as u64);
         assert_eq!(maps(both, whole), Ok(()));

@@ -1,6 +1,6 @@
-//! How a thread sleeps: on a futex; in a trap, so that it can be woken on its waker's CPU; or
-//! on a PI futex, which boosts whoever it waits for. What its word says meanwhile is
-//! `sleep_word.rs`'s business, how it is woken `lock/wake.rs`'s.
+//! How a thread sleeps: on a futex; in seccomp, so that it can be woken on its waker's CPU; or on a
+//! PI futex, which boosts the thread that it waits for. `sleep_word.rs` has what its word says
+//! meanwhile, `lock/wake.rs` how it is woken.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,61 +8,61 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::hold;
 use crate::lock::wake::{hurry_claimed, own_cpu};
 use crate::records::{Id, TAG, Thread};
 use crate::region::Region;
-use crate::sleep_word::State::{Asleep, Awake, Boosts, Trapped};
+use crate::reply_lock;
+use crate::seccomp::{self, Ended};
+use crate::sleep_word::State::{Asleep, Awake, Boosts, InSeccomp};
 use crate::sleep_word::{
-    ENTERS_TRAP, FALLS_OUT_OF_TRAP, GOES_TO_SLEEP, GOES_TO_TRAP, IS_INTERRUPTED, IS_INTERRUPTED_IN_TRAP,
-    LEAVES_TRAP,
+    ENTERS_SECCOMP, FALLS_OUT_OF_SECCOMP, GOES_TO_SECCOMP, GOES_TO_SLEEP, IS_INTERRUPTED,
+    IS_INTERRUPTED_IN_SECCOMP, LEAVES_SECCOMP,
 };
-use crate::trap::{self, Ended};
 
-/// For how many sleeps a thread uses the trap after it found that a futex woke it on another CPU
-/// than its waker's: at first, and at most. In between it tries the futex once, which costs nothing
-/// where the kernel keeps both together by itself.
+/// For how many sleeps a thread uses seccomp after a futex woke it on another CPU than its waker's:
+/// at first, and at most. In between it tries the futex once, which costs nothing where the kernel
+/// keeps both threads together by itself.
 const SPANS: (u32, u32) = (64, 4096);
 
 thread_local! {
-    /// How many sleeps are left to the trap, and how many it was given last.
+    /// How many sleeps are left to seccomp, and how many it was given last.
     static TRAP: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// After the calling thread was woken by a futex, by one on this CPU (plus one; 0: by one that did
-/// not wait for it).
+/// A futex woke the calling thread. `waker` is the waker's CPU plus one, or 0 if the waker did not
+/// wait for it.
 fn learn(waker: u32) {
     let crossed = waker != 0 && own_cpu() != waker;
-    // One that may use one CPU only is woken there either way.
+    // A thread that may use only one CPU is woken there either way.
     let helps = crossed && rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.count() > 1);
     let span = if helps { TRAP.get().1.saturating_mul(4).clamp(SPANS.0, SPANS.1) } else { 0 };
     TRAP.set((span, span));
 }
 
-/// A new thread has nothing of its record's last user.
+/// Clears what the record's last user left, for a new thread.
 pub(crate) fn reset(region: &Region, thread: Id<Thread>) {
     region.waker(thread.index()).store(0, Relaxed);
-    hold::reset(region, thread);
+    reply_lock::reset(region, thread);
     region.sleep_word(thread.index()).reset();
 }
 
 /// Under the lock: the calling `thread` found no work and will call [`sleep`] after the unlock. The
 /// kernel places only threads of its `fair` class by where they are woken.
 ///
-/// In the trap, if that is likely to help: a futex woke it on another CPU than its waker's. True
+/// In seccomp, if that is likely to help: a futex woke it on another CPU than its waker's. True
 /// then.
 pub(crate) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> bool {
-    region.trap_id(thread.index()).store(0, Relaxed);
+    region.notification_id(thread.index()).store(0, Relaxed);
     let (left, span) = TRAP.get();
     let traps = fair && left != 0 && region.wakers().enter();
     TRAP.set((left.saturating_sub(1), span));
-    region.sleep_word(thread.index()).set_out(if traps { GOES_TO_TRAP } else { GOES_TO_SLEEP });
+    region.sleep_word(thread.index()).set_out(if traps { GOES_TO_SECCOMP } else { GOES_TO_SLEEP });
     traps
 }
 
 /// As [`will_sleep`], for one that polls ([`sleep_until`]).
 pub(crate) fn will_poll(region: &Region, thread: Id<Thread>) {
-    region.trap_id(thread.index()).store(0, Relaxed);
+    region.notification_id(thread.index()).store(0, Relaxed);
     region.sleep_word(thread.index()).set_out(GOES_TO_SLEEP);
 }
 
@@ -75,7 +75,8 @@ pub(crate) enum Slept {
     Interrupted,
 }
 
-/// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
+/// After the unlock: sleeps until someone claims the wake-up. `traps` is the result of
+/// [`will_sleep`].
 ///
 /// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters
 /// either sleep again, with no code of ours in between. One that waits on a PI futex sleeps
@@ -83,29 +84,29 @@ pub(crate) enum Slept {
 pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let word = region.sleep_word(thread.index());
     let mut slept = Slept::Woken;
-    // Whoever claims it first has it: a claimed thread was woken, whatever else came.
+    // The first claim counts: a claimed thread was woken, whatever else happened.
     let mut leave = |interrupted| {
         slept = if word.make(interrupted) { Slept::Interrupted } else { Slept::Woken };
     };
     if word.is(Boosts) {
-        hold::wait(region, thread, |holder| hurry_claimed(region, holder));
+        reply_lock::wait(region, thread, |holder| hurry_claimed(region, holder));
         if word.is(Awake) {
             return Slept::Woken;
         }
     }
-    if word.make(ENTERS_TRAP) {
+    if word.make(ENTERS_SECCOMP) {
         let tag = region.words()[TAG].load(Relaxed);
-        while word.is(Trapped) && region.ended().is_none() {
-            match trap::trap(thread.index() as u64, tag) {
+        while word.is(InSeccomp) && region.ended().is_none() {
+            match seccomp::sleep(thread.index() as u64, tag) {
                 Ended::Answered => {}
-                Ended::Interrupted => leave(IS_INTERRUPTED_IN_TRAP),
+                Ended::Interrupted => leave(IS_INTERRUPTED_IN_SECCOMP),
                 Ended::NotHeld => {
-                    region.wakers().stop_trapping();
-                    word.make(FALLS_OUT_OF_TRAP);
+                    region.wakers().stop_seccomp();
+                    word.make(FALLS_OUT_OF_SECCOMP);
                 }
             }
         }
-        word.make(LEAVES_TRAP);
+        word.make(LEAVES_SECCOMP);
     }
     while word.is(Asleep) && region.ended().is_none() {
         // EAGAIN: woken before it slept. EINTR: a signal, which has been handled.
@@ -161,8 +162,8 @@ mod tests {
 
     use super::*;
     use crate::records::Process;
-    use crate::sleep_word::State::WillTrap;
-    use crate::sleep_word::{LEAVES_TRAP, WAKES_SLEEPER};
+    use crate::sleep_word::State::WillEnterSeccomp;
+    use crate::sleep_word::{LEAVES_SECCOMP, WAKES_SLEEPER};
 
     /// No CPU's number.
     const ELSEWHERE: u32 = 100_000;
@@ -205,30 +206,30 @@ mod tests {
     }
 
     #[test]
-    fn only_an_ordinary_thread_that_the_trap_is_likely_to_help_uses_it() {
+    fn only_an_ordinary_thread_that_seccomp_is_likely_to_help_uses_it() {
         let _alone = crate::wakers::tests::ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let region = Region::create().expect("memory");
         let own = Id::<Thread>::new(1).expect("an index");
         let word = region.sleep_word(1);
         let sleeps = |left: u32, fair: bool| {
             word.reset();
-            region.trap_id(1).store(9, Relaxed);
+            region.notification_id(1).store(9, Relaxed);
             TRAP.set((left, 64));
             let traps = will_sleep(&region, own, fair);
             assert_eq!(TRAP.get(), (left.saturating_sub(1), 64));
-            assert_eq!(region.trap_id(1).load(Relaxed), 0, "a notification of before");
-            assert!(word.is(if traps { WillTrap } else { Asleep }));
+            assert_eq!(region.notification_id(1).load(Relaxed), 0, "a notification of before");
+            assert!(word.is(if traps { WillEnterSeccomp } else { Asleep }));
             traps
         };
-        assert!(!sleeps(2, true), "this process has no trap");
+        assert!(!sleeps(2, true), "this process has no filter");
         region.wakers().set_context(0xb1);
-        region.wakers().start_trapping(Id::<Process>::new(1).expect("a slot"), 1);
+        region.wakers().start_seccomp(Id::<Process>::new(1).expect("a slot"), 1);
         assert!(!sleeps(2, false) && !sleeps(0, true));
         assert_eq!(region.wakers().trapped(), 0);
         assert!(sleeps(2, true) && sleeps(1, true));
         assert_eq!(region.wakers().trapped(), 2);
         // Kept from it by a waker that did not wait for it: the futex again.
-        assert!(word.make(crate::sleep_word::KEEPS_FROM_TRAP));
+        assert!(word.make(crate::sleep_word::KEEPS_FROM_SECCOMP));
         region.waker(1).store(0, Relaxed);
         TRAP.set((5, 64));
         assert_eq!(sleep(&region, own, true), Slept::Woken);
@@ -246,7 +247,7 @@ mod tests {
         let region = std::sync::Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
         region.wakers().set_context(0xb2);
-        region.wakers().start_trapping(Id::<Process>::new(1).expect("a slot"), 1);
+        region.wakers().start_seccomp(Id::<Process>::new(1).expect("a slot"), 1);
         let sleeping = std::sync::Arc::clone(&region);
         // No filter holds up its call.
         let sleeper = std::thread::spawn(move || {
@@ -256,12 +257,12 @@ mod tests {
         });
         let word = region.sleep_word(1);
         while !word.make(WAKES_SLEEPER) {
-            assert!(!word.make(LEAVES_TRAP));
+            assert!(!word.make(LEAVES_SECCOMP));
             std::thread::sleep(Duration::from_millis(1));
         }
         word.wake(1);
         assert_eq!(sleeper.join().expect("no panic"), (true, Slept::Woken));
-        assert!(!region.wakers().traps());
+        assert!(!region.wakers().uses_seccomp());
         assert_eq!(region.wakers().trapped(), 0);
     }
 
@@ -269,10 +270,10 @@ mod tests {
     fn a_poll_ends_when_its_time_is_over_or_someone_wakes_it() {
         let region = std::sync::Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
-        region.trap_id(1).store(9, Relaxed);
+        region.notification_id(1).store(9, Relaxed);
         will_poll(&region, own);
         assert!(region.sleep_word(1).is(Asleep));
-        assert_eq!(region.trap_id(1).load(Relaxed), 0);
+        assert_eq!(region.notification_id(1).load(Relaxed), 0);
         let (begin, time) = (Instant::now(), Duration::from_millis(20));
         assert_eq!(sleep_until(&region, own, Some(begin + time)), Slept::Woken);
         assert!(begin.elapsed() >= time && region.sleep_word(1).is(Awake));

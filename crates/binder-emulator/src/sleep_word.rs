@@ -1,27 +1,27 @@
-//! The word of shared memory that a thread sleeps on: what it can say, who may change it to what,
-//! and what goes on when whoever made a change is killed before it has done what must follow.
+//! The word of shared memory that a thread sleeps on: its states, who may change them, and what
+//! happens if the thread that made a change is killed before it has done what must follow.
 //!
-//! [`CHANGES`] is the whole table, and nothing changes such a word but by one of its rows
-//! ([`SleepWord::make`]), except that a thread's record that is used anew starts [`State::Awake`].
+//! [`CHANGES`] is the whole table. Such a word changes only by one of its rows
+//! ([`SleepWord::make`]), except that a reused thread record starts as [`State::Awake`].
 //!
 //! | from | to | by | then |
 //! |---|---|---|---|
-//! | awake | asleep, will trap, boosts | the sleeper, under the lock | it unlocks, and sleeps that way |
+//! | awake | asleep, will enter seccomp, boosts | the sleeper, under the lock | it unlocks, and sleeps that way |
 //! | asleep | awake | a waker, under the lock | it unlocks, and wakes the futex |
-//! | will trap | awake | a waker, under the lock | nothing: the sleeper will not go |
-//! | will trap | trapped | the sleeper | it enters the trap |
-//! | trapped | claimed | a waker, under the lock | it unlocks, and answers the trap |
-//! | claimed | awake | the sleeper, out of its trap | it looks for work |
+//! | will enter seccomp | awake | a waker, under the lock | nothing: the sleeper will not go |
+//! | will enter seccomp | in seccomp | the sleeper | it enters seccomp |
+//! | in seccomp | claimed | a waker, under the lock | it unlocks, and answers the notification |
+//! | claimed | awake | the sleeper, out of seccomp | it looks for work |
 //! | boosts | awake | a waker, under the lock | whoever holds what it waits for gives that back |
-//! | asleep, trapped | awake | the sleeper, which handled a signal or had a time that is over | it looks for work |
-//! | trapped | asleep | the sleeper, which the trap does not hold | it sleeps on the futex |
+//! | asleep, in seccomp | awake | the sleeper, which handled a signal or had a time that is over | it looks for work |
+//! | in seccomp | asleep | the sleeper, which seccomp does not hold | it sleeps on the futex |
 //! | boosts | asleep, awake | the sleeper, which the kernel's queue does not hold, or lets go | it sleeps on the futex, or looks for work |
 //!
 //! A thread decides to sleep under the lock, and a waker gives it work under the lock, so no
-//! wake-up is lost between two that live. The column "then" happens after the unlock. A waker that
-//! is killed before it leaves a thread that sleeps though its word says awake or claimed: the
-//! keeper makes every thread look again after a death, and looks for claimed threads as long as
-//! traps are in use. A waiter looks by itself: it waits in slices.
+//! wake-up between two living threads is lost. The column "then" happens after the unlock. A waker
+//! that is killed before it leaves a thread asleep whose word says awake or claimed. So the
+//! supervisor makes every thread look again after a death, and looks for claimed threads as long as
+//! seccomp is in use. A waiter checks by itself: it waits in slices.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
@@ -40,19 +40,19 @@ pub(crate) enum State {
     Awake = 0,
     /// On the futex that the word is, or about to be.
     Asleep = 1,
-    /// About to sleep in the trap.
-    WillTrap = 2,
-    /// In the trap, or within an instruction of it.
-    Trapped = 3,
-    /// As [`State::Trapped`], and somebody has given it work: its trap must be answered.
+    /// About to sleep in seccomp.
+    WillEnterSeccomp = 2,
+    /// In seccomp, or within an instruction of it.
+    InSeccomp = 3,
+    /// As [`State::InSeccomp`], and somebody has given it work: its notification must be answered.
     Claimed = 4,
-    /// In the kernel's queue for its hold (`hold.rs`), or about to be.
+    /// Waiting in the kernel for its reply lock (`reply_lock.rs`), or about to.
     Boosts = 5,
 }
 
-use State::{Asleep, Awake, Boosts, Claimed, Trapped, WillTrap};
+use State::{Asleep, Awake, Boosts, Claimed, InSeccomp, WillEnterSeccomp};
 
-const STATES: [State; 6] = [Awake, Asleep, WillTrap, Trapped, Claimed, Boosts];
+const STATES: [State; 6] = [Awake, Asleep, WillEnterSeccomp, InSeccomp, Claimed, Boosts];
 
 /// Who makes a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,48 +79,48 @@ const fn change(from: State, to: State, by: By) -> Change {
 
 /// It found no work, and will sleep on its futex.
 pub(crate) const GOES_TO_SLEEP: Change = change(Awake, Asleep, By::SleeperLocked);
-/// It found no work, and will sleep in the trap.
-pub(crate) const GOES_TO_TRAP: Change = change(Awake, WillTrap, By::SleeperLocked);
+/// It found no work, and will sleep in seccomp.
+pub(crate) const GOES_TO_SECCOMP: Change = change(Awake, WillEnterSeccomp, By::SleeperLocked);
 /// It waits for a reply, and boosts whoever makes it.
 pub(crate) const GOES_TO_BOOST: Change = change(Awake, Boosts, By::SleeperLocked);
 /// It is given work. Its futex must be woken.
 pub(crate) const WAKES_SLEEPER: Change = change(Asleep, Awake, By::WakerLocked);
-/// It is given work before it was in the trap. Nothing else is needed.
-pub(crate) const KEEPS_FROM_TRAP: Change = change(WillTrap, Awake, By::WakerLocked);
-/// It is given work in its trap, which must be answered.
-pub(crate) const CLAIMS: Change = change(Trapped, Claimed, By::WakerLocked);
-/// It is given work while it boosts its server. Its hold must be given back.
+/// It is given work before it was in seccomp. Nothing else is needed.
+pub(crate) const KEEPS_FROM_SECCOMP: Change = change(WillEnterSeccomp, Awake, By::WakerLocked);
+/// It is given work in seccomp. Its notification must be answered.
+pub(crate) const CLAIMS: Change = change(InSeccomp, Claimed, By::WakerLocked);
+/// It is given work while it boosts its server. Its reply lock must be released.
 pub(crate) const WAKES_PI_WAITER: Change = change(Boosts, Awake, By::WakerLocked);
-/// It enters the trap.
-pub(crate) const ENTERS_TRAP: Change = change(WillTrap, Trapped, By::Sleeper);
-/// It has left the trap after it was claimed.
-pub(crate) const LEAVES_TRAP: Change = change(Claimed, Awake, By::Sleeper);
+/// It enters seccomp.
+pub(crate) const ENTERS_SECCOMP: Change = change(WillEnterSeccomp, InSeccomp, By::Sleeper);
+/// It has left seccomp after it was claimed.
+pub(crate) const LEAVES_SECCOMP: Change = change(Claimed, Awake, By::Sleeper);
 /// A signal, or the end of its time, has ended its sleep on the futex.
 pub(crate) const IS_INTERRUPTED: Change = change(Asleep, Awake, By::Sleeper);
-/// A signal has ended its trap.
-pub(crate) const IS_INTERRUPTED_IN_TRAP: Change = change(Trapped, Awake, By::Sleeper);
-/// The trap does not hold it.
-pub(crate) const FALLS_OUT_OF_TRAP: Change = change(Trapped, Asleep, By::Sleeper);
+/// A signal has ended its sleep in seccomp.
+pub(crate) const IS_INTERRUPTED_IN_SECCOMP: Change = change(InSeccomp, Awake, By::Sleeper);
+/// Seccomp does not suspend its call.
+pub(crate) const FALLS_OUT_OF_SECCOMP: Change = change(InSeccomp, Asleep, By::Sleeper);
 /// The kernel refuses to let it boost: it sleeps on its futex.
 pub(crate) const CANNOT_BOOST: Change = change(Boosts, Asleep, By::Sleeper);
-/// Its hold was given back: it looks for work.
+/// Its reply lock was released: it looks for work.
 pub(crate) const HAS_BOOSTED: Change = change(Boosts, Awake, By::Sleeper);
 
 /// The table.
 #[cfg(test)]
 const CHANGES: [Change; 14] = [
     GOES_TO_SLEEP,
-    GOES_TO_TRAP,
+    GOES_TO_SECCOMP,
     GOES_TO_BOOST,
     WAKES_SLEEPER,
-    KEEPS_FROM_TRAP,
+    KEEPS_FROM_SECCOMP,
     CLAIMS,
     WAKES_PI_WAITER,
-    ENTERS_TRAP,
-    LEAVES_TRAP,
+    ENTERS_SECCOMP,
+    LEAVES_SECCOMP,
     IS_INTERRUPTED,
-    IS_INTERRUPTED_IN_TRAP,
-    FALLS_OUT_OF_TRAP,
+    IS_INTERRUPTED_IN_SECCOMP,
+    FALLS_OUT_OF_SECCOMP,
     CANNOT_BOOST,
     HAS_BOOSTED,
 ];
@@ -130,7 +130,8 @@ const CHANGES: [Change; 14] = [
 pub(crate) struct SleepWord<'r>(pub(crate) &'r AtomicU32);
 
 impl SleepWord<'_> {
-    /// What it says. A number that a participant scribbled there is taken for [`State::Awake`].
+    /// The state. An invalid number, which a participant may have written, counts as
+    /// [`State::Awake`].
     #[inline]
     pub(crate) fn state(self) -> State {
         let word = self.0.load(Acquire);
@@ -145,7 +146,7 @@ impl SleepWord<'_> {
 
     /// Whether its thread sleeps, or is about to, and nobody has woken it.
     pub(crate) fn is_asleep(self) -> bool {
-        matches!(self.state(), Asleep | WillTrap | Trapped | Boosts)
+        matches!(self.state(), Asleep | WillEnterSeccomp | InSeccomp | Boosts)
     }
 
     /// Makes a change, if the word says what it starts from.
@@ -154,15 +155,15 @@ impl SleepWord<'_> {
         self.0.compare_exchange(change.from as u32, change.to as u32, AcqRel, Acquire).is_ok()
     }
 
-    /// Makes a change that only the thread itself can make: it runs, so the word says awake, unless
-    /// a participant has scribbled.
+    /// Makes a change that only the thread itself can make. It runs, so the word says awake, unless
+    /// a participant has overwritten it.
     #[inline]
     pub(crate) fn set_out(self, change: Change) {
         debug_assert!(change.from == Awake && change.by == By::SleeperLocked, "{change:?}");
         self.0.store(change.to as u32, Release);
     }
 
-    /// The record of its thread is used anew.
+    /// A new thread uses the record.
     pub(crate) fn reset(self) {
         self.0.store(Awake as u32, Release);
     }
@@ -209,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_thread_itself_goes_to_sleep_and_leaves_its_trap() {
+    fn only_the_thread_itself_goes_to_sleep_and_leaves_seccomp() {
         for change in CHANGES {
             assert_eq!(change.from == Awake, change.by == By::SleeperLocked, "{change:?}");
-            if [Trapped, Claimed].contains(&change.from) && change.to != Claimed {
+            if [InSeccomp, Claimed].contains(&change.from) && change.to != Claimed {
                 assert_eq!(change.by, By::Sleeper, "{change:?}");
             }
         }

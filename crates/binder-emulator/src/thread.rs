@@ -19,7 +19,7 @@ pub(crate) const LOOPER_REGISTERED: u32 = 0x01;
 pub(crate) const LOOPER_ENTERED: u32 = 0x02;
 pub(crate) const LOOPER_EXITED: u32 = 0x04;
 pub(crate) const LOOPER_INVALID: u32 = 0x08;
-/// Not kept: a thread's futex says it.
+/// Not stored: a thread's futex shows it.
 pub(crate) const LOOPER_WAITING: u32 = 0x10;
 /// It has polled.
 pub(crate) const LOOPER_POLL: u32 = 0x20;
@@ -37,8 +37,8 @@ impl Guard<'_> {
         Ok(new)
     }
 
-    /// Reads what the calling thread runs at by itself. Its priority is only known to the driver
-    /// from here on: a looper that changes it must enter its loop again.
+    /// Reads the calling thread's own priority. The driver does not see later changes: a looper
+    /// that changes it must enter its loop again.
     pub(crate) fn learn_own_priority(&mut self, caller: Id<Thread>) {
         let now = sched::get(0).map_or(0, sched::Priority::to_word);
         self.set(caller, thread::OWN_PRIORITY, now);
@@ -51,7 +51,7 @@ impl Guard<'_> {
         self.set(to, thread::HAS_WORK, true);
     }
 
-    /// Takes a waiting thread off the list, the one that came last.
+    /// Takes the most recent waiting thread off the list.
     pub(crate) fn select_thread(&mut self, owner: Id<Process>) -> Option<Id<Thread>> {
         let chosen = self.get(owner, process::WAITING)?;
         self.stop_waiting(owner, chosen);
@@ -114,9 +114,9 @@ impl Guard<'_> {
     /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are
     /// forgotten.
     pub(crate) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
-        // It was killed before it had told everybody: the process is thawed, as if a signal had
-        // ended the wait. First, since this is committed in steps: whoever goes on after a death
-        // finds the thread.
+        // It was killed before it had notified everybody: the process is thawed, as if a signal had
+        // ended the wait. Done first, because this is committed in steps: whoever continues after a
+        // death finds the thread.
         if let Some(frozen) = self.get(id, thread::FREEZING) {
             self.set(frozen, process::FROZEN, false);
             self.tell_of_freeze(frozen, false);
@@ -205,8 +205,8 @@ impl Guard<'_> {
         }
     }
 
-    /// `t` will get no reply: tells the thread that waits for it, else the one that waits for
-    /// *that*, and so on.
+    /// `t` will get no reply: reports that to the thread that waits for it, or else to the one that
+    /// waits for *that*, and so on.
     pub(crate) fn fail_caller(&mut self, t: Id<Transaction>, error: u32) {
         let mut next = Some(t);
         while let Some(failed) = self.step(next) {

@@ -3,31 +3,30 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! What a participant needs to wake others by their traps: their processes' listeners, and the
-//! keeper's help.
+//! What a participant needs to wake others that sleep in seccomp: their processes' listeners, and
+//! the supervisor's help.
 //!
-//! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener
-//! goes to the keeper when it joins, and from there to those who must wake its threads and ask for
-//! it. How waking works is `lock/wake.rs`'s business.
+//! A process has one filter and one listener, whatever it joins ([`own_listener`]). It gives its
+//! listener to the supervisor when it joins, and those that must wake its threads request it from
+//! there. `lock/wake.rs` has the wake-up itself.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use crate::keeper_line::{self, Request, ToKeeper};
 use crate::records::{Id, Process, Thread};
-use crate::trap;
+use crate::seccomp;
+use crate::supervisor_line::{self, Request, ToSupervisor};
 
 /// How the threads of a process are to be woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WakeUp {
-    /// On the caller's CPU where this takes nothing from the process: it has `CAP_SYS_ADMIN`, or
-    /// `no_new_privs` is set. Else through a futex, on whichever CPU the scheduler chooses.
+    /// On the caller's CPU if that costs the process nothing: it has `CAP_SYS_ADMIN`, or
+    /// `no_new_privs` is set. Otherwise through a futex, on the CPU that the scheduler chooses.
     #[default]
     Auto,
-    /// On the caller's CPU also where `no_new_privs` must be set for that: from then on neither
-    /// this process nor its children can gain privileges by executing set-user-id programs
-    /// (prctl(2)).
+    /// On the caller's CPU, even if `no_new_privs` must be set for that. From then on neither this
+    /// process nor its children can gain privileges by executing set-user-id programs (prctl(2)).
     NoNewPrivileges,
     /// Through a futex. No seccomp filter is installed.
     Futex,
@@ -36,34 +35,34 @@ pub enum WakeUp {
 /// A listener, with the generation of its process's slot.
 type Known = (u64, Arc<OwnedFd>);
 
-/// One for each participant (and the keeper), beside its mapping of the context.
+/// One for each participant (and the supervisor), beside its mapping of the context.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     /// By the process's slot.
     listeners: RwLock<Vec<Option<Known>>>,
     /// The number of the context in this process; 0: threads of this participant never sleep in the
-    /// trap.
+    /// call.
     traps: AtomicU32,
     /// The same, also where its threads do not.
     context: AtomicU32,
-    /// None: this is the keeper.
-    keeper: OnceLock<ToKeeper>,
+    /// None: this is the supervisor.
+    supervisor: OnceLock<ToSupervisor>,
     left: Mutex<Vec<Id<Thread>>>,
 }
 
 impl Wakers {
     /// From here on, help is asked for over `connection`.
-    pub(crate) fn set_keeper(&self, connection: ToKeeper) {
-        let _ = self.keeper.set(connection);
+    pub(crate) fn set_supervisor(&self, connection: ToSupervisor) {
+        let _ = self.supervisor.set(connection);
     }
 
-    /// Whether threads of this participant sleep in the trap.
-    pub(crate) fn traps(&self) -> bool {
+    /// Whether threads of this participant sleep in seccomp.
+    pub(crate) fn uses_seccomp(&self) -> bool {
         self.traps.load(Relaxed) != 0
     }
 
-    /// The keeper has this participant's listener.
-    pub(crate) fn start_trapping(&self, slot: Id<Process>, generation: u64) {
+    /// The supervisor has this participant's listener.
+    pub(crate) fn start_seccomp(&self, slot: Id<Process>, generation: u64) {
         let context = self.context.load(Relaxed);
         let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         // A slot has one owner at a time.
@@ -72,13 +71,13 @@ impl Wakers {
         self.traps.store(context, Relaxed);
     }
 
-    /// The trap holds nobody here.
-    pub(crate) fn stop_trapping(&self) {
+    /// No filter suspends calls here.
+    pub(crate) fn stop_seccomp(&self) {
         self.traps.store(0, Relaxed);
     }
 
-    /// The calling thread will sleep in the trap, and call [`Wakers::leave`] after that. False when
-    /// it must not.
+    /// The calling thread will sleep in seccomp, and call [`Wakers::leave`] afterwards. False if it
+    /// must not.
     pub(crate) fn enter(&self) -> bool {
         let context = u64::from(self.traps.load(Relaxed)) << 32;
         let one_more = |trapped: u64| {
@@ -88,7 +87,7 @@ impl Wakers {
         context != 0 && TRAPPED.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
-    /// As [`Wakers::enter`], only if other threads of this process are in the trap on this
+    /// As [`Wakers::enter`], only if other threads of this process are in seccomp on this
     /// context's account: as long as the calling thread counts as one of them, no other context
     /// has a thread there.
     pub(crate) fn enter_beside(&self) -> bool {
@@ -106,7 +105,7 @@ impl Wakers {
         let _ = TRAPPED.fetch_update(Relaxed, Relaxed, one_less);
     }
 
-    /// How many threads of this process are in the trap on this context's account. In this
+    /// How many threads of this process are in seccomp on this context's account. In this
     /// process's own memory.
     pub(crate) fn trapped(&self) -> u32 {
         let trapped = TRAPPED.load(SeqCst);
@@ -152,15 +151,17 @@ impl Wakers {
         known.iter().flatten().map(|(_, listener)| Arc::clone(listener)).collect()
     }
 
-    /// Asks the keeper for the listener of the process in `slot`. Not under the context's lock.
+    /// Asks the supervisor for the listener of the process in `slot`. Not under the context's lock.
     /// False when there is none.
     pub(crate) fn fetch(&self, slot: Id<Process>, generation: u64) -> bool {
         if let Some(listener) = self.of_this_process(slot, generation) {
             self.learn(slot, generation, listener);
             return true;
         }
-        let answer =
-            self.keeper.get().map(|keeper| keeper_line::ask(keeper, Request::Listener, slot.index() as u8));
+        let answer = self
+            .supervisor
+            .get()
+            .map(|supervisor| supervisor_line::ask(supervisor, Request::Listener, slot.index() as u8));
         let listener = answer.and_then(Result::ok).and_then(|listeners| listeners.into_iter().next());
         let found = listener.map(|listener| self.learn(slot, generation, Arc::new(listener)));
         found.is_some()
@@ -173,29 +174,30 @@ impl Wakers {
         own.joined.contains(&joined).then(|| own.listener.clone()).flatten()
     }
 
-    /// A claimed thread could not be woken from here: the keeper looks after all that are claimed.
-    pub(crate) fn leave_to_keeper(&self, thread: Id<Thread>) {
-        match self.keeper.get() {
-            // Without a keeper the sleeper's own process sends it home.
-            Some(keeper) => keeper_line::ask_for_help(keeper),
+    /// Leaves a claimed thread that could not be woken from here to the supervisor, with all others
+    /// that are claimed.
+    pub(crate) fn leave_to_supervisor(&self, thread: Id<Thread>) {
+        match self.supervisor.get() {
+            // Without a supervisor the sleeper's own process sends it home.
+            Some(supervisor) => supervisor_line::ask_for_help(supervisor),
             None => self.left.lock().unwrap_or_else(PoisonError::into_inner).push(thread),
         }
     }
 
-    /// Whether this is the keeper's own mapping.
-    pub(crate) fn is_keeper(&self) -> bool {
-        self.keeper.get().is_none()
+    /// Whether this is the supervisor's own mapping.
+    pub(crate) fn is_supervisor(&self) -> bool {
+        self.supervisor.get().is_none()
     }
 
-    /// Tells the keeper that nothing happens in the context's lock. Under nothing: also where no
-    /// answer can be waited for.
+    /// Reports to the supervisor that the lock's owner makes no progress. Needs no lock, and waits
+    /// for no answer.
     pub(crate) fn say_stuck(&self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper_line::say_stuck(keeper);
+        if let Some(supervisor) = self.supervisor.get() {
+            supervisor_line::say_stuck(supervisor);
         }
     }
 
-    /// What was left to this keeper.
+    /// The threads left to this supervisor.
     pub(crate) fn take_left(&self) -> Vec<Id<Thread>> {
         std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -239,7 +241,7 @@ pub(crate) fn own_listener(wish: WakeUp) -> Result<Arc<OwnedFd>, String> {
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     let listener = match &own.listener {
         Some(listener) => Arc::clone(listener),
-        None => Arc::new(trap::install(wish == WakeUp::NoNewPrivileges)?),
+        None => Arc::new(seccomp::install(wish == WakeUp::NoNewPrivileges)?),
     };
     own.listener = Some(Arc::clone(&listener));
     Ok(listener)
@@ -249,7 +251,7 @@ pub(crate) fn own_listener(wish: WakeUp) -> Result<Arc<OwnedFd>, String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Held by tests that count threads in the trap: there is one count for all contexts of a
+    /// Held by tests that count threads in seccomp: there is one count for all contexts of a
     /// process.
     pub(crate) static ALONE: Mutex<()> = Mutex::new(());
 
@@ -258,7 +260,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn threads_of_one_context_at_a_time_are_in_the_trap() {
+    fn threads_of_one_context_at_a_time_are_seccomp() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let [one, same, other] = [(); 3].map(|()| Wakers::default());
         one.set_context(0xa1);
@@ -266,8 +268,8 @@ pub(crate) mod tests {
         same.set_context(0xa1);
         assert!(!one.traps() && !one.enter(), "its supervisor does not have its listener yet");
         for wakers in [&one, &same, &other] {
-            wakers.start_trapping(slot(1), 1);
-            assert!(wakers.traps());
+            wakers.start_seccomp(slot(1), 1);
+            assert!(wakers.uses_seccomp());
         }
         assert!(!one.enter_beside(), "nobody is there");
         assert!(one.enter() && same.enter());
@@ -282,8 +284,8 @@ pub(crate) mod tests {
         assert!(other.enter());
         assert_eq!([&one, &other].map(Wakers::trapped), [0, 1]);
         other.leave();
-        one.stop_trapping();
-        assert!(!one.traps() && !one.enter());
+        one.stop_seccomp();
+        assert!(!one.uses_seccomp() && !one.enter());
         assert!(same.enter());
         assert!(one.enter_beside(), "it may receive all the same");
         same.leave();
@@ -317,23 +319,23 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_keeper_keeps_what_it_is_left_and_a_participant_asks_it() {
+    fn a_supervisor_keeps_what_it_is_left_and_a_participant_asks_it() {
         let wakers = Wakers::default();
-        assert!(wakers.is_keeper());
+        assert!(wakers.is_supervisor());
         wakers.say_stuck();
         assert!(!wakers.fetch(slot(1), 1), "there is nobody to ask");
         let left = [1, 2].map(|index| Id::<Thread>::new(index).expect("an index"));
-        left.into_iter().for_each(|thread| wakers.leave_to_keeper(thread));
+        left.into_iter().for_each(|thread| wakers.leave_to_supervisor(thread));
         assert_eq!(wakers.take_left(), left);
         assert!(wakers.take_left().is_empty());
-        let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
-        wakers.set_keeper(Arc::new(Mutex::new(own)));
-        assert!(!wakers.is_keeper());
-        wakers.leave_to_keeper(left[0]);
+        let (own, supervisor) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        wakers.set_supervisor(Arc::new(Mutex::new(own)));
+        assert!(!wakers.is_supervisor());
+        wakers.leave_to_supervisor(left[0]);
         wakers.say_stuck();
         assert!(wakers.take_left().is_empty());
         let mut asked = [0; 4];
-        std::io::Read::read_exact(&mut &keeper, &mut asked).expect("two requests");
+        std::io::Read::read_exact(&mut &supervisor, &mut asked).expect("two requests");
         assert_eq!(asked, [Request::Help as u8, 0, Request::Stuck as u8, 0]);
     }
 }

@@ -3,9 +3,9 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! What the keeper and a participant say to each other on their connection when it begins and when
-//! it ends: one byte says how it went; two descriptors, the context's memory and the roster, come
-//! with a welcome. What is asked for in between is `keeper_line.rs`'s business.
+//! What the supervisor and a participant exchange when their connection begins and ends. One byte
+//! says how it went; two descriptors, the context's memory and the registry, come with a welcome.
+//! `supervisor_line.rs` has the requests in between.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,11 +24,11 @@ pub(crate) const WELCOME: u8 = 1;
 pub(crate) const DENIED: u8 = 2;
 pub(crate) const FULL: u8 = 3;
 pub(crate) const NO_FILES: u8 = 5;
-/// The last byte of a connection that ends because the lock was not let go of.
+/// The last byte of a connection that ends because the lock's owner made no progress.
 pub(crate) const STUCK: u8 = 4;
 
 pub(crate) fn send_region(connection: &UnixStream, region: &Region, slot: Id<Process>) -> io::Result<()> {
-    send_with(connection, &[WELCOME, slot.index() as u8], &[region.file(), region.roster().file()])
+    send_with(connection, &[WELCOME, slot.index() as u8], &[region.file(), region.registry().file()])
 }
 
 pub(crate) fn send_with(
@@ -66,7 +66,7 @@ pub(crate) fn receive_with(
     Ok((received.bytes, descriptors.flatten().collect()))
 }
 
-/// Why the keeper has ended a connection.
+/// Why the supervisor has ended a connection.
 pub(crate) fn farewell(connection: &UnixStream) -> End {
     let mut bytes = [0; 64];
     match rustix::net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT) {
@@ -92,12 +92,12 @@ mod tests {
             (&[0, 0, STUCK], End::Stuck),
             (&[STUCK, 0], End::Gone),
         ] {
-            let (own, mut keeper) = UnixStream::pair().expect("sockets");
-            keeper.write_all(bytes).expect("room");
-            drop(keeper);
+            let (own, mut supervisor) = UnixStream::pair().expect("sockets");
+            supervisor.write_all(bytes).expect("room");
+            drop(supervisor);
             assert_eq!(farewell(&own), end, "{bytes:?}");
         }
-        let (own, _keeper) = UnixStream::pair().expect("sockets");
+        let (own, _supervisor) = UnixStream::pair().expect("sockets");
         assert_eq!(farewell(&own), End::Gone, "it says nothing");
     }
 

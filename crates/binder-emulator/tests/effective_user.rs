@@ -1,5 +1,5 @@
-//! Servers are told the user that their caller is when it calls, not the one that joined. A program
-//! of its own: a context has one user, so the one that changes is the calling thread's alone.
+//! Servers see the user that their caller is when it calls, not the one that joined. A separate
+//! program: a context has one user, so only the calling thread changes its user.
 
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Command, Commands, Driver as _, Profile, Return, Returns};

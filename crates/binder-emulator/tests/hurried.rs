@@ -1,6 +1,6 @@
-//! A real-time caller comes when its server has answered and not yet begun to wait again: the
-//! server is lent the caller's priority on its way, or whoever computes at more than its own
-//! priority could keep the caller waiting.
+//! A real-time call arrives when its server has answered and not yet begun to wait again. The
+//! server inherits the caller's priority on its way; otherwise a thread that computes above the
+//! server's own priority could keep the caller waiting.
 
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::Arc;

@@ -74,7 +74,7 @@ fn participant() {
     let driver = Arc::new(driver);
     let done = || std::io::stdout().write_all(&[DONE]).and_then(|()| std::io::stdout().flush());
     if role == "server" {
-        // The keeper may not have noticed the last one's death yet.
+        // The supervisor may not have noticed the last one's death yet.
         while let Err(Error::ContextManagerTaken) = driver.become_context_manager(0x100) {
             std::thread::sleep(Duration::from_millis(1));
         }

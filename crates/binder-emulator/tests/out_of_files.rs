@@ -1,5 +1,6 @@
-//! A keeper or a joiner that can open no more files: joining fails with one line that names the
-//! limit, and does not wait for ever. A program of its own, since the limit is the whole process's.
+//! A supervisor or a joiner that can open no more files: joining fails with one line that names the
+//! limit, and does not wait forever. A separate program, because the limit applies to the whole
+//! process.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -31,7 +32,7 @@ fn joining_without_descriptors_ends_with_a_line_that_names_the_limit() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     limit(64);
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
-    let mut told_by_the_keeper = false;
+    let mut told_by_the_supervisor = false;
     for free in 0..16 {
         let mut files = open_all();
         files.truncate(files.len().saturating_sub(free));
@@ -41,8 +42,8 @@ fn joining_without_descriptors_ends_with_a_line_that_names_the_limit() {
         assert!(text.contains("ulimit -n"), "with {free} free: {text}");
         told_by_the_keeper |= text.contains("its supervisor cannot open more files");
     }
-    assert!(told_by_the_keeper, "its own descriptors never ran out");
-    drop(Emulated::join(context.address(), 4096).expect("a keeper that goes on"));
+    assert!(told_by_the_supervisor, "its own descriptors never ran out");
+    drop(Emulated::join(context.address(), 4096).expect("a supervisor that goes on"));
 }
 
 /// One side of a call, whose reads never wait.
@@ -161,7 +162,7 @@ fn a_descriptor_that_finds_no_inbox_fails_its_call_and_the_next_one_arrives() {
     let whole = [&server, &client].map(|side| side.0.free_area_bytes());
     let file = File::open("/dev/null").expect("a file");
 
-    // Its keeper cannot make the inbox that the sender asks for.
+    // Its supervisor cannot make the inbox that the sender asks for.
     let files = open_all();
     client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
     assert_eq!(client.read(), [Return::FailedReply]);

@@ -12,13 +12,13 @@ use binder_emulator::{Context, Emulated};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The ids of the keeper's thread and of that which waits for its end.
+/// The ids of the supervisor's thread and of that which waits for its end.
 fn own_threads() -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task").expect("a /proc") {
         let path = entry.expect("a thread").path();
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        if ["binder-keeper", "binder-watch"].contains(&name.trim_end()) {
+        if ["binder-supervisor", "binder-watch"].contains(&name.trim_end()) {
             found.push(path.file_name().expect("a name").to_string_lossy().parse().expect("a number"));
         }
     }

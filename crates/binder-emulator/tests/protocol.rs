@@ -279,7 +279,7 @@ fn an_area_of_more_than_4_mib_is_refused() {
 #[test]
 fn the_256th_process_is_told_that_the_context_is_full() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
-    // Each has joined for the keeper, though it does not read its welcome.
+    // Each has joined for the supervisor, though it does not read its welcome.
     let joined: Vec<_> =
         (0..255).map(|_| Emulated::connect(context.address()).expect("a connection")).collect();
     let refused = Emulated::join(context.address(), 4096).expect_err("one too many");

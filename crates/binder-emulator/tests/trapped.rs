@@ -54,24 +54,24 @@ impl Looper {
     }
 
     /// Whether it is in the system call that the filter holds up.
-    fn is_trapped(&self) -> bool {
+    fn is_in_seccomp(&self) -> bool {
         let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
         let number = told.ok().and_then(|told| told.split(' ').next()?.parse().ok());
         number == Some(libc::SYS_getppid)
     }
 
-    /// Calls it until it sleeps in its trap: it does when a futex has woken it on another CPU.
-    fn call_until_trapped(&self, client: &Emulated) {
+    /// Calls it until it sleeps in seccomp: it does when a futex has woken it on another CPU.
+    fn call_until_in_seccomp(&self, client: &Emulated) {
         let begin = Instant::now();
         loop {
             call(client);
             for _ in 0..10 {
-                if self.is_trapped() {
+                if self.is_in_seccomp() {
                     return;
                 }
                 std::thread::sleep(Duration::from_micros(100));
             }
-            assert!(begin.elapsed() < PATIENCE, "it never sleeps in its trap");
+            assert!(begin.elapsed() < PATIENCE, "it never sleeps in seccomp");
         }
     }
 
@@ -90,7 +90,7 @@ fn call(driver: &Emulated) {
 }
 
 #[test]
-fn a_thread_in_its_trap_is_woken_by_calls_signals_and_the_contexts_end() {
+fn a_thread_in_seccomp_is_woken_by_calls_signals_and_the_contexts_end() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return skip(Need::Machine, "there is one CPU");
     }
@@ -112,13 +112,13 @@ fn a_thread_in_its_trap_is_woken_by_calls_signals_and_the_contexts_end() {
     server.become_context_manager(0x100).expect("no manager");
     let looper = Looper::start(server);
     for _ in 0..20 {
-        looper.call_until_trapped(&client);
+        looper.call_until_in_seccomp(&client);
         signals::signal(looper.tid);
         assert_eq!(looper.error().errno(), Some(Errno::INTR));
     }
-    // The kernel enters the trap again by itself after these.
+    // The kernel enters seccomp again by itself after these.
     for _ in 0..20 {
-        looper.call_until_trapped(&client);
+        looper.call_until_in_seccomp(&client);
         let before = signals::SIGNALS_HANDLED.load(Relaxed);
         signals::restarting_signal(looper.tid);
         let begin = Instant::now();
@@ -128,7 +128,7 @@ fn a_thread_in_its_trap_is_woken_by_calls_signals_and_the_contexts_end() {
         }
         call(&client);
     }
-    looper.call_until_trapped(&client);
+    looper.call_until_in_seccomp(&client);
     assert!(looper.errors.try_recv().is_err());
     drop(context);
     assert!(matches!(looper.error(), Error::Ended { .. }));

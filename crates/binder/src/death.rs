@@ -70,7 +70,7 @@ impl Proxy {
         Ok(found)
     }
 
-    /// Takes a recipient out; the driver is told, if it `knows`, when it was the last.
+    /// Removes a recipient. Tells the driver, if it `knows`, when it was the last.
     fn forget_link(&self, link: DeathLink, knows: bool) -> bool {
         let mut death = self.0.death.lock().unwrap_or_else(PoisonError::into_inner);
         let Death::Asked(cookie, recipients) = &mut *death else { return false };

@@ -38,7 +38,7 @@ impl Dialect {
         self != Self::Android10
     }
 
-    /// The word that stands behind a binder, if one does (`Stability.cpp` of the release).
+    /// The word behind a binder, if there is one (`Stability.cpp` of the release).
     pub(crate) fn stability_word(self, stability: Stability) -> Option<i32> {
         let level = stability as i32;
         match self {

@@ -33,7 +33,7 @@ impl<T> Node<T> {
         self.stability
     }
 
-    /// As it stands in a parcel.
+    /// As written in a parcel.
     pub(crate) fn to_object(&self) -> FlatBinderObject {
         let name = self.name;
         FlatBinderObject { kind: BINDER_TYPE_BINDER, flags: self.flags, binder: name, cookie: name }

@@ -13,7 +13,7 @@ use support::{World, function};
 /// Longer than anything takes.
 const LONG: Duration = Duration::from_secs(20);
 
-/// A listener that passes on what it is told.
+/// A listener that forwards each notification.
 fn listener() -> (impl Fn(bool) + Send + Sync, Receiver<bool>) {
     let (tell, told) = channel();
     let tell = Mutex::new(tell);
@@ -33,7 +33,7 @@ fn listeners_are_told_when_an_objects_owner_is_frozen_and_thawed() {
     assert_eq!(told_first.recv_timeout(LONG), Ok(false), "its state of now");
     freezer.freeze(own, LONG).unwrap();
     assert_eq!(told_first.recv_timeout(LONG), Ok(true));
-    // Who comes later is told what is known.
+    // A later listener gets the known state.
     let (second, told_second) = listener();
     let second = service.add_frozen_listener(second).unwrap();
     assert_eq!(told_second.try_recv(), Ok(true));

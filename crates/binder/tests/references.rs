@@ -206,7 +206,7 @@ fn a_recipient_that_is_unlinked_is_not_called_and_the_others_are() {
     let second = remote.link_to_death(recipient("second")).unwrap();
     assert!(remote.unlink_to_death(first).unwrap());
     assert!(!remote.unlink_to_death(first).unwrap());
-    // Without any, the driver is told; a later one is linked anew.
+    // Without any, the driver's request is cleared; a later one makes a new request.
     assert!(remote.unlink_to_death(second).unwrap());
     assert!(!world.state().lines().any(|line| line.ends_with(" d 1")), "{}", world.state());
     remote.link_to_death(recipient("third")).unwrap();

@@ -75,7 +75,7 @@ pub trait Benchmark: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Purpose {
-    /// To be there and back: the service does nothing of its own.
+    /// Measures only the round trip: the service does nothing else.
     Plain = 0,
     /// To be measured.
     Measured = 1,

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// How often another name is tried when one is taken.
 const TRIES: u32 = 100;
 
-/// A directory that this process holds. Dropping it lets go of the directory, which stays.
+/// A directory that this process owns. Dropping it releases the directory, which stays.
 #[derive(Debug)]
 pub struct Owned {
     path: PathBuf,

@@ -81,7 +81,7 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // The error to tell is the one that came before.
+            // The earlier error is the one to report.
             let _ = std::fs::remove_file(partial);
         }
     }

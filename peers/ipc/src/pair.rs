@@ -51,7 +51,7 @@ impl Pair {
         Ok(Pair { peer, client, server })
     }
 
-    /// What the two sides told of themselves: the server, the client.
+    /// What the two sides reported about themselves: the server, the client.
     pub(crate) fn about(&self) -> [&str; 2] {
         [&self.server.about, &self.client.about]
     }
@@ -101,7 +101,7 @@ struct Side {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// What it told of itself.
+    /// What it reported about itself.
     about: String,
 }
 

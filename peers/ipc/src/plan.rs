@@ -82,7 +82,7 @@ impl Cell {
 pub(crate) struct Outcome {
     pub(crate) rounds: u32,
     pub(crate) cells: Vec<Cell>,
-    /// What peers told of themselves: the server, the client.
+    /// What peers reported about themselves: the server, the client.
     pub(crate) about: BTreeMap<&'static str, [String; 2]>,
     /// Peers that did not go through with it, and why. None of their cells is among those above.
     pub(crate) failed: Vec<(&'static str, String)>,

@@ -103,7 +103,7 @@ const OFFSETS_SIZE: usize = 40;
 const BUFFER: usize = 48;
 const OFFSETS: usize = 56;
 
-/// Whether all that a command names was lent. The payload is that of one that [`carries`].
+/// Whether all memory that a command names was lent. The payload is that of one that [`carries`].
 // In line, and by fields: every call comes through here.
 #[inline]
 fn is_lent(word: u32, payload: &[u8], lent: &Lent<'_>) -> bool {
@@ -230,7 +230,7 @@ fn not_lent(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Vec<(Range<usize>, 
     wrong
 }
 
-/// The scatter-gather object that an offset names, and where it lies.
+/// The scatter-gather object that an offset names, and its position.
 fn buffer_at(data: &[u8], offset: &[u8]) -> Option<(Range<usize>, BufferObject)> {
     object_at(data, offset, BufferObject::SIZE, BufferObject::from_bytes)
         .filter(|(_, object)| object.kind == BINDER_TYPE_PTR)

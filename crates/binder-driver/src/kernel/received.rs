@@ -36,7 +36,7 @@ pub(super) fn with_objects(mut returns: &[u8]) -> impl Iterator<Item = Transacti
     })
 }
 
-/// The descriptors that came with `told`, which lies in `area`.
+/// The descriptors that came with `told`, whose data is in `area`.
 pub(super) fn numbers(area: RawBytes<'_>, told: &TransactionData) -> Numbers {
     let mut found = Numbers::default();
     let data = area.part_at(told.buffer, told.data_size);

@@ -65,7 +65,7 @@ plain_ioctls! {
     frozen_info: BINDER_GET_FROZEN_INFO(FrozenStatusInfo::SIZE);
     /// The counts on a handle's node; only for the context manager.
     node_info_for_ref: BINDER_GET_NODE_INFO_FOR_REF(24);
-    /// What a node's owner was told of it.
+    /// What was reported to a node's owner.
     node_debug_info: BINDER_GET_NODE_DEBUG_INFO(NodeDebugInfo::SIZE);
 }
 

@@ -163,7 +163,7 @@ layout! {
         length: u64,
         /// Index, among the offsets, of the parent PTR object.
         parent: u64,
-        /// Where in the parent buffer the pointer to this one lies.
+        /// The offset of the pointer to this buffer in its parent.
         parent_offset: u64,
     }
 }
@@ -276,9 +276,9 @@ layout! {
         ptr: u64,
         /// The node's cookie.
         cookie: u64,
-        /// 1 when the owner was told of strong references.
+        /// 1 if strong references were reported to the owner.
         has_strong: u32,
-        /// 1 when the owner was told of weak references.
+        /// 1 if weak references were reported to the owner.
         has_weak: u32,
     }
 }

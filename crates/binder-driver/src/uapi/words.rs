@@ -134,7 +134,7 @@ words! {
     BINDER_THREAD_EXIT = iow(b'b', 8, 4);
     /// Asks for the protocol version.
     BINDER_VERSION = ioc(3, b'b', 9, 4);
-    /// What a node's owner was told of it ([`NodeDebugInfo`]).
+    /// What was reported to a node's owner ([`NodeDebugInfo`]).
     BINDER_GET_NODE_DEBUG_INFO = ioc(3, b'b', 11, NodeDebugInfo::SIZE);
     /// The counts on a handle's node (`struct binder_node_info_for_ref`: handle, strong, weak,
     /// three reserved words).
@@ -145,7 +145,7 @@ words! {
     BINDER_FREEZE = iow(b'b', 14, FreezeInfo::SIZE);
     /// What came for a frozen process ([`FrozenStatusInfo`]).
     BINDER_GET_FROZEN_INFO = ioc(3, b'b', 15, FrozenStatusInfo::SIZE);
-    /// Whether a process that sends suspiciously many oneway transactions is told so.
+    /// Whether a process that sends suspiciously many oneway transactions is notified.
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION = iow(b'b', 16, 4);
     /// Why the calling thread's last transaction failed ([`ExtendedError`]).
     BINDER_GET_EXTENDED_ERROR = ioc(3, b'b', 17, ExtendedError::SIZE);

@@ -24,9 +24,9 @@ impl Driver for Emulated {
         lent: &Lent<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), DriverError> {
-        // A process may have become another user since it joined. The kernel is asked before the
-        // lock is taken. A reply tells of the user at the last call: to ask again would make each
-        // round trip longer.
+        // A process may have changed its user since it joined. The kernel is asked before the lock
+        // is taken. A reply carries the user of the last call: asking again would lengthen each
+        // round trip.
         if asks(commands.pending()) {
             self.euid.store(rustix::process::geteuid().as_raw(), Ordering::Relaxed);
         }
@@ -34,7 +34,7 @@ impl Driver for Emulated {
         let wait = !self.nonblocking.load(Ordering::Relaxed);
         let failed = |errno| self.failed("BINDER_WRITE_READ", errno);
         let mut returns = returns;
-        // Before any command is taken, as by the kernel's.
+        // Before any command is taken, as in the kernel's driver.
         let room = returns.as_deref_mut().map(Returns::room).transpose().map_err(failed)?;
         let filled = self.enter(lent, |ioctl| {
             ioctl.write(commands)?;
@@ -76,8 +76,8 @@ impl Driver for Emulated {
     }
 
     fn exit_thread(&self) {
-        // A thread that is ending may call this after its list is gone; the process's end then
-        // frees what it held.
+        // A thread that is exiting may call this after its list is gone. The end of the process
+        // then frees what it held.
         let _ = KNOWN.try_with(|known| {
             let mut known = known.borrow_mut();
             let Some(at) = known.iter().position(|known| known.is_of(&self.instance)) else { return };
@@ -92,7 +92,7 @@ impl Driver for Emulated {
 
     fn poll(&self, timeout: Option<Duration>) -> Result<bool, DriverError> {
         let gone = || self.region.ended().is_some();
-        // Times that cannot be calculated with are as good as none.
+        // A deadline that overflows means no deadline.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         self.look(&Lent::default(), |ioctl| ioctl.poll(deadline, &gone))
             .map_err(|errno| self.failed("poll", errno))
@@ -149,7 +149,7 @@ impl Driver for Emulated {
     }
 }
 
-/// Whether a call is among these commands.
+/// Whether these commands contain a call.
 fn asks(mut commands: &[u8]) -> bool {
     while let Some(word) = commands.get(..4).map(u32::take) {
         if word == BC_TRANSACTION || word == BC_TRANSACTION_SG {

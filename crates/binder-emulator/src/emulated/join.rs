@@ -1,4 +1,4 @@
-//! How a process joins a context, and watches that it lasts.
+//! How a process joins a context and notices that it has ended.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -12,9 +12,9 @@ use super::{Emulated, with_guard};
 use crate::descriptors::Descriptors;
 use crate::error::Error;
 use crate::inheritance::InheritBy;
-use crate::keeper_line::{self, ToKeeper};
 use crate::records::{self, AREA_BYTES, Id, Process};
 use crate::region::{End, Region};
+use crate::supervisor_line::{self, ToSupervisor};
 use crate::wakers::{self, WakeUp};
 use crate::{leaving, membership, priority, sched, welcome};
 use binder_driver::Error as DriverError;
@@ -31,13 +31,13 @@ impl Emulated {
         Self::join_with(address, area_bytes, WakeUp::default())
     }
 
-    /// As [`Emulated::join`], with a wish for how this process's threads are woken. One that cannot
-    /// be had is no error: [`Emulated::wake_up`] tells.
+    /// Like [`Emulated::join`], with a preferred way to wake this process's threads. If that is not
+    /// possible, joining still succeeds; [`Emulated::wake_up`] reports the way in use.
     ///
-    /// Being woken on the caller's CPU takes a seccomp filter, which the process and its children
-    /// keep for good; it holds up one call of the driver's own and nothing else. A process that
-    /// inherits one that is still listened to gets none of its own, so a process that joins
-    /// should not be the parent of others that join.
+    /// Waking a thread on its caller's CPU takes a seccomp filter, which the process and its
+    /// children keep for good. It suspends one call that only the driver makes. A process that
+    /// inherits a filter with a listener cannot install another one with a listener, so a process
+    /// that joins should not be the parent of others that join.
     ///
     /// # Errors
     /// As for [`Emulated::join`].
@@ -48,8 +48,8 @@ impl Emulated {
         Self::join_by(connection, address, bytes, wake_up)
     }
 
-    /// Joins the context that `connection` leads to ([`Emulated::connect`]), under the name of the
-    /// process that connected: for one that may not connect by itself, or that acts for
+    /// Joins the context at the other end of `connection` ([`Emulated::connect`]) in the name of
+    /// the process that connected. For processes that may not connect themselves, or that act for
     /// another.
     ///
     /// # Errors
@@ -75,10 +75,10 @@ impl Emulated {
         let region = Arc::new(membership.region);
         let slot = membership.slot;
         let area_address = region.area_address(slot.index());
-        let to_keeper =
+        let to_supervisor =
             membership.connection.try_clone().map_err(|source| failed("copy the connection", source))?;
-        let to_keeper = Arc::new(Mutex::new(to_keeper));
-        region.wakers().set_keeper(Arc::clone(&to_keeper));
+        let to_supervisor = Arc::new(Mutex::new(to_supervisor));
+        region.wakers().set_supervisor(Arc::clone(&to_supervisor));
         let opened = with_guard(&region, |guard| {
             guard.open_area(slot, bytes)?;
             guard.set(slot, records::process::AREA_ADDRESS, area_address);
@@ -88,7 +88,7 @@ impl Emulated {
         });
         opened.map_err(|errno| failed("open an area in it", errno.into()))?;
         let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
-        let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
+        let traps = follow_callers(&region, (slot, generation), &to_supervisor, wake_up);
         let inherit_by =
             InheritBy::from_word(region.words()[records::INHERIT_BY].load(Ordering::Relaxed) as u32);
         let watcher = membership.connection.try_clone().and_then(|connection| {
@@ -101,19 +101,19 @@ impl Emulated {
             process: slot,
             area: (area_address, bytes),
             instance: Arc::new(()),
-            no_trap: traps.err(),
+            no_seccomp: traps.err(),
             nonblocking: AtomicBool::new(false),
             inherit_by: AtomicU32::new(inherit_by as u32),
             sender: std::process::id(),
             euid: AtomicU32::new(rustix::process::geteuid().as_raw()),
-            descriptors: Descriptors::new(to_keeper),
+            descriptors: Descriptors::new(to_supervisor),
             connection: membership.connection,
             watcher: Some(watcher.map_err(|source| failed("start a thread", source))?),
         })
     }
 }
 
-/// Whole pages, as mmap(2) gives, or a refusal of what cannot be.
+/// Rounded to whole pages, as mmap(2) does; an impossible size is an error.
 fn area_size(area_bytes: u64) -> Result<u64, DriverError> {
     let most = AREA_BYTES as u64;
     if area_bytes == 0 || area_bytes > most {
@@ -122,40 +122,40 @@ fn area_size(area_bytes: u64) -> Result<u64, DriverError> {
     Ok(area_bytes.next_multiple_of(rustix::param::page_size() as u64).min(most))
 }
 
-/// Waits until the keeper is gone (or this process closes the driver), and sends everybody here
-/// home. Reads nothing: what the keeper sends is for the thread that asked.
+/// Waits until the supervisor is gone (or this process closes the driver), then wakes all threads
+/// of this process. Reads nothing: the supervisor's answers are for the thread that asked.
 fn watch(connection: &UnixStream, region: &Region) {
     loop {
         let mut watched = [PollFd::new(connection, PollFlags::RDHUP)];
         match poll(&mut watched, None) {
             Ok(1..) => break,
             Ok(0) | Err(Errno::INTR) => {}
-            // Without memory for a poll nothing can be known; the next call finds out.
+            // If poll(2) has no memory, the state is unknown; the next call tries again.
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
         }
     }
     region.end(welcome::farewell(connection));
-    // A process that closes the driver has no thread in it any more.
+    // A process that closes the driver has no thread left in it.
     if region.ended() != Some(End::Closed) {
         leaving::send_home(region);
     }
 }
 
-/// Lets this process's threads sleep so that they can be woken on their callers' CPU; else says why
-/// not.
+/// Lets this process's threads sleep so that their callers can wake them on the callers' CPU. The
+/// error says why that is not possible.
 fn follow_callers(
     region: &Region,
     own: (Id<Process>, u64),
-    keeper: &ToKeeper,
+    supervisor: &ToSupervisor,
     wake_up: WakeUp,
 ) -> Result<(), String> {
     let tag = region.words()[records::TAG].load(Ordering::Relaxed);
     region.wakers().set_context(tag);
     let listener = wakers::own_listener(wake_up)?;
-    keeper_line::hand_over(keeper, listener.as_fd())
+    supervisor_line::hand_over(supervisor, listener.as_fd())
         .map_err(|errno| format!("the supervisor has exited ({errno})"))?;
     region.wakers().learn(own.0, own.1, listener);
-    region.wakers().start_trapping(own.0, own.1);
+    region.wakers().start_seccomp(own.0, own.1);
     Ok(())
 }
 

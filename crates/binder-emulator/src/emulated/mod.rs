@@ -23,19 +23,19 @@ use binder_driver::{Driver, Error as DriverError, Lent, Profile};
 
 /// A process's opened emulated driver.
 ///
-/// One real process may open it several times, as it may open `/dev/binder`; each is a process of
-/// its own to the others.
+/// One real process may open it several times, as it may open `/dev/binder`. Each counts as a
+/// separate process.
 #[derive(Debug)]
 pub struct Emulated {
     region: Arc<Region>,
     profile: Profile,
     process: Id<Process>,
-    /// Where this process's area lies in its memory, and its size.
+    /// Address and size of this process's area in its own memory.
     area: (u64, u64),
-    /// Tells this instance's threads from those of others, and that they are to be forgotten.
+    /// Identifies this instance's threads among others', and tells them when it has ended.
     instance: Arc<()>,
     /// Why this process's threads are not woken on their callers' CPU.
-    no_trap: Option<String>,
+    no_seccomp: Option<String>,
     /// See [`Emulated::set_nonblocking`].
     nonblocking: AtomicBool,
     /// See [`Emulated::set_inherit_by`].
@@ -49,7 +49,7 @@ pub struct Emulated {
     watcher: Option<JoinHandle<()>>,
 }
 
-/// What a thread remembers of the instances that it has used.
+/// What a thread remembers of the instances it has used.
 struct Known {
     instance: Weak<()>,
     thread: Id<Thread>,
@@ -67,58 +67,57 @@ thread_local! {
 }
 
 impl Emulated {
-    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to
-    /// return, instead of waiting, as on a device with `O_NONBLOCK`.
+    /// Whether [`Driver::write_read`] fails with EAGAIN from now on if there is nothing to return,
+    /// instead of waiting, as on a device with `O_NONBLOCK`.
     pub fn set_nonblocking(&self, on: bool) {
         self.nonblocking.store(on, Ordering::Relaxed);
     }
 
-    /// Chooses how a real-time priority is inherited from calls of this process from now on. By the
-    /// mainline kernel's rules none is.
+    /// Chooses how a real-time priority is inherited from this process's calls from now on. The
+    /// mainline kernel's rules inherit none.
     pub fn set_inherit_by(&self, inherit_by: InheritBy) {
         self.inherit_by.store(inherit_by as u32, Ordering::Relaxed);
     }
 
-    /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all
-    /// processes). `None` when there is no such handle.
+    /// This process's strong and weak counts on a handle ([`Driver::node_counts`] gives those of
+    /// all processes). `None` if there is no such handle.
     #[must_use]
     pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
         self.enter(&Lent::default(), |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
     }
 
-    /// This process's number in the context, by which [`Context::state`](crate::Context::state)
-    /// names it.
+    /// This process's number in the context, which [`Context::state`](crate::Context::state) shows.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.process.index() as u32
     }
 
-    /// Bytes of this process's area that are neither in use nor set aside.
+    /// Bytes of this process's area that are neither in use nor reserved.
     #[must_use]
     pub fn free_area_bytes(&self) -> u64 {
         with_guard(&self.region, |guard| guard.free_bytes(self.process))
     }
 
-    /// What the whole context holds, as [`Context::state`](crate::Context::state).
+    /// The state of the whole context, as [`Context::state`](crate::Context::state).
     #[must_use]
     pub fn state(&self) -> String {
         with_guard(&self.region, |guard| guard.state())
     }
 
-    /// How many transactions had their caller's real-time priority passed on to a thread of this
-    /// process by a priority-inheriting futex ([`InheritBy`]), since it opened the driver. Such
-    /// a thread runs at that priority, and its policy (sched_getattr(2)) does not show it.
+    /// How many transactions since the driver was opened boosted a thread of this process to their
+    /// caller's real-time priority through a PI futex ([`InheritBy`]). Such a thread runs at that
+    /// priority, but its policy (sched_getattr(2)) does not show it.
     #[must_use]
     pub fn lent_by_pi_futex(&self) -> u64 {
-        with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
+        with_guard(&self.region, |guard| guard.get(self.process, records::process::INHERITED))
     }
 
-    /// How this process's threads are woken, for a person.
+    /// How this process's threads are woken, as text for a person.
     #[must_use]
     pub fn wake_up(&self) -> String {
-        match &self.no_trap {
+        match &self.no_seccomp {
             Some(reason) => format!("by a futex, on a CPU that the kernel chooses ({reason})"),
-            None if self.region.wakers().traps() => {
+            None if self.region.wakers().uses_seccomp() => {
                 "on the caller's CPU, by seccomp user notification where a futex would not".into()
             }
             None => {
@@ -128,7 +127,7 @@ impl Emulated {
         }
     }
 
-    /// `driver`, if it is an emulated one.
+    /// `driver` as an emulated one, if it is.
     #[must_use]
     pub fn of(driver: &dyn Driver) -> Option<&Self> {
         let driver: &dyn Any = driver;
@@ -155,8 +154,8 @@ impl Emulated {
         })
     }
 
-    /// As [`Emulated::enter`], for what is no ioctl: the next read still returns at once, if it was
-    /// to.
+    /// Like [`Emulated::enter`], for operations that are no ioctl: they do not use up the immediate
+    /// return that the next read may owe.
     fn look<T>(
         &self,
         lent: &Lent<'_>,
@@ -219,8 +218,8 @@ impl Drop for Emulated {
     }
 }
 
-/// Runs something short under the lock, on any thread, also one that is ending and has no scratch
-/// memory any more.
+/// Runs a short operation under the lock, on any thread, even one that is exiting and has lost its
+/// scratch memory.
 fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(region, &mut scratch);
@@ -239,11 +238,11 @@ mod tests {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let mut joined = Emulated::join_with(context.address(), 4096, WakeUp::Futex).expect("the context");
         assert_eq!(joined.wake_up(), "by a futex, on a CPU that the kernel chooses (it was asked for)");
-        joined.no_trap = None;
+        joined.no_seccomp = None;
         assert!(joined.wake_up().contains("another seccomp filter"), "{}", joined.wake_up());
-        joined.region.wakers().start_trapping(joined.process, 1);
+        joined.region.wakers().start_seccomp(joined.process, 1);
         assert!(joined.wake_up().starts_with("on the caller's CPU"), "{}", joined.wake_up());
-        joined.region.wakers().stop_trapping();
+        joined.region.wakers().stop_seccomp();
         let driver: &dyn Driver = &joined;
         assert!(Emulated::of(driver).is_some_and(|found| std::ptr::eq(found, &joined)));
     }

@@ -1,4 +1,4 @@
-//! What waits for a thread, as returns, in the order of the kernel's `binder_thread_read`
+//! Work that waits for a thread, as returns, in the order of the kernel's `binder_thread_read`
 //! (`binder.c`).
 
 use rustix::io::Errno;
@@ -17,19 +17,19 @@ use binder_driver::uapi::{
 };
 
 impl Ioctl<'_> {
-    /// Delivers what there is. True when some is left for want of room.
+    /// Delivers what there is. True if some is left because the room is full.
     pub(super) fn drain(&mut self, for_process: bool, out: &mut Out<'_>) -> Result<bool, Errno> {
         loop {
             let own = self.guard.front(thread::TODO.queue(self.thread));
             let shared = || self.guard.front(process::TODO.queue(self.process)).filter(|_| for_process);
             let Some(entry) = self.guard.step(own.or_else(shared)) else {
-                // Set without work, it would keep this thread from sleeping.
+                // Set without work, this flag would keep the thread from sleeping.
                 if own.is_none() && self.guard.get(self.thread, thread::HAS_WORK) {
                     self.guard.set(self.thread, thread::HAS_WORK, false);
                 }
                 return if self.guard.is_tired() { Err(Errno::PROTO) } else { Ok(false) };
             };
-            // The largest return must fit, as in the kernel, whatever this one is.
+            // The largest return must fit, as in the kernel, whichever comes next.
             if out.left() < 4 + TransactionData::SIZE + 8 {
                 return Ok(true);
             }
@@ -40,13 +40,13 @@ impl Ioctl<'_> {
             }
             let last = self.deliver(entry, out);
             if self.wanted.is_some() {
-                // Its descriptors cannot be had yet: it is delivered again when they can.
+                // Its descriptors are not available yet. It is delivered again when they are.
                 self.guard.rollback_to(mark);
                 self.inbox_missing = self.fetch_wanted().is_err();
                 continue;
             }
-            // For the next one it is asked for again: this read may last, and the limit may be
-            // raised meanwhile.
+            // Asked again for the next transaction: this read may last, and the limit may be raised
+            // meanwhile.
             self.inbox_missing = false;
             self.guard.commit();
             if last {
@@ -55,7 +55,7 @@ impl Ioctl<'_> {
         }
     }
 
-    /// Turns an entry into returns. True when nothing must follow them in this read.
+    /// Turns an entry into returns. True if nothing may follow them in this read.
     fn deliver(&mut self, entry: Id<Work>, out: &mut Out<'_>) -> bool {
         let kind = self.guard.kind(entry);
         let payload = self.guard.get(entry, work::PAYLOAD);
@@ -87,7 +87,7 @@ impl Ioctl<'_> {
             Some(Kind::DeadBinder | Kind::DeadBinderAndClear) => {
                 out.put(BR_DEAD_BINDER, &payload.to_ne_bytes());
                 self.guard.push(process::DELIVERED.queue(self.process), entry);
-                // Its handler may make calls, which must not find other returns in the way.
+                // Its handler may make calls, whose reads must not find other returns.
                 true
             }
             Some(Kind::ClearDeath) => {
@@ -112,7 +112,7 @@ impl Ioctl<'_> {
         }
     }
 
-    /// What became of a transaction or a command of this thread, as a return.
+    /// The result of a transaction or a command of this thread, as a return.
     #[inline]
     fn outcome(&mut self, told: Kind) -> u32 {
         match told {
@@ -126,7 +126,7 @@ impl Ioctl<'_> {
         }
     }
 
-    /// The error that was noted for this thread, which is told once. No other word is returned.
+    /// The error noted for this thread, which is reported once. Other values are dropped.
     fn take_error(&mut self, noted: Field<Thread, u32>) -> u32 {
         let error = self.guard.get(self.thread, noted);
         self.guard.set(self.thread, noted, 0);
@@ -134,7 +134,7 @@ impl Ioctl<'_> {
         if known { error } else { BR_FAILED_REPLY }
     }
 
-    /// Tells the owner of a node which references others hold now.
+    /// Reports to a node's owner which references others hold now.
     fn deliver_counts(&mut self, own: Id<Node>, out: &mut Out<'_>) {
         let guard = &mut self.guard;
         guard.set(own, node::WORK, None);
@@ -189,7 +189,7 @@ impl Ioctl<'_> {
             ..TransactionData::default()
         };
         let area = guard.get(self.process, process::AREA_ADDRESS);
-        // Wherever this leads: `received` gives what lies in the own area only.
+        // Any value is safe here: `received` only returns data in the own area.
         data.buffer = area.wrapping_add(guard.get(held, buffer::OFFSET));
         data.offsets = area.wrapping_add(guard.offsets_at(held));
         if guard.get(t, transaction::FROM).is_some() {
@@ -219,8 +219,8 @@ impl Ioctl<'_> {
         true
     }
 
-    /// A transaction whose descriptors this process cannot have: its sender gets `BR_FAILED_REPLY`,
-    /// or, for a reply, this thread. True when nothing must follow in this read.
+    /// This process cannot get the transaction's descriptors: its sender gets `BR_FAILED_REPLY`,
+    /// or, for a reply, this thread. True if nothing may follow in this read.
     fn give_up(&mut self, t: Id<Transaction>, held: Id<Buffer>, out: &mut Out<'_>) -> bool {
         let guard = &mut self.guard;
         let reply = guard.get(held, buffer::TARGET).is_none();

@@ -30,14 +30,14 @@ pub(crate) struct Ioctl<'a> {
     pub(crate) lent: Lent<'a>,
     /// The real process that is calling.
     pub(crate) sender: u32,
-    /// The user that this process was when it joined, or at its last call.
+    /// The user of this process when it joined, or at its last call.
     pub(crate) euid: u32,
     pub(crate) descriptors: &'a Descriptors,
     /// The descriptors of the transaction that is being sent.
     pub(crate) sending: Vec<BorrowedFd<'a>>,
-    /// What must be asked for before a transaction can be sent or delivered.
+    /// What must be requested before a transaction can be sent or delivered.
     pub(crate) wanted: Option<Wanted>,
-    /// This process's own inbox cannot be had.
+    /// This process's own inbox is not available.
     pub(crate) inbox_missing: bool,
     /// The descriptors to close after the unlock.
     pub(crate) closing: Vec<OwnedFd>,
@@ -50,7 +50,7 @@ impl Ioctl<'_> {
             return Err(Errno::BUSY);
         }
         let object = FlatBinderObject { kind: BINDER_TYPE_BINDER, flags, binder: 0, cookie: 0 };
-        // The process may have sent a node of that name before.
+        // The process may already have sent a node with that name.
         let own = match self.guard.find_node(self.process, 0) {
             Some(known) => known,
             None => self.guard.new_node(self.process, &object)?,

@@ -1,5 +1,5 @@
-//! The returns of one `BINDER_WRITE_READ`: when a read waits, as the kernel's `binder_thread_read`
-//! (`binder.c`) has it, and how.
+//! The returns of one `BINDER_WRITE_READ`: when a read waits (as in the kernel's
+//! `binder_thread_read`, `binder.c`), and how.
 
 use std::time::Instant;
 
@@ -16,11 +16,12 @@ use binder_driver::Profile;
 use binder_driver::uapi::{BR_NOOP, BR_SPAWN_LOOPER};
 
 impl Ioctl<'_> {
-    /// Waits for returns and writes them to `room`; gives their length. `gone` says when to give up
-    /// waiting. Without `wait`, EAGAIN takes the place of waiting. Room for less than the
-    /// largest return brings a `BR_NOOP` as soon as there is work, which stays, and none reads
-    /// nothing (`binder_thread_read`, `binder_ioctl_write_read`). A signal ends the wait with
-    /// EINTR (`binder_wait_for_work`); commands were carried out before.
+    /// Waits for returns, writes them to `room`, and returns their length. `gone` says when to stop
+    /// waiting. Without `wait`, it fails with EAGAIN instead of waiting. If the room is smaller
+    /// than the largest return, a `BR_NOOP` is written as soon as there is work, and the work
+    /// stays; if there is no room, nothing is read (`binder_thread_read`,
+    /// `binder_ioctl_write_read`). A signal ends the wait with EINTR (`binder_wait_for_work`); the
+    /// commands were carried out before.
     pub(crate) fn read(
         &mut self,
         room: &mut [u8],
@@ -36,8 +37,8 @@ impl Ioctl<'_> {
         let mut out = Out { room, used: 0 };
         out.put(BR_NOOP, &[]);
         loop {
-            // Fixed before the wait, as in the kernel: work that arrives for the process while the
-            // thread waits for its own is not this thread's.
+            // Determined before the wait, as in the kernel: work that arrives for the process while
+            // the thread waits for its own work is not for this thread.
             let for_process = self.may_take_process_work();
             if for_process
                 && !self.keeps_priority()
@@ -49,8 +50,8 @@ impl Ioctl<'_> {
                 if !wait {
                     return Err(Errno::AGAIN);
                 }
-                // Under the lock: whoever finds the keeper gone says so before it takes that to
-                // wake all sleepers.
+                // Under the lock: a thread that finds the supervisor gone sets this before it takes
+                // the lock to wake all sleepers.
                 if gone() {
                     return Err(Errno::NODEV);
                 }
@@ -81,7 +82,7 @@ impl Ioctl<'_> {
     }
 
     /// Whether a read would find something; waits for that until `deadline` (`binder_poll`). A
-    /// signal ends the wait with EINTR. What is noted for the next read stays.
+    /// signal ends the wait with EINTR. Flags for the next read are kept.
     pub(crate) fn poll(&mut self, deadline: Option<Instant>, gone: &dyn Fn() -> bool) -> Result<bool, Errno> {
         let looper = self.guard.get(self.thread, thread::LOOPER) | LOOPER_POLL;
         self.guard.set(self.thread, thread::LOOPER, looper);
@@ -112,7 +113,7 @@ impl Ioctl<'_> {
         }
     }
 
-    /// How this thread is going to sleep. True: in the trap.
+    /// Prepares this thread's sleep. True: it sleeps in seccomp.
     fn will_sleep(&mut self, for_process: bool) -> bool {
         if pi_futex::is_raised() {
             if for_process {
@@ -125,13 +126,13 @@ impl Ioctl<'_> {
             return false;
         }
         let runs_at = sched::Priority::from_word(self.guard.get(self.thread, thread::PRIORITY));
-        let fair = !inheritance::avoids_trap() && !runs_at.is_some_and(sched::Priority::is_realtime);
+        let fair = !inheritance::avoids_seccomp() && !runs_at.is_some_and(sched::Priority::is_realtime);
         sleep::will_sleep(self.guard.region(), self.thread, fair)
     }
 
-    /// Whether this thread keeps the priority that it inherited, since what comes next for the
-    /// process is a call, which it can take: that is served at its caller's priority at once,
-    /// and at its own this thread may not get that far.
+    /// Whether this thread keeps the priority that it inherited, because the next work of the
+    /// process is a call that it can take. It serves that call at its caller's priority at once; at
+    /// its own priority this thread might not get to run.
     pub(crate) fn keeps_priority(&self) -> bool {
         if self.profile != Profile::Ack || self.guard.get(self.thread, thread::STACK).is_some() {
             return false;
@@ -153,7 +154,7 @@ impl Ioctl<'_> {
             || (for_process && self.guard.front(process::TODO.queue(self.process)).is_some())
     }
 
-    /// `BR_SPAWN_LOOPER`, in place of the first return, when no thread is left for the next
+    /// Writes `BR_SPAWN_LOOPER` in place of the first return, if no thread is left for the next
     /// transaction.
     fn ask_for_looper(&mut self, out: &mut Out<'_>) {
         let guard = &mut self.guard;

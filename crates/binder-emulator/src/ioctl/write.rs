@@ -11,7 +11,7 @@ use binder_driver::uapi::{PtrCookie, TransactionData, TransactionDataSg};
 use binder_driver::{Command, Commands};
 
 impl Ioctl<'_> {
-    /// Carries out the pending commands. A refused one stops it until the thread has read the
+    /// Carries out the pending commands. Stops at a refused one until the thread has read the
     /// refusal.
     pub(crate) fn write(&mut self, commands: &mut Commands) -> Result<(), Errno> {
         while !commands.is_empty() && self.guard.get(self.thread, thread::RETURN_ERROR) == 0 {
@@ -83,8 +83,8 @@ impl Ioctl<'_> {
         self.guard.learn_own_priority(self.thread);
     }
 
-    /// A count on a handle. Wrong handles are ignored, as by the kernel, but its manager must not
-    /// count on handle 0.
+    /// Changes a count on a handle. Wrong handles are ignored, as in the kernel, but the manager
+    /// must not count references on handle 0.
     fn count_handle(&mut self, handle: u32, strength: Strength, up: bool) -> Result<(), Errno> {
         let mark = self.guard.mark();
         let manager = (handle == 0 && up).then(|| self.guard.context_manager()).flatten();
@@ -93,7 +93,7 @@ impl Ioctl<'_> {
         }
         let held = self.guard.find_ref(self.process, handle.into(), Strength::Weak);
         let done = match (manager, held) {
-            // The manager of now, though the process may know an earlier one, dead, by handle 0.
+            // The current manager, even if the process has a dead earlier one as handle 0.
             (Some(manager), _) => {
                 self.guard.inc_ref_for_node(self.process, manager, strength, None).map(drop)
             }

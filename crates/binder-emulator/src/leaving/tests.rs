@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::alone::{PATIENCE, Trapped, alone};
+use crate::alone::{InSeccomp, PATIENCE, alone};
 use crate::records::{Id, Thread};
 use crate::region::End;
 use crate::sleep::{Slept, sleep};
@@ -14,7 +14,7 @@ fn those_on_their_way_to_sleep_are_waited_for_once() {
     assert_eq!(send_home_in_rounds(&region), 1);
 }
 
-/// Returns when a thread of this process is off its processor in futex(2).
+/// Waits until a thread of this process sleeps in futex(2).
 fn wait_until_at_futex(tid: i32) {
     for _ in 0..20_000 {
         let told = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).expect("a thread");
@@ -50,18 +50,18 @@ fn every_thread_on_its_futex_is_sent_home() {
 }
 
 #[test]
-fn a_thread_in_its_trap_is_sent_home_by_its_answer() {
-    alone(concat!(module_path!(), "::a_thread_in_its_trap_is_sent_home_by_its_answer"), || {
-        let Some(context) = Trapped::new() else { return };
+fn a_thread_in_seccomp_is_sent_home_by_its_answer() {
+    alone(concat!(module_path!(), "::a_thread_in_seccomp_is_sent_home_by_its_answer"), || {
+        let Some(context) = InSeccomp::new() else { return };
         let (_, first) = context.sleeper();
-        // Of this one somebody has received the notification.
+        // Somebody has received this one's notification.
         let mut scratch = Scratch::default();
         wake::receive_all(&Guard::lock(&context.region, &mut scratch), context.listener.as_fd());
         let (_, second) = context.sleeper();
         assert_eq!(context.region.wakers().trapped(), 2);
         context.region.end(End::Gone);
         assert!(first.try_recv().is_err() && second.try_recv().is_err());
-        answer_traps(&context.region);
+        answer_notifications(&context.region);
         for sleeper in [first, second] {
             assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
         }
@@ -72,11 +72,11 @@ fn a_thread_in_its_trap_is_sent_home_by_its_answer() {
 #[test]
 fn a_thread_whose_notification_is_lost_is_sent_home() {
     alone(concat!(module_path!(), "::a_thread_whose_notification_is_lost_is_sent_home"), || {
-        let Some(context) = Trapped::new() else { return };
+        let Some(context) = InSeccomp::new() else { return };
         let (own, sleeper) = context.sleeper();
         let mut scratch = Scratch::default();
         wake::receive_all(&Guard::lock(&context.region, &mut scratch), context.listener.as_fd());
-        let known = context.region.trap_id(own.index());
+        let known = context.region.notification_id(own.index());
         assert_ne!(known.load(Relaxed), 0, "it was received, and nobody else can receive it");
         known.store(0, Relaxed);
         context.region.end(End::Gone);
@@ -88,17 +88,17 @@ fn a_thread_whose_notification_is_lost_is_sent_home() {
 }
 
 #[test]
-fn nothing_is_received_for_a_context_whose_threads_are_not_in_the_trap() {
+fn nothing_is_received_for_a_context_whose_threads_are_not_in_seccomp() {
     alone(
-        concat!(module_path!(), "::nothing_is_received_for_a_context_whose_threads_are_not_in_the_trap"),
+        concat!(module_path!(), "::nothing_is_received_for_a_context_whose_threads_are_not_in_seccomp"),
         || {
-            let Some(context) = Trapped::new() else { return };
+            let Some(context) = InSeccomp::new() else { return };
             assert_eq!(receiving(&context.region, || 1), None);
             let (_, sleeper) = context.sleeper();
             assert_eq!(receiving(&context.region, || 1), Some(1));
             assert_eq!(context.region.wakers().trapped(), 1);
             context.region.end(End::Gone);
-            answer_traps(&context.region);
+            answer_notifications(&context.region);
             assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
         },
     );

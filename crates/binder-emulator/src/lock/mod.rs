@@ -1,12 +1,12 @@
-//! The context's lock, and the journal that makes what happens under it all-or-nothing.
+//! The context's lock, and the journal that makes each operation under it all-or-nothing.
 //!
-//! One lock (`mutex.rs`) guards all control words of a context. Each change of a word is
-//! preceded by an entry in an undo journal in the shared memory; [`Guard::commit`] empties it.
-//! Whoever takes the lock and finds entries knows that the previous holder died in the middle, and
-//! undoes its half-finished operation.
+//! One lock (`mutex.rs`) guards all control words of a context. Before a word changes, its old
+//! value is entered in an undo journal in the shared memory; [`Guard::commit`] empties the journal.
+//! A thread that takes the lock and finds entries knows that the last owner died during an
+//! operation, and undoes it.
 //!
-//! Rules: records that an operation frees become free only at its commit, so that undoing never
-//! meets a record that was reused. System calls under the lock are those of `priority.rs`, and of
+//! Rules: records that an operation frees become free only at its commit, so undoing never meets a
+//! record that was reused. The only system calls under the lock are those of `priority.rs`, and of
 //! `inbox.rs` for descriptors. Wake-ups are collected and sent after the unlock.
 
 pub(crate) mod wake;
@@ -32,21 +32,21 @@ pub(crate) struct Scratch {
     sweeps: Vec<Id<Process>>,
 }
 
-/// The lock, held. All control words are read and written through it.
+/// The lock while this thread owns it. All control words are read and written through it.
 pub(crate) struct Guard<'a> {
     region: &'a Region,
     scratch: &'a mut Scratch,
     journal: usize,
     held: bool,
-    /// False when the context has ended while this thread waited: what it does then concerns
-    /// nobody.
+    /// False if the context ended while this thread waited. Its changes then have no effect on
+    /// anybody.
     owned: bool,
     /// See [`Guard::step`].
     steps: Cell<u32>,
 }
 
 impl<'a> Guard<'a> {
-    /// Takes the lock, and puts right what a holder that died left behind.
+    /// Takes the lock, and undoes what a dead owner left unfinished.
     pub(crate) fn lock(region: &'a Region, scratch: &'a mut Scratch) -> Self {
         scratch.wakes.clear();
         scratch.frees.clear();
@@ -70,7 +70,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Ends the operation, releases the lock, and wakes whom it gave work.
+    /// Ends the operation, releases the lock, and wakes the threads that got work.
     pub(crate) fn unlock(&mut self) {
         self.commit();
         self.held = false;
@@ -93,39 +93,40 @@ impl<'a> Guard<'a> {
         self.scratch.wakes.extend(claimed);
     }
 
-    /// As [`Guard::wake_later`], on this CPU where that can be had: the calling thread is about to
-    /// wait for `thread`, or has just served it.
+    /// Like [`Guard::wake_later`], but on this CPU if possible: the calling thread is about to wait
+    /// for `thread`, or has just served it.
     pub(crate) fn wake_here_later(&mut self, thread: Id<Thread>) {
         let claimed = wake::claim(self, thread, true);
         self.scratch.wakes.extend(claimed);
     }
 
-    /// Ends the wait of `waiter` after the unlock, which waits for what the calling thread holds.
+    /// After the unlock, ends the wait of `waiter` for the reply lock that the calling thread owns.
     pub(crate) fn give_back_later(&mut self, waiter: Id<Thread>) {
         self.scratch.wakes.push(wake::give_back(waiter));
     }
 
-    /// Makes `thread` look for work again after the unlock, whatever others may have begun.
+    /// Makes `thread` look for work again after the unlock, even if another thread has claimed its
+    /// wake-up.
     pub(crate) fn kick_later(&mut self, thread: Id<Thread>) {
         let kick = wake::kick(self, thread);
         self.scratch.wakes.extend(kick);
     }
 
-    /// Notes that messages in the inbox of `slot` are not wanted any more: whoever holds the lock
-    /// asks the keeper after the unlock.
+    /// Notes that messages in the inbox of `slot` are no longer wanted. The owner of the lock asks
+    /// the supervisor after the unlock.
     pub(crate) fn sweep_later(&mut self, slot: Id<Process>) {
         if !self.scratch.sweeps.contains(&slot) {
             self.scratch.sweeps.push(slot);
         }
     }
 
-    /// The inboxes that were noted.
+    /// Takes the inboxes that were noted.
     pub(crate) fn take_sweeps(&mut self) -> Vec<Id<Process>> {
         std::mem::take(&mut self.scratch.sweeps)
     }
 
-    /// A number for a transaction. Not journalled: one that was given out is never given out again,
-    /// also when its transaction is undone.
+    /// A number for a transaction. Not journalled: a number is never used twice, even if its
+    /// transaction is undone.
     pub(crate) fn next_number(&mut self) -> u64 {
         let word = &self.region.words()[LAST_NUMBER];
         let number = word.load(Relaxed).wrapping_add(1).max(1);
@@ -133,9 +134,9 @@ impl<'a> Guard<'a> {
         number
     }
 
-    /// The next element of a list; `None` at its end, or when this hold of the lock has looked at
-    /// more elements than there can be: a list that a participant bent into a ring must hold
-    /// nobody for ever.
+    /// The next element of a list. `None` at its end, or after more elements since the lock was
+    /// taken than can exist: a list that a participant bent into a ring must not hold anybody
+    /// forever.
     #[inline]
     pub(crate) fn step<R>(&self, next: Option<Id<R>>) -> Option<Id<R>> {
         let left = self.steps.get().checked_sub(1)?;
@@ -145,25 +146,26 @@ impl<'a> Guard<'a> {
         next
     }
 
-    /// Whether [`Guard::step`] has ended a list that may be longer.
+    /// Whether [`Guard::step`] has ended a list early.
     pub(crate) fn is_tired(&self) -> bool {
         self.steps.get() == 0
     }
 
-    /// Reads a control word by its number. A number that a participant scribbled reads as 0.
+    /// Reads a control word by its number. An invalid number, which a participant may have written,
+    /// reads as 0.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.region.words().get(at).map_or(0, |word| word.load(Relaxed))
     }
 
-    /// Changes a control word by its number, so that it can be undone.
+    /// Changes a control word by its number, and enters the old value in the journal.
     #[inline]
     pub(crate) fn set_word(&mut self, at: usize, value: u64) {
         let words = self.region.words();
         let Some(word) = words.get(at) else { return };
         if self.journal >= JOURNAL_ENTRIES {
-            // No operation comes near this, unless a participant has bent a list into a ring; there
-            // is nothing whole to go back to then.
+            // Only an operation on a list that a participant bent into a ring gets here; there is
+            // no consistent state to restore then.
             self.journal = 0;
         }
         let Some([entry, old]) = entry(self.region, self.journal) else { return };
@@ -189,7 +191,7 @@ impl<'a> Guard<'a> {
     }
 
     /// Sets a field of a record that was free when this operation began. Not journalled: undoing
-    /// makes it free again, and nobody reads the fields of a free one.
+    /// frees the record again, and nobody reads the fields of a free one.
     #[inline]
     pub(crate) fn init<R: Record, T: Word>(&mut self, id: Id<R>, field: Field<R, T>, value: T) {
         if let Some(word) = self.region.words().get(field.of(id)) {
@@ -197,7 +199,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Adds to a count; gives the new value.
+    /// Adds to a count and returns the new value.
     pub(crate) fn add<R: Record>(&mut self, id: Id<R>, field: Field<R, u32>, change: i32) -> u32 {
         let value = self.get(id, field).saturating_add_signed(change);
         self.set(id, field, value);
@@ -219,7 +221,7 @@ impl<'a> Guard<'a> {
                 id
             }
         };
-        // As in `init`. Word 0, its link in the free list, stays as it is.
+        // Not journalled, as in `init`. Word 0, its link in the free list, is kept.
         let record = self.region.words().get(id.words()).unwrap_or_default();
         for word in record.iter().skip(1) {
             word.store(0, Relaxed);
@@ -227,17 +229,17 @@ impl<'a> Guard<'a> {
         Ok(id)
     }
 
-    /// Gives a record back, at the end of the operation.
+    /// Frees a record at the end of the operation.
     pub(crate) fn free<R: Record>(&mut self, id: Id<R>) {
         self.scratch.frees.push((R::HEAD, id.index() as u32, id.words().start));
     }
 
-    /// Where the operation stands, for [`Guard::rollback`].
+    /// The current position of the operation, for [`Guard::rollback_to`].
     pub(crate) fn mark(&self) -> Mark {
         Mark { journal: self.journal, frees: self.scratch.frees.len() }
     }
 
-    /// Undoes everything since `mark` (wake-ups stay: a wake-up without work is harmless).
+    /// Undoes everything since `mark`, except wake-ups: a wake-up without work is harmless.
     pub(crate) fn rollback_to(&mut self, mark: Mark) {
         self.scratch.frees.truncate(mark.frees);
         self.rollback(mark.journal);
@@ -247,8 +249,7 @@ impl<'a> Guard<'a> {
         let words = self.region.words();
         while let Some(last) = self.journal.checked_sub(1).filter(|&last| last >= to) {
             let Some([entry, old]) = entry(self.region, last) else { return };
-            // What a participant scribbled into the journal must not lead outside the control
-            // words.
+            // An entry that a participant has overwritten must not lead outside the control words.
             if let Some(word) = words.get(entry.load(Relaxed) as usize) {
                 word.store(old.load(Relaxed), Relaxed);
             }
@@ -273,27 +274,28 @@ impl<'a> Guard<'a> {
     }
 }
 
-/// After as many looks without anything happening, the keeper is asked to look too.
+/// After so many checks without progress, the supervisor is asked to check too.
 const LOOKS_BEFORE_ASKING: u32 = 5;
-/// After as many of its own, the keeper ends the context.
+/// After so many of its own checks, the supervisor ends the context.
 const LOOKS_BEFORE_ENDING: u32 = 50;
 
 /// A long wait for the lock.
 ///
-/// An owner that is dead is found at once (`mutex.rs`); one that is alive and does not let go is
-/// stopped, or no owner at all but a word that somebody scribbled. Nobody can tell which, so nobody
-/// takes the lock from it, or kills it. But when the keeper has looked often enough and the same
-/// owner has done nothing, the context ends for all. It counts its own looks, not the time, so that
-/// a machine or a group of processes that was stopped as a whole goes on.
+/// A dead owner is found at once (`mutex.rs`). An owner that is alive and keeps the lock is
+/// stopped, or the word is garbage and names no owner. The two cases cannot be distinguished, so
+/// nobody takes the lock from the owner or kills it. But when the supervisor has checked often
+/// enough and the same owner has done nothing, the context ends for all participants. It counts its
+/// own checks, not the time, so a machine or a group of processes that was stopped as a whole can
+/// continue.
 #[derive(Default)]
 struct Wait {
-    /// What was seen at the last look: owner, transaction number, journal's length, takeovers.
+    /// The state at the last check: owner, transaction number, journal's length, takeovers.
     seen: Option<[u64; 4]>,
     looks: u32,
 }
 
 impl Wait {
-    /// One more look. True when there is nothing to wait for any more.
+    /// Checks once more. True if there is nothing left to wait for.
     #[cold]
     fn is_over(&mut self, region: &Region) -> bool {
         if region.ended().is_some() {
@@ -310,7 +312,7 @@ impl Wait {
             return false;
         }
         self.looks = self.looks.saturating_add(1);
-        if region.wakers().is_keeper() {
+        if region.wakers().is_supervisor() {
             if self.looks >= LOOKS_BEFORE_ENDING {
                 region.end(End::Stuck);
             }

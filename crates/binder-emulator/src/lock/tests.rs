@@ -32,11 +32,11 @@ fn whoever_finds_a_journal_undoes_what_it_says_from_the_end() {
     assert_eq!(length.load(Relaxed), 3);
     guard.unlock();
     assert_eq!(length.load(Relaxed), 0);
-    // As if its holder had been killed before the unlock.
+    // As if the owner had been killed before the unlock.
     length.store(3, Relaxed);
     guard.relock();
     assert_eq!([guard.word(TAG), guard.word(CONTEXT_MANAGER), length.load(Relaxed)], [1, 0, 0]);
-    // A number that nobody of ours has written leads nowhere.
+    // A garbage number leads nowhere.
     length.store(u64::MAX, Relaxed);
     guard.unlock();
     length.store(u64::MAX, Relaxed);
@@ -99,31 +99,31 @@ fn a_slot_is_swept_once_however_often_that_was_noted() {
 }
 
 #[test]
-fn one_that_waits_long_asks_the_keeper_and_the_keeper_ends_what_does_not_go_on() {
+fn one_that_waits_long_asks_the_supervisor_and_the_supervisor_ends_what_does_not_go_on() {
     let region = Region::create().expect("memory");
     let mut wait = Wait::default();
-    // Each time that something has happened it begins anew.
+    // Each sign of progress restarts the count.
     for changed in 0..3 {
         region.words()[LAST_NUMBER].store(changed, Relaxed);
         assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)), "{changed}");
     }
-    // Another owner, but not another waiter.
+    // Another owner counts as progress, another waiter does not.
     let owner = region.mutex().owner;
     owner.store(1234, Relaxed);
     assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)));
     owner.store(1234 | futex::WAITERS, Relaxed);
-    assert!(wait.is_over(&region), "this is the keeper");
+    assert!(wait.is_over(&region), "this is the supervisor");
     assert_eq!(region.ended(), Some(End::Stuck));
     assert!(Wait::default().is_over(&region));
     let region = Region::create().expect("memory");
-    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    region.wakers().set_keeper(std::sync::Arc::new(std::sync::Mutex::new(own)));
-    keeper.set_nonblocking(true).expect("a socket");
+    let (own, supervisor) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    region.wakers().set_supervisor(std::sync::Arc::new(std::sync::Mutex::new(own)));
+    supervisor.set_nonblocking(true).expect("a socket");
     let mut wait = Wait::default();
     let mut asked = Vec::new();
     for look in 0..=3 * LOOKS_BEFORE_ENDING {
-        assert!(!wait.is_over(&region), "only the keeper ends it");
-        if std::io::Read::read(&mut &keeper, &mut [0; 16]).is_ok() {
+        assert!(!wait.is_over(&region), "only the supervisor ends it");
+        if std::io::Read::read(&mut &supervisor, &mut [0; 16]).is_ok() {
             asked.push(look);
         }
     }

@@ -1,20 +1,19 @@
-//! Under the context's lock: who is woken, and how. After the unlock: the waking.
+//! Under the context's lock: who is woken, and how. After the unlock: the wake-up itself.
 //!
-//! A sleeper's word says how it sleeps (`sleep_word.rs`), so a waker knows what its thread needs.
-//! One on its futex is woken there, one on its PI futex is given its hold back (`hold.rs`), and one
-//! in its trap must be answered.
+//! A sleeper's word says how it sleeps (`sleep_word.rs`), so a waker knows how to wake it: by its
+//! futex, by releasing its reply lock (`reply_lock.rs`), or by answering its seccomp notification.
 //!
-//! An answer needs the notification's id, and receiving gives *any* pending one of the process. So
-//! receiving happens under the lock, into one place of the shared memory, and each id is kept with
-//! the thread that it belongs to. Death loses nothing: the kernel stores a notification or leaves
-//! it pending, whoever finds the place occupied first gives that id to its thread, and the keeper
-//! claims all trapped threads again after a death ([`kick`]). An answer too many is harmless: a
-//! thread that nobody has claimed goes back to sleep.
+//! An answer needs the notification's id, and receiving returns *any* pending one of the process.
+//! So notifications are received under the lock, into one place in the shared memory, and each id
+//! is stored with the thread that it belongs to. A death loses nothing: the kernel stores a
+//! notification or leaves it pending, the next receiver gives an id that is still in the place to
+//! its thread, and the supervisor claims all threads in seccomp again after a death ([`kick`]). A
+//! superfluous answer is harmless: a thread that nobody has claimed goes back to sleep.
 //!
-//! An answer can be lost: a thread that a signal takes out of its trap in the instant of the answer
-//! enters it again, without running any code of ours. So while traps are answered, the keeper looks
-//! every [`SWEEP`] for threads that stay claimed; when nothing happens it stops, and the next waker
-//! rouses it.
+//! An answer can be lost: if a signal takes a thread out of seccomp at the moment of the answer,
+//! the thread enters it again without running any code of ours. So while notifications are
+//! answered, the supervisor looks every [`SWEEP`] for threads that stay claimed. It stops when
+//! nothing happens, and the next waker wakes it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -24,20 +23,20 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use super::{Guard, Scratch};
-use crate::hold;
 use crate::records::{Id, Process, RECEIVED_FROM, Record, TAG, Thread, WATCH, process, thread};
 use crate::region::Region;
-use crate::sleep_word::State::{Awake, Claimed, Trapped};
-use crate::sleep_word::{CLAIMS, KEEPS_FROM_TRAP, WAKES_PI_WAITER, WAKES_SLEEPER};
-use crate::trap::{self, ARGUMENTS};
+use crate::reply_lock;
+use crate::seccomp::{self, ARGUMENTS};
+use crate::sleep_word::State::{Awake, Claimed, InSeccomp};
+use crate::sleep_word::{CLAIMS, KEEPS_FROM_SECCOMP, WAKES_PI_WAITER, WAKES_SLEEPER};
 
-// What the word `WATCH` says: since the keeper's last look, a trap was answered; none was; or it
-// does not look.
+// Values of the word `WATCH`: a notification was answered since the supervisor's last look; none
+// was; the supervisor does not look.
 const BUSY: u64 = 2;
 const QUIET: u64 = 1;
 const DOZES: u64 = 0;
 
-/// How often the keeper looks for threads that stay claimed.
+/// How often the supervisor looks for threads that stay claimed.
 pub(crate) const SWEEP: Duration = Duration::from_millis(50);
 
 /// A thread that must be woken after the unlock.
@@ -46,16 +45,16 @@ pub(crate) struct Wake {
     thread: Id<Thread>,
     way: Way,
     here: bool,
-    /// The keeper must be told to look after claimed threads.
+    /// The supervisor must be asked to look after claimed threads.
     rouse: bool,
 }
 
 #[derive(Debug)]
 enum Way {
     Futex,
-    /// By giving its hold back.
+    /// By releasing its reply lock.
     GiveBack,
-    /// By answering this notification, where it could be found.
+    /// By answering this notification, if it was found.
     Answer(Option<Notification>),
 }
 
@@ -70,13 +69,12 @@ pub(crate) fn own_cpu() -> u32 {
     (rustix::thread::sched_getcpu() as u32).saturating_add(1)
 }
 
-/// Under the lock: makes `waiter` wait for nothing any more, whose hold the calling thread has.
+/// Under the lock: ends the wait of `waiter`, whose reply lock the calling thread owns.
 pub(crate) fn give_back(waiter: Id<Thread>) -> Wake {
     Wake { thread: waiter, way: Way::GiveBack, here: true, rouse: false }
 }
 
-/// Tries again to wake a thread that is claimed, without the keeper, which has no real-time
-/// priority.
+/// Tries again to wake a claimed thread, without the supervisor, which has no real-time priority.
 pub(crate) fn hurry_claimed(region: &Region, thread: Id<Thread>) {
     if region.sleep_word(thread.index()).is(Claimed) {
         attempt(region, thread);
@@ -84,7 +82,7 @@ pub(crate) fn hurry_claimed(region: &Region, thread: Id<Thread>) {
 }
 
 /// Under the lock: claims the wake-up of `thread`, if it sleeps or is about to. `here`: on this
-/// CPU, if possible, since the caller is going to wait for it.
+/// CPU, if possible, because the caller is going to wait for it.
 pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Option<Wake> {
     let word = guard.region().sleep_word(thread.index());
     if !word.is(Awake) {
@@ -94,11 +92,11 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     if word.make(WAKES_SLEEPER) {
         return Some(Wake { thread, way: Way::Futex, here, rouse: false });
     }
-    if word.make(KEEPS_FROM_TRAP) {
+    if word.make(KEEPS_FROM_SECCOMP) {
         return None;
     }
     if word.make(WAKES_PI_WAITER) {
-        return claim_holder(guard, thread);
+        return claim_lock_owner(guard, thread);
     }
     if !word.make(CLAIMS) {
         return None;
@@ -109,18 +107,19 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     Some(Wake { thread, way: Way::Answer(find(guard, thread, None)), here, rouse })
 }
 
-/// Under the lock: `waiter`, which was boosting its server, is claimed. It is woken by whoever has
-/// its hold: this thread, or one that must be woken for that, perhaps by another in turn. One that
-/// runs gives it back before it sleeps; `waiter` looks by itself after a while.
+/// Under the lock: claims `waiter`, which was boosting its server. The owner of its reply lock
+/// wakes it: this thread, or one that must be woken for that, perhaps through others in turn. An
+/// owner that is running releases the lock before it sleeps; `waiter` also checks by itself after a
+/// while.
 #[cold]
-fn claim_holder(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
+fn claim_lock_owner(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
     let region = guard.region();
     let mut waiter = waiter;
     for _ in 0..Thread::COUNT {
-        if hold::is_own(region, waiter) {
+        if reply_lock::is_own(region, waiter) {
             return Some(give_back(waiter));
         }
-        let holder = Id::<Thread>::new(region.holder(waiter.index()).load(Relaxed).into())?;
+        let holder = Id::<Thread>::new(region.lock_owner(waiter.index()).load(Relaxed).into())?;
         if !region.sleep_word(holder.index()).make(WAKES_PI_WAITER) {
             return claim(guard, holder, false);
         }
@@ -129,7 +128,7 @@ fn claim_holder(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
     None
 }
 
-/// Under the lock: makes `thread` look for work again, whoever claimed it: after a death, a wake-up
+/// Under the lock: makes `thread` look for work again, whoever claimed it. After a death, a wake-up
 /// that the dead process had claimed may never have been sent.
 pub(crate) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
     let claimed = claim(guard, thread, false);
@@ -145,39 +144,41 @@ pub(crate) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
 pub(crate) fn wake(region: &Region, wake: &Wake) {
     match &wake.way {
         Way::Futex => region.sleep_word(wake.thread.index()).wake(1),
-        Way::GiveBack => hold::give_back(region, wake.thread),
+        Way::GiveBack => reply_lock::give_back(region, wake.thread),
         Way::Answer(Some(found)) if found.answer(wake.here) => {}
-        // The keeper waits for nobody: it comes back to those that it has not woken.
-        Way::Answer(_) if region.wakers().is_keeper() => region.wakers().leave_to_keeper(wake.thread),
+        // The supervisor waits for nobody: it comes back later to those that it has not woken.
+        Way::Answer(_) if region.wakers().is_supervisor() => region.wakers().leave_to_supervisor(wake.thread),
         Way::Answer(_) => pursue(region, wake.thread),
     }
     if wake.rouse {
-        region.wakers().leave_to_keeper(wake.thread);
+        region.wakers().leave_to_supervisor(wake.thread);
     }
 }
 
 impl Notification {
     fn answer(&self, here: bool) -> bool {
         let listener = self.listener.as_fd();
-        // EINPROGRESS: someone has answered it, the thread has not run yet.
-        let answer = || matches!(trap::answer(listener, self.id), Ok(()) | Err(Errno::INPROGRESS));
+        // EINPROGRESS: it has been answered, but the thread has not run yet.
+        let answer = || matches!(seccomp::answer(listener, self.id), Ok(()) | Err(Errno::INPROGRESS));
         if here {
             return answer();
         }
-        // Killed in between, it leaves a listener without the hint; the keeper gives it back.
-        let _ = trap::set_flags(listener, false);
+        // A thread killed in between leaves the listener without the flag; the supervisor sets it
+        // again.
+        let _ = seccomp::set_flags(listener, false);
         let answered = answer();
-        let _ = trap::set_flags(listener, true);
+        let _ = seccomp::set_flags(listener, true);
         answered
     }
 }
 
-/// How long a waker waits at a time for a thread that has not quite reached its trap, and how
-/// often, before it leaves it to the keeper.
+/// How long a waker waits at a time for a thread that has not quite entered seccomp, and how often,
+/// before it leaves the thread to the supervisor.
 const PATIENCE_NS: i64 = 200_000;
 const ATTEMPTS: u32 = 3;
 
-/// A claimed thread's notification was not there yet, or a signal has replaced it by another.
+/// Pursues a claimed thread whose notification was not there yet, or was replaced by another after
+/// a signal.
 #[cold]
 fn pursue(region: &Region, thread: Id<Thread>) {
     for _ in 0..ATTEMPTS {
@@ -185,7 +186,7 @@ fn pursue(region: &Region, thread: Id<Thread>) {
             Attempt::Done => return,
             Attempt::Again => {}
             Attempt::Later(listener) => {
-                trap::is_pending(listener.as_fd(), PATIENCE_NS);
+                seccomp::is_pending(listener.as_fd(), PATIENCE_NS);
             }
             Attempt::Unknown(slot, generation) => {
                 if !region.wakers().fetch(slot, generation) {
@@ -194,22 +195,22 @@ fn pursue(region: &Region, thread: Id<Thread>) {
             }
         }
     }
-    region.wakers().leave_to_keeper(thread);
+    region.wakers().leave_to_supervisor(thread);
 }
 
 /// How an [`attempt`] ended.
 pub(crate) enum Attempt {
-    /// The thread is awake, or going to be.
+    /// The thread is awake, or about to be.
     Done,
-    /// It is claimed and has not trapped yet.
+    /// It is claimed and has not entered seccomp yet.
     Later(Arc<OwnedFd>),
-    /// What was known of its trap was wrong each time.
+    /// Each id known for it was stale.
     Again,
-    /// The listener of its process, which has this generation of a slot, is not known here.
+    /// The listener of its process, with this generation of its slot, is not known here.
     Unknown(Id<Process>, u64),
 }
 
-/// Tries to wake a thread that someone has claimed. Takes the lock.
+/// Tries to wake a claimed thread. Takes the lock.
 pub(crate) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
     let mut scratch = Scratch::default();
     let mut stale = None;
@@ -230,19 +231,19 @@ pub(crate) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
         if found.answer(false) {
             return Attempt::Done;
         }
-        // It was answered already, or a signal ended it and the thread traps again.
+        // It was answered already, or a signal ended it and the thread enters seccomp again.
         stale = Some(found.id);
     }
     Attempt::Again
 }
 
-/// Threads that are claimed now, for the keeper to look after. False when it need not look again
-/// until it is roused.
+/// Collects the threads that are claimed now, for the supervisor. False if it need not look again
+/// until it is woken.
 pub(crate) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> bool {
     let region = guard.region();
     let used = guard.word(Thread::UNUSED);
     let is_claimed = |id: &Id<Thread>| region.sleep_word(id.index()).is(Claimed);
-    // All of them: those that were known are among them.
+    // Collects all of them, including those known before.
     claimed.clear();
     claimed.extend((1..used).map_while(Id::<Thread>::new).filter(is_claimed));
     let watch = &region.words()[WATCH];
@@ -251,9 +252,9 @@ pub(crate) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> boo
     next != DOZES
 }
 
-/// True while `thread` is in its trap or on its way out.
-fn is_trapped(region: &Region, thread: Id<Thread>) -> bool {
-    matches!(region.sleep_word(thread.index()).state(), Trapped | Claimed)
+/// True while `thread` is in seccomp or on its way out.
+fn is_in_seccomp(region: &Region, thread: Id<Thread>) -> bool {
+    matches!(region.sleep_word(thread.index()).state(), InSeccomp | Claimed)
 }
 
 fn listener_of(guard: &Guard<'_>, thread: Id<Thread>) -> Option<Arc<OwnedFd>> {
@@ -261,12 +262,12 @@ fn listener_of(guard: &Guard<'_>, thread: Id<Thread>) -> Option<Arc<OwnedFd>> {
     guard.region().wakers().listener(owner, guard.get(owner, process::GENERATION))
 }
 
-/// Under the lock: the notification of a trapped thread, other than the one known to be `stale`.
+/// Under the lock: the notification of a thread in seccomp, other than the one known to be `stale`.
 fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option<Notification> {
     let region = guard.region();
     let listener = listener_of(guard, thread)?;
-    let known = region.trap_id(thread.index());
-    // Each round receives one; there cannot be more than threads.
+    let known = region.notification_id(thread.index());
+    // Each round receives one, and there cannot be more than there are threads.
     for _ in 0..=Thread::COUNT {
         match known.load(Relaxed) {
             0 => {}
@@ -281,7 +282,7 @@ fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option
     None
 }
 
-/// Under the lock: receives whatever a process's threads have waiting, so that their ids are known.
+/// Under the lock: receives all pending notifications of a process, so that their ids are known.
 pub(crate) fn receive_all(guard: &Guard<'_>, listener: BorrowedFd<'_>) {
     for _ in 0..=Thread::COUNT {
         if !receive_next(guard, listener, None) {
@@ -290,26 +291,26 @@ pub(crate) fn receive_all(guard: &Guard<'_>, listener: BorrowedFd<'_>) {
     }
 }
 
-/// Under the lock: receives a notification from the listener of `owner`, and gives its id to the
-/// thread that it belongs to. Should the calling thread be killed in between, others go on by what
-/// stands of `owner`. False when there is none to receive.
+/// Under the lock: receives a notification from the listener of `owner`, and stores its id with its
+/// thread. If the calling thread is killed in between, others continue with the recorded `owner`.
+/// False if there is none to receive.
 fn receive_next(guard: &Guard<'_>, listener: BorrowedFd<'_>, owner: Option<Id<Process>>) -> bool {
     let region = guard.region();
-    if !settle(guard, None) || !trap::is_pending(listener, 0) {
+    if !settle(guard, None) || !seccomp::is_pending(listener, 0) {
         return false;
     }
     if let Some(owner) = owner {
         region.words()[RECEIVED_FROM].store(owner.index() as u64, Relaxed);
     }
     Region::order();
-    let _ = trap::receive(listener, region.received());
+    let _ = seccomp::receive(listener, region.received());
     settle(guard, Some(listener));
     true
 }
 
-/// Under the lock: gives the id that was received last to the thread that it belongs to. False when
-/// it is nobody's here, and only the keeper can answer it. `from` is the listener that it was
-/// received from, where the caller did that.
+/// Under the lock: stores the id that was received last with the thread that it belongs to. False
+/// if the thread is not in this context and only the supervisor can answer it. `from` is the
+/// listener that it was received from, if the caller received it.
 fn settle(guard: &Guard<'_>, from: Option<BorrowedFd<'_>>) -> bool {
     let words = guard.region().words();
     let received = guard.region().received();
@@ -317,15 +318,16 @@ fn settle(guard: &Guard<'_>, from: Option<BorrowedFd<'_>>) -> bool {
     if id != 0 {
         let owner = Id::<Thread>::new(received[ARGUMENTS].load(Relaxed));
         let same_context = received[ARGUMENTS + 1].load(Relaxed) == words[TAG].load(Relaxed);
-        if let Some(owner) = owner.filter(|&owner| same_context && is_trapped(guard.region(), owner)) {
-            guard.region().trap_id(owner.index()).store(id, Relaxed);
+        if let Some(owner) = owner.filter(|&owner| same_context && is_in_seccomp(guard.region(), owner)) {
+            guard.region().notification_id(owner.index()).store(id, Relaxed);
         } else if let Some(listener) = from {
-            let _ = trap::answer(listener, id);
+            let _ = seccomp::answer(listener, id);
         } else if let Some(from) = Id::<Process>::new(words[RECEIVED_FROM].load(Relaxed)) {
             let generation = guard.get(from, process::GENERATION);
             let Some(listener) = guard.region().wakers().listener(from, generation) else { return false };
-            // Another context's sleeper, or one that has left: it looks at its word, and sleeps on.
-            let _ = trap::answer(listener.as_fd(), id);
+            // A sleeper of another context, or one that has left: it checks its word, and sleeps
+            // on.
+            let _ = seccomp::answer(listener.as_fd(), id);
         }
     }
     Region::order();

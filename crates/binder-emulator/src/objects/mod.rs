@@ -1,6 +1,6 @@
 //! Objects in a transaction's data: what they are, and the scatter-gather buffers that they name.
 //!
-//! As in the kernel's `binder_get_object` (`binder.c`). `translate` makes them the receiver's,
+//! As in the kernel's `binder_get_object` (`binder.c`). `translate` rewrites them for the receiver,
 //! `stored` finds them again in its area.
 
 mod stored;
@@ -22,7 +22,7 @@ enum Object {
     FdArray(FdArrayObject),
 }
 
-/// The object at `offset` of the data, if one can lie there.
+/// The object at `offset` of the data, if one fits there.
 fn object_at(data: &[u8], offset: u64) -> Option<(Object, u64)> {
     if !offset.is_multiple_of(4) {
         return None;
@@ -45,7 +45,7 @@ fn offset_at(offsets: &[u8], index: u64) -> Option<u64> {
     Some(u64::take(offsets.get(at..at.checked_add(8)?)?))
 }
 
-/// Copies the scatter-gather buffers behind the offsets, in the order of their objects. False when
+/// Copies the scatter-gather buffers behind the offsets, in the order of their objects. False if
 /// they do not fit the room that the sender asked for, or are not its memory.
 pub(crate) fn copy_buffers(
     region: &Region,

@@ -1,5 +1,5 @@
-//! The objects of a buffer in its receiver's area: where the descriptors belong, and the references
-//! that end with the buffer.
+//! The objects of a buffer in its receiver's area: where its descriptors are written, and the
+//! references that end with the buffer.
 
 use super::{Object, object_at};
 use crate::lock::Guard;
@@ -10,14 +10,14 @@ use binder_driver::uapi::{
     BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject,
 };
 
-/// The objects of a buffer that lies in its receiver's area. Each is copied out before it is looked
-/// at, since others can write there.
+/// The objects of a buffer in its receiver's area. Each is copied out before it is examined,
+/// because others can write there.
 struct Stored {
     slot: usize,
     start: u64,
     size: u64,
     offsets_at: u64,
-    /// How many there may be: no more than the area has room for.
+    /// The most there can be: what the area has room for.
     count: u64,
 }
 
@@ -49,19 +49,19 @@ impl Stored {
     }
 }
 
-/// Where a received descriptor's number belongs.
+/// Where a received descriptor's number is written.
 pub(crate) struct Place {
     /// From the start of the area.
     pub(crate) at: u64,
-    /// It ends with its buffer.
+    /// It is closed with its buffer.
     pub(crate) in_array: bool,
 }
 
-/// More descriptors than an area has room for.
+/// More descriptors than fit into an area.
 const MOST_PLACES: u64 = AREA_BYTES as u64 / 4;
 
-/// Where the descriptors of a buffer that is to be delivered to `owner` belong, in the order that
-/// they were sent in. None, or not all, where others have scribbled on the area.
+/// The places of the descriptors of a buffer that is to be delivered to `owner`, in the order they
+/// were sent. Some or all are missing if others have overwritten the area.
 pub(crate) fn descriptor_places(guard: &Guard<'_>, owner: Id<Process>, held: Id<Buffer>) -> Vec<Place> {
     let stored = Stored::of(guard, owner, held);
     let start = stored.start;
@@ -91,7 +91,7 @@ pub(crate) fn descriptor_places(guard: &Guard<'_>, owner: Id<Process>, held: Id<
     places
 }
 
-/// Where the number stands in an [`FdObject`].
+/// The offset of the number in an [`FdObject`].
 const FD_AT: u64 = 8;
 
 /// Drops the references that a buffer's objects hold for `owner`, its receiver.
@@ -104,8 +104,8 @@ pub(crate) fn release(guard: &mut Guard<'_>, owner: Id<Process>, returned: Id<Bu
             BINDER_TYPE_BINDER | BINDER_TYPE_HANDLE => Strength::Strong,
             _ => Strength::Weak,
         };
-        // Only a full table can make these fail, and then an owner is not told; the counts are
-        // right.
+        // Only a full table can make these fail. The owner then gets no notification; the counts
+        // are right.
         let _ = match flat.kind {
             BINDER_TYPE_BINDER | BINDER_TYPE_WEAK_BINDER => {
                 guard.find_node(owner, flat.binder).map_or(Ok(()), |local| {
@@ -127,9 +127,9 @@ mod tests {
     use crate::lock::Scratch;
     use binder_driver::uapi::{BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_PTR, FdArrayObject, FdObject};
 
-    /// Where the descriptors of a buffer belong that holds a descriptor, a scatter-gather buffer of
-    /// 64 bytes (as the area has it, `parent_at` bytes from its begin) and an array of `count`
-    /// descriptors at `first` of that.
+    /// The descriptor places of a buffer with a descriptor, a scatter-gather buffer of 64 bytes
+    /// (`parent_at` bytes from the start of the area) and an array of `count` descriptors at
+    /// `first` in that.
     fn places(parent_at: u64, count: u64, first: u64, objects: u64) -> Vec<(u64, bool)> {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();

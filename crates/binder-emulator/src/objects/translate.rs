@@ -1,8 +1,9 @@
-//! Objects in a transaction's data: nodes become handles and handles nodes, scatter-gather buffers
-//! are copied behind the data and pointers to them put right.
+//! Objects in a transaction's data: nodes become handles and handles nodes. Scatter-gather buffers
+//! are copied behind the data, and pointers to them are adjusted.
 //!
 //! As in the kernel's `binder_translate_*`, `binder_fixup_parent` and `binder_validate_fixup`
-//! (`binder.c`), refusals included. Of file descriptors, this file knows where their numbers stand.
+//! (`binder.c`), including refusals. Of file descriptors, this file only knows the places of their
+//! numbers.
 
 use rustix::io::Errno;
 
@@ -23,7 +24,7 @@ struct FixUp {
 }
 
 impl Ioctl<'_> {
-    /// Puts the objects of a filled buffer right for its receiver.
+    /// Rewrites the objects of a filled buffer for its receiver.
     pub(crate) fn translate(
         &mut self,
         receiver: Id<Process>,
@@ -46,7 +47,7 @@ impl Ioctl<'_> {
         let mut fix_up = FixUp { last_object: 0, least_offset: 0 };
         for index in 0..offsets.len() as u64 / 8 {
             let offset = offset_at(offsets, index).ok_or(Errno::INVAL)?;
-            // The kernel copies the data between two objects first, and finds none there.
+            // The kernel first copies the data between two objects, and finds none there.
             if offset < least || offset > sent.data_size {
                 return Err(Errno::FAULT);
             }
@@ -139,7 +140,7 @@ impl Ioctl<'_> {
         Ok(as_handle(guard.get(held, reference::HANDLE)))
     }
 
-    /// Writes a buffer's address into its parent, where it has one.
+    /// Writes a buffer's address into its parent, if it has one.
     fn fix_parent(&self, tree: &Tree, object: &BufferObject, fix_up: &FixUp) -> Result<(), Errno> {
         if object.flags & BINDER_BUFFER_FLAG_HAS_PARENT == 0 {
             return Ok(());
@@ -154,10 +155,10 @@ impl Ioctl<'_> {
         self.put(tree.receiver, at, &object.buffer.to_ne_bytes())
     }
 
-    /// Whether something may be put right now at `at` of the buffer of the object at `parent_at`.
+    /// Whether a pointer at `at` in the buffer of the object at `parent_at` may be fixed up now.
     fn check_fix_up(&self, tree: &Tree, parent_at: u64, at: u64, fix_up: &FixUp) -> Result<(), Errno> {
-        // The kernel takes 0 for "no object yet", and so refuses a tree whose root lies at the
-        // data's start.
+        // The kernel takes 0 for "no object yet", and so refuses a tree whose root is at the start
+        // of the data.
         if fix_up.last_object == 0 {
             return Err(Errno::INVAL);
         }
@@ -195,7 +196,7 @@ impl Ioctl<'_> {
             return Err(Errno::INVAL);
         }
         let at = sender.buffer.wrapping_add(array.parent_offset);
-        // The receiver's buffers begin at multiples of 8, so its alignment is that of the offset.
+        // The receiver's buffers begin at multiples of 8, so only the offset decides the alignment.
         if !array.parent_offset.is_multiple_of(4) || !at.is_multiple_of(4) {
             return Err(Errno::INVAL);
         }
@@ -229,7 +230,7 @@ impl Ioctl<'_> {
     }
 }
 
-/// The buffer whose pointers are being put right.
+/// The buffer whose pointers are being fixed up.
 struct Tree {
     receiver: Id<Process>,
     start: u64,

@@ -49,7 +49,7 @@ fn only_participants_and_ones_own_threads_are_given_a_policy() {
     assert_eq!(guard.tid_to_set(id), Ok(own));
     guard.set(id, thread::TID, parent);
     assert_eq!(guard.tid_to_set(id), Err(Errno::PERM));
-    region.roster().enter(owner, parent);
+    region.registry().enter(owner, parent);
     assert_eq!(guard.tid_to_set(id), Ok(parent));
     guard.set(id, thread::TID, i32::MAX);
     assert_eq!(guard.tid_to_set(id), Err(Errno::PERM), "there is no such thread");
@@ -92,14 +92,14 @@ fn only_a_real_time_callers_own_priority_is_lent_through_a_futex() {
         region.words()[crate::records::TAG].store(tag, Relaxed);
         let what = format!("{way:?}, flags {flags:x}, {wanted:?}");
         guard.inherit(Profile::Ack, t, flags, to, wanted);
-        assert_eq!(guard.get(t, transaction::HELD_BY), held.then_some(to), "{what}");
+        assert_eq!(guard.get(t, transaction::INHERITED_BY), held.then_some(to), "{what}");
         assert_eq!(guard.get(owner, process::DENIED), u64::from(!held), "{what}");
         assert_eq!(guard.was_refused(owner), way == Auto && held, "{what}");
         assert_eq!(guard.get(to, thread::PRIORITY), Priority::nice(0).to_word(), "{what}");
         guard.set(t, transaction::PRIORITY, Priority::nice(-5).to_word());
-        guard.set(t, transaction::HELD_BY, None);
+        guard.set(t, transaction::INHERITED_BY, None);
         guard.inherit(Profile::Ack, t, flags, to, Priority::nice(-5));
-        assert_eq!(guard.get(t, transaction::HELD_BY), None, "an ordinary one: {what}");
+        assert_eq!(guard.get(t, transaction::INHERITED_BY), None, "an ordinary one: {what}");
         crate::pi_futex::set_raised(false);
     }
 }
@@ -145,7 +145,7 @@ fn only_an_idle_looper_that_runs_lower_is_hurried() {
         guard.set(to, thread::LOOPER, LOOPER_ENTERED);
         change(&mut guard, t, to);
         guard.hurry_looper(t, FLAGS, owner);
-        guard.get(t, transaction::HELD_BY) == Some(to)
+        guard.get(t, transaction::INHERITED_BY) == Some(to)
     };
     let looper = |state: u32| hurried(&move |guard, _, to| guard.set(to, thread::LOOPER, state));
     assert!(looper(LOOPER_ENTERED) && looper(LOOPER_REGISTERED));
@@ -202,10 +202,10 @@ fn what_a_dead_sender_may_have_set_is_set_back() {
     guard.set(id, thread::PRIORITY, Priority::nice(nice + 1).to_word());
     guard.undo_last_policy();
     assert_eq!(sched::get(0), Ok(now), "nobody's was set");
-    region.words()[LENT_LAST].store(1, Relaxed);
+    region.words()[POLICY_SET_LAST].store(1, Relaxed);
     guard.undo_last_policy();
     assert_eq!(sched::get(0), Ok(Priority::nice(nice + 1)));
-    assert_eq!(region.words()[LENT_LAST].load(Relaxed), 0);
+    assert_eq!(region.words()[POLICY_SET_LAST].load(Relaxed), 0);
 }
 
 #[test]
@@ -217,13 +217,13 @@ fn who_was_refused_a_moment_ago_or_holds_the_call_already_is_not_asked_again() {
         let (t, to, owner) = sent_by(&mut guard, InheritBy::Auto);
         let tag = 0x77 + u64::from(held) + 2 * u64::from(refused);
         region.words()[crate::records::TAG].store(tag, Relaxed);
-        guard.set(t, transaction::HELD_BY, held.then_some(to));
+        guard.set(t, transaction::INHERITED_BY, held.then_some(to));
         if refused {
             guard.remember_refusal(owner);
         }
         guard.inherit(Profile::Ack, t, FLAT_BINDER_FLAG_INHERIT_RT, to, fifo(60));
-        assert_eq!(guard.get(t, transaction::HELD_BY), Some(to));
-        assert_eq!(region.words()[LENT_LAST].load(Relaxed) != 0, asks, "{held}, {refused}");
+        assert_eq!(guard.get(t, transaction::INHERITED_BY), Some(to));
+        assert_eq!(region.words()[POLICY_SET_LAST].load(Relaxed) != 0, asks, "{held}, {refused}");
         crate::pi_futex::set_raised(false);
     }
 }

@@ -55,12 +55,12 @@ pub(crate) const LAST_NUMBER: usize = 5;
 pub(crate) const TAKEOVERS: usize = 6;
 /// The process whose notifications were received last.
 pub(crate) const RECEIVED_FROM: usize = 9;
-/// Whether the keeper looks after claimed threads; see `lock/wake.rs`.
+/// Whether the supervisor looks after claimed threads; see `lock/wake.rs`.
 pub(crate) const WATCH: usize = 7;
 /// Tells this context from others that a process may have joined.
 pub(crate) const TAG: usize = 8;
 /// The thread whose policy was set last by another, see `Guard::undo_last_policy`.
-pub(crate) const LENT_LAST: usize = 10;
+pub(crate) const POLICY_SET_LAST: usize = 10;
 /// The `InheritBy` of whoever joins.
 pub(crate) const INHERIT_BY: usize = 11;
 /// Where notifications are received: the kernel writes here.
@@ -289,7 +289,7 @@ pub(crate) const AREAS_AT: usize = (FUTEXES_AT + THREADS * FUTEX_STRIDE).next_mu
 pub(crate) const REGION_BYTES: usize = AREAS_AT + PROCESSES * AREA_BYTES;
 
 const _: () = assert!(
-    TABLE_HEADS + 2 * 7 <= RECEIVED_AT && RECEIVED_AT + crate::trap::NOTIFICATION_WORDS <= HEADER_WORDS
+    TABLE_HEADS + 2 * 7 <= RECEIVED_AT && RECEIVED_AT + crate::seccomp::NOTIFICATION_WORDS <= HEADER_WORDS
 );
 const _: () = assert!(CONTROL_WORDS * 8 <= FUTEXES_AT && AREAS_AT.is_multiple_of(65536));
 

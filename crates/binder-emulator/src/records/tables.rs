@@ -9,7 +9,7 @@ records! {
         STATE: u32,
         /// Synchronous calls to it are refused, oneway ones kept.
         FROZEN: bool,
-        /// Process id, as the keeper saw it.
+        /// Process id, as the supervisor saw it.
         PID: i32,
         /// First thread.
         THREADS_HEAD: Option<Id<Thread>>,
@@ -58,7 +58,7 @@ records! {
         /// Someone was suspected, and oneway transactions are still short of space.
         SPAM_FOUND: bool,
         /// Transactions whose priority was inherited through a PI futex.
-        HELD: u64,
+        INHERITED: u64,
         /// Freeze notifications that were delivered and not yet acknowledged.
         FREEZE_DELIVERED: Queue,
         /// Threads that sleep in a poll.
@@ -206,10 +206,10 @@ records! {
         /// Its number, by which they are found; 0 when there are none, or they are not wanted any
         /// more.
         FDS_NUMBER: u64,
-        /// Who inherits the caller's priority through its hold (`hold.rs`).
-        HELD_BY: Option<Id<Thread>>,
+        /// Who inherits the caller's priority through its hold (`reply_lock.rs`).
+        INHERITED_BY: Option<Id<Thread>>,
         /// That priority.
-        HELD_AT: u64,
+        INHERITED_AT: u64,
         /// The sender's `InheritBy`.
         INHERIT_BY: u32,
     }

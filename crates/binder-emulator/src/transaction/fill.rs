@@ -32,8 +32,8 @@ pub(super) struct Target {
 #[derive(Clone, Copy)]
 pub(super) struct Filled {
     pub(super) buffer: Id<Buffer>,
-    /// The scatter-gather buffers could not be copied. Told only when nothing is wrong with the
-    /// objects, as by the kernel.
+    /// The scatter-gather buffers could not be copied. Reported only if the objects are correct, as
+    /// by the kernel.
     pub(super) buffers_missing: bool,
 }
 
@@ -57,8 +57,8 @@ impl Ioctl<'_> {
             return Err(Errno::INVAL.into());
         }
         let own = self.lent.slice(data.buffer, data.data_size);
-        // Objects are looked for in the caller's own memory only: what others may change is passed
-        // on as it is.
+        // Objects are accepted only in the caller's own memory: data that others may change is
+        // passed on unexamined.
         let passed_on = || self.lent.bytes(data.buffer, data.data_size).filter(|_| offsets.is_empty());
         let bytes = own.map(RawBytes::from).or_else(passed_on).ok_or_else(|| {
             // The kernel copies up to the first object, and then looks for that.

@@ -1,4 +1,4 @@
-//! [`Refusal`]: why a transaction was not taken, and who is told.
+//! [`Refusal`]: why a transaction was refused, and what is reported to whom.
 
 use rustix::io::Errno;
 
@@ -6,19 +6,19 @@ use crate::lock::Guard;
 use crate::records::{Id, Thread, thread};
 use binder_driver::uapi::{BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY};
 
-/// Why a transaction was not taken: what its sender (or, for a reply, the one that waits for it) is
-/// told.
+/// Why a transaction was refused: what its sender (or, for a reply, the thread that waits for it)
+/// reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     /// `BR_DEAD_REPLY`, `BR_FAILED_REPLY` or `BR_FROZEN_REPLY`.
     pub(super) number: u32,
-    /// What `BINDER_GET_EXTENDED_ERROR` tells besides: a negative errno, or 0 as the kernel's
-    /// driver has it.
+    /// What `BINDER_GET_EXTENDED_ERROR` reports as well: a negative errno, or 0 as in the kernel's
+    /// driver.
     param: i32,
 }
 
 impl Refusal {
-    /// The target has gone, as is only found when the transaction is ready.
+    /// The target has gone, which is only found when the transaction is ready.
     pub(crate) const DEAD: Self = Self { number: BR_DEAD_REPLY, param: 0 };
     /// The target is frozen.
     pub(super) const FROZEN: Self = Self { number: BR_FROZEN_REPLY, param: 0 };

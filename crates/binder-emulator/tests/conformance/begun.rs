@@ -1,9 +1,9 @@
-//! What another thread has begun: its end can be waited for, or its sleep in the driver.
+//! A step that another thread has started: waits for its end, or for its sleep in the driver.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-/// What a thread has begun.
+/// A step that a thread has started.
 pub(crate) struct Begun<T> {
     /// Where its result comes from.
     pub(crate) result: Receiver<T>,
@@ -51,11 +51,11 @@ impl<T> Begun<T> {
     }
 }
 
-/// Whether a thread of which /proc tells this (proc_pid_syscall(5)) is off its processor and inside
-/// a system call that the drivers wait in: the kernel's in its ioctl; the emulated one at a futex,
-/// in the system call that is trapped to wake a thread on its caller's CPU, and between two looks
-/// at a process that is to be frozen; whoever polls the kernel's in ppoll(2). "running" is said of
-/// one that only waits for a processor.
+/// Whether a thread with this /proc text (proc_pid_syscall(5)) is off its processor and inside a
+/// system call that the drivers wait in: the kernel's in its ioctl; the emulated one at a futex, in
+/// the system call that seccomp suspends, and between two checks of a process that is to be frozen;
+/// a poll of the kernel's in ppoll(2). The text is "running" for a thread that only waits for a
+/// processor.
 fn is_wait_in_driver(told: &str) -> bool {
     let mut fields = told.split_ascii_whitespace();
     let number = fields.next().and_then(|number| number.parse().ok());
@@ -81,7 +81,7 @@ fn is_wait_in_driver(told: &str) -> bool {
 /// the process's memory map. On a busy machine each of them can last long.
 fn is_wait_at_futex(word: u64, operation: u64, until: u64) -> bool {
     const LOCK_PI2: u64 = 13;
-    /// Where the word that a thread lends through lies in its 64 bytes (`Region::hold`).
+    /// The offset of a thread's reply lock in its 64 bytes (`Region::reply_lock`).
     const HOLD: u64 = 20;
     match operation {
         0 => until == 0,
@@ -123,7 +123,7 @@ mod tests {
         Begun { result, tid: told.recv().expect("a thread") }
     }
 
-    /// What the kernel says of it when it is off its processor in futex(2).
+    /// The text in /proc when it is off its processor in futex(2).
     fn told_at_futex(begun: &Begun<()>) -> String {
         let number = libc::SYS_futex.to_string();
         for _ in 0..20_000 {

@@ -1,4 +1,4 @@
-//! What the driver tells of a refusal besides its return: `BINDER_GET_EXTENDED_ERROR`.
+//! What the driver reports of a refusal besides its return: `BINDER_GET_EXTENDED_ERROR`.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::deaths::end;
 use crate::message::{Message, handle, node};
 use crate::objects::handle_in;
 
-/// What the actor's thread is told: the return's number and the errno, negative as from the kernel.
+/// The extended error of the actor's thread: the return's number and the errno, negative as from
+/// the kernel.
 pub(crate) fn told(actor: &Actor) -> (u32, i32) {
     let told = error(actor);
     (told.command, told.param)

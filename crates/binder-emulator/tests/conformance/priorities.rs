@@ -1,6 +1,6 @@
-//! What a server runs at during a call. Needs permission for real-time priorities and for raising
-//! nice values; without it the driver must say that it lent nothing, and that is what is checked
-//! then.
+//! The priority of a server during a call. Needs permission for real-time priorities and for
+//! raising nice values. Without it the driver must report that nothing was inherited, and the tests
+//! check that.
 
 use binder_driver::Command;
 use binder_driver::uapi::TF_ONE_WAY;

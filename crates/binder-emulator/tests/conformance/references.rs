@@ -1,4 +1,4 @@
-//! What owners are told of references, and how counts end.
+//! Which references are reported to owners, and how counts end.
 
 use binder_driver::uapi::PtrCookie;
 use binder_driver::{Command, Errno, NodeInfo, Return};

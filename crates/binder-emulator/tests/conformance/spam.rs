@@ -1,4 +1,4 @@
-//! Oneway spam: who fills an area with oneway calls is told so, once.
+//! Oneway spam: a sender that fills an area with oneway calls is notified of it, once.
 
 use binder_driver::Return;
 use binder_driver::uapi::*;

@@ -243,7 +243,7 @@ fn scribble(rounds: u64, seed: u64) {
             }
         };
         std::thread::sleep(Duration::from_millis(random.below(10)));
-        // A death amid garbage: the keeper meets it too.
+        // A death amid garbage: the supervisor meets it too.
         let killed = random.below(2) == 0;
         if killed {
             peers[1].kill().expect("a child");

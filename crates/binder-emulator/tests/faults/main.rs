@@ -15,7 +15,6 @@ mod desk;
 #[cfg(target_arch = "x86_64")]
 mod every_instruction;
 mod garbage;
-mod keepers;
 mod message;
 mod peers;
 mod random;
@@ -24,6 +23,7 @@ mod soak;
 mod stepped;
 mod stepping;
 mod stuck;
+mod supervisors;
 mod traffic;
 mod world;
 
@@ -34,7 +34,7 @@ fn victim() {
     let scenario = std::env::var(stepping::SCENARIO).expect("a scenario");
     let played = scenarios::play(&scenario, &address)
         || peers::play(&scenario, &address)
-        || keepers::play(&scenario)
+        || supervisors::play(&scenario)
         || descriptors::play(&scenario, &address)
         || garbage::play(&scenario, &address);
     assert!(played, "{scenario} is nothing to play");

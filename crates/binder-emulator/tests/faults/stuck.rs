@@ -1,5 +1,5 @@
-//! A lock that is not let go of: by one that was stopped while it had it, and by nobody at all,
-//! where somebody has written over it.
+//! A lock that is not released: its owner was stopped, or the word was overwritten and names no
+//! real owner.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -44,7 +44,7 @@ mod stopped {
     use super::*;
     use crate::stepping::{Stepped, Stopped};
 
-    /// A victim that stands in the middle of a hold of the lock.
+    /// A victim that is stopped while it owns the lock.
     fn stopped(world: &World, memory: &File) -> Stepped {
         let mut victim = Stepped::start("call", world.context.address());
         let holds = |victim: &Stepped| {
@@ -69,7 +69,7 @@ mod stopped {
         let mut victim = stopped(&world, &memory());
         std::thread::scope(|scope| {
             let calling = scope.spawn(|| world.probe());
-            // Long enough that the keeper was asked, and has begun to count.
+            // Long enough that the supervisor was asked, and has begun to count.
             std::thread::sleep(Duration::from_millis(1500));
             assert!(!calling.is_finished(), "nobody goes on without the lock");
             assert_eq!(victim.run(), Stopped::Mark, "its own call is answered");

@@ -170,24 +170,24 @@ fn thousands_of_peers_killed_at_random_moments_leave_the_others_working_and_noth
 }
 
 #[test]
-fn a_keeper_killed_at_a_random_moment_ends_every_call() {
+fn a_supervisor_killed_at_a_random_moment_ends_every_call() {
     let _turn = alone();
-    keepers_killed(10);
+    supervisors_killed(10);
 }
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn thousands_of_keepers_killed_at_random_moments_end_every_call() {
+fn thousands_of_supervisors_killed_at_random_moments_end_every_call() {
     let _turn = alone();
-    keepers_killed(2000);
+    supervisors_killed(2000);
 }
 
 /// Kills processes that keep a context, in which this process's threads call each other, join and
 /// leave.
-fn keepers_killed(kills: u64) {
+fn supervisors_killed(kills: u64) {
     let mut random = Random::from(kills);
     for kill in 0..=kills {
-        let (mut keeper, address) = crate::keepers::start();
+        let (mut supervisor, address) = crate::supervisors::start();
         let manager = Arc::new(Emulated::join(&address, 128 << 10).expect("a manager"));
         manager.become_context_manager(0x100).expect("no context manager yet");
         let serving = std::thread::spawn(move || Desk::at(manager).serve());
@@ -198,8 +198,8 @@ fn keepers_killed(kills: u64) {
             })
             .collect();
         std::thread::sleep(Duration::from_micros(random.below(5000)));
-        keeper.kill().expect("a child");
-        keeper.wait().expect("its end");
+        supervisor.kill().expect("a child");
+        supervisor.wait().expect("its end");
         let begin = Instant::now();
         let all = || serving.is_finished() && calling.iter().all(std::thread::JoinHandle::is_finished);
         while !all() {
@@ -211,7 +211,7 @@ fn keepers_killed(kills: u64) {
     }
 }
 
-/// Joins again and again, which keeps the keeper busy, and calls the manager.
+/// Joins again and again, which keeps the supervisor busy, and calls the manager.
 fn call_until_gone(address: &str) {
     while let Ok(driver) = Emulated::join(address, 128 << 10) {
         let mut desk = Desk::at(Arc::new(driver));

@@ -1,5 +1,5 @@
-//! What calls take for a real-time caller, by how it lends its priority and by what else the CPUs
-//! do.
+//! How long calls of a real-time caller take, by the way its priority is inherited and by the
+//! background load.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::party::{KEEP, Party};
 use crate::unprivileged::{as_root, unprivileged};
 
 const PRIORITY: u32 = 99;
-/// For each load. Hogs end by themselves, so a caller that is not lent to ends too.
+/// For each load. Hogs end by themselves, so a caller whose server is not boosted ends too.
 const SECONDS: Duration = Duration::from_secs(4);
 /// Between calls, so that they do not take the CPU time that the kernel leaves to real-time
 /// threads.

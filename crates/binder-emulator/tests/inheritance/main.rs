@@ -1,9 +1,9 @@
 #![allow(clippy::print_stdout, reason = "the test that is ignored reports figures")]
-//! Real-time callers without permission to set their servers' policy: they lend their priority
-//! through a futex.
+//! Real-time callers without permission to set their servers' policy: the servers inherit the
+//! priority through a PI futex.
 //!
-//! Tests begin as root, so that a thread may make itself real-time, and give all rights up before
-//! they touch the driver. Without that permission there is nothing to be tried.
+//! Tests start as root, so that a thread may make itself real-time, and drop all rights before they
+//! use the driver. Without that permission they are skipped.
 
 mod figures;
 mod hogs;
@@ -26,7 +26,7 @@ use unprivileged::{OTHER, unprivileged};
 
 /// The priority of the callers, above that of the hogs.
 const PRIORITY: u32 = 60;
-/// How /proc shows it while it is lent: field 18 of /proc/PID/stat (proc_pid_stat(5)).
+/// The boosted priority in /proc: field 18 of /proc/PID/stat (proc_pid_stat(5)).
 const SHOWN: i64 = -1 - PRIORITY as i64;
 
 /// Makes the calling thread an ordinary one, as servers are. Its nice value stays: to lower that

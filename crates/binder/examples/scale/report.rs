@@ -7,7 +7,7 @@ pub(crate) const MEANING: &str = "with twice as many clients, calls per second n
      or objects no call, registration or look-up takes more than twice what it takes with few; and memory for each further one \
      does not double";
 
-/// What one measurement brought.
+/// The result of one measurement.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
     /// All clients' calls.

@@ -19,7 +19,7 @@ const VECTOR_SIZE: usize = 16;
 
 /// Where in a `hidl_vec` or `hidl_string` the address of its bytes lies: its first word.
 const VECTOR_POINTER: u64 = 0;
-/// Where the number of its items lies.
+/// The offset of the number of its items.
 const VECTOR_LENGTH: usize = 8;
 
 fn vector_header(length: u32) -> [u8; VECTOR_SIZE] {

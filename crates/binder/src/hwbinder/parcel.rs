@@ -12,7 +12,7 @@ use crate::parcel::Parcel;
 /// own memory first. Few, because each call passes all of them on.
 const MOST_BORROWED: usize = 6;
 
-/// Where in a `binder_buffer_object` the address lies.
+/// The offset of the address in a `binder_buffer_object`.
 const ADDRESS: usize = 8;
 
 /// A buffer of this parcel, which another can be embedded in.

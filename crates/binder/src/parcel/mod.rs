@@ -24,7 +24,7 @@ use binder_driver::{RawBytes, copy};
 
 use crate::{Dialect, Error};
 
-/// The length that stands for a null string or vector.
+/// The length that means a null string or vector.
 const NULL: i32 = -1;
 
 /// What lives at least until the driver has taken references of its own to it.

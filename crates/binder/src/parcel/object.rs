@@ -61,7 +61,7 @@ impl Parcel {
 }
 
 impl ParcelReader<'_> {
-    /// True when an offset says that an object lies at the current position.
+    /// True if an offset names an object at the current position.
     pub(crate) fn at_object(&mut self) -> bool {
         while let Some(offset) = self.offset(self.next_offset) {
             if offset >= self.at as u64 {
@@ -72,7 +72,7 @@ impl ParcelReader<'_> {
         false
     }
 
-    /// Where the object with this index lies.
+    /// The position of the object with this index.
     pub(crate) fn offset(&self, index: usize) -> Option<u64> {
         self.offsets.array(index.checked_mul(8)?).map(u64::from_ne_bytes)
     }

@@ -325,7 +325,7 @@ impl<'a> ParcelReader<'a> {
         String::from_utf8(text).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
     }
 
-    /// Reads a byte vector, lent from where it lies.
+    /// Reads a byte vector without copying it.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`]; also for null.

@@ -61,7 +61,7 @@ impl World {
         process
     }
 
-    /// Forgets a process: it dies when its last owner lets go.
+    /// Forgets a process: it dies when its last owner drops it.
     pub(crate) fn forget(&mut self, process: &Arc<Process>) {
         self.processes.retain(|known| !Arc::ptr_eq(known, process));
     }

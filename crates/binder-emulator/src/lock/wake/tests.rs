@@ -1,16 +1,16 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::*;
-use crate::alone::{PATIENCE, Trapped, alone};
+use crate::alone::{InSeccomp, PATIENCE, alone};
 use crate::mutex::own_tid;
 use crate::sleep::Slept;
-use crate::sleep_word::{ENTERS_TRAP, GOES_TO_BOOST, GOES_TO_SLEEP, GOES_TO_TRAP};
+use crate::sleep_word::{ENTERS_SECCOMP, GOES_TO_BOOST, GOES_TO_SECCOMP, GOES_TO_SLEEP};
 
 fn id(index: u64) -> Id<Thread> {
     Id::new(index).expect("an index")
 }
 
-/// Runs `act` on a thread that may use the last CPU only, and gives that CPU's number.
+/// Runs `act` on a thread that may use only the last CPU, with that CPU's number.
 fn on_the_last_cpu(act: impl FnOnce(u32) + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -45,19 +45,19 @@ fn a_sleeper_learns_its_wakers_cpu_if_that_waits_for_it() {
 }
 
 #[test]
-fn a_thread_on_its_way_into_the_trap_is_kept_from_it_and_one_inside_is_claimed() {
+fn a_thread_on_its_way_into_seccomp_is_kept_from_it_and_one_inside_is_claimed() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
     for index in 1..=3 {
-        region.sleep_word(index).set_out(GOES_TO_TRAP);
+        region.sleep_word(index).set_out(GOES_TO_SECCOMP);
     }
     assert!(claim(&mut guard, id(1), true).is_none());
     assert_eq!(region.sleep_word(1).state(), Awake);
-    // The keeper is roused by the first.
+    // Only the first one wakes the supervisor.
     for (index, rouses) in [(2, true), (3, false)] {
-        assert!(region.sleep_word(index).make(ENTERS_TRAP));
-        let wake = claim(&mut guard, id(index as u64), true).expect("it is in the trap");
+        assert!(region.sleep_word(index).make(ENTERS_SECCOMP));
+        let wake = claim(&mut guard, id(index as u64), true).expect("it is in seccomp");
         assert!(matches!(wake.way, Way::Answer(None)), "its process has no listener: {wake:?}");
         assert_eq!((wake.rouse, region.sleep_word(index).state()), (rouses, Claimed));
         assert!(claim(&mut guard, id(index as u64), true).is_none(), "it was claimed before");
@@ -65,7 +65,7 @@ fn a_thread_on_its_way_into_the_trap_is_kept_from_it_and_one_inside_is_claimed()
 }
 
 #[test]
-fn the_keeper_looks_as_long_as_threads_are_claimed_and_once_more() {
+fn the_supervisor_looks_as_long_as_threads_are_claimed_and_once_more() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -74,20 +74,20 @@ fn the_keeper_looks_as_long_as_threads_are_claimed_and_once_more() {
     assert!(claimed.is_empty());
     let threads = [(); 3].map(|()| guard.alloc::<Thread>().expect("a record"));
     let word = region.sleep_word(threads[2].index());
-    word.set_out(GOES_TO_TRAP);
-    assert!(word.make(ENTERS_TRAP));
+    word.set_out(GOES_TO_SECCOMP);
+    assert!(word.make(ENTERS_SECCOMP));
     assert!(claim(&mut guard, threads[2], true).is_some_and(|wake| wake.rouse));
     for _ in 0..2 {
         assert!(sweep(&mut guard, &mut claimed));
         assert_eq!(claimed, [threads[2]]);
     }
-    assert!(word.make(crate::sleep_word::LEAVES_TRAP));
+    assert!(word.make(crate::sleep_word::LEAVES_SECCOMP));
     assert!(!sweep(&mut guard, &mut claimed) && claimed.is_empty());
-    // One that was claimed and has left again: a last look.
-    word.set_out(GOES_TO_TRAP);
-    assert!(word.make(ENTERS_TRAP));
+    // A thread was claimed and has left again: one last look.
+    word.set_out(GOES_TO_SECCOMP);
+    assert!(word.make(ENTERS_SECCOMP));
     assert!(claim(&mut guard, threads[2], true).is_some_and(|wake| wake.rouse));
-    assert!(word.make(crate::sleep_word::LEAVES_TRAP));
+    assert!(word.make(crate::sleep_word::LEAVES_SECCOMP));
     assert!(sweep(&mut guard, &mut claimed) && claimed.is_empty());
     assert!(!sweep(&mut guard, &mut claimed), "it may doze");
 }
@@ -99,22 +99,22 @@ fn after_a_death_every_sleeper_is_woken_in_the_way_that_it_sleeps() {
     let mut guard = Guard::lock(&region, &mut scratch);
     region.sleep_word(1).set_out(GOES_TO_SLEEP);
     for index in 2..=4 {
-        region.sleep_word(index).set_out(GOES_TO_TRAP);
+        region.sleep_word(index).set_out(GOES_TO_SECCOMP);
     }
     for index in 3..=4 {
-        assert!(region.sleep_word(index).make(ENTERS_TRAP));
+        assert!(region.sleep_word(index).make(ENTERS_SECCOMP));
     }
     assert!(claim(&mut guard, id(4), true).is_some(), "by the one that died");
     let mut kicked = |index| kick(&mut guard, id(index));
-    // It sleeps, or was said to be awake by a waker that died before it woke it.
+    // It sleeps, or was marked awake by a waker that died before waking it.
     for index in [1, 2, 5] {
         let wake = kicked(index);
         assert!(matches!(wake, Some(Wake { way: Way::Futex, here: false, .. })), "{index}: {wake:?}");
     }
     for (index, rouses) in [(3, false), (4, false)] {
-        let wake = kicked(index).expect("it is in the trap");
+        let wake = kicked(index).expect("it is in seccomp");
         assert!(matches!(wake.way, Way::Answer(None)), "{index}: {wake:?}");
-        assert_eq!(wake.rouse, rouses, "the keeper looks already");
+        assert_eq!(wake.rouse, rouses, "the supervisor looks already");
     }
 }
 
@@ -125,10 +125,10 @@ fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
     let mut guard = Guard::lock(&region, &mut scratch);
     let boosts = |index: usize, to: u32| {
         region.sleep_word(index).set_out(GOES_TO_BOOST);
-        region.hold(index).store(u32::MAX >> 2, Relaxed);
-        region.holder(index).store(to, Relaxed);
+        region.reply_lock(index).store(u32::MAX >> 2, Relaxed);
+        region.lock_owner(index).store(to, Relaxed);
     };
-    // The first boosts the second, that one the third, which sleeps.
+    // The first boosts the second, which boosts the third, which sleeps.
     boosts(1, 2);
     boosts(2, 3);
     region.sleep_word(3).set_out(GOES_TO_SLEEP);
@@ -136,17 +136,17 @@ fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
     assert!(matches!(wake.way, Way::Futex), "{wake:?}");
     assert_eq!((wake.thread, wake.here), (id(3), false));
     assert!((1..=3).all(|index| region.sleep_word(index).is(Awake)));
-    // The calling thread holds what the second waits for.
+    // The calling thread owns the second one's reply lock.
     boosts(1, 2);
     boosts(2, 3);
-    region.hold(2).store(own_tid(), Relaxed);
+    region.reply_lock(2).store(own_tid(), Relaxed);
     let wake = claim(&mut guard, id(1), true).expect("someone to wake");
     assert!(matches!(wake.way, Way::GiveBack), "{wake:?}");
     assert_eq!(wake.thread, id(2));
-    // The holder runs: the waiter looks by itself.
+    // The owner is running: the waiter checks by itself.
     boosts(1, 2);
     assert!(claim(&mut guard, id(1), true).is_none());
-    // They boost each other, as only garbage says.
+    // They boost each other, which only garbage can say.
     boosts(1, 2);
     boosts(2, 1);
     assert!(claim(&mut guard, id(1), true).is_none());
@@ -159,8 +159,8 @@ fn what_was_received_is_noted_for_the_thread_that_it_belongs_to_only() {
     let guard = Guard::lock(&region, &mut scratch);
     region.words()[TAG].store(5, Relaxed);
     for index in [1, 2] {
-        region.sleep_word(index).set_out(GOES_TO_TRAP);
-        assert!(region.sleep_word(index).make(ENTERS_TRAP));
+        region.sleep_word(index).set_out(GOES_TO_SECCOMP);
+        assert!(region.sleep_word(index).make(ENTERS_SECCOMP));
     }
     let receives = |id: u64, of: u64, tag: u64| {
         let received = region.received();
@@ -170,24 +170,24 @@ fn what_was_received_is_noted_for_the_thread_that_it_belongs_to_only() {
         assert!(settle(&guard, None));
         assert!(received.iter().all(|word| word.load(Relaxed) == 0), "the place is free again");
     };
-    let noted = || [1, 2, 3].map(|index| region.trap_id(index).load(Relaxed));
+    let noted = || [1, 2, 3].map(|index| region.notification_id(index).load(Relaxed));
     receives(71, 1, 5);
     assert_eq!(noted(), [71, 0, 0]);
     receives(72, 2, 6);
     assert_eq!(noted(), [71, 0, 0], "another context's");
     receives(73, 3, 5);
-    assert_eq!(noted(), [71, 0, 0], "it is not in the trap");
+    assert_eq!(noted(), [71, 0, 0], "it is not in seccomp");
     receives(74, 2, 5);
     assert_eq!(noted(), [71, 74, 0]);
 }
 
 #[test]
-fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_keeper() {
+fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_supervisor() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     assert!(matches!(attempt(&region, id(1)), Attempt::Done), "it is awake");
-    region.sleep_word(1).set_out(GOES_TO_TRAP);
-    assert!(region.sleep_word(1).make(ENTERS_TRAP));
+    region.sleep_word(1).set_out(GOES_TO_SECCOMP);
+    assert!(region.sleep_word(1).make(ENTERS_SECCOMP));
     assert!(region.sleep_word(1).make(CLAIMS));
     assert!(matches!(attempt(&region, id(1)), Attempt::Done), "it is nobody's");
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -196,7 +196,7 @@ fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_keeper() {
     guard.set(owner, process::GENERATION, 3);
     drop(guard);
     assert!(matches!(attempt(&region, id(1)), Attempt::Unknown(slot, 3) if slot == owner));
-    // This is the keeper, which takes it up itself.
+    // This is the supervisor, which takes it over itself.
     wake(&region, &Wake { thread: id(1), way: Way::Answer(None), here: true, rouse: false });
     assert_eq!(region.wakers().take_left(), [id(1)]);
     assert!(region.wakers().take_left().is_empty());
@@ -207,10 +207,10 @@ fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_keeper() {
 #[test]
 fn a_participant_asks_for_help_only_for_threads_that_stay_claimed() {
     let region = Region::create().expect("memory");
-    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    keeper.set_nonblocking(true).expect("a socket");
-    region.wakers().set_keeper(Arc::new(std::sync::Mutex::new(own)));
-    let asked = || std::io::Read::read(&mut &keeper, &mut [0; 2]).is_ok();
+    let (own, supervisor) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    supervisor.set_nonblocking(true).expect("a socket");
+    region.wakers().set_supervisor(Arc::new(std::sync::Mutex::new(own)));
+    let asked = || std::io::Read::read(&mut &supervisor, &mut [0; 2]).is_ok();
     let answer = || Wake { thread: id(1), way: Way::Answer(None), here: true, rouse: false };
     wake(&region, &answer());
     assert!(!asked(), "it is awake already");
@@ -224,7 +224,7 @@ fn what_nobody_here_can_answer_stays_in_its_place() {
     let mut scratch = Scratch::default();
     let guard = Guard::lock(&region, &mut scratch);
     region.words()[TAG].store(5, Relaxed);
-    // Another context's, received from a process whose listener is unknown here.
+    // A notification of another context, from a process whose listener is unknown here.
     let received = region.received();
     received[0].store(71, Relaxed);
     received[ARGUMENTS + 1].store(6, Relaxed);
@@ -235,23 +235,23 @@ fn what_nobody_here_can_answer_stays_in_its_place() {
     assert_eq!([0, ARGUMENTS + 1].map(|word| received[word].load(Relaxed)), [71, 6]);
 }
 
-/// Lets a participant ask its keeper, which this test is: gives the keeper's end.
-fn with_keeper(region: &Region) -> std::os::unix::net::UnixStream {
-    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
-    keeper.set_nonblocking(true).expect("a socket");
-    region.wakers().set_keeper(Arc::new(std::sync::Mutex::new(own)));
-    keeper
+/// Connects a participant to its supervisor, which is this test, and returns the supervisor's end.
+fn with_supervisor(region: &Region) -> std::os::unix::net::UnixStream {
+    let (own, supervisor) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    supervisor.set_nonblocking(true).expect("a socket");
+    region.wakers().set_supervisor(Arc::new(std::sync::Mutex::new(own)));
+    supervisor
 }
 
-/// Whether the keeper was asked for something.
-fn was_asked(keeper: &std::os::unix::net::UnixStream) -> bool {
-    std::io::Read::read(&mut &*keeper, &mut [0; 64]).is_ok()
+/// Whether the supervisor has received a request.
+fn was_asked(supervisor: &std::os::unix::net::UnixStream) -> bool {
+    std::io::Read::read(&mut &*supervisor, &mut [0; 64]).is_ok()
 }
 
 #[test]
-fn a_trapped_thread_is_woken_by_the_answer_of_who_claims_it() {
-    alone(concat!(module_path!(), "::a_trapped_thread_is_woken_by_the_answer_of_who_claims_it"), || {
-        let Some(context) = Trapped::new() else { return };
+fn a_thread_in_seccomp_is_woken_by_the_answer_of_who_claims_it() {
+    alone(concat!(module_path!(), "::a_thread_in_seccomp_is_woken_by_the_answer_of_who_claims_it"), || {
+        let Some(context) = InSeccomp::new() else { return };
         let region = &context.region;
         for here in [true, false] {
             let (own, sleeper) = context.sleeper();
@@ -262,7 +262,7 @@ fn a_trapped_thread_is_woken_by_the_answer_of_who_claims_it() {
             wake(region, &Wake { rouse: false, ..claimed });
             assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
             assert!(region.sleep_word(own.index()).is(Awake));
-            assert!(region.wakers().take_left().is_empty(), "nothing is left to the keeper");
+            assert!(region.wakers().take_left().is_empty(), "nothing is left to the supervisor");
         }
     });
 }
@@ -272,21 +272,21 @@ fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
     alone(
         concat!(module_path!(), "::a_thread_whose_notification_was_replaced_is_woken_by_its_next_one"),
         || {
-            let Some(context) = Trapped::new() else { return };
+            let Some(context) = InSeccomp::new() else { return };
             let (region, listener) = (&context.region, context.listener.as_fd());
-            let keeper = with_keeper(region);
+            let supervisor = with_supervisor(region);
             let mut scratch = Scratch::default();
             let (own, sleeper) = context.sleeper();
             receive_all(&Guard::lock(region, &mut scratch), listener);
-            let first = region.trap_id(own.index()).load(Relaxed);
-            // Nobody has claimed it: it goes back into its trap, as after a signal.
-            trap::answer(listener, first).expect("it waits for that");
+            let first = region.notification_id(own.index()).load(Relaxed);
+            // Nobody has claimed it: it enters seccomp again, as after a signal.
+            seccomp::answer(listener, first).expect("it waits for that");
             context.wait_for_notification();
-            assert_eq!(region.trap_id(own.index()).load(Relaxed), first, "which is answered");
+            assert_eq!(region.notification_id(own.index()).load(Relaxed), first, "which is answered");
             let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
             wake(region, &Wake { rouse: false, ..claimed });
             assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
-            assert!(!was_asked(&keeper), "it could be woken from here");
+            assert!(!was_asked(&supervisor), "it could be woken from here");
         },
     );
 }
@@ -294,43 +294,43 @@ fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
 #[test]
 fn the_own_listener_is_known_to_who_has_forgotten_it() {
     alone(concat!(module_path!(), "::the_own_listener_is_known_to_who_has_forgotten_it"), || {
-        let Some(context) = Trapped::new() else { return };
+        let Some(context) = InSeccomp::new() else { return };
         let region = &context.region;
-        let keeper = with_keeper(region);
+        let supervisor = with_supervisor(region);
         let (own, sleeper) = context.sleeper();
-        region.wakers().forget(Trapped::slot(), Trapped::GENERATION);
+        region.wakers().forget(InSeccomp::slot(), InSeccomp::GENERATION);
         let mut scratch = Scratch::default();
         let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
         assert!(matches!(claimed.way, Way::Answer(None)), "{claimed:?}");
         wake(region, &Wake { rouse: false, ..claimed });
         assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
-        assert!(!was_asked(&keeper), "it could be woken from here");
+        assert!(!was_asked(&supervisor), "it could be woken from here");
     });
 }
 
 #[test]
-fn a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper() {
+fn a_claimed_thread_that_does_not_reach_seccomp_is_left_to_the_supervisor() {
     alone(
-        concat!(module_path!(), "::a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper"),
+        concat!(module_path!(), "::a_claimed_thread_that_does_not_reach_seccomp_is_left_to_the_supervisor"),
         || {
-            let Some(context) = Trapped::new() else { return };
+            let Some(context) = InSeccomp::new() else { return };
             let region = &context.region;
-            let keeper = with_keeper(region);
+            let supervisor = with_supervisor(region);
             let mut scratch = Scratch::default();
             let mut guard = Guard::lock(region, &mut scratch);
             let own = guard.alloc::<Thread>().expect("a record");
-            guard.set(own, thread::PROCESS, Some(Trapped::slot()));
-            region.sleep_word(own.index()).set_out(GOES_TO_TRAP);
-            assert!(region.sleep_word(own.index()).make(ENTERS_TRAP));
+            guard.set(own, thread::PROCESS, Some(InSeccomp::slot()));
+            region.sleep_word(own.index()).set_out(GOES_TO_SECCOMP);
+            assert!(region.sleep_word(own.index()).make(ENTERS_SECCOMP));
             let claimed = claim(&mut guard, own, true).expect("it seems to sleep");
             drop(guard);
             assert!(matches!(attempt(region, own), Attempt::Later(_)));
             wake(region, &Wake { rouse: false, ..claimed });
-            assert!(was_asked(&keeper));
-            // An id that is none of a notification's is tried, and given up.
-            region.trap_id(own.index()).store(1, Relaxed);
+            assert!(was_asked(&supervisor));
+            // An id of no notification is tried and dropped.
+            region.notification_id(own.index()).store(1, Relaxed);
             assert!(matches!(attempt(region, own), Attempt::Later(_)));
-            assert_eq!(region.trap_id(own.index()).load(Relaxed), 0);
+            assert_eq!(region.notification_id(own.index()).load(Relaxed), 0);
         },
     );
 }
@@ -338,27 +338,27 @@ fn a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper() {
 #[test]
 fn what_belongs_to_another_context_is_answered_and_sleeps_on() {
     alone(concat!(module_path!(), "::what_belongs_to_another_context_is_answered_and_sleeps_on"), || {
-        let Some(context) = Trapped::new() else { return };
+        let Some(context) = InSeccomp::new() else { return };
         let (region, listener) = (&context.region, context.listener.as_fd());
         let (own, sleeper) = context.sleeper();
-        // Not the tag that its notification carries.
+        // Not the tag in its notification.
         region.words()[TAG].store(0xc2, Relaxed);
         let mut scratch = Scratch::default();
         let guard = Guard::lock(region, &mut scratch);
-        assert!(receive_next(&guard, listener, Some(Trapped::slot())));
-        assert_eq!(region.trap_id(own.index()).load(Relaxed), 0, "it is not its thread's");
-        // It has looked at its word, which says that nobody has woken it.
+        assert!(receive_next(&guard, listener, Some(InSeccomp::slot())));
+        assert_eq!(region.notification_id(own.index()).load(Relaxed), 0, "it is not its thread's");
+        // It has checked its word, which says that nobody has woken it.
         context.wait_for_notification();
         assert!(sleeper.try_recv().is_err());
-        // Whoever dies between receiving and answering leaves it to the next.
-        trap::receive(listener, region.received()).expect("it is pending");
-        region.words()[RECEIVED_FROM].store(Trapped::SLOT, Relaxed);
+        // A receiver that dies before answering leaves the notification to the next one.
+        seccomp::receive(listener, region.received()).expect("it is pending");
+        region.words()[RECEIVED_FROM].store(InSeccomp::SLOT, Relaxed);
         assert!(settle(&guard, None));
         context.wait_for_notification();
         region.words()[TAG].store(0xc1, Relaxed);
         drop(guard);
         let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
-        // Its tag is what it began to sleep with.
+        // Its tag is the one that it went to sleep with.
         wake(region, &claimed);
         assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
     });

@@ -43,7 +43,7 @@ use reached::Reached;
 use stage::{Looking, Stage, Told};
 use steps::Step;
 
-/// What a recorded kernel answered is what this driver answers.
+/// This driver gives the answers of a recorded kernel.
 pub(crate) fn answers_as_the_recorded_kernel<D: Device>(priorities: bool) {
     if priorities && !rustix::process::geteuid().is_root() {
         return denied();
@@ -58,14 +58,14 @@ pub(crate) fn is_recorded_kernel() -> bool {
     recorded::is_of_this_kernel()
 }
 
-/// The kernel answers what was recorded of it; or is recorded.
+/// The kernel answers as recorded; or its answers are recorded.
 pub(crate) fn the_kernel_answers_as_recorded<D: Device>() {
     if at_nice_0(recorded::answers_as_recorded_or_records::<D>).is_none() {
         denied();
     }
 }
 
-/// From so many sequences on, everything that they are meant to reach must have been reached.
+/// From this many sequences on, everything that they should reach must have been reached.
 const ENOUGH: u32 = 250;
 /// So many are shown: some have the same cause.
 const MOST_DIFFERENCES: usize = 5;
@@ -155,8 +155,8 @@ fn common_features<A: Device, B: Device>(one: &A, other: &B) -> LaterFeatures {
     common
 }
 
-/// Whether two steps brought the same. A kernel that knows no `BR_TRANSACTION_PENDING_FROZEN`, and
-/// so `tells` of none, returns what it would have returned had the receiver not been frozen.
+/// Whether two steps had the same result. A kernel without `BR_TRANSACTION_PENDING_FROZEN` (`tells`
+/// is false) returns what it would have returned if the receiver were not frozen.
 fn same(expected: &str, found: &str, tells: bool) -> bool {
     const PENDING: &str = "TransactionPendingFrozen";
     let mut found = found.to_owned();

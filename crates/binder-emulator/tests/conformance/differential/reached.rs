@@ -1,5 +1,5 @@
-//! How often what was reached: a test that reaches little finds little, so its run must say, and
-//! fails when it went blind.
+//! How often each result was reached. A test that reaches little finds little, so it prints the
+//! counts, and fails if the generator no longer reaches something.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::LaterFeatures;
 pub(super) struct Reached(BTreeMap<String, u64>);
 
 impl Reached {
-    /// Counts what a sequence brought.
+    /// Counts the results of a sequence.
     pub(super) fn note(&mut self, steps: &[Step], told: &[Told]) {
         for (step, told) in steps.iter().zip(told) {
             self.note_step(step, told);

@@ -1,9 +1,8 @@
 //! Threads that sleep in a read, and those that a step wakes: nothing goes on before each has ended
 //! its exchange or sleeps again. Knows no commands.
 //!
-//! Two threads of one process that one step wakes are where the order of things is the scheduler's:
-//! which of them finds which work, no driver determines. Whoever compares must stop there;
-//! [`Sleepers::both_woke`] tells.
+//! If one step wakes two threads of one process, the scheduler decides which of them finds which
+//! work; no driver determines it. A comparison must stop there; [`Sleepers::both_woke`] detects it.
 
 use std::collections::BTreeMap;
 

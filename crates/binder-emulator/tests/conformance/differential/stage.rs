@@ -1,4 +1,5 @@
-//! The stage: replays sequences on one device, and tells what each step brought and left behind.
+//! The stage: replays sequences on one device, and reports the result of each step and the state
+//! after it.
 //!
 //! What wakes a sleeping thread may come in pieces (a dying process releases one thing after
 //! another), and how many of them its read finds is the scheduler's choice: the rest is read at
@@ -24,7 +25,7 @@ use crate::{Device, Sequential};
 /// Small, so that areas run full.
 const AREA_BYTES: u64 = 16 << 10;
 
-/// What a step brought.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     /// Results, returns, the policy and nice value that the thread has now; and what threads that
@@ -32,7 +33,7 @@ pub(super) struct Told {
     pub(super) brought: String,
     /// What the driver holds afterwards, if that was looked at.
     pub(super) state: String,
-    /// The scheduler decides what comes of this step: see [`sleepers`](super::sleepers).
+    /// The scheduler decides the result of this step: see [`sleepers`](super::sleepers).
     pub(super) undetermined: bool,
 }
 
@@ -122,7 +123,7 @@ struct Run<'s, D> {
     processes: Vec<Process>,
     names: Names,
     sleepers: Sleepers,
-    /// What comes of this step is the scheduler's.
+    /// The scheduler decides the result of this step.
     undetermined: bool,
 }
 

@@ -1,30 +1,30 @@
-//! Priority inheritance through a PI futex, where nobody may set the server's policy: the
-//! transaction is a lock that its server holds, and its caller waits for that lock.
+//! Priority inheritance through a PI futex, where the caller may not set the server's policy. The
+//! transaction is a lock that its server owns, and the caller waits for that lock.
 //!
-//! Each thread has a word of shared memory, its hold: a priority-inheriting futex (`FUTEX_LOCK_PI`
-//! in futex(2)) that only this thread ever waits for. When it is about to wait for a reply, it
-//! writes the server's thread id there, as if that had taken the lock, and waits in the kernel's
-//! queue for it. The kernel then runs the server at the waiter's priority, with no permission and
-//! no setting of a policy, until the server gives the lock back, which is how it wakes the caller;
-//! or until it dies. A server that waits for another one's reply boosts that one in turn, and the
-//! kernel follows the chain. The server's policy as the kernel tells it (sched_getattr(2)) stays
-//! its own.
+//! Each thread has a word of shared memory, its reply lock: a priority-inheriting futex
+//! (`FUTEX_LOCK_PI` in futex(2)) that only this thread ever waits for. Before it waits for a reply,
+//! it writes the server's thread id there, as if the server had taken the lock, and waits for it in
+//! the kernel. The kernel then runs the server at the waiter's priority, without any permission or
+//! change of policy, until the server releases the lock (which is how it wakes the caller) or dies.
+//! If the server waits for another server's reply, it boosts that one in turn, and the kernel
+//! follows the chain. The policy that the kernel reports for the server (sched_getattr(2)) does not
+//! change.
 //!
-//! Whom a thread boosts stands in the transaction that it waits for (`HELD_BY`): the thread that
-//! its sender chose, or that was seen on its way to wait, or that took it from the queue. It is
-//! looked up under the context's lock whenever the caller goes to sleep, so a nested call that it
-//! serves meanwhile, or a transaction that another thread takes, needs nothing else.
+//! The transaction that a thread waits for names the thread to boost (`INHERITED_BY`): the thread
+//! that its sender chose, or that was on its way to wait, or that took it from the queue. It is
+//! looked up under the context's lock each time the caller goes to sleep. So nested calls that the
+//! caller serves meanwhile, and transactions that another thread takes, need no special case.
 //!
-//! No wake-up is lost: a waker finds under the lock that the thread `Boosts` (`sleep_word.rs`), and
-//! claims it. If it holds the lock itself it gives that back after the unlock, else it wakes the
-//! holder, who looks before it sleeps again whether its caller was claimed (`Guard::pass_on`). What
-//! nobody gives back, because the holder runs, or was killed in between, ends by itself: the caller
-//! waits in slices.
+//! No wake-up is lost. A waker sees under the context's lock that the thread `Boosts`
+//! (`sleep_word.rs`), and claims it. If the waker owns the reply lock, it releases it after the
+//! unlock. Otherwise it wakes the owner, which checks before it sleeps again whether its caller was
+//! claimed (`Guard::pass_on`). If nobody releases the lock, because its owner is running or was
+//! killed in between, the caller notices by itself: it waits in slices.
 //!
-//! No word can do harm: the waiter writes its hold anew each time, so nothing stale remains in it,
-//! and a thread id that makes no sense, is dead, or would close a ring makes the kernel refuse;
-//! then the caller sleeps as if nobody were boosted. A holder that dies loses the lock to its
-//! caller. A waiter that got the lock need not tell the kernel when it lets go, as nobody
+//! No value of the word can do harm. The waiter writes its reply lock before each wait, so nothing
+//! stale remains in it. If the thread id is invalid, dead, or would close a cycle, the kernel
+//! refuses, and the caller sleeps as if nobody were boosted. If the owner dies, its caller gets the
+//! lock. A waiter that got the lock need not tell the kernel when it releases it, because nobody
 //! else waits for it.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -40,48 +40,49 @@ use crate::region::Region;
 use crate::sleep_word::State::Boosts;
 use crate::sleep_word::{CANNOT_BOOST, HAS_BOOSTED};
 
-/// How long a caller waits at a time, in nanoseconds: at first, and at most. In between it looks
-/// whether it was claimed.
+/// How long a caller waits at a time, in nanoseconds: at first, and at most. After each slice it
+/// checks whether it was claimed.
 const SLICES_NS: (u64, u64) = (1_000_000, 16_000_000);
 
-/// Of a futex's word: the thread's id, without the kernel's bits.
+/// Mask for the thread id in a futex word, without the kernel's bits.
 pub(crate) const TID_MASK: u32 = !(futex::WAITERS | futex::OWNER_DIED);
 
-/// A new thread has nothing of its record's last user.
+/// Clears what the record's last user left, for a new thread.
 pub(crate) fn reset(region: &Region, thread: Id<Thread>) {
-    for word in [region.hold(thread.index()), region.holder(thread.index()), region.boosted(thread.index())] {
+    for word in
+        [region.reply_lock(thread.index()), region.lock_owner(thread.index()), region.boosted(thread.index())]
+    {
         word.store(0, Relaxed);
     }
 }
 
-/// Whether the calling thread holds what `waiter` waits for.
+/// Whether the calling thread owns the lock that `waiter` waits for.
 pub(crate) fn is_own(region: &Region, waiter: Id<Thread>) -> bool {
-    region.hold(waiter.index()).load(Relaxed) & TID_MASK == own_tid()
+    region.reply_lock(waiter.index()).load(Relaxed) & TID_MASK == own_tid()
 }
 
-/// After the unlock: ends the wait of `waiter`, if the calling thread still holds what it waits
-/// for.
+/// After the unlock: ends the wait of `waiter`, if the calling thread still owns its reply lock.
 pub(crate) fn give_back(region: &Region, waiter: Id<Thread>) {
-    let hold = region.hold(waiter.index());
+    let hold = region.reply_lock(waiter.index());
     if hold.compare_exchange(own_tid(), 0, AcqRel, Relaxed).is_err() && is_own(region, waiter) {
-        // It waits in the kernel. An error means that it has just ceased to.
+        // It waits in the kernel. An error means that it has just stopped waiting.
         let _ = futex::unlock_pi(hold, futex::Flags::empty());
     }
 }
 
-/// After the unlock: boosts its server until the calling `thread` is claimed, or its hold is given
-/// back. Where the kernel refuses that, the thread is left to sleep on its futex. After each slice
-/// of the wait, `hurry` is called with whoever is to give it back.
+/// After the unlock: boosts the server until the calling `thread` is claimed or its reply lock is
+/// released. If the kernel refuses that, the thread is left to sleep on its futex. After each slice
+/// of the wait, `hurry` is called with the thread that is to release the lock.
 #[cold]
 pub(crate) fn wait(region: &Region, thread: Id<Thread>, hurry: impl Fn(Id<Thread>)) {
-    let (hold, word) = (region.hold(thread.index()), region.sleep_word(thread.index()));
+    let (hold, word) = (region.reply_lock(thread.index()), region.sleep_word(thread.index()));
     let mut slice_ns = SLICES_NS.0;
     while word.is(Boosts) && region.ended().is_none() {
         match lock_for(hold, Duration::from_nanos(slice_ns)) {
             Ok(()) => word.make(HAS_BOOSTED),
             Err(Errno::TIMEDOUT) => {
                 slice_ns = slice_ns.saturating_mul(2).min(SLICES_NS.1);
-                if let Some(holder) = Id::new(region.holder(thread.index()).load(Relaxed).into()) {
+                if let Some(holder) = Id::new(region.lock_owner(thread.index()).load(Relaxed).into()) {
                     hurry(holder);
                 }
                 false
@@ -106,7 +107,7 @@ mod tests {
     fn sleeps_plainly(holder: impl FnOnce() -> u32) -> bool {
         let region = Region::create().expect("memory");
         let own = Id::<Thread>::new(1).expect("an index");
-        region.hold(own.index()).store(holder(), Relaxed);
+        region.reply_lock(own.index()).store(holder(), Relaxed);
         region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         wait(&region, own, |_| {});
         region.sleep_word(own.index()).is_asleep()
@@ -126,7 +127,7 @@ mod tests {
     fn a_claimed_waiter_goes_on_though_nobody_gives_its_hold_back() {
         let region = Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
-        region.hold(own.index()).store(own_tid(), Relaxed);
+        region.reply_lock(own.index()).store(own_tid(), Relaxed);
         region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         let (done, waited) = channel();
         let waiting = Arc::clone(&region);
@@ -137,14 +138,14 @@ mod tests {
         assert!(waited.recv_timeout(Duration::from_millis(50)).is_err(), "this thread holds it");
         assert!(region.sleep_word(own.index()).make(WAKES_PI_WAITER));
         waited.recv_timeout(Duration::from_secs(20)).expect("its end");
-        assert_eq!(region.hold(own.index()).load(Relaxed), 0);
+        assert_eq!(region.reply_lock(own.index()).load(Relaxed), 0);
         waiting.join().expect("no panic");
     }
 
     #[test]
     fn a_new_thread_has_nothing_of_its_records_last_user() {
         let region = Region::create().expect("memory");
-        let words = [region.hold(1), region.holder(1), region.boosted(1)];
+        let words = [region.reply_lock(1), region.lock_owner(1), region.boosted(1)];
         words.iter().for_each(|word| word.store(7, Relaxed));
         reset(&region, Id::new(1).expect("an index"));
         assert_eq!(words.map(|word| word.load(Relaxed)), [0; 3]);
@@ -155,10 +156,10 @@ mod tests {
         let region = Region::create().expect("memory");
         let waiter = Id::<Thread>::new(1).expect("an index");
         for (holds, left) in [(own_tid(), 0), (own_tid() + 1, own_tid() + 1), (0, 0)] {
-            region.hold(1).store(holds, Relaxed);
+            region.reply_lock(1).store(holds, Relaxed);
             assert_eq!(is_own(&region, waiter), holds == own_tid());
             give_back(&region, waiter);
-            assert_eq!(region.hold(1).load(Relaxed), left);
+            assert_eq!(region.reply_lock(1).load(Relaxed), left);
         }
     }
 }

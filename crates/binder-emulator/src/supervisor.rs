@@ -3,16 +3,16 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! The keeper of a context: lets processes join, and notices when one dies.
+//! The supervisor of a context: lets processes join, and notices when one dies.
 //!
-//! Each participant keeps a Unix connection to it for as long as it lives. The kernel says who is
-//! at the other end (`SO_PEERCRED`, unix(7)): only processes of the keeper's own user may join.
-//! They are sent the context's memory as a descriptor, so it has no name in any file system, and
-//! nothing is left behind whatever dies. The kernel closes a connection with the last thread of its
-//! process, so a connection's end means that nobody of that process can touch the memory any more,
-//! and the keeper gives back what it held. Over the same connection it hands out the ends of
-//! inboxes (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads
-//! that could not be woken (`lock/wake.rs`).
+//! Each participant keeps a Unix connection to it open. The kernel reports who is at the other end
+//! (`SO_PEERCRED`, unix(7)): only processes of the supervisor's own user may join. They receive the
+//! context's memory as a descriptor. So it has no name in any file system, and nothing is left
+//! behind, whichever process dies. The kernel closes a connection with the last thread of its
+//! process. After that nobody in the process can touch the memory any more, and the supervisor
+//! releases what it held. Over the same connection the supervisor hands out the ends of inboxes
+//! (`descriptors.rs`) and the seccomp listeners (`seccomp.rs`), and takes requests to wake threads
+//! that others could not wake (`lock/wake.rs`).
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,54 +25,54 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::inbox::Inbox;
-use crate::keeper_line::Request;
 use crate::lock::wake::{Attempt, SWEEP, attempt, sweep};
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, Process, Thread, process};
 use crate::region::{End, Region};
-use crate::trap;
+use crate::seccomp;
+use crate::supervisor_line::Request;
 use crate::welcome::{DENIED, FULL, NO_FILES, STUCK, receive_with, send_region, send_with};
 
 struct Joined {
     connection: UnixStream,
     slot: Id<Process>,
     generation: u64,
-    /// Made when it is first needed.
+    /// Made on first use.
     inbox: Option<Inbox>,
 }
 
-pub(crate) struct Keeper {
+pub(crate) struct Supervisor {
     region: Arc<Region>,
-    /// `None` once nobody can be admitted any more.
+    /// `None` once nobody can join any more.
     listener: Option<UnixListener>,
-    /// How many connections in a row could not be taken.
+    /// How many connections in a row could not be accepted.
     refused: u32,
-    /// Given up for a moment when this process has no descriptor left for one that joins, so that
-    /// it can be told.
+    /// Closed for a moment when this process has no descriptor left for a joining process, so that
+    /// it can report that.
     spare: Option<OwnedFd>,
     stopped: UnixStream,
     joined: Vec<Joined>,
-    /// Threads that are claimed, and have not reached their traps yet.
+    /// Threads that are claimed and have not entered seccomp yet.
     unwoken: Vec<Id<Thread>>,
-    /// How often they were looked at in vain, at most every [`RETRY`].
+    /// How often they were checked without success, at most every [`RETRY`].
     vain: u32,
-    /// When to look for more of them; none: when roused.
+    /// When to look for more of them; `None`: when woken.
     next_sweep: Option<Instant>,
 }
 
-/// How often the keeper looks for a thread that has not reached its trap.
+/// How often the supervisor checks a thread that has not entered seccomp.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// From then on it looks less often: the thread was stopped on its way, or its word says what is
-/// not so.
+/// After so many checks it checks less often: the thread was stopped on its way, or its word is
+/// wrong.
 const OFTEN: u32 = 100;
 const SELDOM: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 };
 
-impl Keeper {
-    /// The keeper of a new context, which processes join over `listener`. It ends when the other
-    /// end of `stopped` does.
+impl Supervisor {
+    /// The supervisor of a new context, which processes join over `listener`. It ends when the
+    /// other end of `stopped` is closed.
     ///
     /// # Errors
-    /// When this process has no descriptor to spare.
+    /// When this process has no descriptor left.
     pub(crate) fn new(region: Arc<Region>, listener: UnixListener, stopped: UnixStream) -> io::Result<Self> {
         Ok(Self {
             region,
@@ -87,24 +87,23 @@ impl Keeper {
         })
     }
 
-    /// Until the context ends.
+    /// Runs until the context ends.
     pub(crate) fn run(mut self) {
         self.keep();
         if self.region.ended() == Some(End::Stuck) {
             for joined in &self.joined {
-                // One that does not read it is told by the connection's end that there is no
-                // keeper.
+                // A participant that does not read this still sees the end of its connection.
                 let _ = send_with(&joined.connection, &[STUCK], &[]);
             }
         }
     }
 
-    /// Until the context ends.
+    /// Runs until the context ends.
     fn keep(&mut self) {
         let mut scratch = Scratch::default();
         while self.region.ended().is_none() {
             let listens = self.listener.as_ref().map(|listener| PollFd::new(listener, PollFlags::IN));
-            // Without a listener, what comes second is only another look at the first.
+            // Without a listener, the second entry just repeats the first.
             let listens = listens.unwrap_or_else(|| PollFd::new(&self.stopped, PollFlags::IN));
             let mut watched = vec![PollFd::new(&self.stopped, PollFlags::IN), listens];
             watched.extend(self.joined.iter().map(|joined| PollFd::new(&joined.connection, PollFlags::IN)));
@@ -145,22 +144,21 @@ impl Keeper {
                 std::mem::take(&mut self.joined).into_iter().partition(|_| ended.next().unwrap_or(false));
             self.joined = live;
             if ready[1] {
-                // A process that leaves while it joins, or may not join, is not the keeper's
-                // trouble.
+                // A process that leaves while joining, or may not join, is no error here.
                 let _ = self.admit(&mut scratch);
             }
             for joined in &dead {
                 self.bury(joined, &mut scratch);
             }
             if !dead.is_empty() {
-                // They may have been killed between the inbox and the queue.
+                // Senders may have been killed between the inbox and the queue.
                 self.joined.iter().for_each(|joined| self.sweep(joined, &mut scratch));
             }
             self.wake_the_claimed(&mut scratch);
         }
     }
 
-    /// Wakes claimed threads that whoever claimed them could not wake, or died before.
+    /// Wakes claimed threads that their claimers could not wake, or died before waking.
     fn wake_the_claimed(&mut self, scratch: &mut Scratch) {
         if self.next_sweep.is_some_and(|at| at <= Instant::now()) {
             let goes_on = sweep(&mut Guard::lock(&self.region, scratch), &mut self.unwoken);
@@ -178,7 +176,7 @@ impl Keeper {
         self.vain = if found { 0 } else { self.vain.saturating_add(1) };
     }
 
-    /// Does what the participant at `at` asks for.
+    /// Handles the requests of the participant at `at`.
     fn serve(
         &mut self,
         at: usize,
@@ -190,24 +188,24 @@ impl Keeper {
         let wanted = match request {
             Request::Inbox => Some(at),
             Request::Outbox | Request::Sweep | Request::Listener => {
-                // The last: the connection of one that has closed may not have ended when the next
-                // one gets its slot.
+                // The last one: the connection of a process that closed may still be open when the
+                // next process gets its slot.
                 self.joined.iter().rposition(|joined| joined.slot.index() == usize::from(slot))
             }
             Request::HandOver => {
                 let Joined { slot, generation, .. } = self.joined[at];
-                if let Some(listener) = descriptor.filter(|listener| trap::is_listener(listener.as_fd())) {
+                if let Some(listener) = descriptor.filter(|listener| seccomp::is_listener(listener.as_fd())) {
                     self.region.wakers().learn(slot, generation, Arc::new(listener));
                 }
                 return;
             }
             Request::Stuck => {
-                // It waits, and looks while it does, as long as it takes.
+                // This waits, and checks the lock while it waits.
                 drop(Guard::lock(&self.region, scratch));
                 return;
             }
             Request::Help => {
-                // At once, or as soon as it may look again.
+                // At once, or as soon as the next check is due.
                 let soon = Instant::now() + Duration::from_nanos(RETRY.tv_nsec.unsigned_abs());
                 self.next_sweep = Some(self.next_sweep.map_or(soon, |at| at.min(soon)));
                 return;
@@ -217,7 +215,7 @@ impl Keeper {
             let of = wanted.map(|wanted| &self.joined[wanted]);
             let listener = of.and_then(|of| self.region.wakers().listener(of.slot, of.generation));
             let listeners: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
-            // As below.
+            // Errors are ignored, as below.
             let _ = send_with(&self.joined[at].connection, &[0], &listeners);
             return;
         }
@@ -238,7 +236,7 @@ impl Keeper {
             (Some(inbox), _) => vec![inbox.ends()[1]],
             (None, _) => Vec::new(),
         };
-        // One that leaves or does not read its answers is not the keeper's trouble.
+        // A process that leaves or does not read its answers is no error here.
         let _ = send_with(&self.joined[at].connection, &[0], &ends);
     }
 
@@ -269,7 +267,7 @@ impl Keeper {
         };
         let generation = guard.get(slot, process::GENERATION);
         drop(guard);
-        self.region.roster().enter(slot, peer.pid.as_raw_nonzero().get());
+        self.region.registry().enter(slot, peer.pid.as_raw_nonzero().get());
         let sent = send_region(&connection, &self.region, slot);
         let joined = Joined { connection, slot, generation, inbox: None };
         if sent.is_err() {
@@ -280,24 +278,23 @@ impl Keeper {
         sent
     }
 
-    /// Tells one that wants to join why it cannot: this process can open no more files. Its
-    /// connection stays pending in the meantime, so poll(2) would return at once, again and
-    /// again, if nobody took it.
+    /// Tells a joining process that it cannot join because this process can open no more files. If
+    /// its connection stayed pending, poll(2) would return at once, over and over.
     fn turn_away(&mut self) -> io::Result<()> {
         let Some(listener) = &self.listener else { return Ok(()) };
         self.spare = None;
         let told = listener.accept().and_then(|(mut connection, _)| connection.write_all(&[NO_FILES]));
         self.spare = self.stopped.try_clone().ok().map(Into::into);
         if told.is_err() {
-            // Another thread of this process was faster, or the whole system has no more.
+            // Another thread of this process was faster, or the whole system is out of files.
             self.pause();
         }
         told
     }
 
-    /// After a connection that could not be taken, and most often is still pending: not at full
-    /// speed. Where that goes on, as where a filter forbids accept(2), those who want to join
-    /// are told by the end of their connections.
+    /// Waits a moment after a connection could not be accepted, since it is probably still pending.
+    /// If this persists, as where a filter forbids accept(2), the listener is closed, which ends
+    /// the connections of those who want to join.
     fn pause(&mut self) {
         std::thread::sleep(Duration::from_millis(10));
         self.refused = self.refused.saturating_add(1);
@@ -307,17 +304,17 @@ impl Keeper {
     }
 
     fn bury(&mut self, dead: &Joined, scratch: &mut Scratch) {
-        // It may have been about to rouse this keeper.
+        // The dead process may have been about to wake this supervisor.
         self.next_sweep.get_or_insert_with(|| Instant::now() + SWEEP);
         self.region.wakers().forget(dead.slot, dead.generation);
         for listener in self.region.wakers().listeners() {
-            // It may have died in the middle of a wake-up without the hint.
-            let _ = trap::set_flags(listener.as_fd(), true);
+            // It may have died in the middle of a wake-up, with the flag cleared.
+            let _ = seccomp::set_flags(listener.as_fd(), true);
         }
         let mut guard = Guard::lock(&self.region, scratch);
-        // The last: another may have the slot by now.
+        // The last one: another process may have the slot by now.
         if !self.joined.iter().any(|joined| joined.slot == dead.slot) {
-            self.region.roster().enter(dead.slot, 0);
+            self.region.registry().enter(dead.slot, 0);
         }
         if guard.get(dead.slot, process::GENERATION) == dead.generation {
             guard.bury_process(dead.slot);
@@ -326,17 +323,17 @@ impl Keeper {
     }
 }
 
-/// What a participant has asked for since it was last read.
+/// What a participant has requested since the last read.
 struct Requests {
     bytes: [u8; REQUEST_BYTES],
     length: usize,
     /// Its connection has ended.
     ended: bool,
-    /// What came along.
+    /// The descriptor sent along.
     descriptor: Option<OwnedFd>,
 }
 
-/// Of a few requests, which are two bytes each: `Request` and a slot.
+/// Room for a few requests of two bytes each: `Request` and a slot.
 const REQUEST_BYTES: usize = 32;
 
 impl Requests {
@@ -354,7 +351,7 @@ impl Requests {
         requests
     }
 
-    /// What is no request is nothing.
+    /// Ignores invalid requests.
     fn each(&self, mut act: impl FnMut(Request, u8)) {
         for pair in self.bytes[..self.length].chunks_exact(2) {
             if let Some(request) = Request::from_byte(pair[0]) {

@@ -1,5 +1,5 @@
-//! A participant's end of its connection to the keeper: what can be asked for, and how. Must not
-//! know what for.
+//! A participant's end of its connection to the supervisor: what it can request, and how. Must not
+//! know the purpose.
 
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -13,25 +13,24 @@ use rustix::net::{
     SendFlags, recvmsg, send, sendmsg,
 };
 
-/// What a participant asks the keeper for: two bytes, this and a slot.
+/// A participant's request to the supervisor: two bytes, this and a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Request {
-    /// Both ends of its own inbox. Answered by one byte and two descriptors.
+    /// Both ends of its own inbox. The answer is one byte and two descriptors.
     Inbox = 1,
-    /// The end of another's inbox that is written to. Answered by one byte and a descriptor, or
-    /// none.
+    /// The write end of another process's inbox. The answer is one byte and a descriptor, or none.
     Outbox = 2,
-    /// To drop what nobody will take out of an inbox. Not answered.
+    /// To drop messages in an inbox that nobody will take. No answer.
     Sweep = 3,
-    /// The listener of another's traps (`trap.rs`). Answered by one byte and a descriptor, or none.
+    /// Another process's seccomp listener (`seccomp.rs`). The answer is one byte and a descriptor,
+    /// or none.
     Listener = 4,
-    /// To keep the listener of its own traps, which comes along. Not answered.
+    /// To keep the sender's own seccomp listener, which is sent along. No answer.
     HandOver = 5,
-    /// To look after threads that are claimed and could not be woken (`lock/wake.rs`). Not
-    /// answered.
+    /// To look after threads that are claimed and could not be woken (`lock/wake.rs`). No answer.
     Help = 6,
-    /// To look at the lock too: nothing happens in it. Not answered.
+    /// To check the lock too, because its owner makes no progress. No answer.
     Stuck = 7,
 }
 
@@ -44,57 +43,59 @@ impl Request {
     }
 }
 
-/// To ask the keeper. Held while an answer is due.
-pub(crate) type ToKeeper = Arc<Mutex<UnixStream>>;
+/// The connection to the supervisor, locked while an answer is due.
+pub(crate) type ToSupervisor = Arc<Mutex<UnixStream>>;
 
-/// Asks the keeper for descriptors. Must not be called under the context's lock: the keeper may be
-/// waiting for that.
-pub(crate) fn ask(keeper: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
-    let mut keeper = locked(keeper);
-    keeper.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
-    answer(&keeper)
+/// Asks the supervisor for descriptors. Must not be called under the context's lock, which the
+/// supervisor may be waiting for.
+pub(crate) fn ask(supervisor: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
+    let mut supervisor = locked(supervisor);
+    supervisor.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
+    answer(&supervisor)
 }
 
-/// Asks the keeper to look after threads that are claimed ([`Request::Help`]).
-pub(crate) fn ask_for_help(keeper: &Mutex<UnixStream>) {
-    // One that does not read has requests enough; it looks by itself as long as it has not answered
-    // them.
+/// Asks the supervisor to look after claimed threads ([`Request::Help`]).
+pub(crate) fn ask_for_help(supervisor: &Mutex<UnixStream>) {
+    // If the socket is full, the supervisor has requests enough, and it checks by itself until it
+    // has answered them.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    let _ = send(&*locked(keeper), &[Request::Help as u8, 0], flags);
+    let _ = send(&*locked(supervisor), &[Request::Help as u8, 0], flags);
 }
 
-/// Tells the keeper that nothing happens in the lock ([`Request::Stuck`]). Says nothing where
-/// another thread waits for an answer: the keeper is at it, or waits for the lock itself.
-pub(crate) fn say_stuck(keeper: &Mutex<UnixStream>) {
-    if let Ok(keeper) = keeper.try_lock() {
+/// Reports to the supervisor that the lock's owner makes no progress ([`Request::Stuck`]). Sends
+/// nothing if another thread waits for an answer: the supervisor is working on it, or waits for the
+/// lock itself.
+pub(crate) fn say_stuck(supervisor: &Mutex<UnixStream>) {
+    if let Ok(supervisor) = supervisor.try_lock() {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let _ = send(&*keeper, &[Request::Stuck as u8, 0], flags);
+        let _ = send(&*supervisor, &[Request::Stuck as u8, 0], flags);
     }
 }
 
-/// Hands this process's listener to the keeper.
-pub(crate) fn hand_over(keeper: &Mutex<UnixStream>, listener: BorrowedFd<'_>) -> Result<(), Errno> {
+/// Hands this process's listener to the supervisor.
+pub(crate) fn hand_over(supervisor: &Mutex<UnixStream>, listener: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
     let listeners = [listener];
     ancillary.push(SendAncillaryMessage::ScmRights(&listeners));
     let request = [Request::HandOver as u8, 0];
-    sendmsg(&*locked(keeper), &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    sendmsg(&*locked(supervisor), &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Whatever a panicking thread left in it is whole.
+/// Locks a mutex, also after a panic: no panic leaves its data inconsistent.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The keeper's answer.
-fn answer(keeper: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
+/// The supervisor's answer.
+fn answer(supervisor: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
     let mut byte = [0];
     let mut data = [IoSliceMut::new(&mut byte)];
-    let received =
-        rustix::io::retry_on_intr(|| recvmsg(keeper, &mut data, &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(supervisor, &mut data, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
     if received.bytes == 0 {
         return Err(Errno::NODEV);
     }
@@ -124,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_help_waits_for_no_keeper() {
-        let (own, keeper) = UnixStream::pair().expect("sockets");
+    fn who_asks_for_help_waits_for_no_supervisor() {
+        let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Arc::new(Mutex::new(own));
         locked(&own).set_nonblocking(true).expect("a socket");
         while send(&*locked(&own), &[0; 2], SendFlags::NOSIGNAL).is_ok() {}
@@ -137,24 +138,24 @@ mod tests {
             done.send(own).expect("a test that waits");
         });
         let own = returned.recv_timeout(Duration::from_secs(20)).expect("they return though nobody reads");
-        // One whose thread asks for something else says nothing.
+        // While another thread waits for an answer, nothing is sent.
         let asking = locked(&own);
         say_stuck(&own);
         drop(asking);
-        drop(keeper);
+        drop(supervisor);
         ask_for_help(&own);
         assert_eq!(ask(&own, Request::Inbox, 0).map(|fds| fds.len()), Err(Errno::NODEV));
     }
 
     #[test]
-    fn what_a_keeper_answers_are_descriptors_or_its_end() {
-        let (own, keeper) = UnixStream::pair().expect("sockets");
+    fn what_a_supervisor_answers_are_descriptors_or_its_end() {
+        let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Mutex::new(own);
         let answered = std::thread::scope(|scope| {
             let asked = scope.spawn(|| {
                 let mut request = [0; 2];
-                (&keeper).read_exact(&mut request).expect("a request");
-                crate::welcome::send_with(&keeper, &[0], &[keeper.as_fd(); 2]).expect("room");
+                (&supervisor).read_exact(&mut request).expect("a request");
+                crate::welcome::send_with(&supervisor, &[0], &[supervisor.as_fd(); 2]).expect("room");
                 request
             });
             let answered = ask(&own, Request::Outbox, 7).map(|fds| fds.len());
@@ -162,17 +163,18 @@ mod tests {
             answered
         });
         assert_eq!(answered, Ok(2));
-        hand_over(&own, keeper.as_fd()).expect("room");
+        hand_over(&own, supervisor.as_fd()).expect("room");
         let mut request = [0; 2];
         let flags = RecvFlags::empty();
-        let (length, files) = crate::welcome::receive_with(&keeper, &mut request, flags).expect("a request");
+        let (length, files) =
+            crate::welcome::receive_with(&supervisor, &mut request, flags).expect("a request");
         assert_eq!((length, files.len(), request), (2, 1, [Request::HandOver as u8, 0]));
         drop(files);
-        // Closed without an answer.
+        // The connection is closed without an answer.
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                (&keeper).read_exact(&mut [0; 2]).expect("a request");
-                drop(keeper);
+                (&supervisor).read_exact(&mut [0; 2]).expect("a request");
+                drop(supervisor);
             });
             assert_eq!(ask(&own, Request::Inbox, 0).map(|fds| fds.len()), Err(Errno::NODEV));
         });

@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
 #![allow(clippy::arithmetic_side_effects, reason = "calculates with slots, which are below PROCESSES")]
-//! Who the participants are: memory that the keeper writes and everybody else can only read.
+//! Who the participants are: memory that the supervisor writes and everybody else can only read.
 //!
-//! The context's other memory may say anything (`records`). What a participant does to another
-//! process on the word of that, it does only to one that stands here, by its process id, as the
-//! kernel told the keeper.
+//! A context's other memory may contain anything (`records`). A participant acts on another process
+//! because of that memory only if the process is registered here, by the process id that the kernel
+//! reported to the supervisor.
 //!
 //! Unsafe: a mapping that another process writes to, only ever seen as atomics; a system call that
 //! no library wraps.
@@ -22,22 +22,22 @@ use crate::records::{Id, PROCESSES, Process};
 const BYTES: usize = PROCESSES * size_of::<AtomicI32>();
 
 #[derive(Debug)]
-pub(crate) struct Roster {
+pub(crate) struct Registry {
     pids: NonNull<[AtomicI32; PROCESSES]>,
     file: OwnedFd,
 }
 
-// SAFETY: the mapping lives until the Roster is dropped, and is only reached as atomics.
-unsafe impl Send for Roster {}
+// SAFETY: the mapping lives until the Registry is dropped, and is only reached as atomics.
+unsafe impl Send for Registry {}
 // SAFETY: as above.
-unsafe impl Sync for Roster {}
+unsafe impl Sync for Registry {}
 
-impl Roster {
-    /// An empty one, for its keeper. From here on nobody else can get a mapping that it may write
-    /// to, or write by a system call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
+impl Registry {
+    /// An empty registry, for its supervisor. From then on nobody else can map it writable or write
+    /// to it by a system call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
     pub(crate) fn create() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("roundtrip-roster", flags)?;
+        let file = rustix::fs::memfd_create("roundtrip-registry", flags)?;
         rustix::fs::ftruncate(&file, BYTES as u64)?;
         let kept = Self::mapped(file, ProtFlags::READ | ProtFlags::WRITE)?;
         let size = SealFlags::SHRINK | SealFlags::GROW;
@@ -48,7 +48,7 @@ impl Roster {
         Ok(kept)
     }
 
-    /// Maps one that its keeper handed over. Refuses one that could shrink under the mapping.
+    /// Maps one that its supervisor handed over. Refuses one that could shrink under the mapping.
     pub(crate) fn map(file: OwnedFd) -> Result<Self, Errno> {
         let sealed = rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK | SealFlags::GROW);
         if !sealed || u64::try_from(rustix::fs::fstat(&file)?.st_size) != Ok(BYTES as u64) {
@@ -74,8 +74,8 @@ impl Roster {
         unsafe { self.pids.as_ref() }
     }
 
-    /// By the keeper only, whose mapping alone may be written to: process `pid` has `slot` now; 0:
-    /// nobody.
+    /// Records that process `pid` has `slot`; 0: nobody. Only for the supervisor, whose mapping
+    /// alone is writable.
     pub(crate) fn enter(&self, slot: Id<Process>, pid: i32) {
         if let Some(word) = self.pids().get(slot.index()) {
             word.store(pid, Ordering::Relaxed);
@@ -89,8 +89,7 @@ impl Roster {
     }
 }
 
-/// tgkill(2) with no signal: asks whether there is such a thread. One that may not be signalled is
-/// there.
+/// tgkill(2) with signal 0: whether this thread exists. EPERM means that it does.
 fn is_thread(pid: i32, tid: i32) -> bool {
     if pid <= 0 || tid <= 0 {
         return false;
@@ -100,7 +99,7 @@ fn is_thread(pid: i32, tid: i32) -> bool {
     told == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
-impl Drop for Roster {
+impl Drop for Registry {
     fn drop(&mut self) {
         // SAFETY: mapped with this length in `mapped`, and every reference into it borrows self. An
         // error would leave it mapped, which harms nobody.
@@ -113,35 +112,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_keeper_has_entered_others_can_read_and_nobody_else_can_write() {
-        let keeper = Roster::create().expect("memory");
-        let copy = keeper.file().try_clone_to_owned().expect("a descriptor");
+    fn what_the_supervisor_has_entered_others_can_read_and_nobody_else_can_write() {
+        let supervisor = Registry::create().expect("memory");
+        let copy = supervisor.file().try_clone_to_owned().expect("a descriptor");
         let written = rustix::io::pwrite(&copy, &[1; 4], 4);
         assert_eq!(written, Err(Errno::PERM));
         let writable =
-            Roster::mapped(copy.try_clone().expect("a descriptor"), ProtFlags::READ | ProtFlags::WRITE);
+            Registry::mapped(copy.try_clone().expect("a descriptor"), ProtFlags::READ | ProtFlags::WRITE);
         assert_eq!(writable.map(drop), Err(Errno::PERM));
-        let other = Roster::map(copy).expect("a mapping");
+        let other = Registry::map(copy).expect("a mapping");
         let slot = Id::new(3).expect("a slot");
         // The parent is a process that is not this one.
         let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
         assert!(!other.is_thread_of(slot, parent));
-        keeper.enter(slot, parent);
+        supervisor.enter(slot, parent);
         assert!(other.is_thread_of(slot, parent) && !other.is_thread_of(slot, i32::MAX));
         assert!(!other.is_thread_of(Id::new(4).expect("a slot"), parent));
         assert!(other.is_thread_of(slot, std::process::id().cast_signed()), "this process's own");
-        keeper.enter(slot, 0);
+        supervisor.enter(slot, 0);
         assert!(!other.is_thread_of(slot, parent));
     }
 
     #[test]
-    fn a_roster_that_could_shrink_or_has_another_size_is_refused() {
+    fn a_registry_that_could_shrink_or_has_another_size_is_refused() {
         let maps = |seals: SealFlags, bytes: usize| {
             let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
             let file = rustix::fs::memfd_create("test", flags).expect("memory");
             rustix::fs::ftruncate(&file, bytes as u64).expect("a size");
             rustix::fs::fcntl_add_seals(&file, seals).expect("seals");
-            Roster::map(file).map(drop)
+            Registry::map(file).map(drop)
         };
         let both = SealFlags::SHRINK | SealFlags::GROW;
         assert_eq!(maps(both, BYTES), Ok(()));
@@ -150,7 +149,7 @@ mod tests {
         {
             assert_eq!(maps(seals, bytes), Err(Errno::PROTO), "{seals:?}, {bytes} bytes");
         }
-        let kept = Roster::create().expect("memory");
+        let kept = Registry::create().expect("memory");
         let seals = rustix::fs::fcntl_get_seals(kept.file()).expect("a memfd");
         assert!(seals.contains(both | SealFlags::SEAL), "{seals:?}");
         assert!(![0, -1].iter().any(|&tid| is_thread(1, tid) || is_thread(tid, 1)));

@@ -2,7 +2,7 @@
 //! The kernel mechanism that can wake a thread on the waker's CPU: seccomp's user notification
 //! (seccomp_unotify(2)).
 //!
-//! A thread that wants to sleep makes a system call that the process's filter holds up ([`trap`]);
+//! A thread that wants to sleep makes a system call that the process's filter suspends ([`sleep`]);
 //! whoever has the filter's listener collects the notification ([`receive`]) and answers it
 //! ([`answer`]), which ends the sleep. Since Linux 6.6 a listener can be told to wake on the
 //! answering CPU (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`).
@@ -17,8 +17,8 @@ use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// First argument of the system call that is held up: one that nobody passes to getppid(2), which
-/// takes none.
+/// First argument of the suspended system call, which marks it: getppid(2) takes none, so nobody
+/// else passes it.
 const MARK: u64 = u64::from_le_bytes(*b"rtrptrap");
 /// What an answered call returns; no process id is as large.
 const ANSWERED: i64 = 1 << 40;
@@ -31,7 +31,7 @@ const SET_FLAGS: u64 = 0x4008_2104;
 /// Words of `struct seccomp_notif`, and of it: id; pid and flags; call and architecture;
 /// instruction; six arguments.
 pub(crate) const NOTIFICATION_WORDS: usize = 10;
-/// The word of it that is the held-up call's second argument; the third one follows.
+/// The word in it with the suspended call's second argument; the third one follows.
 pub(crate) const ARGUMENTS: usize = 5;
 
 /// Installs the filter in all threads of this process; they and their children keep it for good.
@@ -97,28 +97,28 @@ fn filter() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
 }
 
-/// Whether a descriptor that another process handed over is a listener: nothing else may be asked
-/// as one is.
+/// Whether a descriptor that another process handed over is a listener. No other may be used as
+/// one.
 pub(crate) fn is_listener(descriptor: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     rustix::fs::readlink(path, Vec::new())
         .is_ok_and(|target| target.as_bytes() == b"anon_inode:seccomp notify")
 }
 
-/// How a [`trap`] ended.
+/// How a [`sleep`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
     /// It was answered.
     Answered,
     /// A signal was handled.
     Interrupted,
-    /// It was not held up at all: something stronger decides on this process's system calls.
+    /// It was not suspended: a filter with precedence decides on this process's system calls.
     NotHeld,
 }
 
 /// Sleeps until the notification is answered. It carries `index` and `tag`.
 #[inline]
-pub(crate) fn trap(index: u64, tag: u64) -> Ended {
+pub(crate) fn sleep(index: u64, tag: u64) -> Ended {
     // SAFETY: getppid(2) takes no arguments and touches no memory; the filter looks at these.
     let result = unsafe { libc::syscall(libc::SYS_getppid, MARK, index, tag) };
     match check(result) {
@@ -148,8 +148,7 @@ pub(crate) fn receive(listener: BorrowedFd<'_>, to: &[AtomicU64; NOTIFICATION_WO
     check(unsafe { libc::syscall(libc::SYS_ioctl, listener.as_raw_fd(), RECEIVE, to.as_ptr()) }).map(drop)
 }
 
-/// Ends the sleep that notification `id` stands for, on this CPU if that is what the listener was
-/// told.
+/// Ends the sleep of notification `id`, on this CPU if the listener has that flag.
 ///
 /// # Errors
 /// ENOENT when the thread has left by itself (a signal, its death); EINPROGRESS when it was
@@ -242,7 +241,7 @@ mod tests {
             let before = rustix::thread::no_new_privs().expect("an answer");
             // A thread that was there before the filter.
             let (go, may_go) = std::sync::mpsc::channel();
-            let thread = std::thread::spawn(move || may_go.recv().map(|()| trap(1, 2)));
+            let thread = std::thread::spawn(move || may_go.recv().map(|()| sleep(1, 2)));
             let listener = match install(true) {
                 Ok(listener) => listener,
                 Err(why) => return crate::alone::refused(&why),

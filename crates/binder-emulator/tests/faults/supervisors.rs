@@ -8,21 +8,23 @@ use binder_emulator::Context;
 
 use crate::stepping;
 
-const KEEPER: &str = "a keeper";
+const SUPERVISOR: &str = "a supervisor";
 
 /// Starts one; gives its context's address.
 pub(crate) fn start() -> (Child, String) {
-    let mut child =
-        stepping::start(KEEPER, "").stderr(Stdio::piped()).spawn().expect("this test can be started again");
+    let mut child = stepping::start(SUPERVISOR, "")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("this test can be started again");
     let mut address = String::new();
     let told = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut address);
     told.expect("an address");
     (child, address.trim_end().to_owned())
 }
 
-/// In a keeper: keeps a context until it is killed. False for what is no keeper.
+/// In a supervisor: keeps a context until it is killed. False for what is no supervisor.
 pub(crate) fn play(scenario: &str) -> bool {
-    if scenario == KEEPER {
+    if scenario == SUPERVISOR {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
         std::io::stderr().write_all(format!("{}\n", context.address()).as_bytes()).expect("the parent");
         loop {
