@@ -260,13 +260,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn threads_of_one_context_at_a_time_are_seccomp() {
+    fn one_context_at_a_time_uses_seccomp() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let [one, same, other] = [(); 3].map(|()| Wakers::default());
         one.set_context(0xa1);
         other.set_context(0xa2);
         same.set_context(0xa1);
-        assert!(!one.traps() && !one.enter(), "its supervisor does not have its listener yet");
+        assert!(!one.uses_seccomp() && !one.enter(), "its supervisor does not have its listener yet");
         for wakers in [&one, &same, &other] {
             wakers.start_seccomp(slot(1), 1);
             assert!(wakers.uses_seccomp());

@@ -40,7 +40,7 @@ fn joining_without_descriptors_ends_with_a_line_that_names_the_limit() {
         drop(files);
         let text = error.to_string();
         assert!(text.contains("ulimit -n"), "with {free} free: {text}");
-        told_by_the_keeper |= text.contains("its supervisor cannot open more files");
+        told_by_the_supervisor |= text.contains("its supervisor cannot open more files");
     }
     assert!(told_by_the_supervisor, "its own descriptors never ran out");
     drop(Emulated::join(context.address(), 4096).expect("a supervisor that goes on"));
