@@ -1,10 +1,10 @@
-//! `roundtrip` on devices that are busy, taken by a context manager, or out of its reach. Each refusal
-//! is one line that says what, where and how to fix it, with a failure's exit status, and leaves
-//! nothing running or locked.
+//! `roundtrip` on devices that are busy, have a context manager, or must not be opened. Each
+//! refusal is one line that says what, where and how to fix it, with a failure's exit status, and
+//! leaves nothing running or locked.
 //!
-//! These tests run in a guest, one after the other (`cargo xtask guests`), beside the static binary.
-//! They stand here and not beside the program's other tests because a test of that package would
-//! build the whole program again for each guest.
+//! These tests run sequentially in a guest (`cargo xtask guests`), beside the static binary. They
+//! are not with the program's other tests because a test of that package would build the whole
+//! program again for each guest.
 
 use std::fs::{self, Permissions};
 use std::io::Read as _;

@@ -45,8 +45,8 @@ impl RecordedWrites {
     }
 }
 
-/// Finds a recording's writes and divides them. `comms` names threads that the trace itself does not
-/// name. `None` if no event shows writes.
+/// Finds a recording's writes and divides them. `comms` names threads that the trace does not name.
+/// `None` if no event shows writes.
 #[must_use]
 pub fn recorded_writes(
     trace: &Trace,

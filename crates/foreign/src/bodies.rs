@@ -1,28 +1,10 @@
-//! Decodes an event from its name and fields, whatever file format they come from. Fields have the
-//! names of the kernel's format files or of its text. An unknown event, or one that lacks a field,
-//! has no body. Must not know any file format.
+//! Decodes an event from its name and fields. An unknown event, or one that lacks a field, has no
+//! body. Must not know any file format.
 
 use tracefs::{Body, Name, Names, TaskState, ThreadRef, Trace};
 
+use crate::fields::Fields;
 use crate::kept;
-
-/// The fields of one event.
-pub(crate) trait Fields {
-    /// A number.
-    fn int(&self, name: &str) -> Option<i64>;
-    /// A text.
-    fn text(&self, name: &str) -> Option<&str>;
-    /// A device's number as the kernel has it: major << 20 | minor.
-    fn device(&self, name: &str) -> Option<u32>;
-    /// `prev_state`: what a thread that leaves its CPU does next.
-    fn state(&self) -> Option<TaskState>;
-    /// An argument of a system call, counted from 0.
-    fn argument(&self, place: usize) -> Option<u64>;
-    /// A kernel function, by its name or address.
-    fn function(&self, name: &str, names: &mut Names) -> Name {
-        self.text(name).map_or(Name(0), |text| names.intern(text))
-    }
-}
 
 /// An event's group in the kernel. Event names are not unique across groups, but these are.
 pub(crate) fn system(event: &str) -> &'static str {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use tracefs::{Body, Formats, Others, Trace};
 
-use crate::bodies::Fields;
+use crate::fields::Fields;
 
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,14 @@
 //! trace-cmd's `trace.dat` (versions 6 and 7), and the kernel's text as atrace and
 //! `/sys/kernel/tracing/trace` print it.
 //!
-//! Every byte is untrusted: sizes are limited, and damage ends the reading of the part that it is in
-//! and is reported; everything read before stays. Must not know what events are used for.
+//! Every byte is untrusted. Sizes are limited. Damage is reported and ends the reading of its part;
+//! everything read before stays. Must not know what events are used for.
 
 mod bodies;
 mod collect;
 mod compressed;
 mod error;
+mod fields;
 mod kept;
 mod perfetto;
 mod text;
@@ -84,7 +85,7 @@ const MOST_EVENTS: usize = 16_000_000;
 /// Reads a file's bytes, whichever tool wrote it.
 ///
 /// # Errors
-/// [`Error::Unknown`] if it has none of the formats, [`Error::Unreadable`] if its header is damaged.
+/// [`Error::Unknown`] for any other format, [`Error::Unreadable`] if its header is damaged.
 /// Damage after that is not an error, see [`Foreign::damage`].
 pub fn read(bytes: &[u8]) -> Result<Foreign> {
     if trace_dat::is(bytes) {

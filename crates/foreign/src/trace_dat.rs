@@ -149,7 +149,7 @@ fn limit(parts: &mut Parts<'_>, layout: PageLayout, foreign: &mut Foreign) {
 }
 
 fn formats(parts: &Parts<'_>) -> Result<Formats, tracefs::Error> {
-    // trace-cmd stores the formats of the group `ftrace` in any case; only `print`, which user space
+    // trace-cmd always stores the formats of the group `ftrace`. Only `print`, which user space
     // writes, is used.
     let wanted = |system: &str, event: &str| system != "ftrace" || event == "print";
     let mut numbers = std::collections::BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Other programs' synchronous writes as tables: how long they took, and where the time went. Pure: a
-//! result in, text out.
+//! Other programs' synchronous writes as tables: how long they took, and where the time went. Pure:
+//! a result in, text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

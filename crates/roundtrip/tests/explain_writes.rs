@@ -1,6 +1,7 @@
-//! Synchronous writes in other tools' recordings. One run is recorded at once by our own recorder and
-//! by the kernel, whose pages trace-cmd makes a file of and whose text is read too: each has the same
-//! layers for each write. The recordings of fixtures/recordings show what is said to be missing.
+//! Synchronous writes in other tools' recordings. Our own recorder and the kernel record one run at
+//! the same time; trace-cmd makes a file of the kernel's pages, and its text is read too. Every
+//! write has the same layers in each. The recordings in fixtures/recordings show how missing events
+//! are reported.
 
 #[path = "support/storage.rs"]
 mod support;

@@ -91,8 +91,8 @@ fn a_write_that_has_to_read_first_is_told_with_its_reads() {
         return;
     }
     let directory = folder("observed-reads");
-    // Half a page of each of 40 pages that are not in memory. The file can be looked up as long as it
-    // is open.
+    // Half a page of each of 40 pages that are not in memory. The file can be looked up while it is
+    // open.
     let program = "import os,time\n\
         f=os.open('file',os.O_RDWR|os.O_CREAT,0o600); os.write(f,b'x'*(8<<20)); os.fsync(f)\n\
         os.posix_fadvise(f,0,0,os.POSIX_FADV_DONTNEED); os.posix_fadvise(f,0,0,os.POSIX_FADV_RANDOM)\n\

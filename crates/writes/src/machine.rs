@@ -12,8 +12,8 @@ use crate::operation::Operation;
 const MACHINES: [&str; 2] = ["x86_64", "aarch64"];
 
 /// The recording's own machine if it names one. Otherwise the machine on which most of the calls
-/// that slept uninterruptibly, or that entered a file system's fsync, are writes. `None` without any
-/// such call.
+/// that slept uninterruptibly, or that entered a file system's fsync, are writes. `None` without
+/// any such call.
 #[must_use]
 pub fn machine_of(trace: &Trace) -> Option<String> {
     if !trace.machine.is_empty() {

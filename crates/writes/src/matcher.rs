@@ -45,8 +45,8 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher for recordings of a machine as `uname -m` names it. It follows at most `most` calls
-    /// and as many io_uring operations at a time.
+    /// A matcher for recordings of a machine, named as by `uname -m`. It follows at most `most`
+    /// calls and as many io_uring operations at a time.
     #[must_use]
     pub fn new(machine: &str, most: usize) -> Self {
         Self {

@@ -68,8 +68,8 @@ const OPCODES: [(u64, Operation); 6] = [
 const IO_URING_ENTER: i64 = 426;
 
 /// The system calls that a recorder needs to find and divide synchronous writes: their names in the
-/// kernel's events, and their numbers on a machine as `uname -m` names it. Empty for a machine whose
-/// numbers are not known.
+/// kernel's events, and their numbers on a machine, named as by `uname -m`. Empty for a machine
+/// whose numbers are not known.
 #[must_use]
 pub fn system_calls(machine: &str) -> Vec<(&'static str, i64)> {
     let mut calls: Vec<(&str, i64)> =

@@ -7,7 +7,6 @@
 
 mod foreign;
 mod observed;
-mod observing;
 mod ours;
 mod theirs;
 

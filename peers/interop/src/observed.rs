@@ -2,6 +2,8 @@
 //! say of them. The client counts and times its own calls; the service has causes of slowness built
 //! in, one a method, so that each slow call's cause is known.
 
+mod observing;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use rsbinder::{BinderResult, Interface, ProcessState, Strong, hub, interface};
 use serde_json::{Value, json};
 
-use crate::observing::Programs;
+use observing::Programs;
 use crate::{DEVICE, Running, link_device, until};
 
 const SERVICE: &str = "roundtrip.observed";

@@ -10,10 +10,10 @@ use run::ipc::observe::ObservePlan;
 
 use super::finish::{explanations, finish};
 use super::gates::{self, Gated, Gates};
-use super::observe_live::{self, Live};
+use super::observe_live::Live;
 use super::observe_options::{self, ObserveOptions, Observes, Observing};
 use super::output::{self, RunOutput};
-use crate::args::{Entry, Group, Kind, Usage};
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
@@ -21,8 +21,8 @@ use crate::terminal::{Exit, Terminal};
 #[derive(Default)]
 pub(crate) struct Typed {
     observing: ObserveOptions,
-    pub(super) live: bool,
-    pub(super) interval_ns: Option<u64>,
+    live: bool,
+    interval_ns: Option<u64>,
     output: RunOutput,
     gates: Gates,
 }
@@ -71,13 +71,30 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 observe_options::duration(),
                 observe_options::deadline("A call that takes longer is slow, as in 2.5ms.", "2.5ms"),
                 observe_options::limit(
-                    "How many slow calls are kept, the slowest; the rest is counted. With 0, events of the scheduler are not \
-                     recorded, which costs the observed programs less.",
+                    "Keeps this many of the slowest calls and counts the rest. With 0, it records no scheduler events, which slows \
+                     the observed programs less.",
                 ),
                 observe_options::buffer("4M"),
             ],
         },
-        Group { heading: "Meanwhile", options: &[observe_live::LIVE, observe_live::INTERVAL] },
+        Group {
+            heading: "Live",
+            options: &[
+                Opt::flag(
+                    &["--live"],
+                    "Shows the calls of each interval while observing, those with the most total time first; q ends it. \
+                     If standard output is not a terminal, or with COMMAND, it prints lines.",
+                    |typed: &mut Typed| typed.live = true,
+                ),
+                Opt::value(
+                    &["--interval"],
+                    "TIME",
+                    "The length of an interval of --live, from 200ms to 1m.",
+                    |typed: &mut Typed, text| values::set(&mut typed.interval_ns, values::interval_ns(text)),
+                )
+                .default("1s"),
+            ],
+        },
         gates::group(),
         Group {
             heading: "Output",
@@ -95,7 +112,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     ],
     examples: &[
         ("roundtrip ipc observe --duration 30s", "Shows who calls whom, and how long it takes."),
-        ("roundtrip ipc observe --live --duration 10m", "Shows what each second brings, until q is pressed."),
+        ("roundtrip ipc observe --live --duration 10m", "Shows the calls of each second until you press q."),
         (
             "roundtrip ipc observe --name system_server --deadline 5ms --out monday",
             "Keeps the slow calls of one process, to explain them later.",

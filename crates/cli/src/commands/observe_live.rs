@@ -9,29 +9,12 @@ use report::live_calls::{self, View};
 use report::quantity::duration;
 use run::ipc::observe::{ObservePlan, Subject};
 
-use super::observe::Typed;
-use crate::args::{Opt, values};
 use crate::screen::{self, Key, Screen};
 use crate::terminal::Terminal;
 
 const DEFAULT_INTERVAL_NS: u64 = 1_000_000_000;
 
-pub(super) const LIVE: Opt<Typed> = Opt::flag(
-    &["--live"],
-    "Shows each interval's calls meanwhile, the rows with the most time in them first; q ends it. Where standard output \
-     is no terminal, and with COMMAND, it prints lines.",
-    |typed: &mut Typed| typed.live = true,
-);
-
-pub(super) const INTERVAL: Opt<Typed> = Opt::value(
-    &["--interval"],
-    "TIME",
-    "How long an interval of --live is, from 200ms to 1m.",
-    |typed: &mut Typed, text| values::set(&mut typed.interval_ns, values::interval_ns(text)),
-)
-.default("1s");
-
-/// What goes on.
+/// The live view of one run.
 pub(super) struct Live {
     session: Session,
     title: String,

@@ -6,7 +6,8 @@ use super::schema::{self, Described, GENERIC};
 use super::wire::{Fields, Message, Value};
 use super::{Reader, compact};
 use crate::Foreign;
-use crate::bodies::{self, Fields as Named};
+use crate::bodies;
+use crate::fields::Fields as Named;
 use crate::collect::MOST_CPUS;
 
 /// A bundle's fields besides its events.

@@ -1,10 +1,10 @@
-//! One line of the kernel's text. Thread names may contain anything, so the first match of a pattern
-//! is not trusted. Sources: the kernel's `trace_output.c` and each event's `TP_printk`.
+//! One line of the kernel's text. Thread names may contain anything, so the first match of a
+//! pattern is not trusted. Sources: the kernel's `trace_output.c` and each event's `TP_printk`.
 
 use tracefs::{Name, Names, TaskState};
 
 use super::storage;
-use crate::bodies::Fields;
+use crate::fields::Fields;
 
 /// `TASK-PID (TGID) [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: what it says`; TGID and FLAGS may be
 /// missing.

@@ -1,5 +1,5 @@
-//! One exchange with the driver, and the scheduling of a thread, on the thread itself. Must not know
-//! sequences.
+//! One exchange with the driver, and the scheduling of a thread, on the thread itself. Must not
+//! know sequences.
 
 use std::fmt;
 

@@ -17,7 +17,7 @@ use crate::args::usage;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::Form;
 
-/// What a call may take if nobody says it, as of `ipc observe`; and a write, as of `storage observe`.
+/// The default deadline of a call, as in `ipc observe`, and of a write, as in `storage observe`.
 const DEADLINE_NS: u64 = 2_500_000;
 const WRITE_DEADLINE_NS: u64 = 20_000_000;
 
