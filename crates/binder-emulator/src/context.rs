@@ -63,7 +63,7 @@ impl Context {
         let supervisor =
             Supervisor::new(Arc::clone(&region), listener, stopped).map_err(failed("make sockets"))?;
         let thread = std::thread::Builder::new()
-            .name("binder-supervisor".into())
+            .name("binder-super".into())
             .spawn(move || supervisor.run())
             .map_err(failed("start its thread"))?;
         Ok(Self { address: name, region, stop, thread: Some(thread) })

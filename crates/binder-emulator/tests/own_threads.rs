@@ -18,7 +18,7 @@ fn own_threads() -> Vec<i32> {
     for entry in std::fs::read_dir("/proc/self/task").expect("a /proc") {
         let path = entry.expect("a thread").path();
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        if ["binder-supervisor", "binder-watch"].contains(&name.trim_end()) {
+        if ["binder-super", "binder-watch"].contains(&name.trim_end()) {
             found.push(path.file_name().expect("a name").to_string_lossy().parse().expect("a number"));
         }
     }

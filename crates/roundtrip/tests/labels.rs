@@ -92,7 +92,7 @@ fn what_is_no_label_is_refused_before_anything_is_measured() {
         ("build", "is not KEY=VALUE"),
         ("a b=1", "letters, digits"),
         ("key=\x07", "control characters"),
-        (long.as_str(), "256 are possible"),
+        (long.as_str(), "at most 256 are allowed"),
     ] {
         let output = scratch.run(&["ipc", "workers", "--iterations", "20", "--out", "run", "--label", label]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
