@@ -3,6 +3,7 @@
 //! drift. Must not know who asked, how a call's time is divided, nor how the result is shown.
 
 mod choose;
+mod disk;
 mod limit;
 mod means;
 mod neighbour;
