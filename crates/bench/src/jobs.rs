@@ -8,7 +8,7 @@ use crate::ipc::traits::TraitsJob;
 use crate::ipc::workers::WorkerJob;
 use crate::ipc::{ServerJob, ServiceManagerJob};
 use crate::load::HogJob;
-use crate::storage::{NeighbourJob, WriterJob};
+use crate::storage::{BackgroundJob, WriterJob};
 use crate::worker::Registered;
 
 /// The jobs of all tests.
@@ -16,7 +16,7 @@ pub const JOBS: &[Registered] = &[
     Registered::of::<BaselineJob>(),
     Registered::of::<HogJob>(),
     Registered::of::<InjectorJob>(),
-    Registered::of::<NeighbourJob>(),
+    Registered::of::<BackgroundJob>(),
     Registered::of::<ServiceManagerJob>(),
     Registered::of::<ServerJob>(),
     Registered::of::<LatencyJob>(),

@@ -185,7 +185,7 @@ fn a_verbose_run_tells_who_runs_where_in_order() {
     let spawner = Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"));
     let mut notice = |notice: Notice<'_>| {
         if let Notice::Thread(report) = notice {
-            roles.push((report.role.clone(), report.lent));
+            roles.push((report.role.clone(), report.inherited));
         }
     };
     latency::run(&plan, &spawner, &mut notice).unwrap();
@@ -194,7 +194,7 @@ fn a_verbose_run_tells_who_runs_where_in_order() {
         expected.extend([("fifo-caller", false), ("hwbinder", true)]);
     }
     expected.extend([("other-caller", false), ("hwbinder", false)]);
-    assert!(roles.iter().map(|(role, lent)| (role.as_str(), *lent)).eq(expected), "{roles:?}");
+    assert!(roles.iter().map(|(role, inherited)| (role.as_str(), *inherited)).eq(expected), "{roles:?}");
 }
 
 /// A directory that stands in for tracefs; removed when dropped.

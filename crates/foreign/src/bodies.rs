@@ -1,7 +1,7 @@
 //! Decodes an event from its name and fields. An unknown event, or one that lacks a field, has no
 //! body. Must not know any file format.
 
-use tracefs::{Body, Name, Names, TaskState, ThreadRef, Trace};
+use tracefs::{Body, Name, Names, ThreadRef, Trace};
 
 use crate::fields::Fields;
 use crate::kept;

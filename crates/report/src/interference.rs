@@ -9,7 +9,7 @@ use run::storage::interference::{Beside, Condition, InterferenceResult, Measured
 
 use super::look::Look;
 use super::quantity::{length, three_digits};
-use super::storage::{self, untold};
+use super::storage::{self, not_attributed};
 use super::storage_files::{PLACE_COLUMNS, place};
 use super::storage_words;
 use super::table::{Column, Table};
@@ -160,7 +160,7 @@ pub(crate) fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>]) -> (
             Some(three_digits(delay_ns as f64 / 1000.0 / calls.max(1) as f64))
         };
         row.push(two([waited(|pair| &pair.alone), waited(|pair| &pair.beside)]));
-        row.extend(neighbour(one.beside));
+        row.extend(background_load(one.beside));
         table.row(row);
     }
     let mut out = String::new();
@@ -225,7 +225,7 @@ fn events(sides: &[Side; 2]) -> Vec<String> {
 }
 
 /// The CPU time and the work of the background load.
-fn neighbour(beside: &Beside) -> [String; 2] {
+fn background_load(beside: &Beside) -> [String; 2] {
     let elapsed_ns: u64 = beside.pairs.iter().map(|pair| pair.beside.elapsed_ns).sum();
     let sum = |of: fn(&Measured) -> Option<u64>| {
         beside.pairs.iter().map(|pair| of(&pair.beside)).sum::<Option<u64>>().filter(|_| elapsed_ns > 0)
@@ -299,7 +299,7 @@ pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
                 }
             };
             line(breakdown.lost_calls, "overlap lost events: use a shorter --duration or a larger --buffer");
-            untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
+            not_attributed(breakdown).iter().for_each(|(count, what)| line(*count, what));
         }
         let ways = |side: &Side| {
             let calls: u64 = side.completions.values().sum();

@@ -128,8 +128,8 @@ fn number(value: Option<f64>, digits: i32, width: usize) -> String {
 /// thread's own, and has no name here.
 #[must_use]
 pub fn thread_block(report: &ThreadReport) -> String {
-    let ThreadReport { role, pid, tid, cpu, scheduling, lent } = report;
-    let policy = match (lent, scheduling.policy) {
+    let ThreadReport { role, pid, tid, cpu, scheduling, inherited } = report;
+    let policy = match (inherited, scheduling.policy) {
         (true, _) | (_, Policy::Unknown(_)) => "???",
         (false, policy) => policy.name(),
     };
@@ -194,8 +194,15 @@ mod tests {
 
     #[test]
     fn a_lent_policy_has_no_name() {
-        let report = |role: &str, scheduling, lent| {
-            thread_block(&ThreadReport { role: role.into(), pid: 8674, tid: 8676, cpu: 1, scheduling, lent })
+        let report = |role: &str, scheduling, inherited| {
+            thread_block(&ThreadReport {
+                role: role.into(),
+                pid: 8674,
+                tid: 8676,
+                cpu: 1,
+                scheduling,
+                inherited,
+            })
         };
         let line = "--------------------------------------------------\n";
         assert_eq!(

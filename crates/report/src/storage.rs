@@ -280,7 +280,7 @@ fn counted(count: u64, one: &str) -> String {
 }
 
 /// How many calls are not fully attributed, and what is missing.
-pub(super) fn untold(breakdown: &Breakdown) -> [(u64, String); 3] {
+pub(super) fn not_attributed(breakdown: &Breakdown) -> [(u64, String); 3] {
     let all_ns = breakdown.sum_ns.max(1);
     let switches = format!(
         "may contain a context switch that the kernel did not record (at least {} in these recordings): which \
@@ -307,7 +307,7 @@ pub(crate) fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
             }
         };
         line(breakdown.lost_calls, "overlap lost events: use fewer calls a round or a larger --buffer");
-        untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
+        not_attributed(breakdown).iter().for_each(|(count, what)| line(*count, what));
         line(
             breakdown.disturbed_calls,
             "were delayed by other tasks on a CPU, or their helper by interrupts",

@@ -69,7 +69,7 @@ impl GlobalTrace {
         let started = trace.begin(choose);
         if started.is_err() {
             // Report the first error. The next command restores what could not be restored now.
-            let _ = trace.put_back();
+            let _ = trace.restore_settings();
         }
         started.map(|()| trace)
     }
@@ -146,7 +146,7 @@ impl GlobalTrace {
                 trace.mount_again()?;
                 return Ok(Some(trace));
             }
-            Phase::Starting | Phase::Restoring => trace.put_back()?,
+            Phase::Starting | Phase::Restoring => trace.restore_settings()?,
             Phase::Leaving => trace.leave()?,
         }
         Ok(None)
@@ -226,10 +226,10 @@ impl GlobalTrace {
     /// [`Error::File`] with the first setting that the kernel refuses. The others are restored all
     /// the same, and this can be called again.
     pub fn restore(mut self) -> Result<()> {
-        self.put_back()
+        self.restore_settings()
     }
 
-    fn put_back(&mut self) -> Result<()> {
+    fn restore_settings(&mut self) -> Result<()> {
         // Without earlier settings, nothing has been changed yet, and the trace's contents belong
         // to somebody else.
         if !self.state.before.is_empty() {

@@ -79,7 +79,7 @@ impl Stream {
     pub fn take_in(&mut self, cpus: Vec<CpuSnapshot>, until_ns: u64) -> Result<Trace, Error> {
         // Before anything is added, so that what has just arrived is kept until the next call in
         // any case.
-        self.let_go(until_ns);
+        self.drop_old(until_ns);
         let page_bytes = self.formats.page().size;
         for CpuSnapshot { cpu, stats, pages } in cpus {
             let kept = self.cpus.entry(cpu).or_default();
@@ -109,7 +109,7 @@ impl Stream {
     }
 
     /// Drops old pages.
-    fn let_go(&mut self, until_ns: u64) {
+    fn drop_old(&mut self, until_ns: u64) {
         let from_ns = until_ns.saturating_sub(self.keep_ns);
         let page_bytes = self.formats.page().size;
         let mut bytes: usize = self.cpus.values().map(|kept| kept.pages.len() * page_bytes).sum();

@@ -82,7 +82,7 @@ fn ordered(trace: &Trace) -> bool {
 }
 
 /// The expected losses for those that a writer put in: from the event before to the event after.
-fn told(writer: &Writer, cpu: u32) -> Vec<Loss> {
+fn expected_losses(writer: &Writer, cpu: u32) -> Vec<Loss> {
     let mut losses: Vec<(usize, Loss)> = Vec::new();
     for &(page, events) in &writer.losses {
         let next =
@@ -110,7 +110,7 @@ proptest! {
         let mut losses = Vec::new();
         for (cpu, writer) in [(3, &writers[0]), (1, &writers[1])] {
             prop_assert_eq!(events(&trace, cpu), plain(&writer.expected));
-            losses.extend(told(writer, cpu));
+            losses.extend(expected_losses(writer, cpu));
             prop_assert_eq!(trace.complete_from_ns.get(&cpu), writer.expected.first().map(|event| &event.time_ns));
         }
         losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));

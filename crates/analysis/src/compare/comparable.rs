@@ -52,36 +52,36 @@ fn difference(what: &'static str, base: impl ToString, other: impl ToString, ref
 
 fn between(base: &Run, other: &Run) -> Vec<Difference> {
     let mut found = Vec::new();
-    let mut told = |what, one: Option<String>, two: Option<String>, refused| {
+    let mut differ = |what, one: Option<String>, two: Option<String>, refused| {
         if one != two {
             let word = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
             found.push(difference(what, word(one), word(two), refused));
         }
     };
     let kind = |run: &Run| figures::backend(&run.results).map(|backend| backend_kind(backend).to_owned());
-    told("driver", kind(base), kind(other), true);
+    differ("driver", kind(base), kind(other), true);
     let of = |run: &Run| run.environment.clone();
     let (one, two) = (of(base), of(other));
-    told("CPU model", one.cpus.model, two.cpus.model, true);
-    told("architecture", Some(one.kernel.machine), Some(two.kernel.machine), true);
+    differ("CPU model", one.cpus.model, two.cpus.model, true);
+    differ("architecture", Some(one.kernel.machine), Some(two.kernel.machine), true);
     let governors = |run: &Run| {
         let names = run.environment.cpus.governors.as_ref()?;
         Some(names.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
     };
-    told("frequency governor", governors(base), governors(other), true);
+    differ("frequency governor", governors(base), governors(other), true);
     let usable = |run: &Run| Some(format!("{} usable", run.environment.cpus.usable.len()));
-    told("CPUs", usable(base), usable(other), true);
-    told("build", Some(one.build_profile), Some(two.build_profile), true);
+    differ("CPUs", usable(base), usable(other), true);
+    differ("build", Some(one.build_profile), Some(two.build_profile), true);
     for test in plans_that_differ(base, other) {
-        told(test, Some("its options".to_owned()), Some("others".to_owned()), true);
+        differ(test, Some("its options".to_owned()), Some("others".to_owned()), true);
     }
     let complete =
         |run: &Run| Some(if run.partial.is_some() { "ended by a signal" } else { "complete" }.to_owned());
-    told("measuring", complete(base), complete(other), false);
-    told("kernel", Some(one.kernel.release), Some(two.kernel.release), false);
-    told("preemption", one.kernel.preemption, two.kernel.preemption, false);
-    told("Roundtrip", Some(one.roundtrip_version), Some(two.roundtrip_version), false);
-    told("host", Some(one.host_name), Some(two.host_name), false);
+    differ("measuring", complete(base), complete(other), false);
+    differ("kernel", Some(one.kernel.release), Some(two.kernel.release), false);
+    differ("preemption", one.kernel.preemption, two.kernel.preemption, false);
+    differ("Roundtrip", Some(one.roundtrip_version), Some(two.roundtrip_version), false);
+    differ("host", Some(one.host_name), Some(two.host_name), false);
     found
 }
 

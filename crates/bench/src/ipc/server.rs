@@ -79,7 +79,7 @@ pub struct ServerReport {
     /// What the driver could not do for it, one sentence each.
     pub limits: Vec<String>,
     /// How many calls its threads have served at a priority inherited through a PI futex so far.
-    pub lent_by_pi_futex: u64,
+    pub inherited_by_pi_futex: u64,
     /// How the driver wakes its threads, if the driver chooses that.
     pub wake_up: Option<String>,
 }
@@ -142,7 +142,7 @@ fn report(process: &Process) -> Result<ServerReport> {
         loopers: counters.collect::<Result<_>>()?,
         copied_bytes: process.copied_bytes(),
         limits: process.driver().limits(),
-        lent_by_pi_futex: emulated.map_or(0, Emulated::lent_by_pi_futex),
+        inherited_by_pi_futex: emulated.map_or(0, Emulated::lent_by_pi_futex),
         wake_up: emulated.map(Emulated::wake_up),
     })
 }

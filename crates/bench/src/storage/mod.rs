@@ -12,7 +12,7 @@ mod writer;
 pub use self::run::run;
 pub(crate) use device::disks;
 pub use device::way_down;
-pub use interference::NeighbourJob;
+pub use interference::BackgroundJob;
 pub use strace::{Strace, SystemCall};
 pub use target::Target;
 pub use writer::java;

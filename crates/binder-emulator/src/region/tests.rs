@@ -10,8 +10,7 @@ fn at<T>(region: &Region, what: &T) -> usize {
 #[test]
 fn each_thread_has_its_words_where_no_other_has_any() {
     let region = Region::create().expect("memory");
-    for (index, of) in [(0, 0), (1, 1), (2, 2), (THREADS - 1, THREADS - 1), (THREADS, 0), (usize::MAX, 0)]
-    {
+    for (index, of) in [(0, 0), (1, 1), (2, 2), (THREADS - 1, THREADS - 1), (THREADS, 0), (usize::MAX, 0)] {
         let begin = FUTEXES_AT + of * FUTEX_STRIDE;
         let found = [
             at(&region, region.sleep_word(index).0),
@@ -68,8 +67,7 @@ fn the_first_reason_of_an_end_counts() {
         }
     }
     let reasons = ends.map(End::reason);
-    for (reason, says) in
-        reasons.into_iter().zip(["this process has left", "supervisor has exited", "lock"])
+    for (reason, says) in reasons.into_iter().zip(["this process has left", "supervisor has exited", "lock"])
     {
         assert!(reason.contains(says), "{reason}");
     }

@@ -215,7 +215,7 @@ impl Watch {
         self.turns += 1;
         // Every series has its share of an interval.
         let is_round = self.turns.is_multiple_of(self.series);
-        let shown = self.told(is_round, out);
+        let shown = self.show(is_round, out);
         let is_over = self.duration_ns.is_some_and(|ns| self.began.elapsed().as_nanos() >= u128::from(ns));
         match shown {
             Ok(Wish::GoOn) if is_over && is_round => ControlFlow::Break(()),
@@ -229,7 +229,7 @@ impl Watch {
     }
 
     /// Shows what is new, and reads the keys.
-    fn told(&mut self, is_round: bool, out: &mut dyn Write) -> std::io::Result<Wish> {
+    fn show(&mut self, is_round: bool, out: &mut dyn Write) -> std::io::Result<Wish> {
         let is_interval = is_round && self.interval.elapsed().as_nanos() >= u128::from(self.interval_ns);
         if is_interval {
             self.session.end_interval();

@@ -7,8 +7,8 @@ use super::wire::{Fields, Message, Value};
 use super::{Reader, compact};
 use crate::Foreign;
 use crate::bodies;
-use crate::fields::Fields as Named;
 use crate::collect::MOST_CPUS;
+use crate::fields::Fields as Named;
 
 /// A bundle's fields besides its events.
 #[derive(Default)]

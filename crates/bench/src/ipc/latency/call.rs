@@ -8,7 +8,7 @@ use latency::{Deadline, Placement, Policy, Sample};
 
 use super::account::Accounts;
 use super::halt::Switch;
-use super::messages::{Resume, Said, SlowCall};
+use super::messages::{ClientMessage, Resume, SlowCall};
 use super::watch::Watch;
 use super::window::History;
 use crate::clock::{now_ns, thread_cpu_ns};
@@ -46,7 +46,7 @@ pub(super) struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    pub(super) fn say(&self, said: &Said) -> Result<()> {
+    pub(super) fn say(&self, said: &ClientMessage) -> Result<()> {
         self.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner).send(said)
     }
 }
@@ -164,7 +164,7 @@ impl<'a> Caller<'a> {
         let client = ThreadId { pid: std::process::id(), tid: sched::gettid() };
         let call = SlowCall { caller, sample, client, server, client_counters, server_counters, stopped };
         let mut link = self.shared.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        link.send(&Said::Slow(Box::new(call)))?;
+        link.send(&ClientMessage::Slow(Box::new(call)))?;
         let Resume { threshold_ns } = link.receive()?.ok_or(Error::Orphaned)?;
         drop(link);
         watch.at_least(threshold_ns);
@@ -176,7 +176,7 @@ impl<'a> Caller<'a> {
     /// ends this client's calls.
     fn halted(&self, stopped: std::io::Result<()>, latency_ns: u64, caller: Scheduling) -> Error {
         let stopped = stopped.map_err(|cause| cause.to_string());
-        match self.shared.say(&Said::Halted { latency_ns, caller, stopped }) {
+        match self.shared.say(&ClientMessage::Halted { latency_ns, caller, stopped }) {
             Ok(()) => Disturbance::TraceStopped.into(),
             Err(error) => error,
         }
@@ -202,27 +202,27 @@ impl<'a> Caller<'a> {
             _ => "other",
         };
         let Placement { cpu, policy, priority, nice } = caller;
-        self.shared.say(&Said::Thread(ThreadReport {
+        self.shared.say(&ClientMessage::Thread(ThreadReport {
             role: format!("{name}-caller"),
             pid: std::process::id(),
             tid: sched::gettid(),
             cpu,
             scheduling: Scheduling { policy, priority, nice },
-            lent: false,
+            inherited: false,
         }))
     }
 
     fn report_server(&self, report: &ServerReport) -> Result<()> {
         let Placement { cpu, policy, priority, nice } = placement(report);
         let (pid, tid) = report.scheduling.map_or((0, 0), |scheduling| (scheduling.pid, scheduling.tid));
-        self.shared.say(&Said::Thread(ThreadReport {
+        self.shared.say(&ClientMessage::Thread(ThreadReport {
             role: self.shared.server_role.to_owned(),
             pid: pid.unsigned_abs(),
             tid: tid.unsigned_abs(),
             cpu,
             scheduling: Scheduling { policy, priority, nice },
             // The server's own threads are ordinary ones.
-            lent: self.shared.mode == Mode::Binderize && policy.is_realtime(),
+            inherited: self.shared.mode == Mode::Binderize && policy.is_realtime(),
         }))
     }
 }

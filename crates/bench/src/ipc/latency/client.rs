@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Caller, Shared};
 use super::halt::Switch;
-use super::messages::{Ask, Said};
+use super::messages::{Ask, ClientMessage};
 use super::turns;
 use super::watch::{Watch, WatchJob};
 use super::window::History;
@@ -99,12 +99,12 @@ impl Work for LatencyJob {
             }
             for result in results {
                 link.send_samples(&result.samples)?;
-                link.send(&Said::Caller(Box::new(result)))?;
+                link.send(&ClientMessage::Caller(Box::new(result)))?;
             }
             if let Some(watch) = &watch {
-                link.send(&Said::Slowest(watch.slowest_ns()))?;
+                link.send(&ClientMessage::Slowest(watch.slowest_ns()))?;
             }
-            link.send(&Said::Done)?;
+            link.send(&ClientMessage::Done)?;
         }
         Ok(())
     }
@@ -120,11 +120,11 @@ fn tell_recorded(
         for (&(series, caller), history) in histories {
             let (samples, complete) = history.recorded(windows)?;
             link.send_samples(&samples)?;
-            link.send(&Said::Recorded { series, caller, complete })?;
+            link.send(&ClientMessage::Recorded { series, caller, complete })?;
         }
         windows.answered();
     }
-    link.send(&Said::Done)
+    link.send(&ClientMessage::Done)
 }
 
 fn service((stack, remote): &(Stack, Option<(Endpoint, String)>)) -> Result<Box<dyn Benchmark>> {

@@ -99,16 +99,16 @@ pub(super) fn machine_warnings(
     warnings
 }
 
-/// Whether the server thread of each call ran with its caller's scheduling, and if not, why. `lent`
-/// is the number of calls that inherited their caller's priority through a PI futex: the measured
-/// calls, and a few before them.
+/// Whether the server thread of each call ran with its caller's scheduling, and if not, why.
+/// `inherited` is the number of calls that inherited their caller's priority through a PI futex:
+/// the measured calls, and a few before them.
 pub(super) fn verdict(
     plan: &LatencyPlan,
     series: &Series,
     backend: Option<&Backend>,
     refused: Option<&str>,
     limits: &[String],
-    lent: u64,
+    inherited: u64,
 ) -> Verdict {
     let calls = || series.pairs.iter().flat_map(|pair| &pair.callers);
     if !calls().any(|caller| caller.caller.policy.is_realtime() && caller.count() > 0) {
@@ -125,7 +125,7 @@ pub(super) fn verdict(
     let total: u64 = calls().map(|caller| caller.count()).sum();
     let through_futex =
         "inherited through a priority-inheriting futex, which the server's policy does not show";
-    if lent >= failed && limits.is_empty() {
+    if inherited >= failed && limits.is_empty() {
         return Verdict::Unseen { reason: format!("in {failed} of {total} calls {through_futex}") };
     }
     let why = if plan.mode == Mode::Binderize && !series.inheritance.is_on(series.stack) {
@@ -133,7 +133,7 @@ pub(super) fn verdict(
     } else if matches!(backend, Some(Backend::Emulated { profile: Profile::Mainline })) {
         "the mainline driver ignores INHERIT_RT".to_owned()
     } else if !limits.is_empty() {
-        let also = if lent == 0 { String::new() } else { format!("; in others it was {through_futex}") };
+        let also = if inherited == 0 { String::new() } else { format!("; in others it was {through_futex}") };
         limits.join("; ") + &also
     } else {
         match backend {
@@ -234,8 +234,8 @@ mod tests {
         assert!(reason(&on, Profile::Ack, &["no permission".into()]).ends_with("no permission"));
         let binder = series(Stack::Binder, Inheritance::Stack, own);
         assert!(reason(&binder, Profile::Ack, &[]).contains("the binder node does not ask"));
-        let lent = Placement { policy: Policy::Fifo, priority: 99, ..own };
-        let good = series(Stack::Hwbinder, Inheritance::Stack, lent);
+        let inherited = Placement { policy: Policy::Fifo, priority: 99, ..own };
+        let good = series(Stack::Hwbinder, Inheritance::Stack, inherited);
         assert_eq!(verdict(&LatencyPlan::default(), &good, None, None, &[], 0), Verdict::Pass);
     }
 

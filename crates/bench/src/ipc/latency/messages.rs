@@ -28,7 +28,7 @@ pub(super) struct Turn {
 
 /// A client's message to its parent.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Said {
+pub(super) enum ClientMessage {
     /// Which thread runs where.
     Thread(ThreadReport),
     /// A call missed its deadline, and the kernel's trace was stopped.

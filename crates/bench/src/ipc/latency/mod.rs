@@ -232,17 +232,17 @@ fn judge_all(
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     let mut served = Served { wake_up: None, lent_by_pi_futex: false };
     for (index, one) in series.iter_mut().enumerate() {
-        let (mut limits, mut lent) = (Vec::new(), 0);
+        let (mut limits, mut inherited) = (Vec::new(), 0);
         for pair in setup.servers.iter().filter_map(|pair| pair.get(index)) {
             let report = pair.report(group)?;
             limits.extend(report.limits);
-            lent += report.lent_by_pi_futex;
+            inherited += report.inherited_by_pi_futex;
             served.wake_up = served.wake_up.or(report.wake_up);
         }
         limits.sort();
         limits.dedup();
-        one.verdict = judge::verdict(setup.plan, one, backend.as_ref(), refused, &limits, lent);
-        served.lent_by_pi_futex |= lent != 0;
+        one.verdict = judge::verdict(setup.plan, one, backend.as_ref(), refused, &limits, inherited);
+        served.lent_by_pi_futex |= inherited != 0;
         // Without a request, there is no failure to warn about.
         if let (Verdict::Fail { reason }, true) = (&one.verdict, one.inheritance.is_on(one.stack)) {
             warnings.push(format!("inheritance over {} failed: {reason}", one.stack));

@@ -2,7 +2,7 @@
 //! not know how many turns there are.
 
 use super::flight::Flight;
-use super::messages::{Ask, Resume, Said, SlowCall, Turn};
+use super::messages::{Ask, ClientMessage, Resume, SlowCall, Turn};
 use super::setup::Setup;
 use super::{Notice, halt};
 use crate::error::{Error, Result};
@@ -74,25 +74,25 @@ impl Setup<'_> {
                 What::Ready => continue,
             };
             match said {
-                Said::Thread(report) => notice(Notice::Thread(&report)),
-                Said::Caller(mut result) => {
+                ClientMessage::Thread(report) => notice(Notice::Thread(&report)),
+                ClientMessage::Caller(mut result) => {
                     result.samples = std::mem::take(&mut samples[pair]);
                     pairs[pair].callers.push(*result);
                 }
-                Said::Recorded { series, caller, complete } => {
+                ClientMessage::Recorded { series, caller, complete } => {
                     let calls = std::mem::take(&mut samples[pair]);
                     let caller = self.callers[caller];
                     if let Some(flight) = &mut self.flight {
                         flight.recorded(series, pair, caller, complete, &calls);
                     }
                 }
-                Said::Done => busy -= 1,
-                Said::Slowest(latencies_ns) => self.slowest_ns[pair] = latencies_ns,
-                Said::Slow(call) => {
+                ClientMessage::Done => busy -= 1,
+                ClientMessage::Slowest(latencies_ns) => self.slowest_ns[pair] = latencies_ns,
+                ClientMessage::Slow(call) => {
                     let threshold_ns = self.slow(series, pair, *call)?;
                     group.send(worker, &Resume { threshold_ns })?;
                 }
-                Said::Halted { latency_ns, caller, stopped } => {
+                ClientMessage::Halted { latency_ns, caller, stopped } => {
                     return Err(self.halted(latency_ns, caller, stopped));
                 }
             }
@@ -175,7 +175,7 @@ mod tests {
             loopers,
             copied_bytes: 0,
             limits: Vec::new(),
-            lent_by_pi_futex: 0,
+            inherited_by_pi_futex: 0,
             wake_up: None,
         };
         let before = report(vec![(7, counters(10))]);

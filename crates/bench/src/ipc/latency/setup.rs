@@ -142,7 +142,7 @@ impl Setup<'_> {
             let cpu = judge::cpu_of(pid, &Root::real()).unwrap_or_default();
             let scheduling = sched::scheduling(pid)?;
             let role = role.to_owned();
-            notice(Notice::Thread(&ThreadReport { role, pid, tid: pid, cpu, scheduling, lent: false }));
+            notice(Notice::Thread(&ThreadReport { role, pid, tid: pid, cpu, scheduling, inherited: false }));
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ pub(super) struct ServerFacts {
     pub(super) looper: Scheduling,
     pub(super) limits: Vec<String>,
     /// How many calls ran at a priority inherited through a PI futex so far.
-    pub(super) lent_by_pi_futex: u64,
+    pub(super) inherited_by_pi_futex: u64,
 }
 
 /// Calls that a client is to make to an instance.
@@ -130,7 +130,7 @@ fn serve(
             reply_bytes: watched.reply_bytes(),
             looper: sched::scheduling(looper)?,
             limits: driver.limits(),
-            lent_by_pi_futex: Emulated::of(&*driver).map_or(0, Emulated::lent_by_pi_futex),
+            inherited_by_pi_futex: Emulated::of(&*driver).map_or(0, Emulated::lent_by_pi_futex),
         })?;
     }
     process.stop();

@@ -142,7 +142,7 @@ struct Side {
     client: WorkerId,
     plain: WorkerId,
     /// In the order of [`INHERITANCE`].
-    lent: Vec<WorkerId>,
+    inheriting: Vec<WorkerId>,
     least_fifo: Option<u8>,
 }
 
@@ -157,10 +157,10 @@ impl Side {
             group.spawn(role, &job)
         };
         let plain = server(PLAIN)?;
-        let lent = INHERITANCE.iter().map(|(instance, _)| server(instance)).collect::<Result<_>>()?;
+        let inheriting = INHERITANCE.iter().map(|(instance, _)| server(instance)).collect::<Result<_>>()?;
         let job = TraitsJob::Client { endpoint: host.endpoint(), stack };
         let client = group.spawn(format!("{stack} client"), &job)?;
-        Ok(Self { stack, client, plain, lent, least_fifo })
+        Ok(Self { stack, client, plain, inheriting, least_fifo })
     }
 
     fn ask<T: DeserializeOwned>(&self, group: &mut WorkerGroup, trial: &impl Serialize) -> Result<T> {
@@ -210,7 +210,7 @@ impl Side {
         permission: &RealtimePermission,
     ) -> Result<Vec<(Aspect, Finding)>> {
         let mut found = Vec::new();
-        for ((instance, aspects), &server) in INHERITANCE.into_iter().zip(&self.lent) {
+        for ((instance, aspects), &server) in INHERITANCE.into_iter().zip(&self.inheriting) {
             let caller = match instance {
                 "realtime" => self.least_fifo.map_or(Scheduling::fifo(FIFO_PRIORITY), Scheduling::fifo),
                 "background" => Scheduling::other(10),
@@ -253,8 +253,8 @@ impl Side {
                     afterwards = Self::facts(group, server)?;
                 }
                 let least = self.least_fifo.filter(|_| instance == "least").map(Scheduling::fifo);
-                let lent = afterwards.lent_by_pi_futex - before.lent_by_pi_futex;
-                Served::Tried { caller, least, at_rest, serving, lent, afterwards }
+                let inherited = afterwards.inherited_by_pi_futex - before.inherited_by_pi_futex;
+                Served::Tried { caller, least, at_rest, serving, inherited, afterwards }
             }
         })
     }
@@ -268,7 +268,7 @@ enum Served {
         at_rest: Scheduling,
         serving: Vec<Scheduling>,
         /// How many calls ran at a priority inherited through a PI futex.
-        lent: u64,
+        inherited: u64,
         afterwards: ServerFacts,
     },
     NotTried(String),
@@ -278,11 +278,11 @@ impl Served {
     fn about(&self, aspect: Aspect) -> Finding {
         match self {
             Self::NotTried(reason) => Finding::NotTried { reason: reason.clone() },
-            Self::Tried { caller, least, at_rest, serving, lent, afterwards } => {
+            Self::Tried { caller, least, at_rest, serving, inherited, afterwards } => {
                 let held = serving.iter().filter(|serving| holds(aspect, *caller, *least, **serving)).count();
                 if aspect == Aspect::RealtimeInheritance
                     && let Some(&shown) = serving.last().filter(|_| held == 0)
-                    && *lent >= serving.len() as u64
+                    && *inherited >= serving.len() as u64
                 {
                     return Finding::LentUnseen { calls: serving.len() as u32, caller: *caller, shown };
                 }

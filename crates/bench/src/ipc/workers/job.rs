@@ -64,7 +64,7 @@ enum Target {
 pub(super) enum Ask {
     /// Find your services, which are all registered now. Answered with `()`.
     Connect,
-    /// Make calls. Answered with [`Told`].
+    /// Make calls. Answered with [`Update`].
     Round(Round),
     /// Report the latencies of the last round. Answered with [`Report`].
     Report,
@@ -82,7 +82,7 @@ pub(super) struct Round {
 /// A caller's message during a round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum Update {
     /// The number of calls made so far, sent now and then in a long round.
     Calls(u64),
     /// The round is over.
@@ -180,7 +180,7 @@ impl Work for WorkerJob {
                                 std::thread::sleep(DEATH_IS_TOLD_FIRST);
                             }
                         })?;
-                    link.send(&Told::End(end))?;
+                    link.send(&Update::End(end))?;
                 }
                 Ask::Report => {
                     let limits = process.as_ref().map_or_else(Vec::new, |process| process.driver().limits());
@@ -261,7 +261,7 @@ fn call_all(
         let took_ns = now_ns() - call_ns;
         latency.record(took_ns);
         if call_ns - told_ns >= TELL_EVERY_NS {
-            link.send(&Told::Calls(calls))?;
+            link.send(&Update::Calls(calls))?;
             told_ns = call_ns;
         }
         worst_ns = worst_ns.max(took_ns);

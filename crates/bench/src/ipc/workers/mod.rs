@@ -16,7 +16,7 @@ use super::host::Host;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::worker::{Event, Gently, Interrupts, Spawner, What, WorkerGroup, WorkerId};
-use job::{Ask, Report, Round, RoundEnd, Told};
+use job::{Ask, Report, Round, RoundEnd, Update};
 use run::ipc::Mode;
 
 /// How long workers may take to set up: enough for the slowest machine with the most workers.
@@ -186,11 +186,11 @@ fn round_ends<E: From<Error>>(
         let Some(Event { worker, what: What::Message(value) }) = group.next(None)? else { continue };
         let Some(index) = callers.iter().position(|&caller| caller == worker) else { continue };
         match stored::read(&value).map_err(|error| garbled(group, worker, &error))? {
-            Told::Calls(made) => {
+            Update::Calls(made) => {
                 calls[index] = made;
                 progress(calls.iter().sum())?;
             }
-            Told::End(end) => {
+            Update::End(end) => {
                 calls[index] = end.calls;
                 ends[index] = Some(end);
             }

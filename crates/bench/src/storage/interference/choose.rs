@@ -10,9 +10,9 @@ use run::cpus::cpu_list;
 use run::storage::Device;
 use run::storage::interference::Condition;
 
+use super::background::Work;
 use super::limit::Limit;
 use super::means::{Machine, Means};
-use super::neighbour::Work;
 use super::setting::{Claim, OF_ANOTHER_RUN};
 use crate::cgroup;
 use crate::storage::run::cannot_poll;
@@ -95,7 +95,7 @@ impl Machine<'_> {
                 "the writer's, because the interrupt's is not known",
             ),
         };
-        let means = Means::Neighbour { work, cpus: vec![cpu], folder: false, bytes: (0, 0) };
+        let means = Means::Background { work, cpus: vec![cpu], folder: false, bytes: (0, 0) };
         (means, format!("on CPU {cpu}, {whose}"))
     }
 
@@ -115,7 +115,7 @@ impl Machine<'_> {
         let leave = ((left - bytes) / 2).max(LEAVE_BYTES / 2);
         let what = format!("{} of {} MiB of free memory, on any CPU", bytes >> 20, left >> 20);
         let work = |_, bytes, leave| Work::Memory(bytes, leave);
-        Ok((Means::Neighbour { work, cpus: Vec::new(), folder: false, bytes: (bytes, leave) }, what))
+        Ok((Means::Background { work, cpus: Vec::new(), folder: false, bytes: (bytes, leave) }, what))
     }
 
     /// Where the block layer completes requests (Documentation/block/queue-sysfs.rst, rq_affinity).
@@ -226,6 +226,6 @@ impl Machine<'_> {
 
 /// A load that writes to the measured file system.
 fn beside_the_file(work: fn(PathBuf, u64, u64) -> Work) -> (Means, String) {
-    let means = Means::Neighbour { work, cpus: Vec::new(), folder: true, bytes: (0, 0) };
+    let means = Means::Background { work, cpus: Vec::new(), folder: true, bytes: (0, 0) };
     (means, "in the same file system, on any CPU".into())
 }

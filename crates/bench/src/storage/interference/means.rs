@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 
+use super::background::{BackgroundJob, Work};
 use super::limit::{Held, Limit};
-use super::neighbour::{NeighbourJob, Work};
 use super::setting::{Claim, Setting};
 use crate::counters;
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ pub(super) enum Means {
     /// A CPU hog on each of these CPUs.
     Hogs(Vec<u32>),
     /// A load on these CPUs, and whether it needs a folder beside the file.
-    Neighbour {
+    Background {
         work: fn(PathBuf, u64, u64) -> Work,
         cpus: Vec<u32>,
         folder: bool,
@@ -82,7 +82,7 @@ impl Machine<'_> {
                 }
                 presence.group = Some(group);
             }
-            Means::Neighbour { work, cpus, folder, bytes } => {
+            Means::Background { work, cpus, folder, bytes } => {
                 let mut place = PathBuf::new();
                 if *folder {
                     let above = self.plan.write.file.parent().filter(|path| !path.as_os_str().is_empty());
@@ -95,7 +95,7 @@ impl Machine<'_> {
                 let path = format!("/proc/{}/fd/{}", std::process::id(), note.as_raw_fd());
                 presence.note = Some(note.into());
                 let mut group = WorkerGroup::new(self.spawner.clone())?;
-                let job = NeighbourJob {
+                let job = BackgroundJob {
                     work: work(place, bytes.0, bytes.1),
                     cpus: cpus.clone(),
                     note: path.into(),

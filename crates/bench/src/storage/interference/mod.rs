@@ -2,13 +2,13 @@
 //! that the effect of the load on the application and on the device can be told from the machine's
 //! drift. Must not know who asked, how a call's time is divided, nor how the result is shown.
 
+mod background;
 mod choose;
 mod disk;
 mod limit;
 mod means;
-mod neighbour;
 mod run;
 mod setting;
 
-pub use neighbour::NeighbourJob;
+pub use background::BackgroundJob;
 pub use run::run;

@@ -24,7 +24,7 @@ use crate::worker::{Spawner, WorkerGroup, keep};
 use run::storage::interference::{
     Beside, Condition, InterferencePlan, InterferenceResult, MIN_CALLS, Measured, Pair, calls_in,
 };
-use run::storage::{Api, Position, StoragePath, StoragePlan};
+use run::storage::{Api, Position, StoragePlan};
 
 /// The share of the time for measuring, including the start of writers. Recordings are read in the
 /// rest.

@@ -80,13 +80,13 @@ impl Claim {
             boot: boot_id(root),
             changed: Cell::new(false),
         };
-        claim.put_back_abandoned(root).map_err(|error| error.to_string())?;
+        claim.restore_left_behind(root).map_err(|error| error.to_string())?;
         claim.write_note("").map_err(|error| error.to_string())?;
         Ok(claim)
     }
 
     /// Restores what a killed run left changed. Returns whether there was anything to restore.
-    fn put_back_abandoned(&self, root: &Root) -> Result<bool> {
+    fn restore_left_behind(&self, root: &Root) -> Result<bool> {
         let Some((file, before)) = load(root, &self.lock) else { return Ok(false) };
         // The note stays until this is done.
         self.changed.set(true);

@@ -146,7 +146,7 @@ pub struct ThreadReport {
     /// How it is scheduled.
     pub scheduling: Scheduling,
     /// Whether it inherited this scheduling for the call.
-    pub lent: bool,
+    pub inherited: bool,
 }
 
 /// One pair, or all pairs of a series together.

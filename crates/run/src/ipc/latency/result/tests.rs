@@ -19,9 +19,9 @@ fn sample(start_ns: u64, latency_ns: u64, cpu: u32, server: Placement) -> Sample
 }
 
 fn samples() -> [Sample; 3] {
-    let lent = Placement { cpu: 0, policy: Policy::Fifo, priority: 99, nice: 0 };
+    let inherited = Placement { cpu: 0, policy: Policy::Fifo, priority: 99, nice: 0 };
     let own = Placement { cpu: 0, ..Placement::default() };
-    [sample(1000, 50, 0, lent), sample(2000, 95, 1, lent), sample(3000, 101, 1, own)]
+    [sample(1000, 50, 0, inherited), sample(2000, 95, 1, inherited), sample(3000, 101, 1, own)]
 }
 
 #[test]

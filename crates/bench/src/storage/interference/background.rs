@@ -40,7 +40,7 @@ const PIECE_BYTES: u64 = 16 << 20;
 
 /// A background load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct NeighbourJob {
+pub struct BackgroundJob {
     /// What it does.
     pub(super) work: Work,
     /// The allowed CPUs; empty for all.
@@ -63,7 +63,7 @@ pub(super) enum Work {
     Memory(u64, u64),
 }
 
-impl worker::Work for NeighbourJob {
+impl worker::Work for BackgroundJob {
     const NAME: &'static str = "neighbour";
 
     /// Disturbs until the process is killed.
