@@ -4,22 +4,15 @@ import copy
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from recorded import BINDER, SEED, WRITES
 
 from roundtrip_lab import simulation
 from roundtrip_lab.cli import lab
 from roundtrip_lab.errors import LabError
 
-ROOT = Path(__file__).parents[2]
-RUNS = ROOT / "fixtures" / "runs"
-BINDER = RUNS / "x86_64-6.1-binder"
-# A run of 2 s over the emulated driver: what simulated calls are drawn from.
-SEED = Path(__file__).parent / "data" / "latency"
-# Observed writes, stored divided among the layers.
-WRITES = RUNS / "x86_64-6.18-observed-writes"
 # As the crate `skips` has it: `cargo xtask test` counts and names what is written there.
 SKIPPED = "ROUNDTRIP_SKIPS_FILE"
 

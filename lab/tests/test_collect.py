@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from conftest import BINDER, RUNS
+from recorded import BINDER, RUNS
 
 from roundtrip_lab import engines, queries, schema
 from roundtrip_lab.dataset import MANY, DataSet, current

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from recorded import ROOT
 
 from roundtrip_lab import schema
 

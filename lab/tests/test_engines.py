@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from clickhouse import serve
-from conftest import BINDER
+from recorded import BINDER
 
 from roundtrip_lab import engines, queries, schema
 from roundtrip_lab.dataset import TABLES, DataSet, read_parquet
@@ -18,7 +18,7 @@ from roundtrip_lab.errors import LabError
 from roundtrip_lab.queries import Filters
 
 DEVICE = Filters(devices=("device-000007", "device-000011"))
-SITE = Filters(labels=(("site", "north"),), series="hwbinder")
+SITE = Filters(labels=(("site", "north"),), series="latency")
 QUERIES = {
     "percentiles by build": lambda engine: queries.percentiles(engine),
     "percentiles by day": lambda engine: queries.percentiles(engine, "day"),

@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import RUNS
+from recorded import RUNS
 
 from roundtrip_lab.histogram import RELATIVE_ERROR, Histogram, highest_in_bucket
 

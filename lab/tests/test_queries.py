@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import SEED, WRITES
+from recorded import SEED, WRITES
 
 from roundtrip_lab import engines, queries, simulation
 from roundtrip_lab.dataset import DataSet

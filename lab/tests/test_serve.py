@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BINDER
+from recorded import BINDER
 
 COMMAND = [sys.executable, "-c", "from roundtrip_lab.cli import main; main()"]
 
