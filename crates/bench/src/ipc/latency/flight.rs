@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use latency::Sample;
 use tracefs::Recording;
 
+use super::kept::{too_many, unkept};
 use super::watch::{From, WatchJob};
 use super::window::Window;
 use crate::error::{Error, Result};
@@ -190,9 +191,11 @@ impl Flight {
 
     /// The rank of the call that a slower one would replace; `None` while there is room.
     fn last_rank(&self) -> Option<(bool, u64)> {
-        let full = self.misses.len() >= self.plan.most();
-        let ranks = self.misses.iter().map(|miss| self.rank(miss, miss.snapshot.is_some()));
-        full.then(|| ranks.min().unwrap_or((true, u64::MAX)))
+        let mut ranks: Vec<_> =
+            self.misses.iter().map(|miss| self.rank(miss, miss.snapshot.is_some())).collect();
+        ranks.sort_unstable_by(|one, other| other.cmp(one));
+        let most = self.plan.most();
+        (ranks.len() >= most).then(|| ranks.get(most.wrapping_sub(1)).copied().unwrap_or((true, u64::MAX)))
     }
 
     /// Whether to keep a slow call.
@@ -209,22 +212,23 @@ impl Flight {
         }
     }
 
-    /// Drops the lowest-ranked call if there is one too many.
+    /// Drops the calls that are too many.
     fn drop_last(&mut self) {
-        if self.misses.len() <= self.plan.most() {
-            return;
-        }
-        let ranks = self.misses.iter().map(|miss| self.rank(miss, miss.snapshot.is_some()));
-        let Some((_, index)) = ranks.zip(0..).min() else { return };
-        let dropped = self.misses.remove(index);
-        let shared = self.misses.iter().any(|miss| miss.snapshot == dropped.snapshot);
-        if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
-            let removed = tape.recording.remove(number);
-            tape.last = tape.last.filter(|last| last.0 != number);
-            tape.open.retain(|open| open.number != number);
-            self.recorded.retain(|of| of.snapshot != number);
-            if let Err(error) = removed {
-                self.give_up(format!("recording ended: {error}"));
+        let ranked = self.misses.iter().map(|miss| {
+            let recorded = miss.snapshot.is_some();
+            (self.rank(miss, recorded), recorded)
+        });
+        for index in too_many(&ranked.collect::<Vec<_>>(), self.plan.most()) {
+            let dropped = self.misses.remove(index);
+            let shared = self.misses.iter().any(|miss| miss.snapshot == dropped.snapshot);
+            if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
+                let removed = tape.recording.remove(number);
+                tape.last = tape.last.filter(|last| last.0 != number);
+                tape.open.retain(|open| open.number != number);
+                self.recorded.retain(|of| of.snapshot != number);
+                if let Err(error) = removed {
+                    self.give_up(format!("recording ended: {error}"));
+                }
             }
         }
     }
@@ -319,22 +323,6 @@ impl Flight {
             before_comparison,
         }
     }
-}
-
-/// How many of the slowest calls of all clients were not kept.
-fn unkept(slowest_ns: Vec<Vec<u64>>, count: usize, misses: &[Miss]) -> u64 {
-    let mut all: Vec<u64> = slowest_ns.into_iter().flatten().collect();
-    all.sort_unstable_by(|one, other| other.cmp(one));
-    all.truncate(count);
-    let mut kept: Vec<u64> = misses.iter().map(|miss| miss.sample.latency_ns()).collect();
-    let mut missing = 0;
-    for ns in all {
-        match kept.iter().position(|&other| other == ns) {
-            Some(index) => drop(kept.swap_remove(index)),
-            None => missing += 1,
-        }
-    }
-    missing
 }
 
 impl Tape {

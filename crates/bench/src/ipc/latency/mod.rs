@@ -7,6 +7,7 @@ mod client;
 mod flight;
 mod halt;
 mod judge;
+mod kept;
 mod messages;
 mod round;
 mod setup;

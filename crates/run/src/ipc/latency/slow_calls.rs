@@ -73,7 +73,8 @@ pub struct Explained {
     pub recorder: Option<RecorderInfo>,
     /// Why there was no recorder, or why it ended before the run did.
     pub not_recorded: Option<String>,
-    /// The slow calls that were kept, in chronological order.
+    /// The slow calls that were kept, in chronological order. If none of the slowest was recorded,
+    /// there is one more than requested: the slowest recorded call.
     pub misses: Vec<Miss>,
     /// Slow calls that were dropped because there were too many.
     pub over_limit: u64,
