@@ -76,7 +76,7 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         (None, Mode::Passthrough) => vec![Stack::Hwbinder],
     };
     let plan = LatencyPlan {
-        driver: typed.driver,
+        driver: typed.driver.clone(),
         stacks,
         mode: typed.mode,
         inheritance: typed.inheritance.clone().unwrap_or(default.inheritance),
