@@ -1,7 +1,7 @@
 //! Long attacks on the program: the tests in `crates/roundtrip/tests/attack` with the requested
 //! number of rounds, and those that kill `trace start` and `trace stop` before each system call.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -29,7 +29,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         Ok(asked) => asked,
         Err(status) => return status,
     };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = shell::cargo_command();
     cargo.args([
         "test",
         "--package",

@@ -6,11 +6,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged};
 
-use crate::guest::first_process;
+use crate::boot::{first_process, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{output, say, target_dir};
+use crate::shell::{say, static_binary, target_dir};
+
+const ARCH: Arch = Arch::X86_64;
 
 /// The timeout for one measurement on a busy machine. It takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -98,30 +100,19 @@ const UFS_WITHIN: &str = "device: from ufshcd_command (send) to ufshcd_command (
 
 /// Runs the measurement on every disk that QEMU supports.
 pub(crate) fn check() -> Result<Outcome> {
-    check_all(&DISKS)
+    with_kernel(ARCH, Packaged::Debian, |kernel| check_all(&kernel, &DISKS))
 }
 
 /// Runs it on a UFS controller.
 pub(crate) fn check_ufs() -> Result<Outcome> {
-    check_all(&UFS)
+    with_kernel(ARCH, Packaged::Debian, |kernel| check_all(&kernel, &UFS))
 }
 
-fn check_all(disks: &[(Disk, &[&str])]) -> Result<Outcome> {
-    let arch = Arch::X86_64;
-    let (emulator, package) = arch.emulator();
-    if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!(
-            "{emulator} is not installed; install Debian's package {package}"
-        )));
-    }
+fn check_all(kernel: &Kernel, disks: &[(Disk, &[&str])]) -> Result<Outcome> {
+    let (emulator, _) = ARCH.emulator();
     if let Some((disk, _)) = disks.iter().find(|(disk, _)| !disk.is_known_to(emulator)) {
         return Ok(Outcome::NotRun(format!("this {emulator} has no controller for '{}'", disk.name())));
     }
-    let kernel = match Kernel::prepare(arch, &Source::Packaged(Packaged::Debian), &target_dir().join("guest"))
-    {
-        Ok(kernel) => kernel,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
     for &(disk, expected) in disks {
         let kernel = match kernel.clone().with_disk(disk) {
             Ok(kernel) => kernel,
@@ -180,10 +171,9 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
 /// Runs this binary with these arguments in a guest. Returns its output, and what `show` prints for
 /// its run.
 fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
-    let binary = |arch: &str| target_dir().join("dist").join(format!("roundtrip-{arch}"));
     let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
     let job = Job {
-        program: binary(Arch::X86_64.name()),
+        program: static_binary(ARCH.name()),
         arguments: arguments.split_whitespace().map(str::to_owned).collect(),
         environment: Vec::new(),
         files: Vec::new(),
@@ -191,10 +181,10 @@ fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
         limit: LIMIT,
     };
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(kernel, &first_process(Arch::X86_64)?, &job, Clock::Wall, &mut out, &mut err);
+    let end = guest::run(kernel, &first_process(ARCH)?, &job, Clock::Wall, &mut out, &mut err);
     let [printed, err] = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     // The recording is divided again here, as on any machine other than the one that recorded it.
-    let shown = Command::new(binary(std::env::consts::ARCH)).arg("show").arg(run.join("run")).output();
+    let shown = Command::new(static_binary(std::env::consts::ARCH)).arg("show").arg(run.join("run")).output();
     let _ = std::fs::remove_dir_all(&run);
     match end? {
         End::Exit(0) => {}

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
-use crate::guest::first_process;
+use crate::boot::{first_process, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{output, say, target_dir};
+use crate::shell::{say, static_binary, target_dir};
 
 /// The timeout for one measurement on a busy machine. It takes ten seconds.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -40,18 +40,12 @@ pub(crate) fn check() -> Result<Outcome> {
             "the guest's own binary judges the stored runs, so this works only on x86-64".into(),
         ));
     }
-    let (emulator, package) = arch.emulator();
-    if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!(
-            "{emulator} is not installed; install Debian's package {package}"
-        )));
-    }
-    let cache = target_dir().join("guest");
-    let kernel = match Kernel::prepare(arch, &Source::Packaged(Packaged::Debian), &cache) {
-        Ok(kernel) => kernel,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    let binary = target_dir().join("dist").join(format!("roundtrip-{}", arch.name()));
+    with_kernel(arch, Packaged::Debian, |kernel| compare(&kernel))
+}
+
+/// Measures and judges both, and compares what the doctor says.
+fn compare(kernel: &Kernel) -> Result<Outcome> {
+    let binary = static_binary(kernel.arch.name());
     let mut judged = Vec::new();
     for (number, (runtime_us, state, found)) in GUESTS.into_iter().enumerate() {
         let parameters =

@@ -5,16 +5,15 @@ pub(crate) mod commands;
 pub(crate) mod width;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::outcome::Outcome;
-use crate::shell::{output, root, run};
+use crate::shell::{cargo_command, output, root, run};
 
 /// Builds the documentation of all crates with warnings denied.
 pub(crate) fn rustdoc() -> Result<Outcome> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = cargo_command();
     run(cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
 }
 

@@ -2,13 +2,14 @@
 //! QEMU. Parses arguments; the guest crate boots.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, Disk, End, Job, Packaged, Source};
 
-use crate::shell::{asked, run, say, target_dir};
+use crate::boot::{first_process, prepare};
+use crate::shell::{asked, say};
 
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask guest [OPTIONS] [--] PROGRAM [ARGUMENTS]
@@ -67,22 +68,13 @@ fn carry_out(asked: &Asked) -> Result<End> {
     if asked.arch.is_some_and(|wanted| wanted != arch) {
         bail!("{} is for {}", program.display(), arch.name());
     }
-    let mut kernel = Kernel::prepare(arch, &asked.source, &target_dir().join("guest"))?;
+    let mut kernel = prepare(arch, &asked.source)?;
     if let Some(disk) = asked.disk {
         kernel = kernel.with_disk(disk)?;
     }
     let kernel = kernel.with_parameters(&asked.parameters);
     let init = first_process(arch)?;
     guest::run(&kernel, &init, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
-}
-
-/// Builds the guest's init process.
-pub(crate) fn first_process(arch: Arch) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo)
-        .args(["build", "--quiet", "--package", "guest", "--bin", "guest-init"])
-        .args(["--target", arch.target()]))?;
-    Ok(target_dir().join(arch.target()).join("debug/guest-init"))
 }
 
 fn parse(arguments: &[String]) -> Result<Asked> {

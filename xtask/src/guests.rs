@@ -2,15 +2,15 @@
 //! function of the device binary. Knows the expected results; the guest crate boots.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
 
-use crate::guest::first_process;
+use crate::boot::{first_process, prepare, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{output, root, say, target_dir};
+use crate::shell::{cargo_command, root, say, static_binary};
 
 /// The timeout for one program. The slowest takes a minute.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -62,7 +62,7 @@ pub(crate) fn install() -> Result<Outcome> {
         (Arch::Aarch64, Debian),
     ];
     for (arch, which) in kernels {
-        if let Err(error) = Kernel::prepare(arch, &Source::Packaged(which), &target_dir().join("guest")) {
+        if let Err(error) = prepare(arch, &Source::Packaged(which)) {
             return Ok(Outcome::NotRun(format!("{error:#}")));
         }
     }
@@ -71,19 +71,13 @@ pub(crate) fn install() -> Result<Outcome> {
 
 /// Runs everything on one kernel.
 pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
-    let (emulator, package) = arch.emulator();
-    if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!(
-            "{emulator} is not installed; install Debian's package {package}"
-        )));
-    }
-    let cache = target_dir().join("guest");
-    let kernel = match Kernel::prepare(arch, &Source::Packaged(which), &cache) {
-        Ok(kernel) => kernel,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
+    with_kernel(arch, which, |kernel| run(&kernel, which))
+}
+
+fn run(kernel: &Kernel, which: Packaged) -> Result<Outcome> {
+    let arch = kernel.arch;
     let init = first_process(arch)?;
-    let binary = target_dir().join("dist").join(format!("roundtrip-{}", arch.name()));
+    let binary = static_binary(arch.name());
     let boot = |program: PathBuf, arguments: &str| {
         let name = program.file_name().unwrap_or_default().display().to_string();
         say(&format!("{}: {name} {arguments}", kernel.name));
@@ -99,7 +93,7 @@ pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
             limit: LIMIT,
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let end = guest::run(&kernel, &init, &job, Clock::Wall, &mut out, &mut err);
+        let end = guest::run(kernel, &init, &job, Clock::Wall, &mut out, &mut err);
         let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();
         match end {
             Ok(End::Exit(0)) => Ok(said),
@@ -128,8 +122,7 @@ pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
 
 /// Builds a package's test for a guest, and returns its path.
 pub(crate) fn build(package: &str, test: &str, arch: Arch) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let built = cargo_command()
         .args(["test", "--quiet", "--package", package, "--test", test, "--no-run"])
         .args(["--target", arch.target(), "--message-format", "json"])
         .current_dir(root())

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
-use crate::guest::first_process;
+use crate::boot::{first_process, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{output, root, run, say, target_dir};
+use crate::shell::{cargo_command, root, run, say, static_binary, target_dir};
 
 const ARCH: Arch = Arch::X86_64;
 const LIMIT: Duration = Duration::from_secs(300);
@@ -22,43 +22,35 @@ const PAIRS: usize = 8;
 
 /// Builds, boots and checks.
 pub(crate) fn check() -> Result<Outcome> {
-    in_guest(
-        Vec::new(),
-        Clock::Wall,
-        |hub| vec!["all".to_owned(), hub],
-        |said| said.lines().filter(|line| line.ends_with("as it must be")).count() == PAIRS,
-    )
+    let arguments = |hub| vec!["all".to_owned(), hub];
+    let expected = |said: &str| said.lines().filter(|line| line.ends_with("as it must be")).count() == PAIRS;
+    with_kernel(ARCH, Packaged::Debian, |kernel| {
+        in_guest(&kernel, Vec::new(), Clock::Wall, arguments, expected)
+    })
 }
 
 /// What `roundtrip ipc observe` must report about programs that know nothing of it. Time counts
 /// instructions there, on one CPU, so that figures are reproducible.
 pub(crate) fn observed() -> Result<Outcome> {
-    let roundtrip = target_dir().join("dist").join(format!("roundtrip-{}", ARCH.name()));
+    let roundtrip = static_binary(ARCH.name());
     let name = format!("./roundtrip-{}", ARCH.name());
     let arguments =
         |hub| ["observed", "all"].map(str::to_owned).into_iter().chain([hub, name.clone()]).collect();
-    in_guest(vec![roundtrip], Clock::Instructions, arguments, |said| said.contains("named rightly"))
+    let expected = |said: &str| said.contains("named rightly");
+    with_kernel(ARCH, Packaged::Debian, |kernel| {
+        in_guest(&kernel, vec![roundtrip], Clock::Instructions, arguments, expected)
+    })
 }
 
 /// Runs the program in a guest, with `rsb_hub` and other files beside it. It must succeed and print
 /// `expected`.
 fn in_guest(
+    kernel: &Kernel,
     mut files: Vec<PathBuf>,
     clock: Clock,
     arguments: impl Fn(String) -> Vec<String>,
     expected: impl Fn(&str) -> bool,
 ) -> Result<Outcome> {
-    let (emulator, package) = ARCH.emulator();
-    if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!(
-            "{emulator} is not installed; install Debian's package {package}"
-        )));
-    }
-    let source = Source::Packaged(Packaged::Debian);
-    let kernel = match Kernel::prepare(ARCH, &source, &target_dir().join("guest")) {
-        Ok(kernel) => kernel,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
     let hub = build_hub()?;
     let name = hub.file_name().unwrap_or_default().display().to_string();
     files.push(hub);
@@ -71,7 +63,7 @@ fn in_guest(
         limit: LIMIT,
     };
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(&kernel, &first_process(ARCH)?, &job, clock, &mut out, &mut err)?;
+    let end = guest::run(kernel, &first_process(ARCH)?, &job, clock, &mut out, &mut err)?;
     let said = String::from_utf8_lossy(&out).into_owned();
     if end != End::Exit(0) || !expected(&said) {
         bail!("the programs {end} on {}:\n{said}{}", kernel.name, String::from_utf8_lossy(&err));
@@ -82,8 +74,7 @@ fn in_guest(
 
 /// Builds both programs, small enough to boot with.
 fn cargo(arguments: &[&str]) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo_command();
     command.args(arguments).args(["--locked", "--target", ARCH.target(), "--target-dir"]).arg(folder());
     // Optimised, like programs that are observed elsewhere.
     command.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_DEV_STRIP", "symbols")]);

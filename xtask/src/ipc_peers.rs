@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context as _;
 
-use crate::shell::{root, run, say, target_dir};
+use crate::shell::{cargo_command, root, run, say, target_dir};
 
 /// Builds and runs it. The report goes to standard output, everything else to standard error.
 pub(crate) fn command(options: &[String]) -> ExitCode {
@@ -17,8 +17,7 @@ pub(crate) fn command(options: &[String]) -> ExitCode {
         options => (&["compare"], options),
     };
     let folder = target_dir().join("ipc-peers");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = cargo_command();
     build.args(["build", "--release", "--locked", "--package", "ipc-peers", "--manifest-path"]);
     build.arg(root().join("peers/Cargo.toml")).arg("--target-dir").arg(&folder);
     let mut program = Command::new(folder.join("release/ipc-peers"));

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::outcome::Outcome;
-use crate::shell::{output, run, target_dir};
+use crate::shell::{output, run, static_binary, target_dir};
 use crate::suite;
 
 /// The oldest supported Python version.
@@ -38,7 +38,7 @@ pub(crate) fn check() -> Result<Outcome> {
         outcome => return Ok(outcome),
     }
     let python = target_dir().join("lab/bin/python");
-    let binary = target_dir().join("dist").join(format!("roundtrip-{}", std::env::consts::ARCH));
+    let binary = static_binary(std::env::consts::ARCH);
     if !binary.exists() {
         bail!("{} does not exist: the previous step builds it", binary.display());
     }

@@ -2,6 +2,7 @@
 //! xtask dist` builds the static binaries. Knows the project's commands, but not its code.
 
 mod attack;
+mod boot;
 mod circles;
 mod disks;
 mod dist;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 use ::guest::{Arch, Packaged};
 use outcome::Outcome;
 use shell::say;
-use steps::{Phase, Step};
+use steps::{Lane, Phase, Step};
 
 const HELP: &str = "\
 Usage: cargo xtask TASK
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["lab"] => lab_only,
-        ["lane", name, results] => return lane(name, Path::new(results)),
+        ["lane", name, results] => return run_lane(name, Path::new(results)),
         ["guest", ..] => return guest::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
         ["fuzz", ..] => return fuzz::command(&args[1..]),
@@ -152,7 +153,7 @@ fn guests_only() -> bool {
 }
 
 fn disks_only() -> bool {
-    steps::run(&[("static binaries", dist::build), GUESTS[4], GUESTS[5]])
+    steps::run(&[("static binaries", dist::build), STORAGE, UFS])
 }
 
 fn peers_only() -> bool {
@@ -160,15 +161,15 @@ fn peers_only() -> bool {
 }
 
 fn doctor_only() -> bool {
-    steps::run(&[GUESTS[7]])
+    steps::run(&[DOCTOR])
 }
 
 fn interop_only() -> bool {
-    steps::run(&[GUESTS[6]])
+    steps::run(&[INTEROP])
 }
 
 fn observed_only() -> bool {
-    steps::run(&[("static binaries", dist::build), GUESTS[8]])
+    steps::run(&[("static binaries", dist::build), OBSERVED])
 }
 
 const PEERS: Step = ("guest: the cost of a call, counted", peers::check);
@@ -195,17 +196,19 @@ const LAB: Step = ("the lab: Python tests", lab::check);
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 9] = [
-    ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
-    ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
-    ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
-    ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian)),
-    ("guest: storage on SD, NVMe, NVMe multipath, virtio, SCSI and the device mapper", disks::check),
-    ("guest: storage on UFS", disks::check_ufs),
-    ("guest: calls to and from rsbinder", interop::check),
-    ("guest: the doctor names the setting that two guests differ in", doctor::check),
-    ("guest: calls of programs that know nothing of Roundtrip", interop::observed),
-];
+const GUESTS: [Step; 9] = [DEBIAN, REALTIME, UBUNTU, DEBIAN_ARM64, STORAGE, UFS, INTEROP, DOCTOR, OBSERVED];
+
+const DEBIAN: Step = ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian));
+const REALTIME: Step =
+    ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime));
+const UBUNTU: Step = ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu));
+const DEBIAN_ARM64: Step = ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian));
+const STORAGE: Step =
+    ("guest: storage on SD, NVMe, NVMe multipath, virtio, SCSI and the device mapper", disks::check);
+const UFS: Step = ("guest: storage on UFS", disks::check_ufs);
+const INTEROP: Step = ("guest: calls to and from rsbinder", interop::check);
+const DOCTOR: Step = ("guest: the doctor names the setting that two guests differ in", doctor::check);
+const OBSERVED: Step = ("guest: calls of programs that know nothing of Roundtrip", interop::observed);
 
 const SETUP: [Step; 5] = [
     ("install: packages", install::packages),
@@ -251,28 +254,28 @@ fn test() -> bool {
     ];
     steps::run_phases(&[
         Phase { steps: &SETUP, beside: None },
-        Phase { steps: BUILDS, beside: Some("downloads") },
+        Phase { steps: BUILDS, beside: Some(&DOWNLOADS_LANE) },
         Phase { steps: TESTS, beside: None },
-        Phase { steps: LAST, beside: Some("guests") },
+        Phase { steps: LAST, beside: Some(&GUESTS_LANE) },
     ])
 }
 
 /// The guests of `test`. Each uses one CPU, and most of them count instructions, so other steps
 /// running at the same time do not affect them.
-const IN_GUESTS: [Step; 9] =
-    [GUESTS[0], GUESTS[1], GUESTS[2], GUESTS[3], GUESTS[4], GUESTS[6], GUESTS[7], GUESTS[8], PEERS];
+const GUESTS_LANE: Lane = Lane {
+    name: "guests",
+    steps: &[DEBIAN, REALTIME, UBUNTU, DEBIAN_ARM64, STORAGE, INTEROP, DOCTOR, OBSERVED, PEERS],
+};
 
-/// Steps of `test` that run in a separate process.
-fn lane(name: &str, results: &Path) -> ExitCode {
-    let steps: &[Step] = match name {
-        "downloads" => &DOWNLOADS,
-        "guests" => &IN_GUESTS,
-        _ => {
-            say(HELP);
-            return ExitCode::from(2);
-        }
+const DOWNLOADS_LANE: Lane = Lane { name: "downloads", steps: &DOWNLOADS };
+
+/// Runs the steps of `test` that run in a separate process.
+fn run_lane(name: &str, results: &Path) -> ExitCode {
+    let Some(lane) = [DOWNLOADS_LANE, GUESTS_LANE].into_iter().find(|lane| lane.name == name) else {
+        say(HELP);
+        return ExitCode::from(2);
     };
-    if steps::run_lane(steps, results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if steps::run_lane(&lane, results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Builds the program with the oldest supported Rust version.

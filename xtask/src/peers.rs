@@ -3,15 +3,14 @@
 //! their limits. Knows the expected results; the program in `peers` makes the calls.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
-use crate::guest::first_process;
+use crate::boot::{first_process, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{output, root, run, say, target_dir};
+use crate::shell::{cargo_command, root, run, say, static_binary, target_dir};
 
 const ARCH: Arch = Arch::X86_64;
 const ROUNDS: &str = "3";
@@ -37,18 +36,11 @@ const MOST: f64 = 1.15;
 
 /// Builds, counts, prints and checks.
 pub(crate) fn check() -> Result<Outcome> {
-    let (emulator, package) = ARCH.emulator();
-    if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!(
-            "{emulator} is not installed; install Debian's package {package}"
-        )));
-    }
-    let kernel = match Kernel::prepare(ARCH, &Source::Packaged(Packaged::Debian), &target_dir().join("guest"))
-    {
-        Ok(kernel) => kernel,
-        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
-    };
-    let roundtrip = target_dir().join("dist").join(format!("roundtrip-{}", ARCH.name()));
+    with_kernel(ARCH, Packaged::Debian, |kernel| count(&kernel))
+}
+
+fn count(kernel: &Kernel) -> Result<Outcome> {
+    let roundtrip = static_binary(ARCH.name());
     let name = roundtrip.file_name().unwrap_or_default().display().to_string();
     let job = Job {
         program: build()?,
@@ -67,7 +59,7 @@ pub(crate) fn check() -> Result<Outcome> {
         limit: LIMIT,
     };
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(&kernel, &first_process(ARCH)?, &job, Clock::Instructions, &mut out, &mut err)?;
+    let end = guest::run(kernel, &first_process(ARCH)?, &job, Clock::Instructions, &mut out, &mut err)?;
     if end != End::Exit(0) {
         bail!("the comparison {end} on {}:\n{}", kernel.name, String::from_utf8_lossy(&[out, err].concat()));
     }
@@ -84,8 +76,7 @@ pub(crate) fn check() -> Result<Outcome> {
 /// Builds the peers' program, which is not a member of the workspace.
 fn build() -> Result<std::path::PathBuf> {
     let folder = target_dir().join("peers");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo)
+    run(cargo_command()
         .args(["build", "--release", "--locked", "--target", ARCH.target(), "--manifest-path"])
         .arg(root().join("peers/Cargo.toml"))
         .arg("--target-dir")

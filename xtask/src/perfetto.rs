@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use crate::outcome::Outcome;
-use crate::shell::{output, root, run, say, target_dir};
+use crate::shell::{cargo_command, missing, root, run, say, target_dir};
 
 /// Perfetto's own package with the trace format.
 const SCHEMA: &[&str] = &["perfetto==0.59.1", "protobuf==6.31.1"];
@@ -32,10 +32,8 @@ pub(crate) fn install() -> Result<Outcome> {
 /// Runs the tests if their dependencies are here or can be downloaded.
 pub(crate) fn check() -> Result<Outcome> {
     for (program, package) in [("node", "nodejs"), ("python3", "python3")] {
-        if output(program, &["--version"]).is_none() {
-            return Ok(Outcome::NotRun(format!(
-                "{program} is not installed; install Debian's package {package}"
-            )));
+        if let Some(not_run) = missing(program, package) {
+            return Ok(not_run);
         }
     }
     let (schema, packages) = match (fetched("schema", SCHEMA), fetched("processor", PROCESSOR)) {
@@ -45,9 +43,8 @@ pub(crate) fn check() -> Result<Outcome> {
     let engine = engine(&packages)?;
     // The formats first, then the program's trace of a recording on this machine.
     for [target, name] in [["--lib", "processor_tests"], ["--test=explain", "perfetto_shows"]] {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         // Of the whole workspace: a package by itself has other features, and would be built again.
-        let tests = Command::new(cargo)
+        let tests = cargo_command()
             .args(["test", "--quiet", "--workspace", target])
             .args([name, "--", "--include-ignored", "--nocapture"])
             .env("ROUNDTRIP_PERFETTO_SCHEMA", &schema)

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, End, Job, Packaged, Source};
 
-use crate::guest::first_process;
+use crate::boot::{first_process, prepare};
 use crate::guests::build;
 use crate::shell::{asked, root, say, target_dir};
 
@@ -65,7 +65,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
 }
 
 fn carry_out(asked: &Asked) -> Result<()> {
-    let kernel = Kernel::prepare(asked.arch, &Source::Packaged(asked.which), &target_dir().join("guest"))?;
+    let kernel = prepare(asked.arch, &Source::Packaged(asked.which))?;
     let (init, program) = (first_process(asked.arch)?, build("binder-emulator", "conformance", asked.arch)?);
     let boot = |test: &str, environment: Vec<(String, String)>, out: Option<PathBuf>| {
         let arguments = ["--ignored", "--exact", test, "--nocapture"].map(str::to_owned).into();

@@ -43,6 +43,11 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
+/// The static binary for machines of this architecture, which `cargo xtask dist` builds.
+pub(crate) fn static_binary(arch: &str) -> PathBuf {
+    target_dir().join("dist").join(format!("roundtrip-{arch}"))
+}
+
 /// The folder of a tool that is installed only for the tests. pip replaces such a folder as a
 /// whole.
 pub(crate) fn tool_dir(package: &str) -> PathBuf {
@@ -81,9 +86,20 @@ pub(crate) fn output(program: &str, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs Cargo, the same one that runs this task.
+/// The outcome of a step that needs this program, if the program is missing: it was not run.
+pub(crate) fn missing(program: &str, package: &str) -> Option<Outcome> {
+    let why = || format!("{program} is not installed; install Debian's package {package}");
+    output(program, &["--version"]).is_none().then(|| Outcome::NotRun(why()))
+}
+
+/// Runs Cargo, and passes its output through.
 pub(crate) fn cargo(args: &[&str]) -> Result<Outcome> {
-    run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args))
+    run(cargo_command().args(args))
+}
+
+/// A command that starts Cargo, the same one that runs this task.
+pub(crate) fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 fn words(command: &Command) -> String {

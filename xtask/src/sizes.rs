@@ -2,13 +2,12 @@
 //! to look at when it has grown. Builds the binary like `dist`, but with symbols. Has no limit.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
 use crate::install::TARGETS;
 use crate::outcome::Outcome;
-use crate::shell::{output, run, say, target_dir};
+use crate::shell::{cargo_command, output, run, say, target_dir};
 
 /// The number of lines in each of the two lists.
 const LINES: usize = 40;
@@ -17,10 +16,9 @@ const LINES: usize = 40;
 pub(crate) fn show() -> Result<Outcome> {
     let [target, _] = TARGETS;
     let folder = target_dir().join("sizes");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // The newer symbol format shows for which types generic code was compiled.
     let named = format!("target.{target}.rustflags = ['-Csymbol-mangling-version=v0']");
-    run(Command::new(cargo)
+    run(cargo_command()
         .args(["--config", &named, "build", "--release", "--package", "roundtrip", "--target", target])
         .args(["--config", "profile.release.strip = 'none'", "--target-dir"])
         .arg(&folder))?;

@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::outcome::Outcome;
-use crate::shell::{root, say, target_dir};
+use crate::shell::{cargo_command, root, say, target_dir};
 
 /// A step's name and its work.
 pub(crate) type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
@@ -28,11 +28,17 @@ pub(crate) fn run(steps: &[Step]) -> bool {
     summarise(&carry_out(steps, say), start, say)
 }
 
-/// Steps in order, and at the same time those of a task `lane` with this name, if there is one. It
-/// runs in a separate process, whose output is shown when it has ended.
+/// Steps that run in a separate process, whose output is shown when it has ended. The task `lane`
+/// runs them.
+pub(crate) struct Lane {
+    pub(crate) name: &'static str,
+    pub(crate) steps: &'static [Step],
+}
+
+/// Steps in order, and at the same time those of a lane, if there is one.
 pub(crate) struct Phase<'a> {
     pub(crate) steps: &'a [Step],
-    pub(crate) beside: Option<&'a str>,
+    pub(crate) beside: Option<&'a Lane>,
 }
 
 /// Runs one phase after the other, even after a failure, and reports. True if no step failed.
@@ -40,25 +46,25 @@ pub(crate) fn run_phases(phases: &[Phase<'_>]) -> bool {
     let start = Instant::now();
     let mut results = Vec::new();
     for phase in phases {
-        let lane = phase.beside.map(|name| (name, Lane::start(name)));
+        let lane = phase.beside.map(|lane| (lane.name, Running::start(lane.name)));
         results.extend(carry_out(phase.steps, say));
         if let Some((name, lane)) = lane {
-            results.extend(lane.map_or_else(|error| vec![failed(name, &error)], Lane::end));
+            results.extend(lane.map_or_else(|error| vec![failed(name, &error)], Running::end));
         }
     }
     summarise(&results, start, say)
 }
 
-/// Runs steps, and writes their results for the process that started this one.
-pub(crate) fn run_lane(steps: &[Step], results: &Path) -> bool {
-    let done = carry_out(steps, say);
+/// Runs a lane's steps, and writes their results for the process that started this one.
+pub(crate) fn run_lane(lane: &Lane, results: &Path) -> bool {
+    let done = carry_out(lane.steps, say);
     let lines: Vec<String> = done.iter().map(|one| one.to_json().to_string()).collect();
     let written = std::fs::write(results, lines.join("\n"));
     written.is_ok() && done.iter().all(|one| one.result.is_ok())
 }
 
-/// Steps that run in another process.
-struct Lane {
+/// A lane that was started.
+struct Running {
     name: String,
     child: Child,
     log: PathBuf,
@@ -66,7 +72,7 @@ struct Lane {
     start: Instant,
 }
 
-impl Lane {
+impl Running {
     fn start(name: &str) -> anyhow::Result<Self> {
         let folder = target_dir().join("lanes");
         std::fs::create_dir_all(&folder)?;
@@ -75,7 +81,7 @@ impl Lane {
         let output = File::create(&log)?;
         say(&format!("\n=== in parallel with the next steps: {name}"));
         // Through Cargo: building the tests may have replaced this program's file.
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = cargo_command();
         command.args(["run", "--quiet", "--package", "xtask", "--", "lane", name]).arg(&results);
         command.current_dir(root()).stdin(Stdio::null());
         let child = command.stdout(output.try_clone()?).stderr(output).spawn()?;

@@ -1,7 +1,6 @@
 //! Runs all tests, and reports which of them could not run on this machine.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
@@ -11,7 +10,7 @@ use crate::shell;
 /// Runs the tests of the whole workspace.
 pub(crate) fn all() -> Result<Outcome> {
     let noted = empty("skipped-tests")?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = shell::cargo_command();
     shell::run(cargo.args(["test", "--workspace", "--no-fail-fast"]).env(skips::FILE, &noted))?;
     Ok(Outcome::Skipped(read(&noted)?))
 }

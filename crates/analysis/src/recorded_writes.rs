@@ -78,24 +78,14 @@ pub fn recorded_writes(
         other_rows: rows.others(),
     };
     let (rows, places) = rows.finish(divider.finish());
-    slow.sort_by_key(|write| (std::cmp::Reverse(write.latency_ns()), write.start_ns));
-    let most = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
-    let over_limit = if wanted.slowest { 0 } else { slow.len().saturating_sub(most) as u64 };
-    slow.truncate(most);
+    let over_limit = keep_slowest(&mut slow, wanted);
     slow.iter_mut().for_each(|write| write.row = places[write.row]);
     let layers = slow.iter().map(|write| indexed.layers(of(write.start_ns, write.end_ns, write.tid)));
-    let plan = ObserveWritesPlan {
-        duration_ns: None,
-        deadline: Deadline { ns: wanted.deadline_ns },
-        limit: u32::try_from(wanted.limit).unwrap_or(u32::MAX),
-        kilobytes: 0,
-        ..ObserveWritesPlan::default()
-    };
     let ends = trace.events.first().zip(trace.events.last());
     Some(RecordedWrites {
         layers: layers.collect(),
         result: ObserveWritesResult {
-            plan,
+            plan: plan(wanted),
             elapsed_ns: ends.map_or(0, |(first, last)| last.time_ns - first.time_ns),
             devices: Vec::new(),
             rows,
@@ -109,6 +99,27 @@ pub fn recorded_writes(
         machine_taken: (system_calls && trace.machine.is_empty()).then_some(machine),
         doubts: indexed.doubts(),
     })
+}
+
+/// Sorts the slow writes, the slowest first, and keeps as many as are wanted. Returns how many
+/// writes over the deadline were dropped.
+fn keep_slowest(slow: &mut Vec<SlowWrite>, wanted: Wanted) -> u64 {
+    slow.sort_by_key(|write| (std::cmp::Reverse(write.latency_ns()), write.start_ns));
+    let most = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+    let over_limit = if wanted.slowest { 0 } else { slow.len().saturating_sub(most) as u64 };
+    slow.truncate(most);
+    over_limit
+}
+
+/// The plan of `storage observe` that would have found these writes.
+fn plan(wanted: Wanted) -> ObserveWritesPlan {
+    ObserveWritesPlan {
+        duration_ns: None,
+        deadline: Deadline { ns: wanted.deadline_ns },
+        limit: u32::try_from(wanted.limit).unwrap_or(u32::MAX),
+        kilobytes: 0,
+        ..ObserveWritesPlan::default()
+    }
 }
 
 /// Counts and divides the writes. The slow ones have the row numbers of [`Rows::add`].

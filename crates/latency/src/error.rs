@@ -3,6 +3,7 @@
 
 /// Why data was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A frame of encoded samples does not hold a whole number of them.
     #[error("sample frame of {bytes} bytes is not a multiple of {sample} bytes: the frame was cut short")]

@@ -53,6 +53,7 @@ pub mod latency_android;
 pub mod latency_csv;
 pub mod live;
 pub mod live_calls;
+pub mod live_view;
 pub mod look;
 mod markdown;
 pub mod observed_calls;

@@ -7,9 +7,9 @@ use analysis::live_calls::{Point, Session};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::terminal::Frame;
-use ratatui_widgets::paragraph::Paragraph;
 use run::ipc::observe::Flow;
 
+use crate::live_view::{View, put, take, title};
 use crate::observed_calls::{count, name};
 use crate::quantity::{duration, three_digits};
 
@@ -19,40 +19,32 @@ const ONE_LINE: u16 = 140;
 /// So many rows are printed as lines for an interval.
 const MOST_LINES: usize = 10;
 
-/// What to show besides what was seen.
+/// What was seen so far.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    /// What is observed.
-    pub title: &'a str,
-    /// Whether the terminal shows colour.
-    pub colour: bool,
-    /// Whether anybody can press keys.
-    pub keys: bool,
-    /// For how long it has been observed, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// How long the last interval was, in nanoseconds.
-    pub interval_ns: u64,
+pub struct Seen<'a> {
+    /// The calls.
+    pub session: &'a Session,
+    /// What the session's rows are.
+    pub flows: &'a [Flow],
     /// Events that the kernel had to drop so far.
     pub lost_events: u64,
 }
 
 /// Draws it.
-pub fn draw(frame: &mut Frame<'_>, session: &Session, flows: &[Flow], view: &View<'_>) {
+pub fn draw(frame: &mut Frame<'_>, seen: Seen<'_>, view: &View<'_>) {
+    let session = seen.session;
     let mut room = frame.area();
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    if room.height > 1 {
-        put(frame, &mut room, format!("{} s  {}", view.elapsed_ns / 1_000_000_000, view.title), bold);
-    }
-    if session.intervals == 0 {
-        put(frame, &mut room, "The first interval goes on.".to_owned(), Style::new());
-    } else {
-        put(frame, &mut room, all(session, view), Style::new());
-    }
+    title(frame, &mut room, view);
+    let first = match session.intervals {
+        0 => "The first interval goes on.".to_owned(),
+        _ => all(seen, view),
+    };
+    put(frame, take(&mut room, 1), first, Style::new());
     if room.height > 2 {
         let bottom = Rect { y: room.bottom() - 1, height: 1, ..room };
         room.height -= 1;
         let keys = if view.keys { "q: end" } else { "Ctrl-C: end" };
-        frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)), bottom);
+        put(frame, bottom, keys.to_owned(), Style::new().add_modifier(Modifier::DIM));
     }
     if session.last.is_empty() {
         return;
@@ -60,34 +52,23 @@ pub fn draw(frame: &mut Frame<'_>, session: &Session, flows: &[Flow], view: &Vie
     let one_line = room.width >= ONE_LINE;
     let head = figures(["calls/s", "p50", "p99", "max", "missed", "behind pool", "oneway/s", "failed"]);
     let head = if one_line { format!("{head}  calls") } else { head };
-    put(frame, &mut room, head, Style::new().add_modifier(Modifier::UNDERLINED));
+    put(frame, take(&mut room, 1), head, Style::new().add_modifier(Modifier::UNDERLINED));
     for point in &session.last {
-        let Some(flow) = flows.get(point.flow) else { continue };
+        let Some(flow) = seen.flows.get(point.flow) else { continue };
         let numbers = row(point, view.interval_ns);
-        let style = match point.missed + point.failed {
-            1.. if view.colour => Style::new().fg(Color::Red),
-            _ => Style::new(),
-        };
+        let style = if point.missed + point.failed > 0 { view.style(Color::Red) } else { Style::new() };
         if one_line {
-            put(frame, &mut room, format!("{numbers}  {}", name(flow)), style);
+            put(frame, take(&mut room, 1), format!("{numbers}  {}", name(flow)), style);
         } else if room.height > 1 {
-            put(frame, &mut room, name(flow), Style::new());
-            put(frame, &mut room, numbers, style);
+            put(frame, take(&mut room, 1), name(flow), Style::new());
+            put(frame, take(&mut room, 1), numbers, style);
         }
     }
 }
 
-/// The next line, if there is room.
-fn put(frame: &mut Frame<'_>, room: &mut Rect, text: String, style: Style) {
-    let height = room.height.min(1);
-    let at = Rect { height, ..*room };
-    (room.y, room.height) = (room.y + height, room.height - height);
-    frame.render_widget(Paragraph::new(text).style(style), at);
-}
-
 /// "Last 1.00 s: 1200 calls, 3 missed, 40 oneway; 7 events lost so far".
-fn all(session: &Session, view: &View<'_>) -> String {
-    let sum = |of: fn(&Point) -> u64| session.last.iter().map(of).sum::<u64>();
+fn all(seen: Seen<'_>, view: &View<'_>) -> String {
+    let sum = |of: fn(&Point) -> u64| seen.session.last.iter().map(of).sum::<u64>();
     let mut out = format!(
         "Last {}: {}, {} missed",
         duration(view.interval_ns as f64),
@@ -97,7 +78,7 @@ fn all(session: &Session, view: &View<'_>) -> String {
     for (count, what) in [
         (sum(|point| point.oneway), "oneway"),
         (sum(|point| point.failed), "failed"),
-        (view.lost_events, "events lost so far"),
+        (seen.lost_events, "events lost so far"),
     ] {
         if count > 0 {
             let _ = write!(out, ", {count} {what}");
@@ -131,9 +112,10 @@ fn row(point: &Point, interval_ns: u64) -> String {
 
 /// The last interval as lines for whoever reads along: the rows with the most time in them.
 #[must_use]
-pub fn interval(session: &Session, flows: &[Flow], view: &View<'_>) -> String {
+pub fn interval(seen: Seen<'_>, view: &View<'_>) -> String {
+    let Seen { session, flows, .. } = seen;
     let at = format!("{:>8.1} s", view.elapsed_ns as f64 / 1e9);
-    let mut out = format!("{at}  {}\n", all(session, view));
+    let mut out = format!("{at}  {}\n", all(seen, view));
     let shown = session.last.iter().filter_map(|point| Some((point, flows.get(point.flow)?)));
     for (point, flow) in shown.take(MOST_LINES) {
         let _ = write!(out, "{at}  {}: ", name(flow));
@@ -213,13 +195,17 @@ mod tests {
             keys: true,
             elapsed_ns: 12_300_000_000,
             interval_ns: 1_000_000_000,
-            lost_events: 7,
         }
+    }
+
+    fn seen<'a>(session: &'a Session, flows: &'a [Flow]) -> Seen<'a> {
+        Seen { session, flows, lost_events: 7 }
     }
 
     fn drawn(session: &Session, (width, height): (u16, u16), view: &View<'_>) -> Terminal<TestBackend> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, session, &flows(), view)).unwrap();
+        let flows = flows();
+        terminal.draw(|frame| draw(frame, seen(session, &flows), view)).unwrap();
         terminal
     }
 
@@ -254,7 +240,7 @@ mod tests {
 
     #[test]
     fn plain_lines_say_what_each_interval_has_shown() {
-        let text = interval(&session(), &flows(), &view());
+        let text = interval(seen(&session(), &flows()), &view());
         insta::assert_snapshot!(text);
         assert!(!text.contains('\u{1b}'));
     }

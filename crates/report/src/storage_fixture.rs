@@ -71,11 +71,13 @@ pub(crate) fn result() -> StorageResult {
     }
 }
 
-/// The divided calls: the second waits for a flush, and part of it is unexplained.
-pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
-    let mut breakdown = Breakdown::keeping(1);
-    let piece = |begin_ns, end_ns, layer| Piece { begin_ns, end_ns, layer };
-    let request = |flush, issued_ns, ended_ns| Request {
+/// A call's parts, in nanoseconds.
+fn pieces<const COUNT: usize>(parts: [(u64, u64, Layer); COUNT]) -> Vec<Piece> {
+    parts.map(|(begin_ns, end_ns, layer)| Piece { begin_ns, end_ns, layer }).into()
+}
+
+fn request(flush: bool, issued_ns: u64, ended_ns: u64) -> Request {
+    Request {
         dev: 179 << 20,
         flush,
         sectors: if flush { 0 } else { 32 },
@@ -89,20 +91,25 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
         begin: Begin::Mmc,
         end: if flush { End::Mmc } else { End::Interrupt },
         ..Request::default()
-    };
+    }
+}
+
+/// The divided calls: the second waits for a flush, and part of it is unexplained.
+pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
+    let mut breakdown = Breakdown::keeping(1);
     let mut interruptions = Interruptions::default();
     interruptions.controller.insert(1, InterruptUse { count: 1, handled_ns: 1_500 });
     breakdown.add(
         Write { start_ns: 1_000_000, end_ns: 1_100_000, tid: TID },
         Layers {
             others_commits: Vec::new(),
-            pieces: vec![
-                piece(1_000_000, 1_002_000, Layer::Platform),
-                piece(1_002_000, 1_020_000, Layer::Fs),
-                piece(1_020_000, 1_080_000, Layer::Device),
-                piece(1_080_000, 1_090_000, Layer::Irq),
-                piece(1_090_000, 1_100_000, Layer::Wake),
-            ],
+            pieces: pieces([
+                (1_000_000, 1_002_000, Layer::Platform),
+                (1_002_000, 1_020_000, Layer::Fs),
+                (1_020_000, 1_080_000, Layer::Device),
+                (1_080_000, 1_090_000, Layer::Irq),
+                (1_090_000, 1_100_000, Layer::Wake),
+            ]),
             requests: vec![request(false, 1_019_000, 1_080_000)],
             interruptions: interruptions.clone(),
             behind_others_ns: 7_000,
@@ -115,12 +122,12 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
         Write { start_ns: 2_000_000, end_ns: 2_300_000, tid: TID },
         Layers {
             others_commits: Vec::new(),
-            pieces: vec![
-                piece(2_000_000, 2_002_000, Layer::Platform),
-                piece(2_002_000, 2_050_000, Layer::Fs),
-                piece(2_050_000, 2_290_000, Layer::Device),
-                piece(2_290_000, 2_300_000, Layer::Unexplained),
-            ],
+            pieces: pieces([
+                (2_000_000, 2_002_000, Layer::Platform),
+                (2_002_000, 2_050_000, Layer::Fs),
+                (2_050_000, 2_290_000, Layer::Device),
+                (2_290_000, 2_300_000, Layer::Unexplained),
+            ]),
             requests: vec![request(false, 2_049_000, 2_100_000), request(true, 2_101_000, 2_288_000)],
             interruptions,
             behind_others_ns: 0,

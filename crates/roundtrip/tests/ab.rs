@@ -1,11 +1,15 @@
 //! Two configurations in turn: a real difference is found, none is reported without one, and
 //! nothing is left behind.
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use process::text;
 use serde_json::Value;
 
 /// A folder for one test.
@@ -53,10 +57,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 const LATENCY: &str = "ipc latency --driver emulated --stack binder --callers other --iterations 100";

@@ -1,9 +1,13 @@
 //! Comparisons of runs: what became worse is reported, also by the exit status, and unsuitable
 //! comparisons are rejected.
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use process::text;
 use serde_json::Value;
 
 /// A temporary folder for the runs of a test.
@@ -34,10 +38,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 const LATENCY: &str = "ipc latency --driver emulated --stack binder --callers other --iterations 200";

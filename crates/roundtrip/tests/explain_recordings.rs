@@ -2,11 +2,15 @@
 //! the same calls. `peers/interop/src/foreign.rs` made them simultaneously, in guests with one and
 //! with two CPUs.
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use flate2::read::ZlibDecoder;
+use process::text;
 use serde_json::Value;
 
 /// The recordings of Perfetto, trace-cmd and the kernel, each with the precision of its times.
@@ -78,10 +82,6 @@ fn json(path: &Path, options: &[&str]) -> Value {
     let output = explain(path, &[options, &["--format", "json"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn text(output: &[u8]) -> String {
-    String::from_utf8_lossy(output).into_owned()
 }
 
 /// Each call's start, the causes of its delay, and their durations.

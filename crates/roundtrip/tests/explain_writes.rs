@@ -3,6 +3,8 @@
 //! write has the same layers in each. The recordings in fixtures/recordings show how missing events
 //! are reported.
 
+#[path = "support/process.rs"]
+mod process;
 #[path = "support/storage.rs"]
 mod support;
 
@@ -14,6 +16,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use flate2::read::ZlibDecoder;
+use process::text;
 use serde_json::Value;
 use skips::{Need, skip};
 use support::{Finally, folder};
@@ -51,10 +54,6 @@ const WRITER: &str = "import os\n\
     f=os.open('plain',os.O_RDWR|os.O_CREAT,0o600)\n\
     d=os.open('durable',os.O_RDWR|os.O_CREAT|os.O_DSYNC,0o600)\n\
     for i in range(60):\n os.write(f,b'x'*8192); os.fsync(f); os.write(d,b'y'*4096)\n";
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn explain(path: &Path, options: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_roundtrip")).arg("explain").args(options).arg(path).output().unwrap()

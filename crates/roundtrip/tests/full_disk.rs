@@ -3,9 +3,13 @@
 //! create one, or may not use the kernel's trace, a test is skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
+#[path = "support/process.rs"]
+mod process;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use process::{roundtrip, stderr};
 use skips::{Need, skip};
 use tracefs::Tracefs;
 
@@ -60,16 +64,6 @@ fn on_full_disk(name: &str, kilobytes: u32, program: &mut Command) -> Option<Out
             None
         }
     }
-}
-
-fn roundtrip(args: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(args.split_whitespace());
-    command
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The program's pid, and the lines after it.

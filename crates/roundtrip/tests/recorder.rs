@@ -4,13 +4,16 @@
 
 #[path = "support/global_trace.rs"]
 mod global_trace;
+#[path = "support/process.rs"]
+mod process;
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use global_trace::{Turn, settings};
+use process::{roundtrip, stderr};
 use serde_json::Value;
 use skips::{Need, skip};
 use tracefs::{GlobalTrace, Recording, Tracefs};
@@ -20,16 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const ENDLESS: &str =
     "ipc latency --driver emulated --stack hwbinder --callers other --duration 1h --deadline 1s --explain";
-
-fn roundtrip(args: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(args.split_whitespace()).stdin(Stdio::null());
-    command
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 /// The kernel's tracefs; `None`, with the test skipped, if this process may not use it.
 fn tracefs() -> Option<Tracefs> {

@@ -1,12 +1,15 @@
 //! `roundtrip storage layers` as a process: real writes, on a journalled file system of the test if
 //! it can be mounted.
 
+#[path = "support/process.rs"]
+mod process;
 #[path = "support/storage.rs"]
 mod support;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use process::text;
 use skips::{Need, skip};
 use support::{Journalled, folder};
 
@@ -26,10 +29,6 @@ fn layers(directory: &Path) -> Command {
         "1M",
     ]);
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn succeed(command: &mut Command) -> Output {

@@ -16,7 +16,7 @@ use crate::plan_fault::PlanFault;
 pub const SHORTEST_NS: u64 = 3_000_000_000;
 
 /// The plan of a survey.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurveyPlan {
     /// The approximate total time, in nanoseconds; at least [`SHORTEST_NS`].
     pub budget_ns: u64,
@@ -73,7 +73,7 @@ impl SurveyPlan {
         // Each row has a calibration, a batch and individual calls, which take about equally long.
         let rows = (Stack::ALL.len() * sizes_bytes.len()) as u64;
         let throughput = ThroughputPlan {
-            driver: self.driver,
+            driver: self.driver.clone(),
             sizes_bytes,
             length: Length::ElapsedNs(of_throughput_ns / (3 * rows)),
             interleaved: true,
@@ -81,7 +81,7 @@ impl SurveyPlan {
             ..ThroughputPlan::default()
         };
         let latency = LatencyPlan {
-            driver: self.driver,
+            driver: self.driver.clone(),
             stacks: Stack::ALL.into(),
             // As recommended for this test: leave one CPU free for everything else.
             pairs: u32::try_from(usable_cpus.saturating_sub(1).clamp(1, 8)).unwrap_or(1),

@@ -69,69 +69,74 @@ fn a_machine_without_a_bad_setting_is_good_in_every_check() {
     }
 }
 
+fn text(machine: &mut Environment, name: &str, value: &str) {
+    machine.facts.note(name, "", Ok(Value::Text(value.to_owned())));
+}
+
+fn whole(machine: &mut Environment, name: &str, value: i64) {
+    machine.facts.note(name, "", Ok(Value::Whole(value)));
+}
+
+fn names(machine: &mut Environment, name: &str, value: &str) {
+    machine.facts.note(name, "", Ok(Value::Names(vec![value.to_owned()])));
+}
+
+type Change = fn(&mut Environment);
+
+/// A check, part of what it finds, and the change to a good machine that makes it find that.
+const BAD_SETTINGS: &[(&str, &str, Change)] = &[
+    ("lock-debugging", "CONFIG_PROVE_LOCKING", |m| names(m, "lock_debug_options", "PROVE_LOCKING")),
+    ("kernel-debugging", "CONFIG_KASAN_GENERIC", |m| names(m, "debug_options", "KASAN_GENERIC")),
+    ("tracer", "function", |m| text(m, "tracer", "function")),
+    ("build-type", "eng", |m| text(m, "android_build_type", "eng")),
+    ("cpu-quota", "0.5 CPUs", |m| m.cgroups.cpu_quota_cpus = Some(0.5)),
+    ("cpuset", "1 of 2", |m| m.cpus.usable = vec![1]),
+    ("governor", "schedutil on 2 CPUs", |m| {
+        m.cpus.governors = Some([("schedutil".to_owned(), vec![0, 1])].into());
+    }),
+    ("frequency-range", "policy0 900 to 1200 MHz of 1800", |m| {
+        whole(m, "cpufreq.policy0.min_khz", 900_000);
+        whole(m, "cpufreq.policy0.max_khz", 1_200_000);
+    }),
+    ("thermal", "thermal-cpufreq-0 (2 of 10)", |m| {
+        names(m, "thermal_limits", "thermal-cpufreq-0 (2 of 10)");
+    }),
+    ("idle-states", "900 us to leave it", |m| whole(m, "idle_exit_latency_us", 900)),
+    ("steal", "3.0% of all CPU time since boot", |m| {
+        m.facts.note("stolen_since_boot", "", Ok(Value::Number(0.03)));
+    }),
+    ("load", "1.5 runnable threads", |m| m.load_average = Some([1.5, 0.0, 0.0])),
+    ("framework", "runs", |m| m.facts.note("android_framework", "", Ok(Value::Flag(true)))),
+    ("clock-source", "hpet", |m| text(m, "clocksource", "hpet")),
+    ("preemption", "none", |m| m.kernel.preemption = Some("none".into())),
+    ("asymmetric-cpus", "1 of capacity 462, 1 of capacity 1024", |m| {
+        m.cpus.capacities = Some(vec![462, 1024]);
+    }),
+    ("hotplug", "1 of 3", |m| m.cpus.present = Some(3)),
+    ("hotplug", "core control is on", |m| names(m, "core_control", "cpu0")),
+    ("smt", "on", |m| m.cpus.smt = Some(true)),
+    ("rt-throttling", "950000 us of each 1000000 us", |m| m.kernel.sched_rt_runtime_us = Some(950_000)),
+    ("rt-group", "0 us", |m| m.cgroups.rt_runtime_us = Some(0)),
+    ("fair-server", "50 ms of each 1000 ms", |m| {
+        m.kernel.release = "6.12.1-android16".into();
+        whole(m, "fair_server_runtime_ns", 50_000_000);
+        whole(m, "fair_server_period_ns", 1_000_000_000);
+    }),
+    ("realtime", "refused", |m| m.realtime = RealtimePermission::Refused { reason: "no right".into() }),
+    ("binder-inheritance", "not an Android kernel", |m| m.kernel.release = "6.1.0-22-amd64".into()),
+    ("memory", "512 of 8192 MiB", |m| whole(m, "memory_available_bytes", 512 << 20)),
+    ("transparent-hugepages", "always, defrag madvise", |m| text(m, "transparent_hugepages", "always")),
+    ("kernel-version", "4.9.1-android", |m| m.kernel.release = "4.9.1-android".into()),
+    ("tick", "100 per second", |m| m.kernel.hz = Some(100)),
+    ("timer-slack", "40000 us", |m| whole(m, "timer_slack_ns", 40_000_000)),
+    ("autogroup", "on", |m| m.kernel.autogroup = Some(true)),
+    ("disk-scheduler", "vda: bfq", |m| text(m, "disk.vda.scheduler", "bfq")),
+    ("disk-interrupts", "vda: CPU 1", |m| names(m, "disk.vda.interrupt_cpus", "1")),
+];
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table: one line for each setting")]
 fn each_setting_that_lengthens_round_trips_is_named_alone_with_its_value_and_what_to_do() {
-    type Change = fn(&mut Environment);
-    fn text(machine: &mut Environment, name: &str, value: &str) {
-        machine.facts.note(name, "", Ok(Value::Text(value.to_owned())));
-    }
-    fn whole(machine: &mut Environment, name: &str, value: i64) {
-        machine.facts.note(name, "", Ok(Value::Whole(value)));
-    }
-    fn names(machine: &mut Environment, name: &str, value: &str) {
-        machine.facts.note(name, "", Ok(Value::Names(vec![value.to_owned()])));
-    }
-    let table: &[(&str, &str, Change)] = &[
-        ("lock-debugging", "CONFIG_PROVE_LOCKING", |m| names(m, "lock_debug_options", "PROVE_LOCKING")),
-        ("kernel-debugging", "CONFIG_KASAN_GENERIC", |m| names(m, "debug_options", "KASAN_GENERIC")),
-        ("tracer", "function", |m| text(m, "tracer", "function")),
-        ("build-type", "eng", |m| text(m, "android_build_type", "eng")),
-        ("cpu-quota", "0.5 CPUs", |m| m.cgroups.cpu_quota_cpus = Some(0.5)),
-        ("cpuset", "1 of 2", |m| m.cpus.usable = vec![1]),
-        ("governor", "schedutil on 2 CPUs", |m| {
-            m.cpus.governors = Some([("schedutil".to_owned(), vec![0, 1])].into());
-        }),
-        ("frequency-range", "policy0 900 to 1200 MHz of 1800", |m| {
-            whole(m, "cpufreq.policy0.min_khz", 900_000);
-            whole(m, "cpufreq.policy0.max_khz", 1_200_000);
-        }),
-        ("thermal", "thermal-cpufreq-0 (2 of 10)", |m| {
-            names(m, "thermal_limits", "thermal-cpufreq-0 (2 of 10)");
-        }),
-        ("idle-states", "900 us to leave it", |m| whole(m, "idle_exit_latency_us", 900)),
-        ("steal", "3.0% of all CPU time since boot", |m| {
-            m.facts.note("stolen_since_boot", "", Ok(Value::Number(0.03)));
-        }),
-        ("load", "1.5 runnable threads", |m| m.load_average = Some([1.5, 0.0, 0.0])),
-        ("framework", "runs", |m| m.facts.note("android_framework", "", Ok(Value::Flag(true)))),
-        ("clock-source", "hpet", |m| text(m, "clocksource", "hpet")),
-        ("preemption", "none", |m| m.kernel.preemption = Some("none".into())),
-        ("asymmetric-cpus", "1 of capacity 462, 1 of capacity 1024", |m| {
-            m.cpus.capacities = Some(vec![462, 1024]);
-        }),
-        ("hotplug", "1 of 3", |m| m.cpus.present = Some(3)),
-        ("hotplug", "core control is on", |m| names(m, "core_control", "cpu0")),
-        ("smt", "on", |m| m.cpus.smt = Some(true)),
-        ("rt-throttling", "950000 us of each 1000000 us", |m| m.kernel.sched_rt_runtime_us = Some(950_000)),
-        ("rt-group", "0 us", |m| m.cgroups.rt_runtime_us = Some(0)),
-        ("fair-server", "50 ms of each 1000 ms", |m| {
-            m.kernel.release = "6.12.1-android16".into();
-            whole(m, "fair_server_runtime_ns", 50_000_000);
-            whole(m, "fair_server_period_ns", 1_000_000_000);
-        }),
-        ("realtime", "refused", |m| m.realtime = RealtimePermission::Refused { reason: "no right".into() }),
-        ("binder-inheritance", "not an Android kernel", |m| m.kernel.release = "6.1.0-22-amd64".into()),
-        ("memory", "512 of 8192 MiB", |m| whole(m, "memory_available_bytes", 512 << 20)),
-        ("transparent-hugepages", "always, defrag madvise", |m| text(m, "transparent_hugepages", "always")),
-        ("kernel-version", "4.9.1-android", |m| m.kernel.release = "4.9.1-android".into()),
-        ("tick", "100 per second", |m| m.kernel.hz = Some(100)),
-        ("timer-slack", "40000 us", |m| whole(m, "timer_slack_ns", 40_000_000)),
-        ("autogroup", "on", |m| m.kernel.autogroup = Some(true)),
-        ("disk-scheduler", "vda: bfq", |m| text(m, "disk.vda.scheduler", "bfq")),
-        ("disk-interrupts", "vda: CPU 1", |m| names(m, "disk.vda.interrupt_cpus", "1")),
-    ];
-    for (check, value, change) in table {
+    for (check, value, change) in BAD_SETTINGS {
         let mut machine = good();
         change(&mut machine);
         let bad: Vec<_> = judge(&machine).into_iter().filter(|one| one.state != State::Good).collect();

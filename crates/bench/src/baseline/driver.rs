@@ -36,7 +36,7 @@ const CODE: u32 = 1;
 
 /// A private context without a service manager: the server is handle 0 itself.
 pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
-    let host = Host::open(DriverPlan::default()).map_err(|error| error.to_string())?;
+    let host = Host::open(&DriverPlan::default()).map_err(|error| error.to_string())?;
     Ok(Prepared {
         host: Some(host),
         limit: Some((MAX_LEN, "a receive area of 1 MiB".into())),

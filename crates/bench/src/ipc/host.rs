@@ -33,14 +33,14 @@ impl Host {
     /// [`Error::Driver`](crate::Error::Driver) if the system refuses;
     /// [`Error::NotHere`](crate::Error::NotHere) if the plan requires the kernel's driver and none
     /// of its devices is free.
-    pub fn open(plan: DriverPlan) -> Result<Self> {
+    pub fn open(plan: &DriverPlan) -> Result<Self> {
         let kernel = |claim| Self { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {
             let context = Context::create(names::profile(plan.profile))?;
             context.set_inherit_by(names::inherit_by(plan.inherit_by));
             Ok(Self { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
         };
-        match plan.choice {
+        match &plan.choice {
             DriverChoice::Emulated => emulated(None),
             DriverChoice::Kernel => Ok(kernel(Claim::any()?)),
             DriverChoice::Device(path) => Ok(kernel(Claim::of(path.as_str())?)),

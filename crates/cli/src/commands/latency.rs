@@ -9,6 +9,7 @@ use bench::ipc::latency::{self, Notice};
 use bench::worker::Spawner;
 use files::Existing;
 use report::csv::with_labels;
+use report::look::Look;
 use report::run::Divided;
 use run::ipc::latency::{Amount, ExplainPlan, HaltTrace, LatencyPlan, LatencyResult, ThreadReport, Trigger};
 use run::ipc::{Mode, Stack};
@@ -76,7 +77,7 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         (None, Mode::Passthrough) => vec![Stack::Hwbinder],
     };
     let plan = LatencyPlan {
-        driver: typed.driver,
+        driver: typed.driver.clone(),
         stacks,
         mode: typed.mode,
         inheritance: typed.inheritance.clone().unwrap_or(default.inheritance),
@@ -225,23 +226,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let Some(run) = measure(&plan, block, &typed.output, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
-    let text = match typed.output.format.as_deref() {
-        Some("json") => run.to_json()?,
-        Some("csv") if typed.raw_samples => with_labels(report::latency_csv::samples(result), &run.labels),
-        Some("csv") => with_labels(report::latency_csv::csv(result), &run.labels),
-        Some("markdown") => report::figures::markdown("ipc latency", &run, Divided::default()),
-        Some("android") => {
-            let series = result.series.iter();
-            series.map(|series| report::latency_android::json(result, series, &run.warnings, false)).collect()
-        }
-        _ => {
-            let shown = report::inert::run(&run)?;
-            let result = shown.results.latency.as_ref().unwrap_or(result);
-            let tables = report::latency::tables(result, terminal.look);
-            report::run::page(&shown, Divided::default(), &tables, terminal.look)
-                + &typed.output.histograms(&shown, terminal.look)
-        }
-    };
+    let text = text(&typed, &run, result, terminal.look)?;
     let directory = place.as_ref().map(Directory::path);
     // If the recording cannot be read, explanations are missing, but not the figures. The same
     // holds if there is no space for the samples.
@@ -265,6 +250,27 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     })?;
     let exit = typed.gates.judge(&run, Divided::default(), exit, terminal);
     missing.map_or(Ok(exit), Err)
+}
+
+/// The result in the requested format, without explanations.
+fn text(typed: &Typed, run: &Run, result: &LatencyResult, look: Look) -> anyhow::Result<String> {
+    Ok(match typed.output.format.as_deref() {
+        Some("json") => run.to_json()?,
+        Some("csv") if typed.raw_samples => with_labels(report::latency_csv::samples(result), &run.labels),
+        Some("csv") => with_labels(report::latency_csv::csv(result), &run.labels),
+        Some("markdown") => report::figures::markdown("ipc latency", run, Divided::default()),
+        Some("android") => {
+            let series = result.series.iter();
+            series.map(|series| report::latency_android::json(result, series, &run.warnings, false)).collect()
+        }
+        _ => {
+            let shown = report::inert::run(run)?;
+            let result = shown.results.latency.as_ref().unwrap_or(result);
+            let tables = report::latency::tables(result, look);
+            report::run::page(&shown, Divided::default(), &tables, look)
+                + &typed.output.histograms(&shown, look)
+        }
+    })
 }
 
 /// Writes all samples beside the run, completely or not at all.

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use analysis::live_calls::Session;
 use bench::observe::Round;
-use report::live_calls::{self, View};
+use report::live_calls::{self, Seen};
+use report::live_view::View;
 use report::quantity::duration;
 use run::ipc::observe::{ObservePlan, Subject};
 
@@ -78,12 +79,11 @@ impl Live {
             keys: self.screen.as_ref().is_some_and(|screen| screen.keys),
             elapsed_ns: round.elapsed_ns,
             interval_ns: self.last_ns,
-            lost_events: round.lost_events,
         };
-        let session = &self.session;
+        let seen = Seen { session: &self.session, flows: round.flows, lost_events: round.lost_events };
         let Some(screen) = &mut self.screen else {
             if is_interval {
-                out.write_all(live_calls::interval(session, round.flows, &view).as_bytes())?;
+                out.write_all(live_calls::interval(seen, &view).as_bytes())?;
                 out.flush()?;
             }
             return Ok(ControlFlow::Continue(()));
@@ -92,7 +92,7 @@ impl Live {
             return Ok(ControlFlow::Break(()));
         }
         if is_interval || screen.is_resized() {
-            screen.draw(|frame| live_calls::draw(frame, session, round.flows, &view))?;
+            screen.draw(|frame| live_calls::draw(frame, seen, &view))?;
         }
         Ok(ControlFlow::Continue(()))
     }

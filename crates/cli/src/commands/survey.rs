@@ -120,7 +120,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let default = SurveyPlan::default();
     let plan = SurveyPlan {
         budget_ns: typed.duration_ns.unwrap_or(default.budget_ns),
-        driver: typed.driver,
+        driver: typed.driver.clone(),
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
     typed.gates.check_callers(&LatencyPlan::default().callers)?;

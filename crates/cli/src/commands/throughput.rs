@@ -208,7 +208,7 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
         (None, None) => default.length,
     };
     let plan = ThroughputPlan {
-        driver: typed.driver,
+        driver: typed.driver.clone(),
         stacks,
         mode: typed.mode,
         sizes_bytes: typed.sizes_bytes.clone().unwrap_or(default.sizes_bytes),

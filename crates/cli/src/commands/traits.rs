@@ -92,7 +92,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn plan(typed: &Typed) -> Result<TraitsPlan, Usage> {
     let default = TraitsPlan::default();
-    let plan = TraitsPlan { driver: typed.driver, calls: typed.iterations.unwrap_or(default.calls) };
+    let plan = TraitsPlan { driver: typed.driver.clone(), calls: typed.iterations.unwrap_or(default.calls) };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     Ok(plan)
 }

@@ -9,7 +9,8 @@ use analysis::live::Session;
 use bench::ipc::latency;
 use bench::worker::Spawner;
 use report::csv::with_labels;
-use report::live::{self, View};
+use report::live::{self, Chosen};
+use report::live_view::View;
 use report::quantity::{duration, length};
 use report::run::Divided;
 use run::ipc::latency::{LatencyPlan, Series};
@@ -265,15 +266,14 @@ impl Watch {
         let Some(screen) = &mut self.screen else { return Ok(()) };
         let view = View {
             title: &self.title,
-            selected: self.selected,
             colour: self.colour,
             keys: screen.keys,
             elapsed_ns,
             interval_ns: self.interval_ns,
-            deadline_ns: self.deadline_ns,
         };
+        let chosen = Chosen { selected: self.selected, deadline_ns: self.deadline_ns };
         let session = &self.session;
-        screen.draw(|frame| live::draw(frame, session, &view))
+        screen.draw(|frame| live::draw(frame, session, &view, chosen))
     }
 
     fn elapsed_ns(&self) -> u64 {

@@ -172,7 +172,7 @@ fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
         return Err(Usage("--training and --warn-above exclude each other".into()));
     }
     let plan = WorkersPlan {
-        driver: typed.driver,
+        driver: typed.driver.clone(),
         stack: typed.stack.unwrap_or(default.stack),
         mode: typed.mode.unwrap_or(default.mode),
         workers: typed.workers.unwrap_or(default.workers),

@@ -143,6 +143,25 @@ impl<'t> Builder<'t> {
                 self.name(thread, time_ns);
                 self.migrate(thread.tid, time_ns, from_cpu, to_cpu);
             }
+            Body::VectorEntry { kind } if kernel_names::is_timer_vector(self.trace.names.text(kind)) => {
+                self.cpus[cpu as usize].ticks.push(time_ns);
+            }
+            Body::IrqEntry { name, .. } if kernel_names::is_timer_device(self.trace.names.text(name)) => {
+                self.cpus[cpu as usize].ticks.push(time_ns);
+            }
+            Body::Other { event: name, .. }
+                if kernel_names::is_block_completion(self.trace.names.text(name)) =>
+            {
+                self.cpus[cpu as usize].completed_io.push(time_ns);
+            }
+            _ => self.of_thread(event),
+        }
+    }
+
+    /// What an event tells of one thread besides what it was doing.
+    fn of_thread(&mut self, event: &Event) {
+        let time_ns = event.time_ns;
+        match event.body {
             Body::PiSetprio { tid, new_prio, .. } | Body::BinderSetPriority { tid, new_prio, .. } => {
                 self.threads.entry(tid).or_default().prios.push((time_ns, new_prio));
             }
@@ -170,17 +189,6 @@ impl<'t> Builder<'t> {
             }
             Body::ContentionEnd { lock } => {
                 end(&mut self.threads.entry(event.tid).or_default().locks, time_ns, lock.cast_signed());
-            }
-            Body::VectorEntry { kind } if kernel_names::is_timer_vector(self.trace.names.text(kind)) => {
-                self.cpus[cpu as usize].ticks.push(time_ns);
-            }
-            Body::IrqEntry { name, .. } if kernel_names::is_timer_device(self.trace.names.text(name)) => {
-                self.cpus[cpu as usize].ticks.push(time_ns);
-            }
-            Body::Other { event: name, .. }
-                if kernel_names::is_block_completion(self.trace.names.text(name)) =>
-            {
-                self.cpus[cpu as usize].completed_io.push(time_ns);
             }
             _ => {}
         }

@@ -99,43 +99,12 @@ fn call(page: &mut Page, one: &Explained, open: bool) {
 
 /// When slow calls were made, with the cause of each.
 fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
-    let start = |one: &Explained| one.explanation.start_ns;
     let from_ns = explained.iter().map(start).min().unwrap_or(0);
     let to_ns = explained.iter().map(start).max().unwrap_or(0);
-    let took = |one: &Explained| one.explanation.duration_ns() as f64;
     let (low, high) = explained
         .iter()
         .map(took)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
-    let mut by_cause: BTreeMap<String, Vec<&Explained>> = BTreeMap::new();
-    for one in explained {
-        by_cause.entry(explanation_summary::cause_of(one)).or_default().push(one);
-    }
-    let lines = by_cause.into_iter().map(|(label, mut calls)| {
-        calls.sort_by_key(|one| start(one));
-        let points = calls.iter().map(|one| {
-            let at = (start(one) - from_ns) as f64;
-            let text = format!("slow call {} at {}: {}", one.call.number, duration(at), duration(took(one)));
-            (at, took(one), text)
-        });
-        Line { points: points.collect(), label, apart: false }
-    });
-    let mut table = Table::new([
-        Column::number("slow call", ""),
-        Column::number("at", ""),
-        Column::number("took", ""),
-        Column::text("whose"),
-        Column::text("what delayed it"),
-    ]);
-    for one in explained {
-        table.row([
-            one.call.number.to_string(),
-            duration((start(one) - from_ns) as f64),
-            duration(took(one)),
-            one.call.what.clone(),
-            explanation_words::answer(&one.explanation),
-        ]);
-    }
     let deadline_ns = kept.deadline_ns as f64;
     let mut levels = vec![(deadline_ns, format!("deadline {}", short_duration(deadline_ns)))];
     levels.extend(kept.usual_ns.map(|ns| (ns as f64, format!("usual {}", duration(ns as f64)))));
@@ -153,10 +122,56 @@ fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
             ticks: round_ticks(0.0, (to_ns - from_ns) as f64, short_duration),
         },
         y: durations("latency", low, high),
-        lines: lines.collect(),
+        lines: by_cause(explained, from_ns),
         widest: None,
         marks: Vec::new(),
         levels,
-        table,
+        table: table(explained, from_ns),
     }
+}
+
+fn start(one: &Explained) -> u64 {
+    one.explanation.start_ns
+}
+
+fn took(one: &Explained) -> f64 {
+    one.explanation.duration_ns() as f64
+}
+
+/// A line of points for each cause.
+fn by_cause(explained: &[Explained], from_ns: u64) -> Vec<Line> {
+    let mut by_cause: BTreeMap<String, Vec<&Explained>> = BTreeMap::new();
+    for one in explained {
+        by_cause.entry(explanation_summary::cause_of(one)).or_default().push(one);
+    }
+    let lines = by_cause.into_iter().map(|(label, mut calls)| {
+        calls.sort_by_key(|one| start(one));
+        let points = calls.iter().map(|one| {
+            let at = (start(one) - from_ns) as f64;
+            let text = format!("slow call {} at {}: {}", one.call.number, duration(at), duration(took(one)));
+            (at, took(one), text)
+        });
+        Line { points: points.collect(), label, apart: false }
+    });
+    lines.collect()
+}
+
+fn table(explained: &[Explained], from_ns: u64) -> Table {
+    let mut table = Table::new([
+        Column::number("slow call", ""),
+        Column::number("at", ""),
+        Column::number("took", ""),
+        Column::text("whose"),
+        Column::text("what delayed it"),
+    ]);
+    for one in explained {
+        table.row([
+            one.call.number.to_string(),
+            duration((start(one) - from_ns) as f64),
+            duration(took(one)),
+            one.call.what.clone(),
+            explanation_words::answer(&one.explanation),
+        ]);
+    }
+    table
 }

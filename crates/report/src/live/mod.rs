@@ -9,7 +9,7 @@ use analysis::compare::{Compared, Verdict};
 use analysis::figures::Unit;
 use analysis::live::{Line, NOISE, Session};
 
-pub use picture::{View, draw};
+pub use picture::{Chosen, draw};
 
 use crate::comparison::verdict;
 use crate::quantity::duration;

@@ -13,6 +13,7 @@ use ratatui_widgets::paragraph::Paragraph;
 
 use super::{changes, name};
 use crate::histogram::{self, Limit};
+use crate::live_view::{View, put, take, title};
 use crate::look::Look;
 use crate::quantity::duration;
 
@@ -29,43 +30,23 @@ const LEFT_OF_CHART: u16 = 10;
 /// it.
 const LEAST_INTERVALS: usize = 40;
 
-/// What to show besides the measurements.
+/// What the picture shows of a session.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    /// The title.
-    pub title: &'a str,
+pub struct Chosen {
     /// The line that the chart and the histogram show.
     pub selected: usize,
-    /// Whether the terminal shows colours.
-    pub colour: bool,
-    /// Whether keys can be pressed.
-    pub keys: bool,
-    /// The time since the start, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// The length of an interval, in nanoseconds.
-    pub interval_ns: u64,
     /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
 }
 
-impl View<'_> {
-    fn style(&self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
-    }
-}
-
 /// Draws the picture.
-pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>) {
+pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>, chosen: Chosen) {
     let mut room = frame.area();
-    if room.height > 1 {
-        let elapsed = view.elapsed_ns / 1_000_000_000;
-        let title = format!("{elapsed} s  {}", view.title);
-        put(frame, take(&mut room, 1), title, Style::new().add_modifier(Modifier::BOLD));
-    }
+    title(frame, &mut room, view);
     if session.intervals == 0 {
         put(frame, take(&mut room, 1), "The first interval is being measured.".to_owned(), Style::new());
     }
-    table(frame, &mut room, session, view);
+    table(frame, &mut room, (session, chosen.selected), view);
     if room.height > 1 {
         let bottom = Rect { y: room.bottom() - 1, height: 1, ..room };
         room.height -= 1;
@@ -80,14 +61,14 @@ pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>) {
         };
         put(frame, take(&mut room, 1), line, style);
     }
-    let Some(line) = session.lines.get(view.selected).filter(|_| session.intervals > 0) else { return };
+    let Some(line) = session.lines.get(chosen.selected).filter(|_| session.intervals > 0) else { return };
     let drawn = (room.height / 2).min(HISTOGRAM.1);
     let below = if drawn >= HISTOGRAM.0 { drawn } else { 0 };
     let above = Rect { height: room.height - below, ..room };
     if above.height >= LEAST_CHART && above.width > 2 * LEFT_OF_CHART {
         chart(frame, above, (session, line), view);
     }
-    let limit = Limit { name: "deadline", ns: view.deadline_ns, beyond: line.last_missed };
+    let limit = Limit { name: "deadline", ns: chosen.deadline_ns, beyond: line.last_missed };
     let look = Look { colour: false, width: Some(usize::from(room.width)) };
     let rows = usize::from(below.saturating_sub(2));
     let title = format!("{}, last interval", name(line, session));
@@ -96,20 +77,8 @@ pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>) {
     frame.render_widget(Paragraph::new(text), at);
 }
 
-/// Takes rows from the top of the remaining room.
-fn take(room: &mut Rect, rows: u16) -> Rect {
-    let height = rows.min(room.height);
-    let taken = Rect { height, ..*room };
-    (room.y, room.height) = (room.y + height, room.height - height);
-    taken
-}
-
-fn put(frame: &mut Frame<'_>, at: Rect, text: String, style: Style) {
-    frame.render_widget(Paragraph::new(text).style(style), at);
-}
-
 /// The last interval of each line.
-fn table(frame: &mut Frame<'_>, room: &mut Rect, session: &Session, view: &View<'_>) {
+fn table(frame: &mut Frame<'_>, room: &mut Rect, (session, selected): (&Session, usize), view: &View<'_>) {
     let names: Vec<String> = session.lines.iter().map(|line| name(line, session)).collect();
     let width = names.iter().map(String::len).max().unwrap_or(0).max(8);
     let row = |mark: &str, name: &str, [p50, p99, max, missed, calls]: [&str; 5]| {
@@ -120,7 +89,7 @@ fn table(frame: &mut Frame<'_>, room: &mut Rect, session: &Session, view: &View<
         put(frame, take(room, 1), head, Style::new().add_modifier(Modifier::UNDERLINED));
     }
     for (at, (line, name)) in session.lines.iter().zip(&names).enumerate() {
-        let mark = if at == view.selected && session.lines.len() > 1 { ">" } else { " " };
+        let mark = if at == selected && session.lines.len() > 1 { ">" } else { " " };
         let (text, style) = match line.points.back().copied().flatten() {
             Some(Point { calls, missed, p50_ns, p99_ns, max_ns }) => {
                 let [p50, p99, max] = [p50_ns, p99_ns, max_ns].map(|ns| duration(ns as f64));

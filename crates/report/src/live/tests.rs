@@ -9,6 +9,7 @@ use ratatui_core::style::Color;
 use ratatui_core::terminal::Terminal;
 
 use super::*;
+use crate::live_view::View;
 
 fn turn(stack: Stack, times_ns: impl IntoIterator<Item = u64>) -> Series {
     let deadline = Deadline { ns: 2_500_000 };
@@ -42,18 +43,27 @@ fn session(before: u64, after: u64) -> Session {
 fn view(colour: bool) -> View<'static> {
     View {
         title: "ipc latency, emulated driver, 16 B, deadline 2.50 ms",
-        selected: 0,
         colour,
         keys: true,
         elapsed_ns: 24_000_000_000,
         interval_ns: 1_000_000_000,
-        deadline_ns: 2_500_000,
     }
 }
 
-fn drawn(session: &Session, (width, height): (u16, u16), view: &View<'_>) -> Terminal<TestBackend> {
+fn drawn(session: &Session, size: (u16, u16), view: &View<'_>) -> Terminal<TestBackend> {
+    drawn_with(0, session, size, view)
+}
+
+/// With a line of its own in the chart and the histogram.
+fn drawn_with(
+    selected: usize,
+    session: &Session,
+    (width, height): (u16, u16),
+    view: &View<'_>,
+) -> Terminal<TestBackend> {
+    let chosen = Chosen { selected, deadline_ns: 2_500_000 };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, session, view)).unwrap();
+    terminal.draw(|frame| draw(frame, session, view, chosen)).unwrap();
     terminal
 }
 
@@ -64,7 +74,7 @@ fn a_usual_terminal_shows_all_of_it() {
 
 #[test]
 fn a_wall_has_room_for_more() {
-    insta::assert_snapshot!(drawn(&session(40, 0), (110, 40), &View { selected: 1, ..view(true) }).backend());
+    insta::assert_snapshot!(drawn_with(1, &session(40, 0), (110, 40), &view(true)).backend());
 }
 
 #[test]

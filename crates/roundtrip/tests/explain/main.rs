@@ -6,10 +6,13 @@
 mod calls;
 mod explanations;
 mod perfetto;
+#[path = "../support/process.rs"]
+mod process;
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
+use process::{roundtrip, stderr};
 use serde_json::Value;
 use skips::{Need, skip};
 use tracefs::Tracefs;
@@ -57,16 +60,6 @@ impl Drop for Run {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-fn roundtrip(args: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(args.split_whitespace()).stdin(Stdio::null());
-    command
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn keys(value: &Value) -> Vec<&str> {

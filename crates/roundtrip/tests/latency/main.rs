@@ -6,10 +6,13 @@ mod command;
 mod ending;
 #[path = "../support/long_run.rs"]
 mod long_run;
+#[path = "../support/process.rs"]
+mod process;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
+use process::stderr;
 use serde_json::Value;
 
 fn called(name: &str) -> Command {
@@ -28,10 +31,6 @@ fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     output
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Standard output, which is one JSON value and nothing else.

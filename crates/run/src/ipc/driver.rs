@@ -8,7 +8,7 @@ use super::backend::{InheritBy, Profile};
 pub const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 
 /// The requested driver.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverChoice {
     /// The kernel's if it is usable, else the emulated one.
@@ -22,21 +22,21 @@ pub enum DriverChoice {
     Emulated,
 }
 
-/// The path of a binder device. It is never freed, so that plans can be `Copy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct DevicePath(&'static str);
+/// The path of a binder device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DevicePath(String);
 
 impl DevicePath {
     /// The path as text.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
-        self.0
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
 impl From<String> for DevicePath {
     fn from(path: String) -> Self {
-        Self(path.leak())
+        Self(path)
     }
 }
 
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for DevicePath {
 }
 
 /// The driver of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverPlan {
     /// The requested driver.
     pub choice: DriverChoice,

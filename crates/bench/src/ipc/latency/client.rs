@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Caller, Shared};
 use super::halt::Switch;
-use super::messages::{Ask, ClientMessage};
+use super::messages::{Ask, ClientMessage, Turn};
 use super::turns;
 use super::watch::{Watch, WatchJob};
 use super::window::History;
@@ -20,6 +20,7 @@ use crate::ipc::{Endpoint, SchedulingProbe};
 use crate::sched;
 use crate::worker::{Link, Work};
 use run::Scheduling;
+use run::ipc::latency::CallerResult;
 use run::ipc::{Mode, Stack};
 
 /// The worker's job.
@@ -43,6 +44,10 @@ pub struct LatencyJob {
     pub(super) watch: Option<WatchJob>,
 }
 
+/// The latest calls by series and caller, across turns: a recording can reach back beyond the start
+/// of a turn.
+type Histories = BTreeMap<(usize, usize), History>;
+
 impl Work for LatencyJob {
     const NAME: &'static str = "latency client";
 
@@ -55,67 +60,77 @@ impl Work for LatencyJob {
         let services: Vec<_> = self.services.iter().map(service).collect::<Result<_>>()?;
         let payload: Vec<u8> = (0..self.payload_bytes).map(|i| i as u8).collect();
         link.ready()?;
-        // By series and caller, across turns: a recording can reach back beyond the start of a
-        // turn.
-        let mut histories: BTreeMap<(usize, usize), History> = BTreeMap::new();
+        let mut histories = Histories::new();
         while let Some(ask) = link.receive::<Ask>()? {
-            let turn = match ask {
-                Ask::Turn(turn) => turn,
-                Ask::Recorded => {
-                    tell_recorded(watch.as_ref(), &mut histories, link)?;
-                    continue;
+            match ask {
+                Ask::Recorded => tell_recorded(watch.as_ref(), &mut histories, link)?,
+                Ask::Turn(turn) => {
+                    let (stack, remote) = &self.services[turn.series];
+                    let shared = Shared {
+                        service: &*services[turn.series],
+                        payload: &payload,
+                        deadline: self.deadline,
+                        open_loop: turn.rate_per_s.is_some(),
+                        start_ns: turn.start_ns,
+                        keep_samples: self.keep_samples,
+                        mode: if remote.is_some() { Mode::Binderize } else { Mode::Passthrough },
+                        server_role: stack.name(),
+                        verbose: self.verbose,
+                        halt: switch.as_ref(),
+                        watch: watch.as_ref(),
+                        link: Mutex::new(link),
+                    };
+                    let results = self.take_turn(&turn, &shared, &mut histories)?;
+                    report(results, watch.as_ref(), link)?;
                 }
-            };
-            let (stack, remote) = &self.services[turn.series];
-            let shared = Shared {
-                service: &*services[turn.series],
-                payload: &payload,
-                deadline: self.deadline,
-                open_loop: turn.rate_per_s.is_some(),
-                start_ns: turn.start_ns,
-                keep_samples: self.keep_samples,
-                mode: if remote.is_some() { Mode::Binderize } else { Mode::Passthrough },
-                server_role: stack.name(),
-                verbose: self.verbose,
-                halt: switch.as_ref(),
-                watch: watch.as_ref(),
-                link: Mutex::new(link),
-            };
-            let take = |caller| histories.remove(&(turn.series, caller)).unwrap_or_default();
-            let own: Vec<History> = (0..self.callers.len()).map(take).collect();
-            let callers = self.callers.iter().zip(own);
-            let mut callers: Vec<_> =
-                callers.map(|(&caller, history)| Caller::new(&shared, caller, history)).collect();
-            if self.fresh_threads {
-                turns::on_fresh_threads(&turn, &mut callers)?;
-            } else {
-                turns::on_kept_threads(&turn, &mut callers)?;
             }
-            let mut results = Vec::new();
-            for (index, mut caller) in callers.into_iter().enumerate() {
-                caller.count()?;
-                histories.insert((turn.series, index), caller.history);
-                results.push(caller.result);
-            }
-            for result in results {
-                link.send_samples(&result.samples)?;
-                link.send(&ClientMessage::Caller(Box::new(result)))?;
-            }
-            if let Some(watch) = &watch {
-                link.send(&ClientMessage::Slowest(watch.slowest_ns()))?;
-            }
-            link.send(&ClientMessage::Done)?;
         }
         Ok(())
     }
 }
 
+impl LatencyJob {
+    /// Makes the calls of one turn. Returns each caller's result.
+    fn take_turn<'a>(
+        &self,
+        turn: &Turn,
+        shared: &'a Shared<'a>,
+        histories: &mut Histories,
+    ) -> Result<Vec<CallerResult>> {
+        let take = |caller| histories.remove(&(turn.series, caller)).unwrap_or_default();
+        let own: Vec<History> = (0..self.callers.len()).map(take).collect();
+        let callers = self.callers.iter().zip(own);
+        let mut callers: Vec<_> =
+            callers.map(|(&caller, history)| Caller::new(shared, caller, history)).collect();
+        if self.fresh_threads {
+            turns::on_fresh_threads(turn, &mut callers)?;
+        } else {
+            turns::on_kept_threads(turn, &mut callers)?;
+        }
+        let mut results = Vec::new();
+        for (index, mut caller) in callers.into_iter().enumerate() {
+            caller.count()?;
+            histories.insert((turn.series, index), caller.history);
+            results.push(caller.result);
+        }
+        Ok(results)
+    }
+}
+
+/// Reports the results of a turn.
+fn report(results: Vec<CallerResult>, watch: Option<&Watch>, link: &mut Link) -> Result<()> {
+    for result in results {
+        link.send_samples(&result.samples)?;
+        link.send(&ClientMessage::Caller(Box::new(result)))?;
+    }
+    if let Some(watch) = watch {
+        link.send(&ClientMessage::Slowest(watch.slowest_ns()))?;
+    }
+    link.send(&ClientMessage::Done)
+}
+
 /// Reports all calls that were recorded since the parent asked last.
-fn tell_recorded(
-    watch: Option<&Watch>,
-    histories: &mut BTreeMap<(usize, usize), History>,
-    link: &mut Link,
-) -> Result<()> {
+fn tell_recorded(watch: Option<&Watch>, histories: &mut Histories, link: &mut Link) -> Result<()> {
     if let Some(windows) = watch.and_then(Watch::windows) {
         for (&(series, caller), history) in histories {
             let (samples, complete) = history.recorded(windows)?;

@@ -106,34 +106,9 @@ fn carry_out(
     turns: Turns<'_>,
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<LatencyResult> {
-    plan.check()?;
-    let halt = plan.halt_trace.as_ref().map(halt::running).transpose()?;
-    let usable = sched::allowed_cpus(0)?;
-    let (client_cpus, server_cpus) = judge::cpus(plan, &usable)?;
-    let usable_cpus = usable.len();
-    let chosen = judge::callers(plan, &sched::realtime_permission(), sched::least_nice());
-    let mut warnings = chosen.warnings;
-    warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
-
-    let clock_read_cost_ns = clock::read_cost_ns();
-    // Before the recorder, so that no signal ends the process without removing it.
-    let interrupts = Interrupts::watch()?;
     // Before the group, so that contexts and the recorder outlive the workers that use them.
-    let injection = plan.injection.as_ref().map(inject::Host::new).transpose()?;
-    let mut setup = Setup {
-        plan,
-        injection,
-        callers: chosen.callers,
-        halt,
-        client_cpus,
-        server_cpus,
-        hosts: Vec::new(),
-        clients: Vec::new(),
-        servers: Vec::new(),
-        flight: plan.explain.as_ref().map(|explain| Flight::prepare(explain, plan)).transpose()?,
-        slowest_ns: vec![Vec::new(); plan.pairs as usize],
-        start_ns: 0,
-    };
+    let Prepared { mut setup, interrupts, usable_cpus, clock_read_cost_ns, refused, mut warnings } =
+        prepare(plan)?;
     let mut group = WorkerGroup::new(spawner.clone())?;
     setup.start(&mut group)?;
     group.start(PATIENCE)?;
@@ -150,7 +125,7 @@ fn carry_out(
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
     let Served { wake_up, lent_by_pi_futex } =
-        judge_all(&setup, &mut series, chosen.refused.as_deref(), &mut group, &mut warnings)?;
+        judge_all(&setup, &mut series, refused.as_deref(), &mut group, &mut warnings)?;
     let missed = series.iter().flat_map(|one| &one.pairs).flat_map(|pair| &pair.callers);
     let missed = missed.map(|caller| caller.deadline.missed).sum();
     group.finish(PATIENCE)?;
@@ -165,11 +140,55 @@ fn carry_out(
         clock_read_cost_ns,
         series,
         warnings,
-        realtime_refused: chosen.refused,
+        realtime_refused: refused,
         explained,
         lent_by_pi_futex,
         wake_up,
     })
+}
+
+/// What a run has before its first process.
+struct Prepared<'a> {
+    setup: Setup<'a>,
+    interrupts: &'static Interrupts,
+    usable_cpus: usize,
+    clock_read_cost_ns: f64,
+    /// Why there is no real-time caller although one was planned.
+    refused: Option<String>,
+    warnings: Vec<String>,
+}
+
+/// Checks the plan, chooses CPUs and callers, and prepares what outlives the processes.
+fn prepare(plan: &LatencyPlan) -> Result<Prepared<'_>> {
+    plan.check()?;
+    let halt = plan.halt_trace.as_ref().map(halt::running).transpose()?;
+    let usable = sched::allowed_cpus(0)?;
+    let (client_cpus, server_cpus) = judge::cpus(plan, &usable)?;
+    let usable_cpus = usable.len();
+    let chosen = judge::callers(plan, &sched::realtime_permission(), sched::least_nice());
+    let mut warnings = chosen.warnings;
+    warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
+
+    let clock_read_cost_ns = clock::read_cost_ns();
+    // Before the recorder, so that no signal ends the process without removing it.
+    let interrupts = Interrupts::watch()?;
+    let injection = plan.injection.as_ref().map(inject::Host::new).transpose()?;
+    let setup = Setup {
+        plan,
+        injection,
+        callers: chosen.callers,
+        halt,
+        client_cpus,
+        server_cpus,
+        hosts: Vec::new(),
+        clients: Vec::new(),
+        servers: Vec::new(),
+        flight: plan.explain.as_ref().map(|explain| Flight::prepare(explain, plan)).transpose()?,
+        slowest_ns: vec![Vec::new(); plan.pairs as usize],
+        start_ns: 0,
+    };
+    let refused = chosen.refused;
+    Ok(Prepared { setup, interrupts, usable_cpus, clock_read_cost_ns, refused, warnings })
 }
 
 /// Runs the turns: in each round, every series has one. A signal ends this early, and leaves only

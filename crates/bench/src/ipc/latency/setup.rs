@@ -42,7 +42,7 @@ impl Setup<'_> {
         let plan = self.plan;
         if plan.mode == Mode::Binderize {
             for &stack in &plan.stacks {
-                let host = Host::open(plan.driver)?;
+                let host = Host::open(&plan.driver)?;
                 host.start_service_manager(group, stack)?;
                 self.hosts.push((stack, host));
             }

@@ -269,7 +269,7 @@ fn serve(
     cpus: &[u32],
     group: &mut WorkerGroup,
 ) -> Result<(Host, Server)> {
-    let host = Host::open(plan.driver)?;
+    let host = Host::open(&plan.driver)?;
     host.start_service_manager(group, stack)?;
     let job = ServerJob {
         endpoint: host.endpoint(),

@@ -63,7 +63,7 @@ pub fn run(
     plan.check()?;
     let permission = realtime_permission();
     let mut group = WorkerGroup::new(spawner.clone())?;
-    let hosts = [Host::open(plan.driver)?, Host::open(plan.driver)?];
+    let hosts = [Host::open(&plan.driver)?, Host::open(&plan.driver)?];
     let least_fifo = permission.max_priority().map(|most| most.min(FIFO_PRIORITY));
     let [binder, hwbinder] = Stack::ALL;
     let binder = Side::start(&mut group, &hosts[0], binder, least_fifo)?;

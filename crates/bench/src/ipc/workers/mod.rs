@@ -39,7 +39,7 @@ pub fn run<E: From<Error>>(
     plan.check().map_err(Error::from)?;
     let mut group = WorkerGroup::new(spawner.clone())?;
     let host = match plan.mode {
-        Mode::Binderize => Some(Host::open(plan.driver)?),
+        Mode::Binderize => Some(Host::open(&plan.driver)?),
         Mode::Passthrough => None,
     };
     let callers = start_workers(plan, host.as_ref(), &mut group)?;
@@ -57,7 +57,7 @@ pub fn run<E: From<Error>>(
         stage(Stage::Training)?;
         let round =
             run_round(&mut group, &callers, plan.iterations, None, &mut |done| calling(&mut stage, done))?;
-        let trained = Training { iterations_per_s: round.iterations_per_s, worst_ns: round.worst_ns() };
+        let trained = round.training();
         let twice_ns = trained.worst_ns.saturating_mul(2);
         threshold_ns = Some(twice_ns);
         training = Some(trained);
@@ -77,19 +77,13 @@ pub fn run<E: From<Error>>(
     stage(Stage::Collecting)?;
     let mut limits: BTreeSet<String> = host.iter().filter_map(Host::why_emulated).collect();
     let parts = collect(plan, &mut group, &callers, &round, &mut limits)?;
-    let mut latency = Histogram::new();
-    parts.iter().for_each(|caller| latency.merge(&caller.latency));
     let result = WorkersResult {
         plan: plan.clone(),
         backend: host.as_ref().map(Host::backend),
         wall_ns: round.wall_ns,
         iterations_per_s: round.iterations_per_s,
-        latency,
-        above: threshold_ns.map(|threshold_ns| Above {
-            threshold_ns,
-            count: round.ends.iter().map(|end| end.above).sum(),
-            worst_ns: round.worst_ns(),
-        }),
+        latency: all_calls(&parts),
+        above: threshold_ns.map(|threshold_ns| round.above(threshold_ns)),
         training,
         callers: parts,
         limits: limits.into_iter().collect(),
@@ -137,6 +131,13 @@ fn collect(
     Ok(parts.collect())
 }
 
+/// The latencies of all callers' calls.
+fn all_calls(callers: &[Caller]) -> Histogram {
+    let mut latency = Histogram::new();
+    callers.iter().for_each(|caller| latency.merge(&caller.latency));
+    latency
+}
+
 /// A completed round.
 struct Done {
     ends: Vec<RoundEnd>,
@@ -149,6 +150,15 @@ struct Done {
 impl Done {
     fn worst_ns(&self) -> u64 {
         self.ends.iter().map(|end| end.worst_ns).max().unwrap_or(0)
+    }
+
+    fn training(&self) -> Training {
+        Training { iterations_per_s: self.iterations_per_s, worst_ns: self.worst_ns() }
+    }
+
+    fn above(&self, threshold_ns: u64) -> Above {
+        let count = self.ends.iter().map(|end| end.above).sum();
+        Above { threshold_ns, count, worst_ns: self.worst_ns() }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::worker::{Spawner, WorkerGroup, keep};
 use run::storage::interference::{
     Beside, Condition, InterferencePlan, InterferenceResult, MIN_CALLS, Measured, Pair, calls_in,
 };
-use run::storage::{Api, Position, StoragePlan};
+use run::storage::{Api, Position, StoragePath, StoragePlan};
 
 /// The share of the time for measuring, including the start of writers. Recordings are read in the
 /// rest.
@@ -61,13 +61,7 @@ pub fn run(
     let mut write = plan.write.clone();
     let cpus = sched::allowed_cpus(0)?;
     let writer_cpus = write.cpus.get_or_insert_with(|| cpus.first().copied().into_iter().collect()).clone();
-    let mut apis = possible(&write, &mut not_possible)?;
-    let mut target = Target::create(&write.file)?;
-    notes.extend(target.notes());
-    let path = way_down(&target)?;
-    let file_bytes = if write.position == Position::Overwrite { write.file_bytes } else { 0 };
-    without_polling(write.all_apis, &mut apis, &path, &mut not_possible)?;
-    target.fill(file_bytes)?;
+    let Ready { target, path, file_bytes, mut apis } = ready(&write, &mut notes, &mut not_possible)?;
 
     let claims = Default::default();
     let machine = Machine { root, plan, path: &path, writer_cpus, cpus, spawner: spawner.clone(), claims };
@@ -113,6 +107,27 @@ pub fn run(
         notes,
         path,
     })
+}
+
+/// The file to write to, and the writers that are possible on it.
+struct Ready {
+    target: Target,
+    path: StoragePath,
+    /// How much of the file exists before it is written to.
+    file_bytes: u64,
+    apis: Vec<Api>,
+}
+
+/// Creates the file.
+fn ready(write: &StoragePlan, notes: &mut Vec<String>, not_possible: &mut Vec<String>) -> Result<Ready> {
+    let mut apis = possible(write, not_possible)?;
+    let mut target = Target::create(&write.file)?;
+    notes.extend(target.notes());
+    let path = way_down(&target)?;
+    let file_bytes = if write.position == Position::Overwrite { write.file_bytes } else { 0 };
+    without_polling(write.all_apis, &mut apis, &path, not_possible)?;
+    target.fill(file_bytes)?;
+    Ok(Ready { target, path, file_bytes, apis })
 }
 
 /// Keeps the pairs that were measured before a signal. Without any, and for all other errors,

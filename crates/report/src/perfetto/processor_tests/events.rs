@@ -4,7 +4,6 @@
 use super::*;
 
 /// One event of each kind in a plausible order: 10 ns apart, on CPU 0, while the client runs.
-#[expect(clippy::too_many_lines, reason = "one event of each kind, in the order of time")]
 pub(super) fn one_of_each() -> Made {
     let mut made = Made::new();
     let idle = ThreadRef::default();
@@ -14,14 +13,42 @@ pub(super) fn one_of_each() -> Made {
     made.switch(900, 1, idle, TaskState(0), server);
     made.switch(1_000, 0, idle, TaskState(0), client);
     made.switch(1_001, 1, server, TaskState(2), idle);
+    let bodies = bodies_of_client(&mut made, server);
+    for (body, time_ns) in bodies.into_iter().zip((0..).map(|step| 1_010 + 10 * step)) {
+        made.add(time_ns, 0, 101, body);
+    }
+    made.switch(1_500, 0, client, TaskState(1), idle);
+    made.switch(1_600, 1, idle, TaskState(0), server);
+    made.add(1_610, 1, 201, Body::BinderReceived { debug_id: 5 });
+    let reply = Body::BinderTransaction {
+        debug_id: 6,
+        target_node: 0,
+        to_proc: 100,
+        to_thread: 101,
+        reply: true,
+        code: 0,
+        flags: 0,
+    };
+    made.add(1_650, 1, 201, reply);
+    made.add(1_660, 1, 201, Body::Wakeup { thread: client, target_cpu: 0, new: true });
+    made.switch(1_700, 0, idle, TaskState(0), client);
+    made.add(1_710, 0, 101, Body::BinderReceived { debug_id: 6 });
+    let comm = made.name("renamed");
+    made.add(1_720, 1, 201, Body::Rename { tid: 201, comm });
+    made.add(1_750, 1, 201, Body::Exit);
+    let renamed = made.thread(201, 120, "renamed");
+    made.switch(1_800, 1, renamed, TaskState(0x10), idle);
+    made
+}
+
+/// What the client does on its CPU.
+fn bodies_of_client(made: &mut Made, server: ThreadRef) -> Vec<Body> {
     let [worker, disk, timer, reschedule] =
         ["do_work", "disk", "local_timer", "reschedule"].map(|name| made.name(name));
     let [mark, end, count, free] =
         ["B|100|marked", "E|100", "C|100|queue|7", "just words"].map(|text| made.name(text));
-    let [caller, renamed, other, child] =
-        ["blocker", "renamed", "sched/sched_kthread_stop", "child"].map(|text| made.name(text));
     let lock = 0xffff_8000_0000_1234;
-    let bodies = [
+    let mut bodies = vec![
         Body::SysEnter { number: 0, first: 3, third: 0, sixth: 0 },
         Body::IrqEntry { irq: 14, name: disk },
         Body::IrqExit { irq: 14, handled: true },
@@ -49,6 +76,15 @@ pub(super) fn one_of_each() -> Made {
         Body::Print { text: end },
         Body::Print { text: count },
         Body::Print { text: free },
+    ];
+    bodies.extend(bodies_of_call(made, server));
+    bodies
+}
+
+/// How it calls the server, and what becomes of other threads meanwhile.
+fn bodies_of_call(made: &mut Made, server: ThreadRef) -> [Body; 8] {
+    let [caller, other, child] = ["blocker", "sched/sched_kthread_stop", "child"].map(|text| made.name(text));
+    [
         Body::BinderTransaction {
             debug_id: 5,
             target_node: 3,
@@ -65,39 +101,24 @@ pub(super) fn one_of_each() -> Made {
         Body::Migrate { thread: server, from_cpu: 1, to_cpu: 0 },
         Body::Other { event: other, at: 0, length: 0 },
         Body::Wakeup { thread: server, target_cpu: 1, new: false },
-    ];
-    for (body, time_ns) in bodies.into_iter().zip((0..).map(|step| 1_010 + 10 * step)) {
-        made.add(time_ns, 0, 101, body);
-    }
-    made.switch(1_500, 0, client, TaskState(1), idle);
-    made.switch(1_600, 1, idle, TaskState(0), server);
-    made.add(1_610, 1, 201, Body::BinderReceived { debug_id: 5 });
-    let reply = Body::BinderTransaction {
-        debug_id: 6,
-        target_node: 0,
-        to_proc: 100,
-        to_thread: 101,
-        reply: true,
-        code: 0,
-        flags: 0,
-    };
-    made.add(1_650, 1, 201, reply);
-    made.add(1_660, 1, 201, Body::Wakeup { thread: client, target_cpu: 0, new: true });
-    made.switch(1_700, 0, idle, TaskState(0), client);
-    made.add(1_710, 0, 101, Body::BinderReceived { debug_id: 6 });
-    made.add(1_720, 1, 201, Body::Rename { tid: 201, comm: renamed });
-    made.add(1_750, 1, 201, Body::Exit);
-    let renamed = made.thread(201, 120, "renamed");
-    made.switch(1_800, 1, renamed, TaskState(0x10), idle);
-    made
+    ]
 }
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-#[expect(clippy::too_many_lines, reason = "a table: a query and its rows for each kind of event")]
 fn every_kind_of_event_arrives() {
     let made = one_of_each();
-    let expected = [
+    let expected = [&on_cpus()[..], &of_threads(), &of_trace(made.0.events.len())].concat();
+    let queries: Vec<&str> = expected.iter().map(|(query, _)| *query).collect();
+    let rows = ask_modern("each", &made, &[], &queries);
+    for ((query, expected), rows) in expected.iter().zip(&rows) {
+        assert_eq!(rows, expected, "{query}");
+    }
+}
+
+/// What ran on the CPUs: queries and their rows.
+fn on_cpus() -> [(&'static str, Json); 5] {
+    [
         (COMPLAINTS, json!([])),
         (
             "select sched.ts, dur, cpu, tid, end_state, priority from sched join thread using (utid) \
@@ -133,6 +154,12 @@ fn every_kind_of_event_arrives() {
             "select ts, value, name, cpu from counter join cpu_counter_track t on t.id = track_id order by ts",
             json!([[1140, 1_800_000, "cpufreq", 0], [1150, 2, "cpuidle", 1], [1160, u32::MAX, "cpuidle", 1]]),
         ),
+    ]
+}
+
+/// What happened to threads.
+fn of_threads() -> [(&'static str, Json); 3] {
+    [
         (
             "select tid, thread.name, pid, process.name from thread left join process using (upid) \
              where tid in (101, 200, 201, 7) order by tid",
@@ -151,6 +178,12 @@ fn every_kind_of_event_arrives() {
             "select waker.tid, ts from thread_state s join thread waker on waker.utid = s.waker_utid order by ts",
             json!([[101, 1310]]),
         ),
+    ]
+}
+
+/// Events that are only shown as they are, and what the trace says of itself.
+fn of_trace(events: usize) -> [(&'static str, Json); 3] {
+    [
         (
             "select ftrace_event.name, key, display_value from ftrace_event join args using (arg_set_id) \
              where ftrace_event.name in ('print', 'contention_begin', 'sched_stat_runtime') and key != 'buf' \
@@ -162,14 +195,9 @@ fn every_kind_of_event_arrives() {
                 ["contention_begin", "lock_addr", "0xffff800000001234"]
             ]),
         ),
-        ("select count(*) from ftrace_event", json!([[made.0.events.len()]])),
+        ("select count(*) from ftrace_event", json!([[events]])),
         ("select str_value from metadata where name = 'system_release'", json!([["6.18.2"]])),
-    ];
-    let queries: Vec<&str> = expected.iter().map(|(query, _)| *query).collect();
-    let rows = ask_modern("each", &made, &[], &queries);
-    for ((query, expected), rows) in expected.iter().zip(&rows) {
-        assert_eq!(rows, expected, "{query}");
-    }
+    ]
 }
 
 #[test]

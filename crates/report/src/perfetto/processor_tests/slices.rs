@@ -3,11 +3,8 @@
 use super::events::one_of_each;
 use super::*;
 
-#[test]
-#[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-#[expect(clippy::too_many_lines, reason = "a table: each track and what is asked of it")]
-fn slices_keep_their_length_wherever_they_lie() {
-    let made = one_of_each();
+/// Tracks below each kind of parent, with slices that touch, overlap and last no time.
+fn awkward_tracks() -> [Track; 5] {
     let slice =
         |name: &str, begin_ns, end_ns| Slice { name: name.into(), begin_ns, end_ns, ..Slice::default() };
     let linked = |name: &str, begin_ns, end_ns| Slice { flows: vec![9], ..slice(name, begin_ns, end_ns) };
@@ -19,7 +16,7 @@ fn slices_keep_their_length_wherever_they_lie() {
         ],
         ..slice("round trip", 1_000, 1_700)
     };
-    let tracks = [
+    [
         Track {
             name: "pair 0".into(),
             parent: Parent::Top,
@@ -50,7 +47,14 @@ fn slices_keep_their_length_wherever_they_lie() {
             parent: Parent::Process(100),
             slices: vec![linked("out", 1_250, 1_280)],
         },
-    ];
+    ]
+}
+
+#[test]
+#[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
+fn slices_keep_their_length_wherever_they_lie() {
+    let made = one_of_each();
+    let tracks = awkward_tracks();
     let of = |track: &str| {
         format!(
             "select slice.name, slice.ts, slice.dur, depth from slice join track t on t.id = track_id \
