@@ -4,23 +4,30 @@
     python lab/measure.py cost DATASET [ENGINE]        how long each query takes, and the most memory it needs
     python lab/measure.py chart DATASET… -o FILE.svg   how the cost grows from set to set
 
-RUN is what fleets are drawn from. FOLDER is a new folder for the fleets.
+RUN is what fleets are drawn from. FOLDER is where each fleet lies while it is read.
 """
 
 import argparse
 import datetime
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from scipy import special
+
 from roundtrip_lab import engines, queries, simulation
 from roundtrip_lab.dataset import DataSet
 from roundtrip_lab.queries import Filters
 
-DEVICES, NIGHTS, CALLS, FLEETS = 1000, 90, 200, 6
+DEVICES, NIGHTS, CALLS, FLEETS = 1000, 90, 200, 12
+# One healthy fleet for so many with regressions.
+HEALTHY = 4
+# What the three queries read.
+ASKED_OF = ("series", "device", "build", "day", "model", "time", "calls", "missed", "p50_ns", "p99_ns")
 QUERIES = {
     "percentiles": lambda engine: queries.percentiles(engine),
     "percentiles by label": lambda engine: queries.percentiles(engine, "label:site"),
@@ -39,35 +46,49 @@ QUERIES = {
 
 
 def fleet(run: Path, folder: Path, seed: int, healthy: bool) -> tuple[engines.Engine, dict]:
-    """A fleet and what is planted in it."""
+    """A fleet, held in memory because it is asked for every night, and what is planted in it."""
     path = folder / f"{'healthy' if healthy else 'planted'}-{seed}"
     simulation.simulate([run], str(path), simulation.Plan(DEVICES, NIGHTS, CALLS, seed, healthy))
-    return engines.connect(None, DataSet.open(path)), json.loads((path / "planted.json").read_text())
+    data = DataSet.open(path)
+    rows = engines.connect(None, data)
+    engine = engines.Fetched(rows.fetch(rows.series.select(ASKED_OF)), data)
+    truth = json.loads((path / "planted.json").read_text())
+    shutil.rmtree(path)
+    return engine, truth
 
 
-def alarms(run: Path, folder: Path) -> None:
+def alarms(run: Path, folder: Path, fleets: int) -> None:
     """Counts what is found, and what is found where nothing is."""
     planted = found = nights = false = healthy_nights = healthy_false = 0
-    for seed in range(FLEETS):
+    for seed in range(fleets):
         engine, truth = fleet(run, folder, 100 + seed, False)
         real = {(note["series"], note["build"]) for note in truth["regressions"]}
-        answer = queries.regressions(engine)
-        worse = set(answer[answer["verdict"] == "worse"][["series", "new"]].itertuples(index=False, name=None))
-        planted, found = planted + len(real), found + len(real & worse)
+        planted, found = planted + len(real), found + len(real & worse(engine, Filters()))
         for night in range(1, NIGHTS):
-            answer = queries.regressions(engine, Filters(until=day(night)))
-            worse = set(answer[answer["verdict"] == "worse"][["series", "new"]].itertuples(index=False, name=None))
-            nights, false = nights + 1, false + bool(worse - real)
-        print(f"planted {planted}, found {found}; {nights} nights, {false} with a false alarm", flush=True)
-    for seed in range(FLEETS // 2):
+            named = worse(engine, Filters(until=day(night)))
+            nights, false = nights + 1, false + bool(named - real)
+        print(f"{seed + 1} fleets: {found} of {planted} found, {at_least(found, planted):.1%} at least; "
+              f"a false alarm on {false} of {nights} nights, {1 - at_least(nights - false, nights):.2%} at most", flush=True)  # fmt: skip
+    for seed in range(fleets // HEALTHY):
         engine, _ = fleet(run, folder, 200 + seed, True)
         for night in range(1, NIGHTS):
             filters = Filters(until=day(night))
-            answer = queries.regressions(engine, filters)
-            any_of = bool(set(answer["verdict"]) & {"worse", "better"})
+            any_of = bool(set(queries.regressions(engine, filters)["verdict"]) & {"worse", "better"})
             any_of |= not queries.changes(engine, filters).empty or not queries.outliers(engine, filters).empty
             healthy_nights, healthy_false = healthy_nights + 1, healthy_false + any_of
-        print(f"healthy: {healthy_nights} nights, {healthy_false} with any alarm of three queries", flush=True)
+        print(f"{seed + 1} healthy fleets: an alarm of any of three queries on {healthy_false} of {healthy_nights} nights",
+              flush=True)  # fmt: skip
+
+
+def worse(engine: engines.Engine, filters: Filters) -> set[tuple[str, str]]:
+    """The series and builds that `regressions` names."""
+    answer = queries.regressions(engine, filters)
+    return set(answer[answer["verdict"] == "worse"][["series", "new"]].itertuples(index=False, name=None))
+
+
+def at_least(hits: int, tries: int) -> float:
+    """The lower end of a share's one-sided interval of 95% (Clopper and Pearson)."""
+    return float(special.betaincinv(hits, tries - hits + 1, 0.05)) if hits else 0.0
 
 
 def day(night: int) -> datetime.date:
@@ -118,10 +139,11 @@ def main() -> None:
     parser.add_argument("what", choices=["alarms", "cost", "chart"])
     parser.add_argument("given", nargs="+")
     parser.add_argument("-o", "--out", type=Path)
+    parser.add_argument("--fleets", type=int, default=FLEETS, help="how many fleets have regressions [default: %(default)s]")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.what == "alarms":
-        alarms(Path(arguments.given[0]), Path(arguments.given[1]))
+        alarms(*map(Path, arguments.given), arguments.fleets)
     elif arguments.what == "chart":
         chart(arguments.given, arguments.out)
     else:

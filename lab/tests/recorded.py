@@ -9,3 +9,5 @@ BINDER = RUNS / "x86_64-6.1-binder"
 SEED = Path(__file__).parent / "data" / "latency"
 # Observed writes, stored divided among the layers.
 WRITES = RUNS / "x86_64-6.18-observed-writes"
+# Some writes alone and beside a CPU hog, with the kernel's events.
+INTERFERENCE = Path(__file__).parent / "data" / "interference"

@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from recorded import BINDER, RUNS
+from recorded import BINDER, INTERFERENCE, RUNS
 
 from roundtrip_lab import engines, queries, schema
 from roundtrip_lab.dataset import MANY, DataSet, current
@@ -69,8 +69,18 @@ def test_both_sides_of_a_comparison_are_divided(command, tmp_path, roundtrip):
         pytest.skip("the kernel's events cannot be recorded here")
     command("collect", tmp_path / "runs", "--into", tmp_path / "set", "--roundtrip", roundtrip)
     rows = series(tmp_path / "set")
-    assert set(rows["beside"]) == {"alone", "hog-same"}
+    assert set(rows["beside"]) == {"alone", "hog-same"} and rows["divided_ns"].notna().all()
     assert (rows["divided_ns"] == rows["sum_ns"]).all()
+
+
+def test_layers_of_a_recorded_comparison_are_collected_and_queried(command, tmp_path, roundtrip):
+    command("collect", INTERFERENCE, "--into", tmp_path / "set", "--roundtrip", roundtrip)
+    rows = series(tmp_path / "set")
+    assert set(rows["beside"]) == {"alone", "hog-same"} and rows["divided_ns"].notna().all()
+    assert (rows["divided_ns"] == rows["sum_ns"]).all()
+    answer = json.loads(command("query", "layers", "--from", tmp_path / "set", "--format", "json").stdout)
+    assert {row["layer"] for row in answer} >= {"device", "unexplained"}
+    assert sum(row["sum_ns"] for row in answer) == rows["sum_ns"].sum()
 
 
 def test_fleet_percentiles_are_those_of_roundtrip_for_the_merged_runs(command, tmp_path, roundtrip, make_run):

@@ -116,3 +116,20 @@ def test_a_full_disk_is_one_line_and_leaves_the_set_as_it_was(tmp_path, make_run
         patched.setattr("pyarrow.parquet.write_table", full)
         collect([make_run("second", device="d1")], str(tmp_path / "set"), None, 1)
     assert counted(tmp_path / "set") == 1
+
+
+def test_a_full_disk_under_quarantine_is_one_line(tmp_path, make_run, monkeypatch, capsys):
+    from roundtrip_lab import cli
+
+    collect([make_run("first", device="d0")], str(tmp_path / "set"), None, 1)
+    (tmp_path / "damaged").write_text("no run")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "note.json")
+
+    monkeypatch.setattr("roundtrip_lab.dataset.write_whole", full)
+    monkeypatch.setattr("sys.argv", ["roundtrip-lab", "collect", str(tmp_path / "damaged"), "--into", str(tmp_path / "set")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "roundtrip-lab: note.json: No space left on device\n"

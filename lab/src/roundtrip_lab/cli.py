@@ -37,11 +37,15 @@ def main() -> None:
     except click.ClickException as error:
         status = refuse(error.format_message())
     except (click.Abort, KeyboardInterrupt):
+        print("roundtrip-lab: interrupted", file=sys.stderr)
         status = 130
     except BrokenPipeError:
         # The reader of the output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except OSError as error:
+        # A full disk, or a folder without rights.
+        status = refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     sys.exit(status if isinstance(status, int) else 0)
 
 
