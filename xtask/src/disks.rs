@@ -188,7 +188,8 @@ fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     let _ = std::fs::remove_dir_all(&run);
     match end? {
         End::Exit(0) => {}
-        end => bail!("the measurement {end}:\n{printed}{err}"),
+        // The summary shows the first line only, so the cause comes first.
+        end => bail!("the measurement {end}: {}\n{printed}{err}", err.lines().last().unwrap_or("")),
     }
     let shown = shown.context("start the program that shows the run")?;
     let page = String::from_utf8_lossy(&[shown.stdout, shown.stderr].concat()).into_owned();
