@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_says_which_machine_it_is_for() {
+    fn the_architecture_of_a_program_is_read_from_its_header() {
         let own = std::fs::read("/proc/self/exe").expect("readable");
         assert_eq!(Arch::of_program(&own).expect("an ELF file").name(), std::env::consts::ARCH);
         assert!(Arch::of_program(b"#!/bin/sh").is_err());

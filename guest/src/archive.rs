@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_back_and_half_an_archive_is_none() {
+    fn a_written_archive_reads_back_and_half_an_archive_is_refused() {
         let mut writer = Writer::default();
         writer.add("folder", Kind::Folder, b"");
         writer.add("folder/a", Kind::File, b"12345");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_follows_another_in_one_initial_ram_disk() {
+    fn one_initial_ram_disk_can_contain_several_archives() {
         let mut first = Writer::default();
         first.add("a", Kind::File, b"x");
         // The kernel reads archives one behind the other as long as each starts at a multiple of

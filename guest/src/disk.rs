@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_no_option_names_is_refused_with_those_that_are() {
+    fn an_unknown_disk_is_refused_with_the_list_of_known_ones() {
         let error = "floppy".parse::<Disk>().expect_err("no such disk").to_string();
         assert!(error.contains("virtio, nvme, nvme-shared, sd, scsi, dm, ufs"), "{error}");
         for disk in Disk::ALL {

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_log_the_end_is_told_and_of_a_panic_what_led_to_it() {
+    fn the_end_of_a_log_is_reported_and_for_a_panic_the_lines_before_it() {
         let numbered = |from: usize, to: usize| {
             (from..to).map(|number| format!("line {number}\r\n")).collect::<String>()
         };
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn kvm_is_tried_first_where_it_can_do_what_is_asked() {
+    fn kvm_is_tried_first_if_it_supports_the_guest() {
         use Accelerator::{Kvm, Tcg};
         let native: Arch = std::env::consts::ARCH.parse().expect("an architecture that can be booted");
         let foreign = Arch::ALL.into_iter().find(|arch| *arch != native).expect("another one");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn kvm_that_does_not_boot_the_guest_is_said_and_remembered_and_the_guest_emulated() {
+    fn a_failure_of_kvm_is_reported_and_remembered_and_the_guest_is_emulated() {
         let (order, said, remembered, end) =
             tried(&[Accelerator::Kvm, Accelerator::Tcg], |accelerator| accelerator == Accelerator::Tcg);
         assert_eq!((order.len(), end), (2, Some(End::Exit(0))));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_boots_nowhere_is_an_error_and_not_held_against_kvm() {
+    fn a_kernel_that_never_boots_is_an_error_and_not_a_failure_of_kvm() {
         let (order, _, remembered, end) = tried(&[Accelerator::Kvm, Accelerator::Tcg], |_| false);
         assert_eq!((order.len(), remembered, end), (2, false, None));
     }

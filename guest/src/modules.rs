@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_come_behind_those_that_they_need() {
+    fn modules_come_after_their_dependencies() {
         let folder = std::env::temp_dir().join(format!("roundtrip-guest-modules-{}", std::process::id()));
         fs::create_dir_all(folder.join("fs")).expect("a folder");
         for (file, needs) in

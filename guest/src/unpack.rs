@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bz_images_payload_is_found_and_nonsense_has_none() {
+    fn the_payload_of_a_bzimage_is_found_and_other_bytes_have_none() {
         let mut image = vec![0; 4096];
         image[0x1f1] = 2;
         image[0x202..0x206].copy_from_slice(b"HdrS");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_an_entry_for_qemu_is_booted_as_it_is() {
+    fn a_kernel_without_an_entry_for_qemu_is_booted_unchanged() {
         assert!(!starts_in_pvh(b"\x7fELF\x02 and no note"));
     }
 }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_survive_whatever_they_hold() {
+    fn arguments_with_any_bytes_read_back() {
         let words = ["", "a b", "\"quoted\"\n", "$HOME", ""].map(str::to_owned);
         assert_eq!(split(&zero_ended(&words)), words);
         assert_eq!(split(b""), Vec::<String>::new());

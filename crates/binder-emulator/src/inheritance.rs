@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_remembered_for_a_while_and_for_whom_it_was() {
+    fn a_refusal_is_remembered_for_a_while_and_for_its_thread() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let guard = Guard::lock(&region, &mut scratch);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_boosts_only_a_living_one_that_holds_its_own_call() {
+    fn a_thread_boosts_only_a_living_thread_that_holds_its_own_call() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_counts_once_however_often_its_holder_changes() {
+    fn a_transaction_counts_once_even_if_its_holder_changes() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_in_turn_gives_back_to_a_caller_that_was_claimed() {
+    fn the_hold_of_a_claimed_caller_is_released() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);

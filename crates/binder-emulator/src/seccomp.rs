@@ -185,7 +185,7 @@ mod tests {
     use crate::alone::alone;
 
     #[test]
-    fn something_is_pending_only_where_it_can_be_read() {
+    fn a_notification_is_pending_only_if_it_can_be_read() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         assert!(!is_pending(reader.as_fd(), 0));
         writer.write_all(b"x").expect("room");

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trap_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
+    fn seccomp_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
         let all = sched_getaffinity(None).expect("one's own");
         if all.count() == 1 {
             return skips::skip(skips::Need::Machine, "there is one CPU");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trap_that_holds_nobody_is_not_tried_again() {
+    fn a_seccomp_filter_that_stops_no_thread_is_not_tried_again() {
         let _alone = crate::wakers::tests::ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let region = std::sync::Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_ends_when_its_time_is_over_or_someone_wakes_it() {
+    fn a_poll_ends_at_its_timeout_or_when_it_is_woken() {
         let region = std::sync::Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
         region.notification_id(1).store(9, Relaxed);

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_in_the_table_once_and_none_leads_nowhere() {
+    fn each_change_is_in_the_table_once_and_has_a_target_state() {
         for (at, change) in CHANGES.iter().enumerate() {
             assert_ne!(change.from, change.to);
             assert!(!CHANGES[..at].contains(change), "{change:?}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_made_only_from_where_it_starts() {
+    fn a_change_is_made_only_from_its_start_state() {
         for start in STATES {
             for change in CHANGES {
                 let word = AtomicU32::new(start as u32);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_help_waits_for_no_supervisor() {
+    fn a_request_for_help_does_not_wait_for_the_supervisor() {
         let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Arc::new(Mutex::new(own));
         locked(&own).set_nonblocking(true).expect("a socket");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_supervisor_answers_are_descriptors_or_its_end() {
+    fn a_supervisor_answers_with_descriptors_or_closes() {
         let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Mutex::new(own);
         let answered = std::thread::scope(|scope| {

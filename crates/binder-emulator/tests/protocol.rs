@@ -145,7 +145,7 @@ fn describe(bytes: &[u8], flags: u32) -> TransactionData {
 
 proptest! {
     #[test]
-    fn commands_read_back_are_the_commands_written(sent in prop::collection::vec(command(), 0..20)) {
+    fn written_commands_read_back(sent in prop::collection::vec(command(), 0..20)) {
         let mut queued = Commands::default();
         sent.iter().for_each(|&command| queued.push(command));
         let mut read = Vec::new();
@@ -165,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_two_processes_do_their_areas_and_handles_are_empty_in_the_end(
+    fn areas_and_handles_are_empty_after_any_sequence_of_two_processes(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
@@ -241,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn a_process_that_dies_with_very_many_calls_unread_leaves_a_context_that_works() {
+fn a_context_survives_a_process_that_dies_with_many_unread_calls() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let (server, mut client) = (Peer::join(&context), Peer::join(&context));
     let before = context.usage().expect("its size");
@@ -277,7 +277,7 @@ fn an_area_of_more_than_4_mib_is_refused() {
 }
 
 #[test]
-fn the_256th_process_is_told_that_the_context_is_full() {
+fn the_256th_process_is_refused_because_the_context_is_full() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     // Each has joined for the supervisor, though it does not read its welcome.
     let joined: Vec<_> =

@@ -61,7 +61,7 @@ fn data(received: &Received<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_copied_stays_as_it_was_when_its_buffer_is_used_again() {
+fn copied_data_does_not_change_when_its_buffer_is_reused() {
     let pair = Pair::new();
     let told = pair.send(b"the first message");
     let received = pair.take(&told);
@@ -80,7 +80,7 @@ fn what_was_copied_stays_as_it_was_when_its_buffer_is_used_again() {
 /// What was received is passed on from where it lies. With objects it is not, for the driver would
 /// look at what others may change.
 #[test]
-fn received_data_is_answered_with_where_it_lies_if_no_objects_are_in_it() {
+fn received_data_without_objects_is_sent_back_without_a_copy() {
     let pair = Pair::new();
     let received = pair.take(&pair.send(&[7; 16]));
     let raw = [received.data().expect("inside the area")];
@@ -104,7 +104,7 @@ fn received_data_is_answered_with_where_it_lies_if_no_objects_are_in_it() {
 }
 
 #[test]
-fn a_buffer_is_given_back_when_what_was_received_is_dropped() {
+fn dropping_received_data_frees_its_buffer() {
     let pair = Pair::new();
     let free_bytes = pair.server.free_area_bytes();
     let received = pair.take(&pair.send(b"message"));
@@ -114,7 +114,7 @@ fn a_buffer_is_given_back_when_what_was_received_is_dropped() {
 }
 
 #[test]
-fn a_buffer_is_given_back_once() {
+fn a_buffer_is_freed_once() {
     let pair = Pair::new();
     let received = pair.take(&pair.send(b"message"));
     let mut commands = Commands::default();
@@ -129,7 +129,7 @@ fn a_buffer_is_given_back_once() {
 }
 
 #[test]
-fn what_lies_outside_the_area_is_not_received() {
+fn data_outside_the_area_is_not_received() {
     let pair = Pair::new();
     let told = pair.send(b"message");
     for wrong in [

@@ -26,7 +26,7 @@ fn nothing_to_read(actor: &Actor) {
 }
 
 /// `Transaction`.
-pub(crate) fn an_empty_reply_names_no_target_no_code_and_no_flags<D: Device>() {
+pub(crate) fn an_empty_reply_has_no_target_code_or_flags<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, u32::from_be_bytes(*b"_PNG"), b"");
@@ -42,7 +42,7 @@ pub(crate) fn an_empty_reply_names_no_target_no_code_and_no_flags<D: Device>() {
 }
 
 /// `WriteReadEmpty`, `IncRefsAcquireReleaseDecRefs`.
-pub(crate) fn counts_on_handle_0_come_and_go_and_nobody_is_told<D: Device>() {
+pub(crate) fn counts_on_handle_0_change_without_a_notification<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     client.write(&[]).unwrap();
@@ -82,7 +82,7 @@ pub(crate) fn a_thread_that_has_left_may_enter_again<D: Device>() {
 }
 
 /// `CheckHandleZeroBinderHighBitsZeroCookie`.
-pub(crate) fn nothing_of_a_nodes_address_and_cookie_is_left_in_a_handle<D: Device>() {
+pub(crate) fn a_handle_contains_nothing_of_the_nodes_address_and_cookie<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"");
@@ -93,7 +93,7 @@ pub(crate) fn nothing_of_a_nodes_address_and_cookie_is_left_in_a_handle<D: Devic
 }
 
 /// `DeathNotificationMultiple`.
-pub(crate) fn a_death_is_told_to_each_process_that_asked_and_to_no_other<D: Device>() {
+pub(crate) fn a_death_is_notified_only_to_processes_that_requested_it<D: Device>() {
     let device = D::new();
     let (server, target) = pair(&device);
     let (held, _) = hold_node(&server, &target, 0x41, 0);
@@ -116,7 +116,9 @@ pub(crate) fn a_death_is_told_to_each_process_that_asked_and_to_no_other<D: Devi
 }
 
 /// `DeathNotificationThread`.
-pub(crate) fn a_death_before_the_request_is_told_to_another_looper_while_the_asking_one_is_busy<D: Device>() {
+pub(crate) fn a_death_before_the_request_is_notified_to_another_looper_while_the_requester_is_busy<
+    D: Device,
+>() {
     let device = D::new();
     let (server, target) = pair(&device);
     let (held, _) = hold_node(&server, &target, 0x41, 0);
@@ -137,7 +139,7 @@ pub(crate) fn a_death_before_the_request_is_told_to_another_looper_while_the_ask
 }
 
 /// `CheckNoHeaderMappedInUser`: nothing of the driver's own lies between buffers.
-pub(crate) fn the_buffers_of_nested_calls_lie_side_by_side_from_the_start_of_a_page<D: Device>() {
+pub(crate) fn the_buffers_of_nested_calls_are_adjacent_from_the_start_of_a_page<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = Message::to(0).object(&node(0x61, 0, 0)).call(&client);
@@ -156,7 +158,7 @@ pub(crate) fn the_buffers_of_nested_calls_lie_side_by_side_from_the_start_of_a_p
 }
 
 /// `FileDescriptorRemainsNonBlocking`.
-pub(crate) fn a_descriptor_that_does_not_block_arrives_as_one<D: Device>() {
+pub(crate) fn a_nonblocking_descriptor_stays_nonblocking<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (read, _write) = std::io::pipe().expect("a pipe");

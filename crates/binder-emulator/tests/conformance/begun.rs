@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_work_sleeps() {
+    fn a_thread_that_waits_for_work_sleeps() {
         let words = Arc::new(Words(Default::default()));
         let waits = Arc::clone(&words);
         let begun = begin(move || while futex::wait(&waits.0[0], Flags::empty(), 0, None).is_ok() {});
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_a_lock_of_its_process_does_not_sleep() {
+    fn a_thread_that_waits_for_a_process_lock_does_not_count_as_asleep() {
         let lock = Arc::new(Mutex::new(()));
         let held = lock.lock().expect("a new lock");
         let waits = Arc::clone(&lock);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_its_contexts_lock_does_not_sleep_but_one_that_lends_does() {
+    fn a_thread_that_waits_for_the_context_lock_is_not_asleep_but_one_that_boosts_is() {
         let long = Timespec { tv_sec: i64::MAX >> 32, tv_nsec: 0 };
         let words = Arc::new(Words(Default::default()));
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_computes_or_wakes_others_does_not_sleep() {
+    fn a_thread_that_computes_or_wakes_others_is_not_asleep() {
         let futex = libc::SYS_futex;
         for told in
             ["running\n".to_owned(), "-1 0x7f 0x8\n".into(), format!("{futex} 0x1000 0x1 0x1 0x0 0x0 0x0\n")]

@@ -63,7 +63,7 @@ pub(crate) fn freed_neighbours_merge<D: Device>() {
     }
 }
 
-pub(crate) fn a_large_payload_arrives_whole<D: Device>() {
+pub(crate) fn a_large_payload_arrives_unchanged<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let bytes: Vec<u8> = (0..65536_u32).map(|i| (i % 251) as u8).collect();
@@ -123,7 +123,7 @@ fn served(server: &Actor, client: &Actor, message: Message, length: u64) -> (Tra
     (received, lay)
 }
 
-pub(crate) fn a_buffer_is_cleared_when_it_is_freed_if_its_sender_asks_for_that<D: Device>() {
+pub(crate) fn a_buffer_is_zeroed_when_it_is_freed_if_its_sender_requests_that<D: Device>() {
     let device = D::new();
     let (server, clients) = small(&device, 8192, 1);
     // Room for buffers that nobody fills shows what the last user left there.
@@ -136,7 +136,7 @@ pub(crate) fn a_buffer_is_cleared_when_it_is_freed_if_its_sender_asks_for_that<D
     }
 }
 
-pub(crate) fn a_replys_buffer_is_cleared_as_well<D: Device>() {
+pub(crate) fn the_buffer_of_a_reply_is_zeroed_too<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.write(&[Command::EnterLooper]).unwrap();
@@ -173,7 +173,7 @@ pub(crate) fn a_buffer_that_was_not_delivered_cannot_be_freed<D: Device>() {
     other.wait();
 }
 
-pub(crate) fn the_smallest_free_stretch_that_fits_is_taken<D: Device>() {
+pub(crate) fn the_smallest_free_range_that_fits_is_used<D: Device>() {
     let device = D::new();
     let (server, clients) = small(&device, 16 << 10, 1);
     let client = &clients[0];

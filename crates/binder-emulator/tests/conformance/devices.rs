@@ -244,7 +244,7 @@ fn log(name: &str) -> String {
 }
 
 #[test]
-fn nobody_is_led_to_the_contexts_of_cases() {
+fn contexts_of_cases_are_not_listed() {
     let devices = [EmulatedAck::new().0, EmulatedMainline::new().0];
     let listed = binder_emulator::running().expect("/proc/net/unix");
     for device in devices {

@@ -29,7 +29,7 @@ fn failed(errno: Errno) -> (u32, i32) {
 
 const FINE: (u32, i32) = (BR_OK, 0);
 
-pub(crate) fn an_error_is_told_once_with_the_number_of_its_transaction<D: Device>() {
+pub(crate) fn an_error_is_reported_once_with_the_number_of_its_transaction<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     assert_eq!(error(&client), ExtendedError { id: 0, command: BR_OK, param: 0 }, "nothing was sent yet");
@@ -55,7 +55,7 @@ pub(crate) fn an_error_is_told_once_with_the_number_of_its_transaction<D: Device
     assert_eq!(error(&other).id, 0, "each thread has its own");
 }
 
-pub(crate) fn a_wrong_target_is_told<D: Device>() {
+pub(crate) fn a_wrong_target_is_reported<D: Device>() {
     let device = D::new();
     let lonely = Actor::new(&device.open());
     assert_eq!(lonely.call(0, 1, b"x").wait(), [Return::DeadReply]);
@@ -76,7 +76,7 @@ pub(crate) fn a_wrong_target_is_told<D: Device>() {
     assert_eq!(told(&server), (BR_DEAD_REPLY, -Errno::INVAL.raw_os_error()), "a dead node");
 }
 
-pub(crate) fn wrong_sizes_and_addresses_are_told<D: Device>() {
+pub(crate) fn wrong_sizes_and_addresses_are_reported<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let refused = |what: &str, change: fn(&mut TransactionDataSg), with_object: bool| {
@@ -124,7 +124,7 @@ pub(crate) fn wrong_sizes_and_addresses_are_told<D: Device>() {
     assert_eq!(told, expected.map(failed));
 }
 
-pub(crate) fn wrong_objects_are_told<D: Device>() {
+pub(crate) fn wrong_objects_are_reported<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     // A node that the driver knows already.
@@ -179,7 +179,7 @@ pub(crate) fn wrong_objects_are_told<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn a_full_area_is_told<D: Device>() {
+pub(crate) fn a_full_area_is_reported<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open_with_area(8192));
     server.driver.become_context_manager(0x100).unwrap();
@@ -196,7 +196,7 @@ pub(crate) fn a_full_area_is_told<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn a_refused_reply_is_told_to_the_caller<D: Device>() {
+pub(crate) fn a_refused_reply_is_reported_to_the_caller<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.reply(b"to nobody").unwrap();
@@ -220,7 +220,7 @@ pub(crate) fn a_refused_reply_is_told_to_the_caller<D: Device>() {
     assert_eq!(told(&server), FINE);
 }
 
-pub(crate) fn a_server_that_leaves_is_no_error_of_the_transaction<D: Device>() {
+pub(crate) fn a_server_that_leaves_is_not_an_error_of_the_transaction<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"x");
@@ -230,7 +230,7 @@ pub(crate) fn a_server_that_leaves_is_no_error_of_the_transaction<D: Device>() {
     assert_eq!(told(&client), FINE);
 }
 
-pub(crate) fn a_call_with_a_transaction_unread_is_refused_as_a_protocol_error<D: Device>() {
+pub(crate) fn a_call_before_reading_a_transaction_is_a_protocol_error<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = Message::to(0).object(&node(1, 1, 0)).call(&client);
@@ -249,7 +249,7 @@ pub(crate) fn a_call_with_a_transaction_unread_is_refused_as_a_protocol_error<D:
     assert_eq!(told(&stranger), failed(Errno::PROTO));
 }
 
-pub(crate) fn a_node_that_wants_its_callers_security_context_gets_it_or_no_call<D: Device>() {
+pub(crate) fn a_node_that_requests_security_contexts_gets_them_or_no_call<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open());
     let flags = FLAT_BINDER_FLAG_ACCEPTS_FDS | FLAT_BINDER_FLAG_TXN_SECURITY_CTX;

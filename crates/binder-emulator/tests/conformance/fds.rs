@@ -26,7 +26,7 @@ fn refused(errno: Errno) -> (u32, i32) {
     (BR_FAILED_REPLY, -errno.raw_os_error())
 }
 
-pub(crate) fn a_descriptor_arrives_as_one_of_the_receivers_own<D: Device>() {
+pub(crate) fn a_descriptor_arrives_as_a_descriptor_of_the_receiver<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let mut pipe = Pipe::new();
@@ -74,7 +74,7 @@ pub(crate) fn a_node_that_does_not_accept_descriptors_gets_none<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn a_reply_brings_descriptors_to_a_caller_that_accepts_them<D: Device>() {
+pub(crate) fn a_reply_carries_descriptors_to_a_caller_that_accepts_them<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let mut pipe = Pipe::new();
@@ -97,7 +97,7 @@ pub(crate) fn a_reply_brings_descriptors_to_a_caller_that_accepts_them<D: Device
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn a_descriptor_that_is_none_is_refused<D: Device>() {
+pub(crate) fn an_invalid_descriptor_is_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let path = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("a directory");
@@ -129,7 +129,7 @@ pub(crate) fn a_descriptor_outlives_its_sender<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn an_array_arrives_and_ends_with_its_buffer<D: Device>() {
+pub(crate) fn an_array_arrives_and_is_closed_with_its_buffer<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (mut first, mut second) = (Pipe::new(), Pipe::new());
@@ -191,7 +191,7 @@ pub(crate) fn an_array_in_the_wrong_place_is_refused<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn many_descriptors_arrive_in_their_order<D: Device>() {
+pub(crate) fn many_descriptors_arrive_in_order<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let mut pipes = [Pipe::new(), Pipe::new(), Pipe::new()];
@@ -218,7 +218,7 @@ pub(crate) fn many_descriptors_arrive_in_their_order<D: Device>() {
     }
 }
 
-pub(crate) fn a_refused_transaction_keeps_no_descriptor<D: Device>() {
+pub(crate) fn a_refused_transaction_leaks_no_descriptor<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open_with_area(8192));
     server.driver.become_context_manager(0x100).unwrap();
@@ -234,7 +234,7 @@ pub(crate) fn a_refused_transaction_keeps_no_descriptor<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn a_receiver_that_leaves_keeps_no_descriptor<D: Device>() {
+pub(crate) fn a_receiver_that_leaves_leaks_no_descriptor<D: Device>() {
     let device = D::new();
     // The process closes with one unread, and with one read and not freed, which is its own.
     let (server, client) = pair(&device);
@@ -319,7 +319,7 @@ pub(crate) fn descriptors_of_waiting_oneway_calls_wait_with_them<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn an_update_keeps_no_descriptor_of_what_it_replaces<D: Device>() {
+pub(crate) fn an_update_closes_the_descriptors_of_the_replaced_call<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open());
     let pid = device.last_opener().cast_unsigned();

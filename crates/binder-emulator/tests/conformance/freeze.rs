@@ -45,7 +45,7 @@ pub(crate) fn a_call_to_a_frozen_process_is_refused_until_it_thaws<D: Device>() 
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_frozen_process_may_call_others<D: Device>() {
+pub(crate) fn a_frozen_process_can_call_others<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open());
     server.driver.become_context_manager(0x100).unwrap();
@@ -68,7 +68,7 @@ fn kept<D: Device>() -> Return {
     }
 }
 
-pub(crate) fn oneway_calls_to_a_frozen_process_are_kept<D: Device>() {
+pub(crate) fn oneway_calls_to_a_frozen_process_are_queued<D: Device>() {
     let device = D::new();
     let (server, pid, client) = pair(&device);
     freeze(&client, pid, true, 0).unwrap();
@@ -87,7 +87,7 @@ pub(crate) fn oneway_calls_to_a_frozen_process_are_kept<D: Device>() {
     assert_eq!(returns, [Return::TransactionComplete]);
 }
 
-pub(crate) fn an_update_takes_the_place_of_an_older_one_at_a_frozen_process<D: Device>() {
+pub(crate) fn an_update_replaces_an_older_one_that_is_queued_for_a_frozen_process<D: Device>() {
     let device = D::new();
     let (server, pid, client) = pair(&device);
     let send = |flags: u32, code: u32, byte: u8| {
@@ -178,7 +178,7 @@ pub(crate) fn an_unknown_process_cannot_be_frozen<D: Device>() {
     assert_eq!(info, Err(Some(Errno::INVAL)));
 }
 
-pub(crate) fn a_frozen_process_that_closes_is_gone<D: Device>() {
+pub(crate) fn a_frozen_process_that_closes_is_unknown<D: Device>() {
     let device = D::new();
     let (server, pid, client) = pair(&device);
     freeze(&client, pid, true, 0).unwrap();

@@ -95,7 +95,7 @@ fn cleared(cookie: u64) -> [Return; 1] {
     [Return::ClearFreezeNotificationDone(cookie)]
 }
 
-pub(crate) fn who_asks_is_told_at_once_and_of_each_change<D: Device>() {
+pub(crate) fn a_watcher_is_notified_immediately_and_of_each_change<D: Device>() {
     let Some(device) = device::<D>() else { return };
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
@@ -127,7 +127,7 @@ pub(crate) fn who_asks_is_told_at_once_and_of_each_change<D: Device>() {
     cast.nothing_comes();
 }
 
-pub(crate) fn a_change_meanwhile_is_told_after_the_acknowledgement<D: Device>() {
+pub(crate) fn a_change_during_a_notification_is_sent_after_the_acknowledgement<D: Device>() {
     let Some(device) = device::<D>() else { return };
     let cast = cast(&device);
     let (watcher, [first, _]) = (&cast.watcher, cast.handles);

@@ -9,7 +9,7 @@ use crate::Device;
 use crate::actor::{Actor, names, transaction};
 use crate::calls::pair;
 
-pub(crate) fn a_looper_is_asked_for_when_none_is_left_up_to_the_limit<D: Device>() {
+pub(crate) fn a_looper_is_requested_when_none_is_free_up_to_the_limit<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.driver.set_max_threads(1).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn an_interrupted_wait_returns_with_nothing<D: Device>() {
     driver.interrupt();
 }
 
-pub(crate) fn registering_unasked_does_not_count<D: Device>() {
+pub(crate) fn registering_an_unrequested_looper_does_not_count<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.driver.set_max_threads(1).unwrap();
@@ -72,7 +72,7 @@ pub(crate) fn registering_unasked_does_not_count<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn the_looper_that_came_last_is_chosen_first<D: Device>() {
+pub(crate) fn the_looper_that_waited_last_is_chosen_first<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let loopers = [Actor::new(&server.driver), Actor::new(&server.driver), Actor::new(&server.driver)];
@@ -109,7 +109,7 @@ fn part<D: Device>(device: &D, actor: &Actor) -> String {
     line.and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("{start} in\n{state}")).to_owned()
 }
 
-pub(crate) fn what_a_thread_says_of_itself_is_noted<D: Device>() {
+pub(crate) fn the_looper_state_of_a_thread_is_recorded<D: Device>() {
     if !D::tells_state() {
         return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
     }
@@ -130,7 +130,7 @@ pub(crate) fn what_a_thread_says_of_itself_is_noted<D: Device>() {
     }
 }
 
-pub(crate) fn a_poll_is_noted_beside_what_a_thread_has_said_of_itself<D: Device>() {
+pub(crate) fn a_poll_is_recorded_with_the_looper_state<D: Device>() {
     if !D::tells_state() {
         return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
     }

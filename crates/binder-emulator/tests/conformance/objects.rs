@@ -79,7 +79,7 @@ pub(crate) fn handle_in(actor: &Actor, received: &TransactionData) -> u32 {
     object.binder as u32
 }
 
-pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
+pub(crate) fn a_node_arrives_as_a_handle_and_returns_to_its_owner_as_a_node<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x10, 0x20);
@@ -95,7 +95,7 @@ pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
     assert_eq!((home.kind, home.binder, home.cookie), (BINDER_TYPE_BINDER, 0x10, 0x20));
 }
 
-pub(crate) fn the_lowest_free_handle_is_given_out<D: Device>() {
+pub(crate) fn the_lowest_free_handle_is_used<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let hold = |ptr| hold_node(&server, &client, ptr, 0).0;
@@ -104,7 +104,7 @@ pub(crate) fn the_lowest_free_handle_is_given_out<D: Device>() {
     assert_eq!([hold(4), hold(5)], [2, 4]);
 }
 
-pub(crate) fn a_handle_passed_on_reaches_the_same_node<D: Device>() {
+pub(crate) fn a_handle_that_is_passed_on_refers_to_the_same_node<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let third = Actor::new(&device.open());
@@ -129,7 +129,7 @@ pub(crate) fn a_handle_passed_on_reaches_the_same_node<D: Device>() {
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_cookie_that_changed_is_refused<D: Device>() {
+pub(crate) fn a_changed_cookie_is_refused<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x10, 0x20);
@@ -141,7 +141,7 @@ pub(crate) fn a_cookie_that_changed_is_refused<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn offsets_that_overlap_or_lie_outside_are_refused<D: Device>() {
+pub(crate) fn overlapping_offsets_and_offsets_outside_the_data_are_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let two: Vec<u8> = [node(1, 0).to_bytes(), node(2, 0).to_bytes()].concat();
@@ -171,7 +171,7 @@ fn tree(at: usize, parent_offset: u64) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
     (bytes, vec![at as u64, (at + BufferObject::SIZE) as u64], vec![parent, child])
 }
 
-pub(crate) fn a_scatter_gather_tree_arrives_with_its_pointers_put_right<D: Device>() {
+pub(crate) fn a_scatter_gather_tree_arrives_with_fixed_up_pointers<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (bytes, offsets, lent) = tree(8, 0);
@@ -188,7 +188,7 @@ pub(crate) fn a_scatter_gather_tree_arrives_with_its_pointers_put_right<D: Devic
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_tree_whose_root_lies_at_offset_0_is_refused<D: Device>() {
+pub(crate) fn a_tree_with_its_root_at_offset_0_is_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let (bytes, offsets, lent) = tree(0, 0);
@@ -215,7 +215,7 @@ pub(crate) fn buffers_larger_than_their_announced_size_are_refused<D: Device>() 
     }
 }
 
-pub(crate) fn a_refused_transaction_leaves_no_reference_and_no_buffer<D: Device>() {
+pub(crate) fn a_refused_transaction_leaks_no_reference_and_no_buffer<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     // A good node, then an object that is refused: the first one's reference must go again.

@@ -30,7 +30,7 @@ fn oneway(by: &Actor, code: u32) {
     });
 }
 
-pub(crate) fn a_thread_that_polls_finds_what_a_read_would<D: Device>() {
+pub(crate) fn a_poll_finds_the_work_that_a_read_would<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     // A thread's first read returns at once, and polling changes nothing of that.
@@ -89,7 +89,7 @@ pub(crate) fn a_thread_that_polls_finds_what_a_read_would<D: Device>() {
     let _ = second.wait();
 }
 
-pub(crate) fn who_polls_is_woken_when_nobody_reads<D: Device>() {
+pub(crate) fn a_polling_thread_is_woken_when_no_thread_reads<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let pollers = [Actor::new(&server.driver), Actor::new(&server.driver)];

@@ -9,7 +9,7 @@ use crate::calls::pair;
 use crate::message::{Message, handle};
 use crate::objects::{call_with_node, handle_in, hold_node};
 
-pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() {
+pub(crate) fn an_owner_is_notified_of_the_first_and_the_last_reference<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
@@ -22,7 +22,7 @@ pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() 
     assert_eq!(client.read(), [Return::Release(named), Return::Decrefs(named)]);
 }
 
-pub(crate) fn an_owner_is_told_of_the_last_reference_when_it_has_acknowledged_the_first<D: Device>() {
+pub(crate) fn an_owner_is_notified_of_the_last_reference_after_it_acknowledged_the_first<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
@@ -69,7 +69,7 @@ pub(crate) fn wrong_handles_and_acknowledgements_are_ignored<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn the_manager_reads_the_counts_on_a_node_over_all_processes<D: Device>() {
+pub(crate) fn the_manager_reads_a_nodes_counts_over_all_processes<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x61, 0x62);
@@ -121,7 +121,7 @@ pub(crate) fn the_manager_does_not_count_on_its_own_handle_0<D: Device>() {
     }
 }
 
-pub(crate) fn what_a_buffer_holds_ends_with_the_buffer<D: Device>() {
+pub(crate) fn references_of_a_buffer_are_released_with_it<D: Device>() {
     let device = D::new();
     let (server, owner) = pair(&device);
     let third = Actor::new(&device.open());

@@ -29,7 +29,7 @@ fn instructions(stage: &mut Stage<'_>) -> Vec<u64> {
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn a_process_killed_at_any_instruction_leaves_nothing_behind_within_100_ms() {
+fn a_process_killed_at_any_instruction_is_cleaned_up_within_100_ms() {
     let _turn = alone();
     let most = std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1000);
     let mut random = Random::from(2);

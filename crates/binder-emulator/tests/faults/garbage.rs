@@ -266,21 +266,21 @@ fn scribble(rounds: u64, seed: u64) {
 }
 
 #[test]
-fn garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_context_has_ended() {
+fn garbage_in_shared_memory_crashes_and_blocks_no_participant() {
     let _turn = alone();
     scribble(15, 3);
 }
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn much_garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_context_has_ended() {
+fn much_garbage_in_shared_memory_crashes_and_blocks_no_participant() {
     let _turn = alone();
     let given = |name| std::env::var(name).ok().and_then(|number| number.parse().ok());
     scribble(given("ROUNDS").unwrap_or(2000), given("SEED").unwrap_or(4));
 }
 
 #[test]
-fn only_descriptors_that_the_driver_has_brought_pass_for_such_whatever_the_data_says() {
+fn only_descriptors_that_the_driver_delivered_can_be_taken() {
     use std::os::fd::{AsFd as _, AsRawFd as _};
     let _turn = alone();
     let context = Context::create_unlisted(Profile::Ack).expect("a context");

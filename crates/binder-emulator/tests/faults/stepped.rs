@@ -67,7 +67,7 @@ impl<'s> Stage<'s> {
 }
 
 #[test]
-fn a_process_killed_at_a_random_moment_of_anything_leaves_nothing_behind() {
+fn a_process_killed_at_a_random_moment_leaks_nothing() {
     let _turn = alone();
     let mut random = Random::from(1);
     for scenario in &SCENARIOS {

@@ -19,7 +19,7 @@ fn ends_for_all(mut world: World) {
 }
 
 #[test]
-fn a_context_whose_lock_has_an_owner_that_knows_nothing_of_it_ends_for_all() {
+fn a_context_ends_if_its_lock_names_an_owner_that_never_took_it() {
     let _turn = alone();
     let mut world = World::new(Profile::Ack, true, false);
     assert!(world.probe());
@@ -62,7 +62,7 @@ mod stopped {
     }
 
     #[test]
-    fn a_process_that_is_stopped_while_it_has_the_lock_and_goes_on_in_time_loses_nothing() {
+    fn a_lock_owner_that_is_stopped_briefly_loses_nothing() {
         let _turn = alone();
         let mut world = World::new(Profile::Ack, true, false);
         assert!(world.probe());
@@ -82,7 +82,7 @@ mod stopped {
     }
 
     #[test]
-    fn a_process_that_stays_stopped_while_it_has_the_lock_ends_the_context() {
+    fn a_lock_owner_that_stays_stopped_ends_the_context() {
         let _turn = alone();
         let mut world = World::new(Profile::Ack, true, false);
         assert!(world.probe());

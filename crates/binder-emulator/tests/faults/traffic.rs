@@ -147,14 +147,14 @@ fn kill_at_random(profile: Profile, kills: u64) -> Vec<Duration> {
 }
 
 #[test]
-fn peers_killed_at_random_moments_leave_the_others_working_and_nothing_behind() {
+fn peers_killed_at_random_moments_affect_no_other_and_leak_nothing() {
     let _turn = alone();
     kill_at_random(Profile::Mainline, 20);
 }
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn thousands_of_peers_killed_at_random_moments_leave_the_others_working_and_nothing_behind() {
+fn thousands_of_peers_killed_at_random_moments_affect_no_other_and_leak_nothing() {
     let _turn = alone();
     for profile in [Profile::Ack, Profile::Mainline] {
         let mut waits = kill_at_random(profile, 1000);

@@ -75,7 +75,7 @@ const MOST_DIFFERENCES: usize = 5;
 /// change their nice values.
 ///
 /// All begin at nice 0, which the least priorities of nodes are made for.
-pub(crate) fn random_sequences_bring_the_same_on_both<A: Device, B: Device>(priorities: bool) {
+pub(crate) fn random_sequences_have_equal_results<A: Device, B: Device>(priorities: bool) {
     if at_nice_0(|| compare_random_sequences::<A, B>(priorities)).is_none() {
         denied();
     }

@@ -65,7 +65,7 @@ fn wait_until(tid: u32, policy: u32, priority: u32) {
 }
 
 #[test]
-fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before_it_waits() {
+fn a_server_that_is_about_to_wait_inherits_the_next_callers_priority() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Arc::new(Emulated::join(context.address(), 1 << 20).expect("the context"));
     server.become_context_manager(INHERITS).expect("a context without a manager");
@@ -175,7 +175,7 @@ fn wait_for_line(context: &Context, begin: &str, has: &str) -> String {
 }
 
 #[test]
-fn a_looper_that_a_sender_has_chosen_is_not_raised_for_a_later_call_before_it_takes_its_own() {
+fn a_looper_with_a_queued_call_is_not_boosted_for_a_later_call() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Server::start(&context);
     let join = || Emulated::join_with(context.address(), 1 << 20, WakeUp::Futex).expect("the context");

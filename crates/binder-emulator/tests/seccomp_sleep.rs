@@ -90,7 +90,7 @@ fn call(driver: &Emulated) {
 }
 
 #[test]
-fn a_thread_in_seccomp_is_woken_by_calls_signals_and_the_contexts_end() {
+fn calls_signals_and_the_end_of_the_context_wake_a_thread_in_seccomp() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return skip(Need::Machine, "there is one CPU");
     }

@@ -68,7 +68,7 @@ fn pages(memory: &File) -> Vec<u64> {
     found
 }
 
-fn scribble(memory: &File, input: &mut Input<'_>) {
+fn overwrite(memory: &File, input: &mut Input<'_>) {
     let pages = pages(memory);
     let place = |input: &mut Input<'_>| {
         let page = pages[usize::from(input.byte()) % pages.len()];
@@ -210,7 +210,7 @@ fn play(input: &mut Input<'_>) {
             continue;
         };
         match what >> 1 & 15 {
-            0..=4 => scribble(&memory, input),
+            0..=4 => overwrite(&memory, input),
             5..=7 => call(driver, input),
             8 | 9 => read(driver, &mut returns),
             10 => command(driver, input),
