@@ -116,9 +116,25 @@ fn attempt(
         .stderr(complaints)
         .spawn()
         .with_context(|| format!("cannot start {program}; Debian's package {package} has it"))?;
-    let mut qemu = Running(child);
-    let [mut stdout, mut stderr] = [Tail::open(&file("stdout"))?, Tail::open(&file("stderr"))?];
     let boot = if accelerator == Accelerator::Kvm { BOOT_KVM } else { BOOT };
+    match watch(Running(child), &folder, boot, job.limit, out, err)? {
+        Some(end) => Ok(Attempt::Ended(end)),
+        None => read_report(&folder, kernel, job),
+    }
+}
+
+/// Passes the program's output on until QEMU ends, or the guest does not come up within `boot`.
+/// Kills the guest and returns [`End::Limit`] when the program has run for `limit`.
+fn watch(
+    mut qemu: Running,
+    folder: &Folder,
+    boot: Duration,
+    limit: Duration,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Option<End>> {
+    let file = |name: &str| folder.0.join(name);
+    let [mut stdout, mut stderr] = [Tail::open(&file("stdout"))?, Tail::open(&file("stderr"))?];
     let begin = Instant::now();
     let mut up = None;
     loop {
@@ -131,7 +147,7 @@ fn attempt(
         match up {
             _ if ended.is_some() => break,
             None if begin.elapsed() > boot => break,
-            Some(since) if since.elapsed() > job.limit => return Ok(Attempt::Ended(End::Limit)),
+            Some(since) if since.elapsed() > limit => return Ok(Some(End::Limit)),
             _ => {}
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -139,6 +155,12 @@ fn attempt(
     drop(qemu);
     stdout.pass_on(out)?;
     stderr.pass_on(err)?;
+    Ok(None)
+}
+
+/// Reads the guest's report, and stores the files that the program left.
+fn read_report(folder: &Folder, kernel: &Kernel, job: &Job) -> Result<Attempt> {
+    let file = |name: &str| folder.0.join(name);
     let report = fs::read(file("report")).context("read the guest's report")?;
     let Some(archive) = report.strip_prefix(wire::STARTED.as_bytes()) else {
         return Ok(Attempt::NotUp(last_lines(&[&file("console"), &file("qemu")])));
