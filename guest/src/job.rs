@@ -1,10 +1,10 @@
-//! What runs in a guest, and how it ended. Boots nothing.
+//! The program that runs in a guest, and how it ended. Boots nothing.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A program and what goes with it.
+/// A program with its arguments, environment and files.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// A static program for the guest's architecture.

@@ -18,9 +18,9 @@ use crate::qemu::{Accelerator, Clock, INITRD, LOGS, command};
 use crate::sys::die_with_parent;
 use crate::wire;
 
-/// How long a kernel may take to start the first process.
+/// The longest time until the kernel starts the first process.
 const BOOT: Duration = Duration::from_secs(120);
-/// The same with KVM, before it is given up.
+/// The same with KVM, after which emulation is tried.
 const BOOT_KVM: Duration = Duration::from_secs(15);
 
 /// Boots `kernel`, runs `job` with `init` as the first process, and passes on what the program
@@ -45,8 +45,8 @@ pub fn run(
     })
 }
 
-/// What runs the guest, in the order in which it is tried. Only emulation counts instructions or
-/// runs another architecture's.
+/// The accelerators to try, in order. Only emulation can count instructions or run another
+/// architecture.
 fn order(arch: Arch, clock: Clock, kvm: bool) -> &'static [Accelerator] {
     if kvm && clock == Clock::Wall && arch.name() == std::env::consts::ARCH {
         &[Accelerator::Kvm, Accelerator::Tcg]
@@ -55,8 +55,8 @@ fn order(arch: Arch, clock: Clock, kvm: bool) -> &'static [Accelerator] {
     }
 }
 
-/// The end of the first attempt whose guest comes up. Says when KVM's did not, and has it
-/// remembered if the fault was not the kernel's.
+/// Returns the end of the first attempt whose guest comes up. Reports a failure of KVM, and
+/// remembers it unless the kernel itself does not boot.
 fn in_order(
     order: &[Accelerator],
     name: &str,
@@ -86,7 +86,7 @@ fn in_order(
 
 enum Attempt {
     Ended(End),
-    /// The first process did not start; what the console and QEMU said last.
+    /// The first process did not start. The last lines of the console and of QEMU.
     NotUp(String),
 }
 
@@ -177,14 +177,14 @@ fn read_report(folder: &Folder, kernel: &Kernel, job: &Job) -> Result<Attempt> {
     Ok(Attempt::Ended(end.context("the guest's report does not say how the program ended")?))
 }
 
-/// What the kernel unpacks as its first file system.
+/// Builds the initial RAM disk.
 fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
     let mut disk = Writer::default();
     for folder in ["dev", "job", wire::MODULES, wire::WORK] {
         disk.add(folder, Kind::Folder, b"");
     }
-    // The kernel opens it for the first process before anything is mounted.
+    // The kernel opens the console for the first process before it mounts anything.
     disk.add("dev/console", Kind::Device(5, 1), b"");
     disk.add("init", Kind::Program, &read(init)?);
     disk.add(wire::PROGRAM, Kind::Program, &read(&job.program)?);
@@ -214,7 +214,7 @@ fn name_of(path: &Path) -> Result<&str> {
     name.with_context(|| format!("{} has a name that a guest cannot use", path.display()))
 }
 
-/// Stores what the program left.
+/// Stores the files that the program left.
 fn store(files: &[(String, &[u8])], to: &Path) -> Result<()> {
     for (name, content) in files {
         let Some(name) = name.strip_prefix(wire::OUT).and_then(|name| name.strip_prefix('/')) else {
@@ -231,14 +231,14 @@ fn store(files: &[(String, &[u8])], to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The last lines of the logs that say why.
+/// The last lines of the logs, which show the reason.
 fn last_lines(logs: &[&Path]) -> String {
     let texts = logs.iter().map(|log| fs::read(log).unwrap_or_default());
     texts.map(|text| end_of_log(&String::from_utf8_lossy(&text))).collect()
 }
 
-/// A log's last lines. Behind a kernel's panic come only its registers and stack; the reason stands
-/// before them.
+/// A log's last lines. After a kernel panic: the lines before it, because only registers and the
+/// stack follow it.
 fn end_of_log(text: &str) -> String {
     const LINES: usize = 30;
     let text = text.replace('\r', "");
@@ -249,7 +249,7 @@ fn end_of_log(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("  {line}\n")).collect()
 }
 
-/// A folder for one guest, gone with this value.
+/// A folder for one guest, deleted with this value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -268,7 +268,7 @@ impl Drop for Folder {
     }
 }
 
-/// QEMU, killed with this value if it still runs.
+/// A running QEMU, killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -278,7 +278,7 @@ impl Drop for Running {
     }
 }
 
-/// What is appended to a file, passed on as it comes.
+/// Passes on what is appended to a file.
 struct Tail(File);
 
 impl Tail {
@@ -296,7 +296,7 @@ impl Tail {
     }
 }
 
-/// Where it is noted, until the next boot, that KVM did not work: finding out takes a while.
+/// The file that records, until the next boot, that KVM does not work. A failed attempt is slow.
 fn kvm_note() -> Option<PathBuf> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(std::env::temp_dir().join(format!("roundtrip-guest-no-kvm-{}", boot.trim())))
@@ -308,7 +308,7 @@ fn kvm_may_work() -> bool {
 }
 
 fn remember_that_kvm_fails() {
-    // Without the note the next guest tries again, which costs time only.
+    // If this fails, the next guest tries KVM again, which only costs time.
     let _ = kvm_note().map(File::create);
 }
 
@@ -330,8 +330,8 @@ mod tests {
         assert_eq!(end_of_log(""), "");
     }
 
-    /// Tries in an order with guests that end, or do not come up; what was tried, said and
-    /// remembered, and the end.
+    /// Runs attempts whose guests end or do not come up. Returns the accelerators tried, the error
+    /// output, whether the failure was remembered, and the end.
     fn tried(
         order: &[Accelerator],
         comes_up: impl Fn(Accelerator) -> bool,

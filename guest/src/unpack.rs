@@ -1,5 +1,5 @@
-//! The ELF kernel inside a bzImage, which QEMU boots in half the time. Must not know where the
-//! image came from.
+//! Unpacks the ELF kernel inside a bzImage, which QEMU boots in half the time. This file does not
+//! know where the image comes from.
 
 use std::fs;
 use std::io::Write as _;
@@ -73,7 +73,7 @@ fn starts_in_pvh(elf: &[u8]) -> bool {
     elf.starts_with(b"\x7fELF\x02") && elf.windows(16).any(|window| window == NOTE || window == NOTE_64)
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let half = path.with_extension(format!("half-{}", std::process::id()));
     fs::write(&half, bytes).with_context(|| format!("write {}", half.display()))?;

@@ -1,10 +1,10 @@
-//! The matcher on events as the driver's code makes them.
+//! Tests the matcher with events as the driver writes them.
 
 use super::*;
 
 const DEAD_REPLY: u32 = 0x7205;
 
-/// Events of threads, one nanosecond apart, and what the matcher makes of them.
+/// Events of threads, one nanosecond apart, and the transactions that the matcher finds in them.
 struct Driver {
     now_ns: u64,
     matcher: Matcher,
@@ -169,7 +169,7 @@ fn a_failed_call_is_reported_with_its_request_if_it_had_one() {
             other => panic!("{other:?}"),
         })
         .collect();
-    // The server has ended, so what it served is not known any more; the second call never had a
+    // The server has ended, so the request that it served is unknown. The second call never had a
     // number.
     assert_eq!(failed, [Some(1), None]);
     driver.event(81, Body::BinderReturn { command: 0x7203 });
