@@ -1,4 +1,4 @@
-//! What only the emulated driver tells: its contexts, and counts for tests.
+//! Information that only the emulated driver has: its contexts, and counts for tests.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Servers and clients that are woken on their callers' CPU, killed and stopped at random moments:
-//! the others go on.
+//! Servers and clients with synchronous wakeups, killed and stopped at random moments: the others
+//! must continue.
 //!
 //! The participants are this test binary itself, started again with the one ignored test below. The
 //! parent joins without a seccomp filter, which its children would inherit; so both ways of waking

@@ -1,5 +1,5 @@
-//! The threads that the driver itself starts. A program of its own: all such threads in it are of
-//! one context.
+//! The threads that the driver itself starts. A separate program, so that all of them belong to one
+//! context.
 
 #[path = "conformance/signals.rs"]
 mod signals;

@@ -1,6 +1,6 @@
-//! What Android's own tests of its driver check and no other case here does:
-//! binderDriverInterfaceTest and binderLibTest, over the raw protocol. docs/conformance.md lists
-//! all of them, with the case for each.
+//! The checks of Android's own driver tests (binderDriverInterfaceTest and binderLibTest) that no
+//! other case here covers, over the raw protocol. docs/conformance.md lists all of them with their
+//! cases.
 
 use std::os::fd::AsRawFd as _;
 
@@ -73,7 +73,7 @@ pub(crate) fn a_thread_that_has_left_may_enter_again<D: Device>() {
     let (server, client) = pair(&device);
     server.write(&[Command::EnterLooper]).unwrap();
     server.run(|desk| desk.driver.exit_thread());
-    // The driver knows nothing of it any more, so its first read does not wait.
+    // The driver has forgotten the thread, so its first read does not wait.
     assert_eq!(server.write_read(&[Command::EnterLooper]), []);
     let call = client.call(0, 1, b"again");
     assert_eq!(server.bytes(&server.next_call()), b"again");
@@ -133,12 +133,12 @@ pub(crate) fn a_death_before_the_request_is_notified_to_another_looper_while_the
     let got = handle_in(&client, &client.next_call());
     let waiting = other.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
     assert!(waiting.is_waiting());
-    // It asks, and does not read.
+    // The thread requests the notification and does not read.
     client.write(&[Command::RequestDeathNotification(HandleCookie { handle: got, cookie: 7 })]).unwrap();
     assert_eq!(waiting.wait(), [Return::DeadBinder(7)]);
 }
 
-/// `CheckNoHeaderMappedInUser`: nothing of the driver's own lies between buffers.
+/// `CheckNoHeaderMappedInUser`: the driver stores no data of its own between buffers.
 pub(crate) fn the_buffers_of_nested_calls_are_adjacent_from_the_start_of_a_page<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);

@@ -1,11 +1,11 @@
-//! A step that another thread has started: waits for its end, or for its sleep in the driver.
+//! A step that runs on another thread: waits until it ends or sleeps in the driver.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-/// A step that a thread has started.
+/// A step that runs on a thread.
 pub(crate) struct Begun<T> {
-    /// Where its result comes from.
+    /// Receives its result.
     pub(crate) result: Receiver<T>,
     /// The thread's id in the system.
     pub(crate) tid: i32,
@@ -17,7 +17,7 @@ impl<T> Begun<T> {
         self.result.recv_timeout(Duration::from_secs(20)).expect("the step hangs, or its thread panicked")
     }
 
-    /// Waits until it has ended, and gives the result, or until the thread sleeps in the driver.
+    /// Waits until the step ends, and returns its result, or until the thread sleeps in the driver.
     pub(crate) fn end_or_sleep(&self) -> Option<T> {
         let mut asleep = 0;
         for _ in 0..400_000 {
@@ -26,7 +26,7 @@ impl<T> Begun<T> {
                 Err(TryRecvError::Disconnected) => panic!("the thread panicked"),
                 Err(TryRecvError::Empty) => {}
             }
-            // Seen twice: a lock that the thread meets for a moment is no sleep.
+            // Check twice: a short wait for a lock does not count as sleep.
             asleep = if self.sleeps() { asleep + 1 } else { 0 };
             if asleep == 2 {
                 return None;
@@ -36,7 +36,7 @@ impl<T> Begun<T> {
         panic!("the step hangs");
     }
 
-    /// Whether the thread sleeps in a driver.
+    /// Returns true if the thread sleeps in a driver.
     fn sleeps(&self) -> bool {
         let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
         is_wait_in_driver(&told.expect("a kernel that says where threads sleep"))
@@ -94,7 +94,7 @@ fn is_wait_at_futex(word: u64, operation: u64, until: u64) -> bool {
 const FUTEX_LOCK_PI: u64 = libc::FUTEX_LOCK_PI as u64;
 const FUTEX_WAIT_BITSET: u64 = libc::FUTEX_WAIT_BITSET as u64;
 
-/// Lets the thread run, which may have to share the processor with this one.
+/// Yields, because the thread may share the CPU with this one.
 const PAUSE: Duration = Duration::from_micros(50);
 
 mod tests {

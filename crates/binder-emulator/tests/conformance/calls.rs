@@ -72,7 +72,7 @@ pub(crate) fn a_context_has_one_manager<D: Device>() {
 pub(crate) fn a_nested_call_arrives_at_the_waiting_thread<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    // The client hands over a node of its own, and the server calls it while the client waits.
+    // The client passes its own node, and the server calls it while the client waits.
     let call = crate::objects::call_with_node(&client, 0, 0xbeef, 0xcafe);
     let received = server.serve();
     let handle = crate::objects::handle_in(&server, &received);
@@ -122,7 +122,7 @@ pub(crate) fn a_truncated_command_is_a_fault_and_earlier_commands_are_consumed<D
 pub(crate) fn a_refused_call_is_reported_before_an_error_in_later_commands<D: Device>() {
     let device = D::new();
     let actor = Actor::new(&device.open());
-    // No command at all, and one that is cut off.
+    // An invalid command, and a truncated one.
     for (wrong, errno) in [(0xdead_beef, Errno::INVAL), (BC_ACQUIRE, Errno::FAULT)] {
         let (first, told, left, second) = actor.run(move |desk| {
             let (mut commands, mut returns) = (Commands::default(), Returns::with_room(256));
@@ -140,7 +140,7 @@ pub(crate) fn memory_outside_the_passed_slices_is_not_read<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let returns = client.run(|desk| {
-        // An address that no process has mapped: refused whoever checks it.
+        // An address that no process has mapped, which every check refuses.
         let mut unmapped = data(0, 1, 0, &[]);
         (unmapped.buffer, unmapped.data_size) = (0xffff_ffff_ffff_0000, 16);
         desk.write_read(&[Command::Transaction(unmapped)], &[])
@@ -182,7 +182,7 @@ pub(crate) fn a_read_with_little_room_returns_nothing_and_leaves_pending_work<D:
     server.write(&[Command::EnterLooper]).unwrap();
     let call = client.call(0, 3, b"x");
     assert!(call.is_waiting());
-    // One byte less than BR_NOOP and the largest return take.
+    // One byte less than BR_NOOP and the largest return need.
     for (room, expected) in [(0, &[][..]), (4, &[Return::Noop]), (79, &[Return::Noop])] {
         let returns: Vec<Return> = server.run(move |desk| {
             let mut returns = Returns::with_room(room);

@@ -1,4 +1,4 @@
-//! Processes and threads that leave: dead replies and death notifications.
+//! Processes and threads that leave the driver: dead replies and death notifications.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ pub(crate) fn a_reply_to_a_dead_caller_is_complete<D: Device>() {
     let driver = Arc::clone(&client.driver);
     let call = client.call(0, 1, b"x");
     server.serve();
-    // The caller's process is interrupted out of its wait and closes.
+    // An interruption ends the wait of the caller's process, which then closes.
     driver.interrupt();
     let _ = call.wait();
     drop(driver);

@@ -1,4 +1,4 @@
-//! What the driver reports of a refusal besides its return: `BINDER_GET_EXTENDED_ERROR`.
+//! The details of a refusal that the driver reports with `BINDER_GET_EXTENDED_ERROR`.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use crate::deaths::end;
 use crate::message::{Message, handle, node};
 use crate::objects::handle_in;
 
-/// The extended error of the actor's thread: the return's number and the errno, negative as from
-/// the kernel.
+/// The extended error of the actor's thread: the return's number and the negative errno.
 pub(crate) fn told(actor: &Actor) -> (u32, i32) {
     let told = error(actor);
     (told.command, told.param)
@@ -41,7 +40,7 @@ pub(crate) fn an_error_is_reported_once_with_the_number_of_its_transaction<D: De
         numbers.push(told.id);
         assert_eq!(error(&client), ExtendedError { id: 0, command: BR_OK, param: 0 }, "told already");
     }
-    // One that is taken has a number too, and forgets the error before it.
+    // An accepted transaction also has a number, and clears the earlier error.
     assert_eq!(client.call(9, 1, b"x").wait(), [Return::FailedReply]);
     let call = client.call(0, 1, b"x");
     server.serve();
@@ -127,7 +126,7 @@ pub(crate) fn wrong_sizes_and_addresses_are_reported<D: Device>() {
 pub(crate) fn wrong_objects_are_reported<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    // A node that the driver knows already.
+    // A node that is already known to the driver.
     let call = Message::to(0).object(&node(0x10, 0x20, 0)).call(&client);
     let received = server.serve();
     assert_eq!(handle_in(&server, &received), 1);
@@ -209,7 +208,7 @@ pub(crate) fn a_refused_reply_is_reported_to_the_caller<D: Device>() {
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     assert_eq!(told(&client), failed(Errno::INVAL));
     assert_eq!(told(&server), FINE);
-    // The answer to a thread that has left.
+    // The reply to a thread that has left.
     let call = client.call(0, 1, b"x");
     server.next_call();
     client.driver.interrupt();
@@ -242,7 +241,7 @@ pub(crate) fn a_call_before_reading_a_transaction_is_a_protocol_error<D: Device>
     let nested = server.call(held, 2, b"nested");
     call.wait();
     let _ = (&other, nested);
-    // The client serves the nested call; a thread that serves nothing cannot reply to it.
+    // The client serves the nested call. A thread that serves no call cannot reply.
     let stranger = Actor::new(&client.driver);
     stranger.reply(b"").unwrap();
     assert_eq!(stranger.read(), [Return::FailedReply]);
@@ -264,7 +263,7 @@ pub(crate) fn a_node_that_requests_security_contexts_gets_them_or_no_call<D: Dev
     };
     assert_eq!(returns, [Return::FailedReply]);
     if device.later_features().extended_error {
-        // Linux 7 says EINVAL.
+        // Linux 7 returns EINVAL.
         let told = told(&client);
         assert!([Errno::OPNOTSUPP, Errno::INVAL].map(failed).contains(&told), "{told:?}");
     }

@@ -1,4 +1,4 @@
-//! Frozen processes: calls to them are refused, oneway ones kept.
+//! Frozen processes: synchronous calls to them are refused, oneway calls are queued.
 
 use binder_driver::uapi::*;
 use binder_driver::{Errno, Return};
@@ -22,7 +22,7 @@ pub(crate) fn freeze(by: &Actor, pid: u32, frozen: bool, timeout_ms: u32) -> Res
     })
 }
 
-/// Synchronous and oneway calls since.
+/// Synchronous and oneway calls since the freeze.
 fn came(by: &Actor, pid: u32) -> (u32, u32) {
     let info = by.run(move |desk| desk.driver.frozen_info(pid).expect("a process that is known"));
     assert_eq!(info.pid, pid);
@@ -59,7 +59,7 @@ pub(crate) fn a_frozen_process_can_call_others<D: Device>() {
     assert_eq!(came(&server, pid), (0, 0), "a reply is no call");
 }
 
-/// What a sender reads for a oneway call that a frozen process keeps.
+/// The return that a sender reads for a oneway call to a frozen process.
 fn kept<D: Device>() -> Return {
     if D::tells_of_frozen_receivers() {
         Return::TransactionPendingFrozen
@@ -97,7 +97,7 @@ pub(crate) fn an_update_replaces_an_older_one_that_is_queued_for_a_frozen_proces
     };
     let other = Actor::new(&device.open());
     freeze(&client, pid, true, 0).unwrap();
-    // The first is already handed out; the others wait for it.
+    // The first is already delivered; the others wait for it.
     send(TF_UPDATE_TXN, 1, 1);
     send(TF_UPDATE_TXN, 1, 2);
     send(0, 1, 3);
@@ -108,7 +108,7 @@ pub(crate) fn an_update_replaces_an_older_one_that_is_queued_for_a_frozen_proces
     message.code = 1;
     message.write(&other);
     freeze(&client, pid, false, 0).unwrap();
-    // One that is not frozen keeps all.
+    // A process that is not frozen keeps all updates.
     send(TF_UPDATE_TXN, 1, 8);
     let mut seen = Vec::new();
     while seen.last() != Some(&8) {
@@ -146,7 +146,7 @@ pub(crate) fn freezing_waits_for_transactions_to_end<D: Device>() {
     server.serve();
     let freezing = other.start(move |desk| desk.driver.set_frozen(pid, true, 10_000).is_ok());
     assert!(freezing.is_waiting());
-    // It counts as frozen while that waits.
+    // It counts as frozen during that wait.
     let third = Actor::new(&device.open());
     assert_eq!(third.call(0, 1, b"x").wait(), [Return::FrozenReply]);
     server.reply(b"").unwrap();

@@ -1,4 +1,4 @@
-//! Looper threads: how they are asked for, chosen and sent home.
+//! Looper threads: how they are requested, chosen and interrupted.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) fn a_looper_is_requested_when_none_is_free_up_to_the_limit<D: Device>
     assert!(waiting.is_waiting());
     let other = Actor::new(&device.open());
     let second = other.call(0, 2, b"");
-    // The limit is reached: no further one is asked for, though none is left.
+    // The limit is reached: no further looper is requested, although none is free.
     assert_eq!(names(&waiting.wait()), ["Transaction"]);
     server.reply(b"").unwrap();
     spawned.reply(b"").unwrap();
@@ -38,7 +38,7 @@ pub(crate) fn two_loopers_serve_two_callers_at_once<D: Device>() {
     let first = server.serve();
     let next = second.serve();
     assert_eq!([first.code.min(next.code), first.code.max(next.code)], [1, 2]);
-    // Each replies with what it received; the replies go to their own callers.
+    // Each looper replies with the data that it received; each caller gets its own reply.
     for (actor, received) in [(&second, &next), (&server, &first)] {
         actor.reply(&actor.bytes(received)).unwrap();
     }
@@ -93,8 +93,7 @@ pub(crate) fn the_looper_that_waited_last_is_chosen_first<D: Device>() {
     calls.into_iter().for_each(|call| assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]));
 }
 
-/// What the driver says of the calling thread's part in its process's work, after these commands of
-/// it.
+/// The driver's looper state of the calling thread, after these commands.
 fn noted<D: Device>(commands: &[Command]) -> String {
     let device = D::new();
     let actor = Actor::new(&device.open());
@@ -102,7 +101,7 @@ fn noted<D: Device>(commands: &[Command]) -> String {
     part(&device, &actor)
 }
 
-/// The same of any thread.
+/// The looper state of any thread.
 fn part<D: Device>(device: &D, actor: &Actor) -> String {
     let (state, start) = (device.state(), format!("thread {}: l ", actor.tid));
     let line = state.lines().find_map(|line| line.trim_start().strip_prefix(&start));

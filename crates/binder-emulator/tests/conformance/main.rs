@@ -1,9 +1,9 @@
 //! The conformance suite: what every driver must do, case by case, over the raw protocol.
 //!
-//! Each case is written against [`Device`] and knows no backend; each backend instantiates the
-//! whole suite below. Cases compare sequences of returns, states, reference counts and errors,
-//! never times. Those of the kernel's driver are ignored unless asked for: they need one, and
-//! `cargo xtask guests` brings one.
+//! A case uses [`Device`] and knows no backend. Each backend instantiates the whole suite below.
+//! Cases compare sequences of returns, states, reference counts and errors, never times. The suite
+//! of the kernel driver is ignored by default; `cargo xtask guests` runs it in guests that have the
+//! driver.
 
 mod actor;
 mod aosp;
@@ -37,51 +37,51 @@ use binder_driver::Driver;
 
 /// One binder device that processes can open.
 pub(crate) trait Device {
-    /// A device that nobody uses.
+    /// Makes an unused device.
     fn new() -> Self;
-    /// Opens it, as a process of its own, with a receive area of `area_bytes`.
+    /// Opens it as a separate process with a receive area of `area_bytes`.
     fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver>;
     /// Opens it with an area of 128 KiB.
     fn open(&self) -> Arc<dyn Driver> {
         self.open_with_area(128 << 10)
     }
-    /// Opens it so that it can be said of each read whether it waits.
+    /// Opens it as a driver whose reads can be switched between waiting and nonblocking.
     fn open_for_sequences(&self, area_bytes: u64) -> Arc<dyn Sequential>;
-    /// Which of the later features it has, as the driver itself says.
+    /// The later features that the driver itself reports.
     fn later_features(&self) -> LaterFeatures;
-    /// The process id that whoever opened it last has for the driver.
+    /// The driver's process id of the latest opener.
     fn last_opener(&self) -> i32;
-    /// Whether senders are told that a oneway call waits for a frozen process.
+    /// True if senders are notified that a oneway call waits for a frozen process.
     fn tells_of_frozen_receivers() -> bool {
         true
     }
-    /// Whether who asks is told of frozen processes.
+    /// True if the driver has freeze notifications.
     fn tells_of_freezes() -> bool {
         true
     }
-    /// Returns when the driver has done what it does some time after a close.
+    /// Waits until the driver has finished its deferred work after a close.
     fn settle();
-    /// What [`Device::state`] calls the process that opened it last.
+    /// The number of the latest opener in [`Device::state`].
     fn last_number(&self) -> String;
-    /// Whether [`Device::state`] can be had.
+    /// True if [`Device::state`] is available.
     fn tells_state() -> bool {
         true
     }
-    /// What the driver holds, in the form of the kernel's `binder/state` in debugfs, with the lines
-    /// on requested threads and free async space that the kernel has in `binder/stats`.
+    /// The driver's state in the format of the kernel's `binder/state` in debugfs, with the lines
+    /// for requested threads and free async space of `binder/stats`.
     fn state(&self) -> String;
-    /// Returns when everything that the process with this number held is released. It has closed
-    /// the device.
+    /// Waits until everything of the process with this number is released. It must have closed the
+    /// device.
     fn wait_until_released(&self, number: &str);
 }
 
-/// A driver whose reads either wait or fail with EAGAIN where there is nothing to return.
+/// A driver whose reads either wait or fail with EAGAIN if there is nothing to return.
 pub(crate) trait Sequential: Driver {
-    /// Says which of the two, for reads that begin from now on.
+    /// Selects one of the two for later reads.
     fn set_waiting(&self, waits: bool);
 }
 
-/// What not every driver has.
+/// Features that not every driver has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaterFeatures {
     pub(crate) freeze: bool,
@@ -116,7 +116,7 @@ macro_rules! backend {
     };
 }
 
-/// The whole suite for one backend, with those cases on priorities that only its profile has.
+/// The whole suite for one backend, with the priority cases of its profile.
 macro_rules! suite {
     ($backend:ident: $device:ty, $when:ident; $($priority_case:ident),*) => {
         backend! {
@@ -330,7 +330,7 @@ fn the_kernel_driver_matches_its_recording() {
     differential::the_kernel_answers_as_recorded::<devices::KernelDevice>();
 }
 
-/// On the kernel's driver it does (`binder_wait_for_work`).
+/// The kernel driver differs: there the wait ends (`binder_wait_for_work`).
 #[test]
 fn a_restarting_signal_handler_does_not_end_a_wait_in_the_emulated_driver() {
     let device = devices::EmulatedMainline::new();

@@ -19,7 +19,7 @@ struct Priority {
 const FIFO: i32 = 1;
 const OTHER: i32 = 0;
 
-/// The calling thread's, from /proc: fields 18 (priority), 19 (nice), 40 and 41 of `stat`
+/// The calling thread's scheduling: fields 18 (priority), 19 (nice), 40 and 41 of /proc's `stat`
 /// (proc_pid_stat(5)).
 fn own() -> Priority {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
@@ -111,7 +111,7 @@ fn served_oneway<D: Device>(flags: u32) -> Option<[Priority; 3]> {
         server.driver.become_context_manager(flags).unwrap();
         let client = Actor::new(&device.open());
         let before = server.run(|_| own());
-        // Whether the server may be raised.
+        // True if the server's priority may be raised.
         if !Actor::new(&device.open()).run(|_| become_fifo(1)) {
             return None;
         }
@@ -148,12 +148,12 @@ pub(crate) fn ack_reads_a_nodes_nice_value_as_signed<D: Device>() {
 pub(crate) fn ack_boosts_a_waiting_caller_that_serves_a_nested_call<D: Device>() {
     let seen = at_nice_0(|| {
         let device = D::new();
-        // Whether priorities may be raised.
+        // True if priorities may be raised.
         if !Actor::new(&device.open()).run(|_| become_fifo(1)) {
             return None;
         }
         let (server, client) = crate::calls::pair(&device);
-        // The driver sees it at the call.
+        // The driver reads it at the call.
         assert!(client.run(|_| become_nice(7)));
         let call = crate::objects::call_with_node(&client, 0, 0xbeef, 0xcafe);
         let handle = crate::objects::handle_in(&server, &server.serve());

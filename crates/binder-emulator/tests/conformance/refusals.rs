@@ -1,4 +1,4 @@
-//! What only a device of the kernel's can refuse, and what it says that it can do.
+//! Refusals and features that only the kernel driver has.
 
 use binder_driver::kernel::{Features, Kernel};
 use binder_driver::uapi::PROTOCOL_VERSION;

@@ -9,8 +9,8 @@ use crate::message::Message;
 
 const AREA: u64 = 64 << 10;
 
-/// What `count` oneway calls of `bytes` bytes to a server that reads nothing bring their sender:
-/// the first letter of each return (C complete, S suspect, F failed).
+/// The returns of `count` oneway calls of `bytes` bytes to a server that reads nothing: the first
+/// letter of each (C complete, S suspect, F failed).
 fn send(client: &Actor, count: usize, bytes: usize) -> String {
     let letter = |item: &Return| match item {
         Return::TransactionComplete => 'C',
@@ -34,7 +34,7 @@ fn client_of<D: Device>(device: &D, on: bool) -> Actor {
     client
 }
 
-/// Run lengths, so that a failure can be read.
+/// Run lengths, for readable failures.
 fn runs(letters: &str) -> String {
     let mut text = String::new();
     let mut left = letters;

@@ -1,4 +1,4 @@
-//! Weak nodes and handles: what they become on their way, and what may not be done with them.
+//! Weak nodes and handles: their translation, and what is refused for them.
 
 use binder_driver::uapi::{
     BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, FlatBinderObject, PtrCookie, TransactionData,
@@ -23,7 +23,7 @@ fn weak_handle(held: u32) -> [u8; FlatBinderObject::SIZE] {
     FlatBinderObject { kind, flags: 0, binder: held.into(), cookie: 0 }.to_bytes()
 }
 
-/// The handle in a transaction that brought a weak node.
+/// The handle in a transaction with a weak node.
 fn weak_handle_in(actor: &Actor, received: &TransactionData) -> u32 {
     let object = FlatBinderObject::from_bytes(&actor.bytes(received)).expect("an object");
     assert_eq!((object.kind, object.cookie), (BINDER_TYPE_WEAK_HANDLE, 0));
@@ -94,7 +94,7 @@ pub(crate) fn a_released_strong_reference_cannot_be_regained_through_a_weak_one<
     client.write(&[Command::IncrefsDone(NAMED), Command::AcquireDone(NAMED)]).unwrap();
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     server.write(&[Command::Increfs(held), Command::Release(held)]).unwrap();
-    // The owner was not told yet that nobody has a strong one.
+    // The owner was not notified yet that no strong reference is left.
     server.write(&[Command::Acquire(held)]).unwrap();
     assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
 }

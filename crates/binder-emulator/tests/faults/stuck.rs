@@ -9,7 +9,7 @@ use crate::alone::alone;
 use crate::garbage::memory;
 use crate::world::World;
 
-/// Calls fail, and all participants and the context's owner are told why.
+/// Checks that calls fail, and that all participants and the context's owner get the reason.
 fn ends_for_all(mut world: World) {
     let told = world.probe_fails();
     assert!(told.contains("held the lock without progress"), "{told}");
@@ -88,7 +88,7 @@ mod stopped {
         assert!(world.probe());
         let mut victim = stopped(&world, &memory());
         ends_for_all(world);
-        // It goes on, and finds that it is alone.
+        // It continues, and finds that the context has ended.
         victim.let_run();
         victim.kill();
     }

@@ -29,8 +29,8 @@ const PRIORITY: u32 = 60;
 /// The boosted priority in /proc: field 18 of /proc/PID/stat (proc_pid_stat(5)).
 const SHOWN: i64 = -1 - PRIORITY as i64;
 
-/// Makes the calling thread an ordinary one, as servers are. Its nice value stays: to lower that
-/// takes rights.
+/// Makes the calling thread an ordinary one, as servers are. Keeps its nice value, because lowering
+/// it needs privileges.
 fn become_ordinary() {
     let nice = rustix::process::getpriority_process(None).expect("one's own");
     sched_attr::set(0, SchedAttr { policy: OTHER, nice, ..Default::default() }).expect("a lower policy");
@@ -138,7 +138,7 @@ fn a_thread_that_takes_a_queued_transaction_inherits_the_callers_priority() {
         let (answer, answered) = channel();
         let mut client = Party::join(&context);
         let waiting = std::thread::spawn(move || answer.send(client.ask(0, RUNS_AT, None)));
-        // It has found nobody to lend to.
+        // It found no thread to boost.
         while !context.state().contains("pending transaction") {
             std::thread::sleep(Duration::from_millis(1));
         }
