@@ -1,5 +1,5 @@
-//! Millions of transactions among eight processes: memory, records and descriptors stay what they
-//! are after the beginning.
+//! Millions of transactions among eight processes: the use of memory, records and descriptors must
+//! not grow after the start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PROCESSES: usize = 8;
 const LOOKS: u64 = 20;
 /// So many looks belong to the beginning.
 const WARM_UP: usize = 5;
-/// When so long nothing is sent, somebody waits for ever.
+/// If nothing is sent for this long, a process hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a run uses at a moment.
