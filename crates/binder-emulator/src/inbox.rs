@@ -136,7 +136,7 @@ impl Inbox {
         if taken.len() == count { Ok(taken) } else { Err(Errno::BADMSG) }
     }
 
-    /// Drops the messages that nobody will take. Called under the context's lock.
+    /// Drops the messages that no process will take. Called under the context's lock.
     pub(crate) fn sweep(&self, guard: &Guard<'_>) {
         // If the inbox cannot be searched any further, the rest stays until its process ends.
         let _ = self.search(guard, |_| Ok(Found::Other));

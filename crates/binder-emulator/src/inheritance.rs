@@ -137,7 +137,7 @@ impl Guard<'_> {
         }
     }
 
-    /// The calling thread no longer serves anybody.
+    /// The calling thread no longer serves a call.
     #[cold]
     pub(crate) fn is_boosted_no_longer(&mut self, own: Id<Thread>) {
         set_raised(false);
@@ -291,7 +291,7 @@ mod tests {
             guard.learn_boost(own);
             assert!(raised());
             assert_eq!(serves_at(), Some(inherited));
-            // Another transaction on top of it, which boosts nobody.
+            // Another transaction on top of it, which boosts no thread.
             guard.set(own, thread::STACK, Some(other));
             guard.learn_boost(own);
             assert_eq!(serves_at(), None);
@@ -321,7 +321,7 @@ mod tests {
         let threads = [1, 2].map(id);
         threads.iter().for_each(|&to| guard.set(to, thread::PROCESS, Some(owner)));
         for (to, at) in [(threads[0], 39), (threads[0], 20), (threads[1], 30)] {
-            // The caller looks up again whom it boosts.
+            // The caller looks up again which thread it boosts.
             region.sleep_word(5).reset();
             region.sleep_word(5).set_out(crate::sleep_word::GOES_TO_SLEEP);
             let new = guard.get(t, transaction::INHERITED_BY) != Some(to);

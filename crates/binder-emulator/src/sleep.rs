@@ -60,7 +60,7 @@ pub(crate) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> boo
     traps
 }
 
-/// As [`will_sleep`], for one that polls ([`sleep_until`]).
+/// As [`will_sleep`], for a polling thread ([`sleep_until`]).
 pub(crate) fn will_poll(region: &Region, thread: Id<Thread>) {
     region.notification_id(thread.index()).store(0, Relaxed);
     region.sleep_word(thread.index()).set_out(GOES_TO_SLEEP);
@@ -136,7 +136,7 @@ pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
 /// earlier for no reason. Any signal's handler ends it, since the kernel restarts no wait that has
 /// a timeout.
 pub(crate) fn sleep_until(region: &Region, thread: Id<Thread>, deadline: Option<Instant>) -> Slept {
-    /// A wait without a deadline begins anew after this time.
+    /// A wait without a deadline restarts after this time.
     const LONG: Duration = Duration::from_secs(3600);
     let word = region.sleep_word(thread.index());
     while word.is(Asleep) && region.ended().is_none() {

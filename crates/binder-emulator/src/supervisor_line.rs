@@ -21,7 +21,7 @@ pub(crate) enum Request {
     Inbox = 1,
     /// The write end of another process's inbox. The answer is one byte and a descriptor, or none.
     Outbox = 2,
-    /// To drop messages in an inbox that nobody will take. No answer.
+    /// To drop messages in an inbox that no process will take. No answer.
     Sweep = 3,
     /// Another process's seccomp listener (`seccomp.rs`). The answer is one byte and a descriptor,
     /// or none.

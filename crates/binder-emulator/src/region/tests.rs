@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How far from the region's begin something lies.
+/// The offset of an address from the start of the region.
 fn at<T>(region: &Region, what: &T) -> usize {
     std::ptr::from_ref(what) as usize - region.base.as_ptr() as usize
 }

@@ -87,7 +87,7 @@ fn only_a_lack_of_descriptors_counts_as_one() {
     assert!(!is_out_of_descriptors(&io::Error::other("no error of the system")));
 }
 
-/// A thread in seccomp that is claimed, and that nobody here can wake.
+/// A claimed thread in seccomp that this process cannot wake.
 fn claimed(region: &Region) -> Id<Thread> {
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(region, &mut scratch);

@@ -352,7 +352,7 @@ fn a_notification_of_another_context_is_answered_and_its_thread_sleeps_again() {
             let guard = Guard::lock(region, &mut scratch);
             assert!(receive_next(&guard, listener, Some(InSeccomp::slot())));
             assert_eq!(region.notification_id(own.index()).load(Relaxed), 0, "it is not its thread's");
-            // It has checked its word, which says that nobody has woken it.
+            // It has checked its word, and was not woken.
             context.wait_for_notification();
             assert!(sleeper.try_recv().is_err());
             // A receiver that dies before answering leaves the notification to the next one.

@@ -1,4 +1,4 @@
-//! What a read brought, as text without what differs by nature (addresses, the callers' process
+//! The result of a read as text, without values that always differ (addresses, the callers' process
 //! ids), and what the process learns from it.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use binder_driver::uapi::*;
 use binder_driver::{Driver, Return};
 
-/// What a process has received and can use later.
+/// What a process received and can use later.
 #[derive(Default)]
 pub(super) struct Holdings {
     /// Buffers that it has not given back.
@@ -51,7 +51,7 @@ fn file_at(number: u32) -> Option<u64> {
     Some(std::os::unix::fs::MetadataExt::ino(&status))
 }
 
-/// One return. Notes what it brings.
+/// Describes one return, and records its objects in `holdings`.
 pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) -> String {
     let (name, data) = match item {
         Return::Transaction(data) => ("Transaction", data),
