@@ -1,6 +1,6 @@
-//! Arbitrary commands of one process, well-formed or not, with arbitrary memory lent, at a second
-//! process that may be frozen. Whatever they are, the driver must answer, the second process must
-//! still be served, and what the first one held must be gone when it closes, descriptors included.
+//! Sends arbitrary commands, well-formed or not, and arbitrary memory to a second process, which
+//! may be frozen. The driver must always answer and still serve the second process. When the first
+//! process closes, the driver must release everything that it held, including descriptors.
 
 #![no_main]
 
@@ -20,10 +20,9 @@ fn context() -> &'static Context {
     CONTEXT.get_or_init(|| Context::create(Profile::Ack).expect("a context"))
 }
 
-/// Waits until this process has as many descriptors as without any participant. The keeper closes
-/// its ends of their connections when it gets there, so there may be a few more for a moment. Pipes
-/// do not count: when libFuzzer first prints a function's name, the sanitizer starts a symbolizer,
-/// and keeps an end of two.
+/// Waits until this process has as many descriptors as without any participant. The supervisor
+/// closes its ends of the connections a little later. Pipes do not count: when libFuzzer first
+/// prints a function's name, the sanitizer starts a symbolizer and keeps one end of two pipes.
 fn await_quiet() {
     static QUIET: OnceLock<Vec<PathBuf>> = OnceLock::new();
     let open = || -> Vec<_> {
@@ -42,7 +41,7 @@ fn await_quiet() {
     }
 }
 
-/// Closes the descriptors that arrived by themselves; those of arrays end with their buffer.
+/// Closes received single descriptors. The driver closes those of arrays with their buffer.
 fn close_received(driver: &Emulated, data: &TransactionData) {
     let bytes = driver.received(data.buffer, data.data_size).expect("inside the area");
     let offsets = driver.received(data.offsets, data.offsets_size).expect("inside the area");
@@ -54,7 +53,7 @@ fn close_received(driver: &Emulated, data: &TransactionData) {
     }
 }
 
-/// Reads without waiting; gives back every buffer that arrives.
+/// Reads without waiting, and frees every received buffer.
 fn drain(driver: &Emulated, returns: &mut Returns) {
     for _ in 0..64 {
         driver.interrupt();
@@ -79,8 +78,8 @@ fn drain(driver: &Emulated, returns: &mut Returns) {
     }
 }
 
-/// A byte below the number of known commands stands for that command's number, followed by its
-/// payload; others for themselves. So the input need not guess 32-bit numbers.
+/// A byte below the number of known commands stands for that command's number, and its payload
+/// follows. Other bytes stand for themselves. So the input need not guess 32-bit numbers.
 fn with_known_numbers(input: &[u8]) -> Vec<u8> {
     const KNOWN: [u32; 17] = [
         BC_TRANSACTION,
@@ -127,7 +126,7 @@ fn play(bytes: &[u8], mut arena: Vec<u8>) {
     let server = Emulated::join(context().address(), AREA).expect("a server");
     server.become_context_manager(0x900).expect("the last one has closed");
     let fuzzed = Emulated::join(context().address(), AREA).expect("a participant");
-    // Both have this process's name.
+    // Both have this process's pid.
     let freeze = |frozen: bool| fuzzed.set_frozen(std::process::id(), frozen, 0);
     if arena.last().is_some_and(|last| last % 4 == 0) {
         freeze(true).expect("nothing was sent yet");

@@ -1,11 +1,11 @@
-//! Arbitrary bytes as a recording of another tool: Perfetto's, trace-cmd's, or the kernel's text.
-//! The reader must end, and give its events in order.
+//! Reads arbitrary bytes as a recording of another tool: Perfetto's, trace-cmd's, or the kernel's
+//! text. The reader must end and return its events in order.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-/// What each form begins with, so that a fuzzer need not find it.
+/// The start of each format, so that the fuzzer need not find it.
 const HEADS: [&[u8]; 4] = [b"", b"\x0a", b"\x17\x08\x44tracing6\0\0\x08\0\x10\0\0", b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0"];
 
 fuzz_target!(|input: (u8, &[u8])| {

@@ -1,6 +1,6 @@
-//! Arbitrary bytes as a received parcel, read by an arbitrary sequence of reads. None may panic,
-//! none may go backwards or beyond the end, and what a string or vector gives must fit into the
-//! bytes that were there.
+//! Reads arbitrary bytes as a received parcel, with an arbitrary sequence of reads. No read may
+//! panic, go backwards or go beyond the end. A string or vector must not be longer than the bytes
+//! that it was read from.
 
 #![no_main]
 
@@ -32,8 +32,7 @@ fuzz_target!(|input: (&[u8], &[u8], Vec<u8>)| {
             15 => reader.read_i32_vec().ok().map(|values| values.len() * 4),
             16 => reader.read_i64_vec().ok().map(|values| values.len() * 8),
             _ => {
-                // Objects need a process to belong to; a parcel that was not received has none, and
-                // must say so.
+                // A parcel that was not received has no process, so reading an object must fail.
                 let _ = reader.read_nullable_binder();
                 let _ = reader.check_interface("roundtrip.IFuzz");
                 let _ = reader.read_exception();

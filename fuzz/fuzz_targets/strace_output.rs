@@ -1,5 +1,5 @@
-//! Arbitrary text as what strace wrote. Whatever it is, nothing may panic, and no line is more than
-//! one system call.
+//! Reads arbitrary text as the output of strace. The reader must not panic, and must return at most
+//! one system call for each line.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Arbitrary texts as an event's `format` file, under a name that has a decoder, and arbitrary
-//! bytes as its records. Whatever a format says about offsets and sizes, nothing may panic or read
-//! beyond a record.
+//! Reads arbitrary text as the `format` file of an event that has a decoder, and arbitrary bytes as
+//! its records. For any offsets and sizes in the format, the decoder must not panic or read beyond
+//! a record.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use tracefs::{CpuPages, Format, Formats, Period};
 const HEADER_PAGE: &str = include_str!("../../fixtures/tracefs/x86_64-6.18/events/header_page");
 const HEADER_EVENT: &str = include_str!("../../fixtures/tracefs/x86_64-6.18/events/header_event");
 
-/// One event of each decoder.
+/// One event for each decoder.
 const EVENTS: [&str; 16] = [
     "sched/sched_switch",
     "sched/sched_waking",

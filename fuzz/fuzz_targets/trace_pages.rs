@@ -1,5 +1,5 @@
-//! Arbitrary bytes as two CPUs' ring-buffer pages, of 32-bit and 64-bit kernels. The reader must
-//! end, give its events in order, and lose none without a word.
+//! Reads arbitrary bytes as the ring-buffer pages of two CPUs, of 32-bit and 64-bit kernels. The
+//! reader must end, return its events in order, and count every lost event.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ macro_rules! formats {
     ($($event:literal),*) => { [$(include_str!(concat!("../../fixtures/tracefs/x86_64-6.18/events/", $event, "/format"))),*] };
 }
 
-/// Small pages, so that an input of some hundred bytes has several.
+/// Small pages, so that an input of a few hundred bytes has several.
 fn formats(long: usize) -> Formats {
     let page = format!(
         "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:{long};\tsigned:1;\n\tfield: char data;\toffset:{};\tsize:{};\tsigned:0;\n",
@@ -40,7 +40,7 @@ fn formats(long: usize) -> Formats {
         "print",
     ];
     let systems = ["sched", "sched", "irq", "ipi", "raw_syscalls", "block", "ftrace"];
-    // Numbers of one byte, which a fuzzer finds.
+    // Event numbers of one byte, which the fuzzer finds quickly.
     let texts: Vec<String> = texts
         .iter()
         .enumerate()

@@ -1,4 +1,4 @@
-//! apt with an index of its own, for any architecture and distribution. Knows no kernels.
+//! apt with its own index, for any architecture and distribution. This file knows no kernels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
 
-/// apt in a folder, which packages are downloaded into.
+/// apt with its index in a folder, into which it also downloads packages.
 pub(crate) struct Apt {
     folder: PathBuf,
     options: Vec<String>,
 }
 
 impl Apt {
-    /// With the sources of the machine that this runs on.
+    /// Uses the sources of this machine.
     pub(crate) fn of_this_machine(arch: Arch, folder: &Path) -> Result<Self> {
         let folder = std::path::absolute(folder)?;
         let own = folder.join("apt");
@@ -28,7 +28,7 @@ impl Apt {
             "Dir::State::status=/dev/null".into(),
             format!("APT::Architecture={}", arch.debian()),
             format!("APT::Architectures={}", arch.debian()),
-            // apt would otherwise hand downloads to a user that cannot write here.
+            // Without this, apt downloads as a user that cannot write to this folder.
             "APT::Sandbox::User=".into(),
             "Acquire::Languages=none".into(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".into(),
@@ -37,7 +37,7 @@ impl Apt {
         Ok(Self { folder, options })
     }
 
-    /// With these sources, as lines of sources.list(5), and no others.
+    /// Uses only these sources, as lines of sources.list(5).
     pub(crate) fn of(arch: Arch, folder: &Path, sources: &str) -> Result<Self> {
         let mut apt = Self::of_this_machine(arch, folder)?;
         let list = apt.folder.join("apt/sources.list");
@@ -50,7 +50,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Runs one of apt's programs; what it wrote.
+    /// Runs one of apt's programs and returns its output.
     pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(program);
         command.args(&self.options).args(arguments).current_dir(&self.folder);
@@ -64,7 +64,7 @@ impl Apt {
     }
 }
 
-/// Runs a program to its end; its standard output, or the last line of its complaint.
+/// Runs a program to its end. Returns its standard output, or the last line of its error output.
 pub(crate) fn finish(program: &str, command: &mut Command) -> Result<Vec<u8>> {
     let output = command.stdin(Stdio::null()).output().with_context(|| {
         format!(

@@ -1,4 +1,4 @@
-//! The architectures that can be booted, and what each is called by whom. Starts nothing.
+//! The architectures that can be booted, and their names in each tool. Starts nothing.
 
 use anyhow::{Result, bail};
 
@@ -12,10 +12,10 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// All of them.
+    /// All architectures.
     pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// The name that Rust, QEMU and `uname -m` have for it.
+    /// The name in Rust, QEMU and `uname -m`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Arch {
     /// The architecture of a static program, from the machine in its ELF header (`elf(5)`).
     ///
     /// # Errors
-    /// When the bytes are no ELF file or of another machine.
+    /// If the bytes are not an ELF file, or are for another machine.
     pub fn of_program(elf: &[u8]) -> Result<Self> {
         if !elf.starts_with(b"\x7fELF\x02\x01") {
             bail!("it is not a 64-bit little-endian ELF program");
@@ -71,7 +71,7 @@ impl Arch {
     pub(crate) fn ports(self) -> [&'static str; 4] {
         match self {
             Self::X86_64 => ["ttyS0", "ttyS1", "ttyS2", "ttyS3"],
-            // The board has one serial port of its own; the others sit on a PCI card.
+            // The board has only one serial port; the others are on a PCI card.
             Self::Aarch64 => ["ttyAMA0", "ttyS0", "ttyS1", "ttyS2"],
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_says_which_machine_it_is_for() {
+    fn the_architecture_of_a_program_is_read_from_its_header() {
         let own = std::fs::read("/proc/self/exe").expect("readable");
         assert_eq!(Arch::of_program(&own).expect("an ELF file").name(), std::env::consts::ARCH);
         assert!(Arch::of_program(b"#!/bin/sh").is_err());

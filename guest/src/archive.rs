@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 const TRAILER: &str = "TRAILER!!!";
 const HEADER: usize = 110;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A folder; its content is empty.
@@ -20,7 +20,7 @@ pub enum Kind {
     Device(u32, u32),
 }
 
-/// An archive in the making.
+/// An archive while it is written.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -28,10 +28,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Appends an entry. Its folder must have been appended before.
+    /// Appends an entry. Append its folder first.
     ///
     /// # Panics
-    /// When the content is larger than the format's 4 GiB.
+    /// If the content is larger than the format's limit of 4 GiB.
     pub fn add(&mut self, path: &str, kind: Kind, content: &[u8]) {
         let (mode, device) = match kind {
             Kind::Folder => (0o040_755, (0, 0)),
@@ -70,7 +70,7 @@ impl Writer {
     }
 }
 
-/// The files in an archive, with their contents; `None` unless it is whole.
+/// The files in an archive, with their contents; `None` if the archive is incomplete.
 #[must_use]
 pub fn files(archive: &[u8]) -> Option<Vec<(String, &[u8])>> {
     let mut found = Vec::new();
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_back_and_half_an_archive_is_none() {
+    fn a_written_archive_reads_back_and_half_an_archive_is_refused() {
         let mut writer = Writer::default();
         writer.add("folder", Kind::Folder, b"");
         writer.add("folder/a", Kind::File, b"12345");
@@ -120,11 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_follows_another_in_one_initial_ram_disk() {
+    fn one_initial_ram_disk_can_contain_several_archives() {
         let mut first = Writer::default();
         first.add("a", Kind::File, b"x");
-        // The kernel reads archives one behind the other as long as each starts at a multiple of
-        // four.
+        // The kernel reads concatenated archives if each starts at a multiple of four bytes.
         assert_eq!(first.finish().len() % 4, 0);
     }
 }

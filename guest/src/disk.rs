@@ -15,7 +15,7 @@ pub enum Disk {
     Virtio,
     /// An NVMe controller.
     Nvme,
-    /// A disk that NVMe controllers of a subsystem may share, which has one.
+    /// A shared namespace of an NVMe subsystem with one controller.
     NvmeShared,
     /// An SD card in an SDHCI controller.
     Sd,
@@ -23,23 +23,23 @@ pub enum Disk {
     Scsi,
     /// `dm-linear` on a `virtio-blk` disk.
     Mapped,
-    /// A logical unit of a UFS controller, which QEMU has since version 8.2.
+    /// A logical unit of a UFS controller (since QEMU 8.2).
     Ufs,
 }
 
-/// The image's length: a power of two, as SD cards have it. The file is sparse.
+/// The image's length in bytes: a power of two, as SD cards require. The file is sparse.
 const IMAGE_BYTES: u64 = 128 << 20;
-/// Where the one partition begins.
+/// The offset of the only partition.
 const PARTITION_BYTES: u64 = 1 << 20;
 /// The image, in the guest's folder.
 pub(crate) const IMAGE: &str = "disk";
 
 impl Disk {
-    /// All of them.
+    /// All disks.
     pub const ALL: [Self; 7] =
         [Self::Virtio, Self::Nvme, Self::NvmeShared, Self::Sd, Self::Scsi, Self::Mapped, Self::Ufs];
 
-    /// As options say it.
+    /// The name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,19 +53,19 @@ impl Disk {
         }
     }
 
-    /// Whether a QEMU can attach it: this program has every device that it needs.
+    /// Returns true if this QEMU program has every device that the disk needs.
     #[must_use]
     pub fn is_known_to(self, emulator: &str) -> bool {
         self.devices().iter().all(|device| {
             let kind = device.split(',').next().unwrap_or_default();
             let mut asked = Command::new(emulator);
             asked.args(["-device", &format!("{kind},help")]).stdin(Stdio::null());
-            // It ends with 0 in either case, and lists the options of what it has.
+            // QEMU exits with 0 either way, but lists options only for a known device.
             asked.output().is_ok_and(|told| !told.stdout.is_empty())
         })
     }
 
-    /// The partition with the file system, as the guest's kernel calls it.
+    /// The guest kernel's name of the partition with the file system.
     pub(crate) fn partition(self) -> &'static str {
         match self {
             Self::Virtio | Self::Mapped => "vda1",
@@ -75,16 +75,16 @@ impl Disk {
         }
     }
 
-    /// How long its blocks are, in bytes: the unit of its partition table, and the least of its
-    /// file system's.
+    /// The block size in bytes: the unit of the partition table, and the minimum block size of the
+    /// file system.
     fn block_bytes(self) -> u64 {
         if self == Self::Ufs { 4096 } else { 512 }
     }
 
-    /// The modules that reach it and its file system; each needs others, and on some kernels some
-    /// are built in.
+    /// The modules for the disk and its file system, without their dependencies. Some kernels have
+    /// some of them built in.
     pub(crate) fn modules(self) -> &'static [&'static str] {
-        // jbd2 and ext4 ask for a checksum by its name, which no module's dependencies tell.
+        // jbd2 and ext4 request a checksum by name, so the modules' dependencies do not list it.
         match self {
             Self::Virtio => &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"],
             Self::Nvme | Self::NvmeShared => &["nvme", "crc32c_generic", "ext4"],
@@ -97,7 +97,7 @@ impl Disk {
 
     /// QEMU's options.
     pub(crate) fn options(self) -> Vec<String> {
-        // Nothing on the image outlives the guest: a flush need not reach the host's disk.
+        // The image does not outlive the guest, so a flush need not reach the host's disk.
         let drive = format!("if=none,id=disk,file={IMAGE},format=raw,cache=unsafe");
         let devices = self.devices().iter().flat_map(|device| ["-device".to_owned(), (*device).to_owned()]);
         ["-drive".to_owned(), drive].into_iter().chain(devices).collect()
@@ -109,7 +109,7 @@ impl Disk {
             Self::Nvme => &["nvme,serial=scratch,drive=disk"],
             Self::NvmeShared => &[
                 "nvme-subsys,id=subsystem",
-                // With another one, which of the two gives the disk its name would be chance.
+                // With a second controller, the disk's name would depend on chance.
                 "nvme,id=controller,serial=scratch,subsys=subsystem",
                 "nvme-ns,bus=controller,drive=disk,shared=on",
             ],
@@ -129,7 +129,7 @@ impl Disk {
         let kilobytes = (IMAGE_BYTES - PARTITION_BYTES) / 1024;
         let make = |program: &str| {
             Command::new(program)
-                // Nothing is left for the guest's kernel to do later.
+                // Initialise everything now, so that the guest's kernel does no work later.
                 .args(["-q", "-F", "-J", "size=4", "-b"])
                 .args([self.block_bytes().max(1024).to_string(), "-E".to_owned()])
                 .arg(format!("offset={PARTITION_BYTES},lazy_itable_init=0,lazy_journal_init=0,nodiscard"))
@@ -138,7 +138,7 @@ impl Disk {
                 .stdin(Stdio::null())
                 .output()
         };
-        // Users who are not root often do not have it on their path.
+        // It is often not in the PATH of an ordinary user.
         let made = make("mkfs.ext4").or_else(|_| make("/usr/sbin/mkfs.ext4"));
         let made = made.context("cannot start mkfs.ext4; Debian's package e2fsprogs has it")?;
         if !made.status.success() {
@@ -150,7 +150,7 @@ impl Disk {
     }
 }
 
-/// A master boot record with one partition of Linux's kind, to the end of the image.
+/// A master boot record with one Linux partition, which extends to the end of the image.
 fn partition_table(block_bytes: u64) -> [u8; 512] {
     const LINUX: u8 = 0x83;
     let first = (PARTITION_BYTES / block_bytes) as u32;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_no_option_names_is_refused_with_those_that_are() {
+    fn an_unknown_disk_is_refused_with_the_list_of_known_ones() {
         let error = "floppy".parse::<Disk>().expect_err("no such disk").to_string();
         assert!(error.contains("virtio, nvme, nvme-shared, sd, scsi, dm, ufs"), "{error}");
         for disk in Disk::ALL {

@@ -1,10 +1,10 @@
-//! What runs in a guest, and how it ended. Boots nothing.
+//! The program that runs in a guest, and how it ended. Boots nothing.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A program and what goes with it.
+/// A program with its arguments, environment and files.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// A static program for the guest's architecture.
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_that_a_guest_tells_is_read_back_and_anything_else_is_none() {
+    fn every_reported_end_reads_back_and_anything_else_is_refused() {
         assert_eq!(End::parse("exit 3").map(|end| end.status()), Some(3));
         assert_eq!(End::parse("signal 9").map(|end| end.status()), Some(137));
         assert_eq!(End::parse("error no such file"), Some(End::NotStarted("no such file".into())));

@@ -1,5 +1,5 @@
-//! A kernel to boot: where it comes from, and how to get at the form that QEMU starts quickest.
-//! Boots nothing.
+//! A kernel to boot: its source, and its conversion to the form that QEMU boots fastest. Boots
+//! nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub enum Source {
 pub struct Kernel {
     /// Its architecture.
     pub arch: Arch,
-    /// What to call it in reports.
+    /// Its name in reports.
     pub name: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
@@ -40,13 +40,13 @@ pub struct Kernel {
     pub(crate) packaged: Option<(Packaged, PathBuf)>,
     /// The scratch disk that its guests have.
     pub(crate) disk: Option<Disk>,
-    /// What its command line says beside what every guest needs.
+    /// Additional kernel parameters.
     pub(crate) parameters: String,
-    /// What was unpacked for this value alone.
+    /// The file that was unpacked for this value.
     pub(crate) _unpacked: Option<Arc<Unpacked>>,
 }
 
-/// A file that goes with this value.
+/// A file that is deleted with this value.
 #[derive(Debug)]
 pub(crate) struct Unpacked(PathBuf);
 
@@ -61,7 +61,7 @@ impl Kernel {
     /// is there already.
     ///
     /// # Errors
-    /// When it cannot be had, or a file is no kernel of this architecture.
+    /// If the kernel cannot be downloaded, or a file is not a kernel of this architecture.
     pub fn prepare(arch: Arch, source: &Source, cache: &Path) -> Result<Self> {
         match source {
             Source::Packaged(which) => {
@@ -82,7 +82,7 @@ impl Kernel {
                 let bytes =
                     fs::read(image).with_context(|| format!("read the kernel {}", image.display()))?;
                 let name = format!("{} ({})", image.display(), arch.name());
-                // Under a name of its own: several kernels may be booted at the same time.
+                // A unique name, because several kernels may be booted at the same time.
                 let own = Unpacked(cache.join(unpacked_name()));
                 fs::create_dir_all(cache).with_context(|| format!("create {}", cache.display()))?;
                 let unpacked = arch == Arch::X86_64 && unpack(&bytes, &own.0)?;
@@ -100,7 +100,7 @@ impl Kernel {
     /// user's must have been given its own.
     ///
     /// # Errors
-    /// When modules cannot be had.
+    /// If modules cannot be downloaded.
     pub fn with_disk(mut self, disk: Disk) -> Result<Self> {
         if let Some((which, folder)) = &self.packaged {
             let modules = packaged::disk_modules(self.arch, *which, folder)?;
@@ -125,7 +125,7 @@ fn unpacked_name() -> String {
     format!("own-vmlinux-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Refuses what cannot be booted with a clear word.
+/// Refuses a file that cannot be booted, with a clear message.
 pub(crate) fn require(image: &Path) -> Result<()> {
     if !image.is_file() {
         bail!("there is no kernel at {}", image.display());

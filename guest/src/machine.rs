@@ -18,9 +18,9 @@ use crate::qemu::{Accelerator, Clock, INITRD, LOGS, command};
 use crate::sys::die_with_parent;
 use crate::wire;
 
-/// How long a kernel may take to start the first process.
+/// The longest time until the kernel starts the first process.
 const BOOT: Duration = Duration::from_secs(120);
-/// The same with KVM, before it is given up.
+/// The same with KVM, after which emulation is tried.
 const BOOT_KVM: Duration = Duration::from_secs(15);
 
 /// Boots `kernel`, runs `job` with `init` as the first process, and passes on what the program
@@ -45,8 +45,8 @@ pub fn run(
     })
 }
 
-/// What runs the guest, in the order in which it is tried. Only emulation counts instructions or
-/// runs another architecture's.
+/// The accelerators to try, in order. Only emulation can count instructions or run another
+/// architecture.
 fn order(arch: Arch, clock: Clock, kvm: bool) -> &'static [Accelerator] {
     if kvm && clock == Clock::Wall && arch.name() == std::env::consts::ARCH {
         &[Accelerator::Kvm, Accelerator::Tcg]
@@ -55,8 +55,8 @@ fn order(arch: Arch, clock: Clock, kvm: bool) -> &'static [Accelerator] {
     }
 }
 
-/// The end of the first attempt whose guest comes up. Says when KVM's did not, and has it
-/// remembered if the fault was not the kernel's.
+/// Returns the end of the first attempt whose guest comes up. Reports a failure of KVM, and
+/// remembers it unless the kernel itself does not boot.
 fn in_order(
     order: &[Accelerator],
     name: &str,
@@ -86,7 +86,7 @@ fn in_order(
 
 enum Attempt {
     Ended(End),
-    /// The first process did not start; what the console and QEMU said last.
+    /// The first process did not start. The last lines of the console and of QEMU.
     NotUp(String),
 }
 
@@ -116,9 +116,25 @@ fn attempt(
         .stderr(complaints)
         .spawn()
         .with_context(|| format!("cannot start {program}; Debian's package {package} has it"))?;
-    let mut qemu = Running(child);
-    let [mut stdout, mut stderr] = [Tail::open(&file("stdout"))?, Tail::open(&file("stderr"))?];
     let boot = if accelerator == Accelerator::Kvm { BOOT_KVM } else { BOOT };
+    match watch(Running(child), &folder, boot, job.limit, out, err)? {
+        Some(end) => Ok(Attempt::Ended(end)),
+        None => read_report(&folder, kernel, job),
+    }
+}
+
+/// Passes the program's output on until QEMU ends, or the guest does not come up within `boot`.
+/// Kills the guest and returns [`End::Limit`] when the program has run for `limit`.
+fn watch(
+    mut qemu: Running,
+    folder: &Folder,
+    boot: Duration,
+    limit: Duration,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Option<End>> {
+    let file = |name: &str| folder.0.join(name);
+    let [mut stdout, mut stderr] = [Tail::open(&file("stdout"))?, Tail::open(&file("stderr"))?];
     let begin = Instant::now();
     let mut up = None;
     loop {
@@ -131,7 +147,7 @@ fn attempt(
         match up {
             _ if ended.is_some() => break,
             None if begin.elapsed() > boot => break,
-            Some(since) if since.elapsed() > job.limit => return Ok(Attempt::Ended(End::Limit)),
+            Some(since) if since.elapsed() > limit => return Ok(Some(End::Limit)),
             _ => {}
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -139,6 +155,12 @@ fn attempt(
     drop(qemu);
     stdout.pass_on(out)?;
     stderr.pass_on(err)?;
+    Ok(None)
+}
+
+/// Reads the guest's report, and stores the files that the program left.
+fn read_report(folder: &Folder, kernel: &Kernel, job: &Job) -> Result<Attempt> {
+    let file = |name: &str| folder.0.join(name);
     let report = fs::read(file("report")).context("read the guest's report")?;
     let Some(archive) = report.strip_prefix(wire::STARTED.as_bytes()) else {
         return Ok(Attempt::NotUp(last_lines(&[&file("console"), &file("qemu")])));
@@ -155,14 +177,14 @@ fn attempt(
     Ok(Attempt::Ended(end.context("the guest's report does not say how the program ended")?))
 }
 
-/// What the kernel unpacks as its first file system.
+/// Builds the initial RAM disk.
 fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
     let mut disk = Writer::default();
     for folder in ["dev", "job", wire::MODULES, wire::WORK] {
         disk.add(folder, Kind::Folder, b"");
     }
-    // The kernel opens it for the first process before anything is mounted.
+    // The kernel opens the console for the first process before it mounts anything.
     disk.add("dev/console", Kind::Device(5, 1), b"");
     disk.add("init", Kind::Program, &read(init)?);
     disk.add(wire::PROGRAM, Kind::Program, &read(&job.program)?);
@@ -192,7 +214,7 @@ fn name_of(path: &Path) -> Result<&str> {
     name.with_context(|| format!("{} has a name that a guest cannot use", path.display()))
 }
 
-/// Stores what the program left.
+/// Stores the files that the program left.
 fn store(files: &[(String, &[u8])], to: &Path) -> Result<()> {
     for (name, content) in files {
         let Some(name) = name.strip_prefix(wire::OUT).and_then(|name| name.strip_prefix('/')) else {
@@ -209,14 +231,14 @@ fn store(files: &[(String, &[u8])], to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The last lines of the logs that say why.
+/// The last lines of the logs, which show the reason.
 fn last_lines(logs: &[&Path]) -> String {
     let texts = logs.iter().map(|log| fs::read(log).unwrap_or_default());
     texts.map(|text| end_of_log(&String::from_utf8_lossy(&text))).collect()
 }
 
-/// A log's last lines. Behind a kernel's panic come only its registers and stack; the reason stands
-/// before them.
+/// A log's last lines. After a kernel panic: the lines before it, because only registers and the
+/// stack follow it.
 fn end_of_log(text: &str) -> String {
     const LINES: usize = 30;
     let text = text.replace('\r', "");
@@ -227,7 +249,7 @@ fn end_of_log(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("  {line}\n")).collect()
 }
 
-/// A folder for one guest, gone with this value.
+/// A folder for one guest, deleted with this value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -246,7 +268,7 @@ impl Drop for Folder {
     }
 }
 
-/// QEMU, killed with this value if it still runs.
+/// A running QEMU, killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -256,7 +278,7 @@ impl Drop for Running {
     }
 }
 
-/// What is appended to a file, passed on as it comes.
+/// Passes on what is appended to a file.
 struct Tail(File);
 
 impl Tail {
@@ -274,7 +296,7 @@ impl Tail {
     }
 }
 
-/// Where it is noted, until the next boot, that KVM did not work: finding out takes a while.
+/// The file that records, until the next boot, that KVM does not work. A failed attempt is slow.
 fn kvm_note() -> Option<PathBuf> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(std::env::temp_dir().join(format!("roundtrip-guest-no-kvm-{}", boot.trim())))
@@ -286,7 +308,7 @@ fn kvm_may_work() -> bool {
 }
 
 fn remember_that_kvm_fails() {
-    // Without the note the next guest tries again, which costs time only.
+    // If this fails, the next guest tries KVM again, which only costs time.
     let _ = kvm_note().map(File::create);
 }
 
@@ -295,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_log_the_end_is_told_and_of_a_panic_what_led_to_it() {
+    fn the_end_of_a_log_is_reported_and_for_a_panic_the_lines_before_it() {
         let numbered = |from: usize, to: usize| {
             (from..to).map(|number| format!("line {number}\r\n")).collect::<String>()
         };
@@ -308,8 +330,8 @@ mod tests {
         assert_eq!(end_of_log(""), "");
     }
 
-    /// Tries in an order with guests that end, or do not come up; what was tried, said and
-    /// remembered, and the end.
+    /// Runs attempts whose guests end or do not come up. Returns the accelerators tried, the error
+    /// output, whether the failure was remembered, and the end.
     fn tried(
         order: &[Accelerator],
         comes_up: impl Fn(Accelerator) -> bool,
@@ -332,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn kvm_is_tried_first_where_it_can_do_what_is_asked() {
+    fn kvm_is_tried_first_if_it_supports_the_guest() {
         use Accelerator::{Kvm, Tcg};
         let native: Arch = std::env::consts::ARCH.parse().expect("an architecture that can be booted");
         let foreign = Arch::ALL.into_iter().find(|arch| *arch != native).expect("another one");
@@ -350,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn kvm_that_does_not_boot_the_guest_is_said_and_remembered_and_the_guest_emulated() {
+    fn a_failure_of_kvm_is_reported_and_remembered_and_the_guest_is_emulated() {
         let (order, said, remembered, end) =
             tried(&[Accelerator::Kvm, Accelerator::Tcg], |accelerator| accelerator == Accelerator::Tcg);
         assert_eq!((order.len(), end), (2, Some(End::Exit(0))));
@@ -361,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_boots_nowhere_is_an_error_and_not_held_against_kvm() {
+    fn a_kernel_that_never_boots_is_an_error_and_not_a_failure_of_kvm() {
         let (order, _, remembered, end) = tried(&[Accelerator::Kvm, Accelerator::Tcg], |_| false);
         assert_eq!((order.len(), remembered, end), (2, false, None));
     }

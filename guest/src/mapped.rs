@@ -1,8 +1,8 @@
 #![allow(unsafe_code)]
-//! A linear mapping on a whole block device, made as dmsetup(8) would. Knows nothing of what is
-//! stored on it.
+//! Makes a linear mapping of a whole block device, as dmsetup(8) does. This file does not know the
+//! device's contents.
 //!
-//! Unsafe: the device mapper is spoken to by ioctl (include/uapi/linux/dm-ioctl.h).
+//! Unsafe: the device mapper's interface is an ioctl (include/uapi/linux/dm-ioctl.h).
 
 use std::fs::{self, File};
 use std::io;
@@ -20,10 +20,10 @@ const CREATE: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 3);
 const RESUME: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 6);
 const LOAD: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 9);
 
-/// Maps all of a block device linearly; the mapped device's path.
+/// Maps a whole block device linearly and returns the mapped device's path.
 ///
 /// # Errors
-/// When the kernel has no device mapper, or refuses.
+/// If the kernel has no device mapper, or refuses.
 pub fn map(device: &Path) -> io::Result<PathBuf> {
     let name = device.file_name().unwrap_or_default();
     let size = fs::read_to_string(Path::new("/sys/class/block").join(name).join("size"))?;
@@ -41,7 +41,7 @@ pub fn map(device: &Path) -> io::Result<PathBuf> {
     Ok("/dev/dm-0".into())
 }
 
-/// A request for the device of our name, with this many targets.
+/// A request for our device, with this many targets.
 fn message(targets: u32) -> [u8; MESSAGE] {
     let mut message = [0; MESSAGE];
     // The interface's version, the message's length, where the targets begin, and how many they

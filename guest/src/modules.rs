@@ -1,4 +1,4 @@
-//! Kernel modules as files: which others each needs, and an order to load them in. Loads nothing.
+//! Kernel module files: their dependencies, and an order to load them. Loads nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,14 +12,14 @@ pub(crate) struct Modules {
     by_name: BTreeMap<String, (PathBuf, Vec<String>)>,
 }
 
-/// A module's name: file names may have the other dash.
+/// A module's name. File names may have `-` instead of `_`.
 fn name_of(path: &Path) -> Option<String> {
     let (name, _) = path.file_name()?.to_str()?.split_once(".ko")?;
     Some(name.replace('-', "_"))
 }
 
 impl Modules {
-    /// All module files in a folder, which must be unpacked, and below it.
+    /// Finds all module files in a folder and below. They must not be compressed.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let mut modules = Self::default();
         let mut folders = vec![folder.to_owned()];
@@ -50,7 +50,7 @@ impl Modules {
     }
 
     fn add(&self, name: &str, order: &mut Vec<PathBuf>, depth: u32) -> Result<()> {
-        /// No real module's needs go as deep.
+        /// More than the dependency depth of any real module.
         const DEEPEST: u32 = 32;
         let Some((path, needs)) = self.by_name.get(name) else {
             bail!("the required module {name} is missing")
@@ -69,7 +69,7 @@ impl Modules {
     }
 }
 
-/// The names behind `depends=` in a module's `.modinfo` section, whose texts end with zero bytes.
+/// The names after `depends=` in a module's `.modinfo` section, whose texts are NUL-terminated.
 fn needs(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let at = module.windows(KEY.len()).position(|window| window == KEY);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_come_behind_those_that_they_need() {
+    fn modules_come_after_their_dependencies() {
         let folder = std::env::temp_dir().join(format!("roundtrip-guest-modules-{}", std::process::id()));
         fs::create_dir_all(folder.join("fs")).expect("a folder");
         for (file, needs) in

@@ -14,10 +14,10 @@ use crate::disk::Disk;
 use crate::modules::Modules;
 use crate::unpack::unpack;
 
-/// Which kernel.
+/// A distribution's kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Packaged {
-    /// Debian's standard one, of the release that this machine runs. It has no binderfs.
+    /// Debian's standard kernel, of this machine's release. It has no binderfs.
     Debian,
     /// Debian's with PREEMPT_RT.
     DebianRealtime,
@@ -82,9 +82,9 @@ fn ubuntu(folder: &Path) -> Result<String> {
     Ok(["resolute", "resolute-updates", "resolute-security"].map(line).concat())
 }
 
-/// What a distribution's kernel is booted from.
+/// The files of a distribution's kernel.
 pub(crate) struct Files {
-    /// What to call it in reports.
+    /// Its name in reports.
     pub(crate) name: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
@@ -103,7 +103,7 @@ pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Files>
             format!("get {distribution}'s {package} (or give a kernel of your own with --kernel)")
         });
         let moved = made.and_then(|()| {
-            // Another run may have been quicker; its folder is as good.
+            // Another run may have finished first; its folder is equivalent.
             fs::rename(&half, &folder).or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })?;
             Ok(())
         });
@@ -138,7 +138,7 @@ pub(crate) fn disk_modules(arch: Arch, which: Packaged, folder: &Path) -> Result
     Modules::read(&kept)
 }
 
-/// Where in a package the modules lie that disks may need.
+/// The folders in a package with the modules that disks may need.
 const DISK_MODULES: [&str; 12] = [
     "*/kernel/block/*.ko*",
     "*/kernel/crypto/*.ko*",

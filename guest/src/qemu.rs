@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::kernel::Kernel;
 use crate::wire::DEVICES;
 
-/// What time means in a guest.
+/// The clock of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// The host's time. Of use only with KVM: under emulation it says nothing about the guest's
@@ -19,12 +19,12 @@ pub enum Clock {
     Instructions,
 }
 
-/// What runs the guest's instructions.
+/// How the guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accelerator {
-    /// The host's processor.
+    /// By the host's processor (KVM).
     Kvm,
-    /// Translation.
+    /// By translation (TCG).
     Tcg,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Accelerator {
 pub(crate) fn command(kernel: &Kernel, folder: &Path, accelerator: Accelerator, clock: Clock) -> Command {
     let arch = kernel.arch;
     let mut command = Command::new(arch.emulator().0);
-    // Names of files are given without their folder: QEMU splits its options at commas.
+    // Relative file names, because QEMU splits its options at commas.
     command.current_dir(folder).stdin(Stdio::null());
     command.args(["-nodefaults", "-no-reboot", "-display", "none", "-m", "1024"]);
     match (clock, accelerator) {
@@ -55,7 +55,7 @@ pub(crate) fn command(kernel: &Kernel, folder: &Path, accelerator: Accelerator, 
         (Arch::X86_64, Clock::Instructions, _) => command.args(["-cpu", "max,-erms,-fsrm"]),
         (Arch::X86_64, ..) => command.args(["-cpu", "max"]),
         (Arch::Aarch64, _, Accelerator::Kvm) => command.args(["-M", "virt", "-cpu", "host"]),
-        // Newer processors authenticate pointers, which takes five times as long to emulate.
+        // Newer processors have pointer authentication, which makes emulation five times slower.
         (Arch::Aarch64, ..) => command.args(["-M", "virt", "-cpu", "cortex-a57"]),
     };
     for log in LOGS {

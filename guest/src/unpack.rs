@@ -1,5 +1,5 @@
-//! The ELF kernel inside a bzImage, which QEMU boots in half the time. Must not know where the
-//! image came from.
+//! Unpacks the ELF kernel inside a bzImage, which QEMU boots in half the time. This file does not
+//! know where the image comes from.
 
 use std::fs;
 use std::io::Write as _;
@@ -73,7 +73,7 @@ fn starts_in_pvh(elf: &[u8]) -> bool {
     elf.starts_with(b"\x7fELF\x02") && elf.windows(16).any(|window| window == NOTE || window == NOTE_64)
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let half = path.with_extension(format!("half-{}", std::process::id()));
     fs::write(&half, bytes).with_context(|| format!("write {}", half.display()))?;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bz_images_payload_is_found_and_nonsense_has_none() {
+    fn the_payload_of_a_bzimage_is_found_and_other_bytes_have_none() {
         let mut image = vec![0; 4096];
         image[0x1f1] = 2;
         image[0x202..0x206].copy_from_slice(b"HdrS");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_an_entry_for_qemu_is_booted_as_it_is() {
+    fn a_kernel_without_an_entry_for_qemu_is_booted_unchanged() {
         assert!(!starts_in_pvh(b"\x7fELF\x02 and no note"));
     }
 }

@@ -1,5 +1,5 @@
-//! What the host and the guest's first process agree on: names in the first file system, and the
-//! report. No I/O.
+//! The interface between the host and the guest's first process: file names in the initial RAM
+//! disk, and the report. No I/O.
 
 /// The program.
 pub const PROGRAM: &str = "job/program";
@@ -9,16 +9,16 @@ pub const ARGUMENTS: &str = "job/arguments";
 pub const ENVIRONMENT: &str = "job/environment";
 /// The serial ports for standard output, standard error and the report, a line each.
 pub const PORTS: &str = "job/ports";
-/// Where there is a scratch disk: the partition, as the kernel calls it, and whether a device is
+/// Exists if there is a scratch disk: the kernel's name of the partition, and whether a device is
 /// mapped on it ("vda1 mapped").
 pub const DISK: &str = "job/disk";
-/// Its file system is mounted here.
+/// The mount point of its file system.
 pub const MOUNTED: &str = "disk";
 /// Modules to load, in the order of their names.
 pub const MODULES: &str = "job/modules";
-/// Files for the program lie here, where it also starts.
+/// The folder with the program's files, and its working directory.
 pub const WORK: &str = "work";
-/// What it leaves here comes back.
+/// The folder whose contents the report contains.
 pub const OUT: &str = "out";
 
 /// The report's first line: the guest is up, and the program is about to start.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_survive_whatever_they_hold() {
+    fn arguments_with_any_bytes_read_back() {
         let words = ["", "a b", "\"quoted\"\n", "$HOME", ""].map(str::to_owned);
         assert_eq!(split(&zero_ended(&words)), words);
         assert_eq!(split(b""), Vec::<String>::new());

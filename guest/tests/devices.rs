@@ -107,7 +107,7 @@ fn has_binderfs() -> bool {
 
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
-fn a_device_that_another_run_holds_is_refused_until_that_run_ends() {
+fn a_device_that_another_run_uses_is_refused_until_that_run_ends() {
     let device = "/dev/hwbinder";
     // The previous user may have ended only just now.
     let driver = Kernel::open(device, 4096).expect(device);
@@ -200,7 +200,7 @@ fn on_a_phone_root_gets_a_private_binderfs_and_others_one_line_or_the_emulated_d
 
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
-fn a_device_that_may_not_be_opened_is_named() {
+fn a_device_without_permission_is_named_in_the_error() {
     let device = "/dev/hwbinder";
     fs::set_permissions(device, Permissions::from_mode(0o600)).expect(device);
     let mut command = measure(&format!("--device {device}"));

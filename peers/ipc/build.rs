@@ -1,5 +1,5 @@
-//! Generates tonic's client and server of the echo service, as it does for everyone, but without a
-//! `.proto` file: that would take a compiler of its own.
+//! Generates tonic's client and server of the echo service, without a `.proto` file, which would
+//! need a separate compiler.
 
 use tonic_build::manual::{Builder, Method, Service};
 

@@ -1,8 +1,8 @@
-//! A binder device as C programs use it: structures of the kernel's header laid over memory, one
-//! ioctl, a mapped area.
+//! A binder device, used as in a C program: the kernel's structures over raw memory, one ioctl, and
+//! a mapped receive area.
 //!
-//! Unsafe throughout: this is the baseline that checked code is weighed against, so nothing is
-//! checked that a careful C program would not check. Fixed to the 64-bit layouts of
+//! Unsafe throughout, because this is the baseline for code with checks: it checks only what a
+//! careful C program would check. Fixed to the 64-bit layouts of
 //! `include/uapi/linux/android/binder.h`.
 
 use std::ffi::CString;
@@ -42,7 +42,7 @@ pub(crate) struct Transaction {
     pub(crate) offsets: u64,
 }
 
-/// Gives the last received buffer back and sends: what each ioctl but the first hands over.
+/// Frees the last received buffer and sends: the commands of each ioctl except the first.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub(crate) struct FreeAndSend<T> {
@@ -52,7 +52,7 @@ pub(crate) struct FreeAndSend<T> {
     pub(crate) transaction: T,
 }
 
-/// Sends and gives the buffer back that the data lies in.
+/// Sends data from a received buffer, and frees that buffer.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub(crate) struct SendAndFree<T> {
@@ -72,17 +72,17 @@ struct WriteRead {
     read_buffer: u64,
 }
 
-/// An opened device with its area.
+/// An open device with its receive area.
 pub(crate) struct Device {
     descriptor: i32,
     returns: [u64; 32],
 }
 
-/// What came back.
+/// The result of an exchange.
 pub(crate) enum Answer {
-    /// The transaction or reply that was waited for.
+    /// The expected transaction or reply.
     Received(Transaction),
-    /// There is no context manager, or it is gone.
+    /// There is no context manager, or it has exited.
     Dead,
 }
 
@@ -113,8 +113,8 @@ impl Device {
         Ok(())
     }
 
-    /// Hands over commands and waits until `wanted` (BR_TRANSACTION or BR_REPLY) comes: one ioctl,
-    /// unless something else comes first.
+    /// Sends commands and waits for `wanted` (BR_TRANSACTION or BR_REPLY). Takes one ioctl unless
+    /// other returns arrive first.
     pub(crate) fn exchange<T>(&mut self, commands: &T, wanted: u32) -> Result<Answer> {
         let mut argument = WriteRead {
             write_size: size_of::<T>() as u64,
@@ -154,7 +154,7 @@ impl Device {
     }
 }
 
-/// Received bytes, until their buffer is given back.
+/// Received bytes. Valid until their buffer is freed.
 pub(crate) fn bytes(address: u64, length: u64) -> &'static [u8] {
     // SAFETY: the driver named them, in the area that is mapped until the process ends.
     unsafe { std::slice::from_raw_parts(address as *const u8, length as usize) }

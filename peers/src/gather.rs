@@ -1,6 +1,6 @@
-//! As [`plain`](crate::plain) in place, with the objects of a hwbinder vector: a header, and the
-//! bytes embedded in it. The driver copies both from where they lie and writes their new addresses
-//! into the objects and the header.
+//! Like [`plain`](crate::plain) in place, but with the objects of a hwbinder vector: a header and
+//! its bytes. The driver copies both from the sender's memory, and writes their new addresses into
+//! the objects and the header.
 
 use std::hint::black_box;
 
@@ -33,7 +33,7 @@ struct Buffer {
     parent_offset: u64,
 }
 
-/// A vector's header: the address of its bytes, which the driver fills in, and their number.
+/// A vector's header: the address of its bytes, which the driver updates, and their number.
 #[repr(C)]
 #[derive(Default)]
 struct Header {
@@ -42,7 +42,7 @@ struct Header {
     owned: u32,
 }
 
-/// A message: a word, since a parent must not lie at the very start, and the two objects.
+/// A message: a word, because a parent must not be at offset 0, and the two objects.
 #[repr(C)]
 #[derive(Default)]
 struct Message {
@@ -51,10 +51,10 @@ struct Message {
     contents: Buffer,
 }
 
-/// Where the objects lie in the message.
+/// The offsets of the objects in the message.
 static OFFSETS: [u64; 2] = [8, 48];
 
-/// A message and the header that it names. Must not move while it is sent.
+/// A message and the header that it points to. Must not move while it is being sent.
 #[derive(Default)]
 struct Outgoing {
     message: Message,

@@ -1,10 +1,11 @@
-//! Round trips over the kernel's binder driver by several means, for `cargo xtask peers`: the
-//! driver by itself, called as a C program would call it, plain and scatter-gather; `rsbinder`; and
-//! this project's two stacks, as `roundtrip ipc throughput` measures them. Each pair of processes
-//! is started anew for each round, and uses the device alone.
+//! Compares round trips over the kernel's binder driver, for `cargo xtask peers`: the bare driver,
+//! called as a C program would call it, plain and scatter-gather; `rsbinder`; and this project's
+//! two stacks, as `roundtrip ipc throughput` measures them. Each round starts a new pair of
+//! processes, which is the only user of the device.
 //!
-//! Prints one line for each batch of calls: who, payload in bytes, nanoseconds for a call. In a
-//! guest that counts, a nanosecond is an instruction. Knows nothing of what is expected.
+//! Prints a line for each batch of calls: the peer, the payload in bytes, and the nanoseconds per
+//! call. In a guest that counts instructions, a nanosecond is one instruction. Must not know the
+//! expected figures.
 
 mod device;
 mod gather;
@@ -15,35 +16,33 @@ use std::error::Error;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `rsbinder` allocates for every call, and musl's allocator can take longer than the call: it gets
-/// a quicker one. Of the others none allocates for a call.
+/// `rsbinder` allocates in each call, and musl's allocator can take longer than the call, so a
+/// faster allocator is used. The other peers do not allocate in a call.
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The device that all share, one after the other.
+/// The device, which the peers use in turn.
 const DEVICE: &str = "/dev/binder";
 
-/// Untimed calls before those that count: then memory is there, and a server that was still
-/// starting is up.
+/// Untimed calls before the timed ones, so that memory is mapped and the server has started.
 const WARM_UP: u32 = 50;
 
-/// Batches of each measurement. Several, because some are disturbed: the kernel cleans up after
-/// processes that ended.
+/// The number of batches in each measurement. Some are disturbed, because the kernel cleans up
+/// after exited processes.
 const BATCHES: u32 = 9;
 
-/// A means to make a round trip.
+/// A way to make a round trip.
 struct Peer {
     name: &'static str,
     /// Serves until it is killed.
     serve: fn() -> Result<()>,
-    /// Connects; what it returns sends a payload and checks that as many bytes come back, or says
-    /// that nobody serves yet.
+    /// Connects. Returns a function that sends a payload and checks the length of the reply.
     connect: fn() -> Result<Call>,
 }
 
-/// One echo; false when nobody serves yet.
+/// Makes one echo call. Returns false if no server is running yet.
 pub(crate) type Call = Box<dyn FnMut(&[u8]) -> Result<bool>>;
 
 const PEERS: [Peer; 4] = [
@@ -53,7 +52,7 @@ const PEERS: [Peer; 4] = [
     Peer { name: "rsbinder", serve: rsbinder_echo::serve, connect: rsbinder_echo::connect },
 ];
 
-/// This project's stacks: the arguments of a run, and what a result calls them.
+/// This project's stacks: the arguments of a run, and the name in its result.
 const STACKS: [&str; 2] = ["binder", "hwbinder"];
 
 fn main() -> Result<()> {
@@ -79,7 +78,7 @@ fn parse_sizes(sizes: &str) -> Result<Vec<usize>> {
     Ok(sizes.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?)
 }
 
-/// One round of all, each time from another one on.
+/// Runs one round of all peers. Each round begins with another peer.
 fn compare(round: usize, roundtrip: &str, calls: &str, sizes: &str) -> Result<()> {
     let all = PEERS.len() + STACKS.len();
     for turn in 0..all {
@@ -100,7 +99,7 @@ fn compare(round: usize, roundtrip: &str, calls: &str, sizes: &str) -> Result<()
     Ok(())
 }
 
-/// A server, killed when it is not needed any more.
+/// A server process. Dropping it kills the process.
 struct Running(Child);
 
 impl Running {
@@ -121,7 +120,7 @@ impl Drop for Running {
     }
 }
 
-/// A peer's client: calls with each payload, and prints what one call took.
+/// Runs a peer's client: calls with each payload size, and prints the time per call.
 fn call(peer: &Peer, calls: u32, sizes: &[usize]) -> Result<()> {
     let mut call = (peer.connect)()?;
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -149,7 +148,7 @@ fn call(peer: &Peer, calls: u32, sizes: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// This project's own measurement of one stack.
+/// Measures one of this project's stacks with `roundtrip`.
 fn throughput(roundtrip: &str, stack: &str, calls: &str, sizes: &str) -> Result<()> {
     let arguments = ["ipc", "throughput", "--driver", "kernel", "--format", "json"];
     let output = Command::new(roundtrip)

@@ -1,8 +1,7 @@
-//! The least that a call over the driver can be: one ioctl on each side, with the last buffer given
-//! back in the same one. In place, nothing is copied but by the driver: the request is sent from
-//! where the caller has it, and answered from where it arrived. As messages, the payload stands
-//! behind what a parcel of the same call has in front of it, so each side copies it once before it
-//! sends it.
+//! The cheapest call over the driver: one ioctl on each side, which also frees the previous buffer.
+//! There are two variants. In place, only the driver copies: the client sends its buffer, and the
+//! server replies from its receive area. As messages, the payload follows the header that a parcel
+//! of the same call has, so each side copies the payload once before it sends it.
 
 use std::hint::black_box;
 
@@ -12,9 +11,9 @@ use crate::device::{
 };
 use crate::{Call, Result};
 
-/// What a parcel has in front of the bytes: `roundtrip.IBenchmark`'s token and a length.
+/// A request's header in a parcel: the token of `roundtrip.IBenchmark` and a length.
 const REQUEST_HEADER: &[u8] = &[0; 64];
-/// Likewise, of a reply: a status and a length.
+/// A reply's header in a parcel: a status and a length.
 const REPLY_HEADER: &[u8] = &[0; 8];
 
 fn transaction(data: &[u8]) -> Transaction {

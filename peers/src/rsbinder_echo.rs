@@ -23,7 +23,7 @@ impl IEcho for Echo {
 }
 
 pub(crate) fn serve() -> Result<()> {
-    // No further threads: the calling one serves, as with the others.
+    // No more threads: the calling thread serves, as in the other peers.
     let process = ProcessState::init(DEVICE, 0)?;
     process.become_context_manager(BnEcho::new_binder(Echo).as_binder())?;
     Ok(ProcessState::join_thread_pool()?)

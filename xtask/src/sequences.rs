@@ -29,9 +29,9 @@ Options:
               compare the emulated driver; allows no other option but --ubuntu";
 
 /// The test in the conformance suite.
-const TEST: &str = "random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one";
+const TEST: &str = "random_sequences_have_equal_results_on_the_kernel_and_the_emulated_driver";
 /// The test that defines what is recorded, and records it.
-const RECORDED_TEST: &str = "the_kernels_driver_answers_what_was_recorded";
+const RECORDED_TEST: &str = "the_kernel_driver_matches_its_recording";
 /// The variable that makes it record.
 const RECORD: &str = "RECORD_SEQUENCES_TO";
 /// Sequences per boot: few enough that a difference is seen within minutes.

@@ -10,7 +10,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 
 const SIZES: [usize; 3] = [4, 4 << 10, 64 << 10];
 
-/// Echoes until the context ends.
+/// Echoes calls until the context ends.
 fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
     driver.become_context_manager(0)?;
     let (mut commands, mut returns) = (Commands::default(), Returns::default());

@@ -1,6 +1,7 @@
 #![allow(unsafe_code, clippy::print_stdout, clippy::print_stderr)] // Calls the copies of raw memory that it compares, and prints.
-//! What a copy costs, by where source and destination begin within their pages: by the C library
-//! and by `binder_driver::copy`. Takes the least of many, so that other load does not matter much.
+//! Compares the copy of the C library with `binder_driver::copy`, by the offsets of source and
+//! destination within their pages. Reports the minimum of many timings, to reduce the influence of
+//! other load.
 //!
 //! `cargo run --release -p binder-driver --example copies [BYTES...]`
 
@@ -11,10 +12,10 @@ use binder_driver::copy;
 /// A way to copy.
 type Copy = unsafe fn(*const u8, *mut u8, usize);
 
-/// Where a range may begin within its page: multiples of vectors and cache lines, and between.
+/// The offsets within a page: multiples of vector and cache line sizes, and values in between.
 const OFFSETS: [usize; 14] = [0, 1, 8, 16, 24, 32, 48, 63, 64, 128, 512, 2048, 4032, 4080];
 
-/// How often each pair of places is timed, and how many copies at once.
+/// The timings for each pair of offsets, and the copies in each timing.
 const TIMINGS: usize = 200;
 const AT_ONCE: u32 = 4;
 
@@ -28,7 +29,7 @@ unsafe fn ours(from: *const u8, to: *mut u8, length: usize) {
     unsafe { copy::raw(from, to, length) }
 }
 
-/// Memory that begins on a page, and `length` bytes from each offset on.
+/// Allocates memory for `length` bytes from any offset. Also returns the index of the first page.
 fn pages(length: usize) -> (Vec<u8>, usize) {
     let memory = vec![1_u8; length + 3 * 4096];
     let start = memory.as_ptr().align_offset(4096);
@@ -61,7 +62,8 @@ fn main() {
                     for _ in 0..TIMINGS {
                         let start = Instant::now();
                         for _ in 0..AT_ONCE {
-                            // SAFETY: both are at least that long, as just checked, and lie apart.
+                            // SAFETY: both are at least `length` long, as just checked, and do not
+                            // overlap.
                             unsafe { copy(from.as_ptr(), to.as_mut_ptr(), length) };
                         }
                         least_ns = least_ns.min(start.elapsed().as_nanos() as f64 / f64::from(AT_ONCE));

@@ -1,4 +1,5 @@
-//! [`Backend`]: which driver it is, and [`Profile`]: whose rules the emulated one follows.
+//! [`Backend`]: which driver a result belongs to. [`Profile`]: which kernel's rules the emulated
+//! driver follows.
 
 use std::fmt;
 
@@ -14,11 +15,11 @@ pub enum Backend {
     Kernel {
         /// The device's path, or a description of it ("a private binderfs").
         device: String,
-        /// What it can do, where it was asked.
+        /// The driver's features, if they were queried.
         #[serde(default)]
         features: Option<Features>,
     },
-    /// Roundtrip's emulated driver, with the rules of this profile.
+    /// Roundtrip's emulated driver.
     Emulated {
         /// Which kernel's priority rules it follows.
         profile: Profile,
@@ -26,13 +27,13 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// True for the emulated driver.
+    /// Returns true for the emulated driver.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         matches!(self, Self::Emulated { .. })
     }
 
-    /// The name, and what the driver can do: what the head of a report says.
+    /// The name and the features, for the head of a report.
     #[must_use]
     pub fn in_full(&self) -> String {
         match self {
@@ -56,12 +57,13 @@ impl fmt::Display for Backend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The Android common kernel: the *sender* lends its policy and priority before the wake-up, to
-    /// nodes that inherit real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`); others get its nice
-    /// value.
+    /// The Android common kernel. The *sender* sets the server thread's priority before the wakeup.
+    /// The thread inherits a real-time policy and priority if the node asks for it
+    /// (`FLAT_BINDER_FLAG_INHERIT_RT`), otherwise only the nice value.
     #[default]
     Ack,
-    /// The mainline kernel: only the nice value, set by the *receiver* once it runs.
+    /// The mainline kernel. A server thread inherits only the nice value, and the *receiver* sets
+    /// it once it runs.
     Mainline,
 }
 

@@ -1,31 +1,31 @@
-//! One call by a thread that does nothing else meanwhile: hands it over, and waits for what ends
-//! it. Knows no backend, and nothing of what is called.
+//! One call by a thread that serves nothing meanwhile: sends it and waits for its result. This file
+//! knows neither the backend nor the callee.
 
 use crate::uapi::TransactionData;
 use crate::{Commands, Driver, Error, Return, Returns};
 
-/// What ended a synchronous call.
+/// The result of a synchronous call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The reply. Its buffer is the caller's until it is given back
+    /// The reply. The caller owns its buffer until it frees it
     /// ([`Command::FreeBuffer`](crate::Command)).
     Reply(TransactionData),
-    /// Whoever was called is dead, or died meanwhile (`BR_DEAD_REPLY`).
+    /// The callee was dead or died during the call (`BR_DEAD_REPLY`).
     Dead,
     /// The driver refused the call or its reply (`BR_FAILED_REPLY`).
     Failed,
-    /// Whoever was called is frozen (`BR_FROZEN_REPLY`).
+    /// The callee is frozen (`BR_FROZEN_REPLY`).
     Frozen,
 }
 
-/// Hands over `commands`, the last of which is a synchronous transaction, with the `memory` that
-/// they name, and waits for its end.
+/// Sends `commands`, the last of which must be a synchronous transaction, and waits for its result.
+/// `memory` contains all memory that the commands refer to.
 ///
-/// For a thread of a process without nodes of its own: what else the driver has to say meanwhile, a
-/// call back to such a node or news of its references, is dropped.
+/// The calling process must have no nodes: other returns, such as calls to its nodes, are
+/// discarded.
 ///
 /// # Errors
-/// [`Error::WriteRead`] as [`Driver::write_read`]'s.
+/// The errors of [`Driver::write_read`].
 #[inline]
 pub fn call<D: Driver + ?Sized>(
     driver: &D,

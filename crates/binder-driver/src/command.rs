@@ -1,20 +1,20 @@
-//! Commands (`BC_*`): what a process tells the driver, as the bytes of `BINDER_WRITE_READ`'s write
+//! Commands (`BC_*`) from a process to the driver, as the bytes of `BINDER_WRITE_READ`'s write
 //! side.
 //!
-//! [`TransactionData::new`] describes what is sent, [`Commands`] queues commands,
-//! [`Command::parse`] reads one back; the emulated driver and the fuzzer use the latter. Addresses
-//! in commands are only numbers here: a driver decides which memory it may read.
+//! [`TransactionData::new`] describes a transaction, [`Commands`] queues commands, and
+//! [`Command::parse`] decodes one, for the emulated driver and the fuzzer. Addresses in commands
+//! are only numbers here: the driver decides which memory it may read.
 
 use rustix::io::Errno;
 
 use crate::RawBytes;
 use crate::uapi::*;
 
-/// Commands on their way to the driver.
+/// A queue of commands for the driver.
 ///
-/// They stay queued until a [`Driver::write_read`](crate::Driver::write_read) takes them, so cheap
-/// ones (giving a buffer back, dropping a reference) ride along with the next call instead of
-/// costing one of their own.
+/// They stay queued until a [`Driver::write_read`](crate::Driver::write_read) consumes them.
+/// Commands such as freeing a buffer or dropping a reference therefore go out with the next call
+/// and cost no system call of their own.
 #[derive(Debug, Default)]
 pub struct Commands {
     bytes: Vec<u8>,
@@ -22,28 +22,28 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// No commands, with room for `bytes` bytes before it must allocate.
+    /// Makes an empty queue with a capacity of `bytes` bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), consumed: 0 }
     }
 
-    /// The bytes that the driver has not taken yet.
+    /// The bytes that the driver has not consumed yet.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
         &self.bytes[self.consumed..]
     }
 
-    /// True when the driver has taken everything.
+    /// Returns true if the driver has consumed everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.consumed == self.bytes.len()
     }
 
-    /// Marks `bytes` further bytes as taken; for drivers.
+    /// Marks `bytes` more bytes as consumed. For drivers.
     ///
     /// # Panics
-    /// When fewer are pending.
+    /// If fewer bytes are pending.
     pub fn consume(&mut self, bytes: usize) {
         assert!(bytes <= self.pending().len(), "a driver took more commands than there were");
         self.consumed += bytes;
@@ -52,19 +52,19 @@ impl Commands {
         }
     }
 
-    /// Forgets everything that the driver has not taken.
+    /// Removes all pending commands.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.consumed = 0;
     }
 
-    /// Appends bytes as they are; for tests and fuzzing.
+    /// Appends arbitrary bytes. For tests and fuzzing.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// Appends one command.
-    // In line: where the command is known, nothing is left of the choice.
+    // Inlined so that the match disappears when the command is known.
     #[inline(always)]
     pub fn push(&mut self, command: Command) {
         match command {
@@ -109,7 +109,7 @@ impl Commands {
     }
 }
 
-/// One command. The documentation of each is that of its number in [`uapi`](crate::uapi).
+/// One command. Its number in [`uapi`](crate::uapi) has the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant is the BC_ number of the same name")]
 pub enum Command {
@@ -136,8 +136,8 @@ pub enum Command {
 }
 
 impl TransactionData {
-    /// A call or a reply of `data`, without objects. It goes to handle 0, the context manager, as a
-    /// synchronous call without flags; whoever wants anything else sets those fields:
+    /// Makes a call or reply with `data` and no objects. The default is a synchronous call to
+    /// handle 0, the context manager, without flags. Other fields can be set:
     ///
     /// ```
     /// use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
@@ -146,16 +146,16 @@ impl TransactionData {
     /// assert_eq!((oneway.code, oneway.data_size), (1, 4));
     /// ```
     ///
-    /// It holds the *address* of `data`, which therefore has to stay where it is until the driver
-    /// has taken the command, and has to be among the memory that
-    /// [`Driver::write_read`](crate::Driver::write_read) is lent.
+    /// It contains the *address* of `data`. Therefore `data` must not move before the driver has
+    /// consumed the command, and must be part of the memory passed to
+    /// [`Driver::write_read`](crate::Driver::write_read).
     #[must_use]
     #[inline]
     pub fn new(code: u32, data: &[u8]) -> Self {
         Self::naming(code, data.into())
     }
 
-    /// As [`TransactionData::new`], for data that others may change, as what was received and is
+    /// As [`TransactionData::new`], for data that others may change, such as received data that is
     /// passed on.
     #[must_use]
     #[inline]
@@ -163,8 +163,8 @@ impl TransactionData {
         Self { code, data_size: data.len() as u64, buffer: data.address(), ..Self::default() }
     }
 
-    /// The same with room for scatter-gather buffers: `buffers_size` bytes for all of them, each
-    /// rounded up to 8.
+    /// Adds scatter-gather buffers. `buffers_size` is their total size in bytes, each rounded up to
+    /// 8.
     #[must_use]
     #[inline]
     pub fn gathered(self, buffers_size: u64) -> TransactionDataSg {
@@ -185,9 +185,9 @@ impl TransactionData {
 }
 
 impl Command {
-    /// Reads the command at the front of `bytes`, and says how long it is. `None` for an unknown or
-    /// unsupported command and for one that is cut off: the driver answers with
-    /// [`Command::refusal`] and takes no more.
+    /// Decodes the command at the start of `bytes`. Also returns its length in bytes. `None` for an
+    /// unknown, unsupported or truncated command: the driver then fails with [`Command::refusal`]
+    /// and consumes no more.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let word = u32::take(bytes.get(..4)?);
@@ -223,9 +223,8 @@ impl Command {
         Some((command, 4 + size))
     }
 
-    /// What a driver answers to bytes that [`Command::parse`] reads no command from: EFAULT when a
-    /// known one, or its number, is cut off, as for any memory that is not there; EINVAL for an
-    /// unknown one.
+    /// A driver's errno for bytes that [`Command::parse`] refuses: EFAULT for a truncated command
+    /// or number, as for unmapped memory; EINVAL for an unknown command.
     #[must_use]
     pub fn refusal(bytes: &[u8]) -> Errno {
         match bytes.get(..4).map(u32::take) {
@@ -234,7 +233,7 @@ impl Command {
         }
     }
 
-    /// Whether [`Command::parse`] reads a command from this number and its whole payload.
+    /// Returns true if [`Command::parse`] decodes a command of this number with its whole payload.
     #[inline]
     pub(crate) fn is_known(word: u32) -> bool {
         matches!(
@@ -268,9 +267,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_that_are_known_are_those_that_are_read() {
+    fn exactly_the_known_commands_are_decoded() {
         let mut known = 0;
-        // All that any kernel could number so: each direction, type 'c', and every length.
+        // All possible numbers of commands: every direction, type 'c', every length.
         for word in (0..1 << 24).map(|rest| (rest >> 8) << 16 | u32::from(b'c') << 8 | rest & 0xff) {
             if Command::is_known(word) {
                 known += 1;
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_can_be_taken_than_is_pending() {
+    fn no_more_can_be_consumed_than_is_pending() {
         let mut commands = Commands::default();
         commands.push(Command::FreeBuffer(1));
         commands.consume(4);

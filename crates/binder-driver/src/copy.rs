@@ -1,20 +1,19 @@
 #![allow(unsafe_code)]
-//! One way to copy bytes, whose speed does not depend on where in their pages they lie. Must not
-//! know what the bytes are.
+//! Copies bytes at a speed that does not depend on their offsets within their pages. This file does
+//! not know what the bytes are.
 //!
-//! The C library copies more than about 2 KiB with `rep movsb` where a CPU announces that as fast.
-//! On some CPUs (AMD family
-//! 25) it is several times slower when the destination begins a little behind the source, counted
-//! within their pages. So
-//! long copies on x86-64 are made here, by plain vector instructions. Elsewhere the C library's way
-//! has no such trait. `cargo run --release -p binder-driver --example copies` shows both.
+//! The C library copies more than about 2 KiB with `rep movsb` if the CPU reports that as fast. On
+//! some CPUs (AMD family 25) `rep movsb` is several times slower when the destination's offset
+//! within its page is a little above the source's. Long copies on x86-64 therefore use plain vector
+//! instructions here. Other architectures use the C library, which has no such problem there.
+//! `cargo run --release -p binder-driver --example copies` compares both.
 
-/// From here on the C library may choose a string instruction, and a vector loop costs as little as
-/// it.
+/// The length in bytes from which the vector loop is used. It is below the length at which the C
+/// library may use a string instruction, and the loop is as fast as the C library there.
 const LONG: usize = 1024;
 
-/// Copies `length` bytes. If source and destination overlap, or another process writes to the
-/// source meanwhile, it is unspecified which bytes arrive.
+/// Copies `length` bytes. The result is unspecified if source and destination overlap, or if
+/// another process writes to the source meanwhile.
 ///
 /// # Safety
 /// `from` must be readable and `to` writable for `length` bytes, and no Rust reference may cover
@@ -40,15 +39,15 @@ pub fn append(to: &mut Vec<u8>, bytes: &[u8]) {
     unsafe { append_raw(to, bytes.as_ptr(), bytes.len()) }
 }
 
-/// Appends bytes from memory that others may write to meanwhile.
+/// Appends bytes from memory that others may write to.
 ///
 /// # Safety
 /// `from` must be readable for `length` bytes.
 pub unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
     to.reserve(length);
     let end = to.len() + length;
-    // SAFETY: as for this function; there is room for these bytes behind the others, which nothing
-    // refers to; then they are initialised.
+    // SAFETY: as for this function; `reserve` made room for these bytes, nothing refers to that
+    // room, and `raw` initialises it.
     unsafe {
         raw(from, to.as_mut_ptr().add(to.len()), length);
         to.set_len(end);
@@ -59,8 +58,8 @@ pub unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
 mod vectors {
     use std::arch::asm;
 
-    /// As [`super::raw`]. Assembly, because the compiler turns any loop that copies back into a
-    /// call of the C library.
+    /// As [`super::raw`]. In assembly, because the compiler turns a copy loop into a call to the C
+    /// library.
     #[inline(never)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
         let done = if std::is_x86_feature_detected!("avx") {
@@ -74,17 +73,18 @@ mod vectors {
         unsafe { std::ptr::copy(from.add(done), to.add(done), length - done) }
     }
 
-    /// Defines a copy by blocks of four registers, which returns how many bytes it has copied:
-    /// whole blocks only. `$move` loads and stores one register, `$register` is the begin of
-    /// its name, `$bytes` its size, and `$end` is done once at the end.
+    /// Defines a function that copies whole blocks of four registers and returns the number of
+    /// bytes copied. `$move` loads or stores one register, `$register` is the start of its name,
+    /// `$bytes` its size, and `$end` an instruction at the end.
     macro_rules! by_blocks {
         ($(#[$doc:meta])* $name:ident: $move:literal, $register:literal, $bytes:literal, $end:literal) => {
             $(#[$doc])*
             unsafe fn $name(from: *const u8, to: *mut u8, length: usize) -> usize {
                 let blocks = length / (4 * $bytes);
                 if blocks > 0 {
-                    // SAFETY: reads and writes `blocks` blocks from the beginnings on, within
-                    // `length`; ends without upper halves in use, as the calling convention wants.
+                    // SAFETY: reads and writes `blocks` blocks, which are within `length`. The
+                    // upper register halves are clear at the end, as the calling convention
+                    // requires.
                     unsafe {
                         asm!(
                             "2:",
@@ -131,7 +131,7 @@ mod vectors {
         use super::*;
 
         #[test]
-        fn cpus_without_wide_vectors_copy_the_same() {
+        fn the_copy_without_avx_is_correct() {
             let from: Vec<u8> = (0..5000_u32).map(|at| (at * 7) as u8).collect();
             for length in [0, 1, 63, 64, 65, 1000, 4096, 5000] {
                 let mut to = vec![0xee; from.len()];
@@ -152,7 +152,7 @@ mod tests {
     const LENGTHS: [usize; 12] = [0, 1, 4, 127, 1023, 1024, 1025, 1151, 1152, 4096, 65_536, 70_001];
 
     #[test]
-    fn every_byte_arrives_and_no_other_is_touched_wherever_both_lie() {
+    fn a_copy_writes_exactly_its_bytes_at_any_offsets() {
         let from: Vec<u8> = (0..80_000_u32).map(|at| (at % 251) as u8).collect();
         for length in LENGTHS {
             for (source, target) in [(0, 0), (0, 1), (1, 0), (16, 48), (4095, 33), (7, 4090)] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn appended_bytes_stand_behind_the_others() {
+    fn appended_bytes_follow_the_earlier_ones() {
         let bytes: Vec<u8> = (0..70_001_u32).map(|at| at as u8).collect();
         for length in LENGTHS {
             let mut to = b"before".to_vec();

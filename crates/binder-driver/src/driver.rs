@@ -1,8 +1,7 @@
-//! The one interface that both backends offer: [`Driver`].
+//! [`Driver`]: the common interface of both backends.
 //!
-//! It is the interface of an open binder device: an ioctl that takes commands and gives returns, a
-//! mapped area that received data lies in, and a few settings. It knows no parcels, proxies or
-//! services.
+//! It is the interface of an open binder device: an ioctl that exchanges commands and returns, a
+//! mapped area for received data, and a few settings. It knows no parcels, proxies or services.
 
 use std::any::Any;
 use std::fmt;
@@ -14,36 +13,40 @@ use rustix::io::Errno;
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
 use crate::{Backend, Commands, Error, Lent, RawBytes, Returns};
 
-/// One process's opened driver: what `open("/dev/binder")` plus `mmap` is for the kernel's.
+/// One process's opened driver, like `open("/dev/binder")` plus `mmap` with the kernel driver.
 ///
-/// The driver tells threads apart by the calling thread, as the kernel does. Dropping it closes the
+/// Methods apply to the calling thread where the kernel's ioctls do. Dropping the driver closes the
 /// device: its nodes die, and callers that wait for it get `BR_DEAD_REPLY`.
 ///
-/// What only one driver can tell is asked of that driver's type: a `&dyn Driver` is a `&dyn Any`.
+/// A `&dyn Driver` is also a `&dyn Any`, for methods that only one backend has.
 pub trait Driver: Any + Send + Sync + fmt::Debug {
-    /// Which driver this is; every result carries it.
+    /// The kind of driver, for results.
     #[must_use]
     fn backend(&self) -> Backend;
 
-    /// `BINDER_WRITE_READ`: hands over the pending commands, then, where `returns` is given, waits
-    /// until there is something to return to the calling thread.
+    /// `BINDER_WRITE_READ`: sends the pending commands. With `returns`, it then waits until the
+    /// driver has a return for the calling thread.
     ///
-    /// Commands carry addresses. `lent` is the memory that they may name: every transaction's data,
-    /// offsets and scatter-gather buffers must lie inside one of its pieces. Otherwise the driver
-    /// answers as for memory that is not there (`BR_FAILED_REPLY`): the kernel's would read
-    /// whatever lies at an address, so it is told of none. Data with objects, and offsets, must be
-    /// the caller's own memory ([`Lent::own`]), because the driver looks at them.
+    /// Commands contain addresses. `lent` is the memory that they may refer to: all data, offsets
+    /// and scatter-gather buffers of a transaction must lie inside one of its slices. For any other
+    /// memory the driver returns `BR_FAILED_REPLY`, as for unmapped memory. (The kernel driver
+    /// would read any mapped address, so it never gets such an address.) Offsets, and data with
+    /// objects, must be the caller's own memory ([`Lent::own`]), because the driver interprets
+    /// them.
     ///
-    /// Room for less than 80 bytes brings nothing but [`Return::Noop`](crate::Return::Noop), and
-    /// what waits stays; without any room nothing is read.
+    /// A read with room for less than 80 bytes returns only [`Return::Noop`](crate::Return::Noop),
+    /// and pending work stays. A read with no room does nothing.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] with the errno: EINVAL for room of one to three bytes, and then no
-    /// command is taken; EINVAL for an unknown command, EFAULT for one that is cut off; EPROTO when
-    /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the
-    /// emulated driver's context has ended. EINTR when a signal's handler ran while the thread
-    /// waited: the commands were taken, and the next read goes on. What was taken before is
-    /// consumed.
+    /// Consumed commands stay consumed on every error.
+    ///
+    /// - [`Error::WriteRead`] with EINVAL: room of one to three bytes (no command is consumed), or
+    ///   an unknown command.
+    /// - EFAULT: a truncated command.
+    /// - EINTR: a signal handler ran while the thread waited. All commands were consumed; the
+    ///   caller can read again.
+    /// - EPROTO: the emulated driver found its shared memory overwritten.
+    /// - [`Error::Ended`] (ENODEV): the emulated driver's context has ended.
     fn exchange(
         &self,
         commands: &mut Commands,
@@ -51,10 +54,10 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         returns: Option<&mut Returns>,
     ) -> Result<(), Error>;
 
-    /// As [`Driver::exchange`], with memory of the caller's own only.
+    /// As [`Driver::exchange`], with only the caller's own memory.
     ///
     /// # Errors
-    /// As [`Driver::exchange`].
+    /// See [`Driver::exchange`].
     fn write_read(
         &self,
         commands: &mut Commands,
@@ -64,133 +67,132 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         self.exchange(commands, &Lent::own(memory), returns)
     }
 
-    /// The mapped area that received data lies in, whose addresses returns name.
+    /// The mapped area for received data, to which the addresses in returns refer.
     ///
     /// Others may change it at any time: every participant of an emulated context can write to this
-    /// memory, and a buffer that was given back is filled anew. [`Received`](crate::Received) owns
-    /// the buffer of one transaction.
+    /// memory, and the driver reuses freed buffers. [`Received`](crate::Received) owns the buffer
+    /// of one transaction.
     ///
-    /// Only the bytes of buffers that are held are there for certain. The kernel maps the pages of
-    /// its driver's area when it fills them, and may take back those of buffers that were given
-    /// back: who reads one that is not mapped is ended by SIGBUS.
+    /// Only read buffers that are not yet freed. The kernel driver maps a page of the area when it
+    /// fills it, and may unmap pages of freed buffers. Reading an unmapped page raises SIGBUS.
     #[must_use]
     fn area(&self) -> RawBytes<'_>;
 
-    /// Appends a copy of received data to `into`: `length` bytes at `address`, which a return
-    /// named. False, and nothing is appended, when they do not lie wholly in the mapped area. Those
-    /// of a buffer that is not held may not be there: see [`Driver::area`].
+    /// Appends a copy of received data to `into`: `length` bytes at `address`. Returns false and
+    /// appends nothing if they are not completely inside the mapped area. The buffer must not be
+    /// freed: see [`Driver::area`].
     #[must_use]
     fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
         self.area().part_at(address, length).map(|bytes| bytes.append_to(into)).is_some()
     }
 
-    /// A copy of received data, as [`Driver::append_received`] makes it. `None` outside the mapped
-    /// area.
+    /// Returns a copy of received data: `length` bytes at `address`. `None` if they are not
+    /// completely inside the mapped area. The buffer must not be freed: see [`Driver::area`].
     #[must_use]
     fn received(&self, address: u64, length: u64) -> Option<Vec<u8>> {
         self.area().part_at(address, length).map(RawBytes::to_vec)
     }
 
-    /// A duplicate (close-on-exec) of the descriptor that received data names by `number`, whose
-    /// buffer is still held.
+    /// Duplicates (close-on-exec) the descriptor `number` of received data whose buffer is not yet
+    /// freed.
     ///
-    /// Only descriptors count that this driver has opened for this process, and that nobody has
-    /// taken: every participant of an emulated context can write any number to the area.
+    /// It must be a descriptor that this driver opened for this process and that was not taken:
+    /// every participant of an emulated context can write any number to the area.
     ///
     /// # Errors
-    /// EBADF for any other number, and always from a driver that brings no descriptors; EMFILE at
-    /// the limit of open files.
+    /// EBADF for any other number, and always from a driver without descriptors. EMFILE at the
+    /// limit of open files.
     fn duplicate_fd(&self, number: u32) -> Result<OwnedFd, Errno> {
         let _ = number;
         Err(Errno::BADF)
     }
 
-    /// Hands over the descriptor that [`Driver::duplicate_fd`] would duplicate, to keep or to
-    /// close. `None` for any other number, and for those of an array (`BINDER_TYPE_FDA`): the
-    /// driver closes them with the buffer that they came in.
+    /// Takes ownership of the descriptor that [`Driver::duplicate_fd`] would duplicate. `None` for
+    /// any other number, and for the descriptors of an array (`BINDER_TYPE_FDA`), which the driver
+    /// closes when their buffer is freed.
     fn take_fd(&self, number: u32) -> Option<OwnedFd> {
         let _ = number;
         None
     }
 
-    /// `BINDER_SET_CONTEXT_MGR_EXT`: makes this process the context manager (handle 0); `flags` are
-    /// those of its node (`FLAT_BINDER_FLAG_*`).
+    /// `BINDER_SET_CONTEXT_MGR_EXT`: makes this process the context manager (handle 0). `flags` are
+    /// the flags of its node (`FLAT_BINDER_FLAG_*`).
     ///
     /// # Errors
-    /// [`Error::ContextManagerTaken`] when there is one already.
+    /// [`Error::ContextManagerTaken`] if the context already has a manager.
     fn become_context_manager(&self, flags: u32) -> Result<(), Error>;
 
-    /// `BINDER_SET_MAX_THREADS`: how many looper threads the driver may ask for with
-    /// `BR_SPAWN_LOOPER`, besides those that the process starts by itself.
+    /// `BINDER_SET_MAX_THREADS`: how many looper threads the driver may request with
+    /// `BR_SPAWN_LOOPER`, besides those that the process starts itself.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] when the driver refuses.
+    /// [`Error::WriteRead`] if the driver refuses.
     fn set_max_threads(&self, threads: u32) -> Result<(), Error>;
 
-    /// `BINDER_THREAD_EXIT`: the calling thread will not use the driver again. Its unfinished
-    /// transactions fail.
+    /// `BINDER_THREAD_EXIT`: the calling thread stops using the driver. Its unfinished transactions
+    /// fail.
     fn exit_thread(&self);
 
-    /// Makes every thread that waits in [`Driver::write_read`] return, with no returns if there are
-    /// none (the kernel does so when a copy of the descriptor is closed).
+    /// Wakes every thread that waits in [`Driver::write_read`], even without a return for it. (The
+    /// kernel driver does this when a duplicate of the descriptor is closed.)
     fn interrupt(&self);
 
-    /// `BINDER_GET_NODE_INFO_FOR_REF`: the strong and weak counts on the node of a handle of this
-    /// process, over all processes. The weak ones do not count handles.
+    /// `BINDER_GET_NODE_INFO_FOR_REF`: the strong and weak reference counts of a handle's node,
+    /// over all processes. The weak count does not include handles.
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EPERM for a process that is not the context manager, EINVAL without
-    /// such a handle, or without a strong reference on it.
+    /// [`Error::WriteRead`]: EPERM if this process is not the context manager. EINVAL if it has no
+    /// such handle, or no strong reference on it.
     fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
         let _ = handle;
         Err(Error::unsupported("BINDER_GET_NODE_INFO_FOR_REF"))
     }
 
-    /// `BINDER_GET_NODE_DEBUG_INFO`: this process's node with the least `ptr` above `after`; `None`
-    /// when there is none. Begun with 0, it walks over all but one whose `ptr` is 0 (a context
-    /// manager's own).
+    /// `BINDER_GET_NODE_DEBUG_INFO`: this process's node with the lowest `ptr` above `after`, or
+    /// `None`. Repeated calls from 0 up visit all nodes except one whose `ptr` is 0 (a context
+    /// manager's).
     ///
     /// # Errors
-    /// [`Error::WriteRead`] when the driver refuses.
+    /// [`Error::WriteRead`] if the driver refuses.
     fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
         let _ = after;
         Err(Error::unsupported("BINDER_GET_NODE_DEBUG_INFO"))
     }
 
-    /// `BINDER_GET_EXTENDED_ERROR`: why the calling thread's last transaction was refused, or its
-    /// call not answered. Asking forgets it.
+    /// `BINDER_GET_EXTENDED_ERROR`: why the calling thread's last transaction failed. This also
+    /// resets the error.
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EINVAL from kernels before 5.19.
+    /// [`Error::WriteRead`]: EINVAL on kernels before 5.19.
     fn extended_error(&self) -> Result<ExtendedError, Error> {
         Err(Error::unsupported("BINDER_GET_EXTENDED_ERROR"))
     }
 
-    /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION`: whether this process gets `BR_ONEWAY_SPAM_SUSPECT` in
-    /// the place of `BR_TRANSACTION_COMPLETE` for the oneway transaction that makes it look like
-    /// the reason why an area runs full.
+    /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION`: enables or disables `BR_ONEWAY_SPAM_SUSPECT`. The
+    /// driver sends it instead of `BR_TRANSACTION_COMPLETE` for a oneway transaction of a process
+    /// that seems to fill another process's area.
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EINVAL from kernels before 5.13.
+    /// [`Error::WriteRead`]: EINVAL on kernels before 5.13.
     fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
         let _ = on;
         Err(Error::unsupported("BINDER_ENABLE_ONEWAY_SPAM_DETECTION"))
     }
 
-    /// `BINDER_FREEZE`: from now on synchronous calls to process `pid` get `BR_FROZEN_REPLY`, and
-    /// oneway ones are kept; or no longer so. Waits up to `timeout_ms` milliseconds for its
-    /// transactions to end.
+    /// `BINDER_FREEZE`: freezes or thaws process `pid`. Synchronous calls to a frozen process get
+    /// `BR_FROZEN_REPLY`; oneway calls are queued. Waits up to `timeout_ms` milliseconds until the
+    /// process's transactions have ended.
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EINVAL when no such process has the driver open (in this context, for
-    /// the emulated one), and from kernels before 5.12; EAGAIN when some transactions did not end,
-    /// and then it is not frozen.
+    /// [`Error::WriteRead`]: EINVAL if no process `pid` has the driver open (with the emulated
+    /// driver: in this context), and on kernels before 5.12. EAGAIN if transactions did not end in
+    /// time; the process is not frozen then.
     fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
         let _ = (pid, frozen, timeout_ms);
         Err(Error::unsupported("BINDER_FREEZE"))
     }
 
-    /// `BINDER_GET_FROZEN_INFO`: what came for process `pid` since it was frozen.
+    /// `BINDER_GET_FROZEN_INFO`: which calls arrived for process `pid` since it was frozen.
     ///
     /// # Errors
     /// [`Error::WriteRead`]: EINVAL as for [`Driver::set_frozen`].
@@ -199,52 +201,52 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         Err(Error::unsupported("BINDER_GET_FROZEN_INFO"))
     }
 
-    /// What poll(2) on the device says of the calling thread: waits until a read would find
-    /// something, at most for `timeout` (without one, for ever). False when that is over.
+    /// poll(2) on the device: waits until the calling thread could read work, at most for `timeout`
+    /// (`None`: without limit). Returns false after the timeout.
     ///
-    /// There is something where work waits for this thread, or for its process and this thread may
-    /// take it: it serves no call, waits for no reply, and has no work of its own. So it is after
-    /// [`Driver::interrupt`], and for a thread that the driver sees for the first time, until its
-    /// next read. Several threads may find the same work; one that reads too late waits.
+    /// A thread can read its own work. It can read its process's work if it serves no call, waits
+    /// for no reply, and has no work of its own. This method also returns true, until the thread's
+    /// next read, after [`Driver::interrupt`] and for a thread that is new to the driver. Several
+    /// threads may be notified of the same work; all but the first to read then wait.
     ///
-    /// Only [`Driver::descriptor`] can be waited for together with other files.
+    /// To wait for other files too, use [`Driver::descriptor`].
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EINTR when a signal's handler ran; ENOMEM when the kernel's driver has
-    /// no memory for the thread. [`Error::Ended`] as for [`Driver::write_read`].
+    /// [`Error::WriteRead`]: EINTR if a signal handler ran; ENOMEM if the kernel driver has no
+    /// memory for the thread. [`Error::Ended`] as for [`Driver::write_read`].
     fn poll(&self, timeout: Option<Duration>) -> Result<bool, Error> {
         let _ = timeout;
         Err(Error::unsupported("poll"))
     }
 
-    /// The device's descriptor, for epoll(7) beside others: readable as [`Driver::poll`] says of
-    /// the thread that asks. The thread that adds it has to be the one that waits, since the driver
-    /// wakes that one.
+    /// The device's descriptor, for epoll(7) with other files. It is readable under the conditions
+    /// of [`Driver::poll`] for the calling thread. The thread that adds it must also be the one
+    /// that waits, because the driver wakes that thread.
     ///
-    /// `None` for the emulated driver: what wakes its threads is a word in shared memory, and a
-    /// descriptor would have to be had by every process that may send something.
+    /// `None` for the emulated driver. Its threads sleep on a futex in shared memory; every sender
+    /// would need a copy of a descriptor.
     #[must_use]
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// What this driver could not do on this machine so far, each as one sentence for a person (no
-    /// permission to lend a priority, …). Empty when nothing is missing.
+    /// What this driver could not do on this machine so far, as sentences for people (for example,
+    /// a missing permission for priority inheritance). Empty if nothing is missing.
     #[must_use]
     fn limits(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What the driver has reported to a node's owner.
+/// A node, and what the driver has reported to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
     /// The owner's name of it.
     pub ptr: u64,
     /// The owner's second word.
     pub cookie: u64,
-    /// Strong references were reported to the owner (`BR_ACQUIRE`), and their end was not yet.
+    /// The driver reported strong references to the owner (`BR_ACQUIRE`), but not yet their end.
     pub has_strong: bool,
-    /// Weak references were reported to the owner (`BR_INCREFS`), and their end was not yet.
+    /// The driver reported weak references to the owner (`BR_INCREFS`), but not yet their end.
     pub has_weak: bool,
 }

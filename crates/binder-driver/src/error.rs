@@ -1,8 +1,8 @@
-//! [`Error`]: what can go wrong with a driver, and what helps.
+//! [`Error`]: a driver's errors, with their remedies.
 
 use rustix::io::Errno;
 
-/// What can go wrong with a driver, by operation.
+/// A driver's error, by operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,10 +11,10 @@ pub enum Error {
     WriteRead {
         /// The ioctl.
         operation: &'static str,
-        /// What the driver answered.
+        /// The driver's error.
         errno: Errno,
     },
-    /// The emulated driver's context has ended, for all who joined it.
+    /// The emulated driver's context has ended for all its participants.
     #[error("{operation}: this emulated binder context has ended: {reason}")]
     Ended {
         /// The ioctl.
@@ -22,7 +22,7 @@ pub enum Error {
         /// Why, as the end of a sentence.
         reason: &'static str,
     },
-    /// Someone else is the context manager.
+    /// The context already has a manager.
     #[error("this context already has a context manager; stop it, or use another context")]
     ContextManagerTaken,
     /// A binder device could not be used.
@@ -32,10 +32,10 @@ pub enum Error {
         device: String,
         /// The step.
         operation: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// A driver that speaks another version of the protocol.
+    /// The driver speaks another version of the protocol.
     #[error(
         "{device} speaks version {found} of the binder protocol; version 8 is needed, \
          which 64-bit kernels without CONFIG_ANDROID_BINDER_IPC_32BIT speak"
@@ -49,9 +49,9 @@ pub enum Error {
     /// The mapped area has an impossible size.
     #[error("a receive area of {bytes} bytes is not possible: choose 1 to {most} bytes")]
     AreaSize {
-        /// What was asked for.
+        /// The requested size.
         bytes: u64,
-        /// The most there can be.
+        /// The largest possible size.
         most: u64,
     },
 }
@@ -61,12 +61,12 @@ impl Error {
         Self::Device { device: device.into(), operation, errno }
     }
 
-    /// An ioctl that a driver does not have.
+    /// The error of an ioctl that a driver does not have.
     pub(crate) fn unsupported(operation: &'static str) -> Self {
         Self::WriteRead { operation, errno: Errno::NOTTY }
     }
 
-    /// The errno behind it, where there is one.
+    /// The errno that corresponds to this error.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
@@ -80,9 +80,9 @@ impl Error {
     }
 }
 
-/// Which limit to raise after `operation` failed with `error`, as the end of a sentence; empty when
-/// it was none that is known. EAGAIN means a limit where a thread or a process is started (fork(2),
-/// pthread_create(3)): the operation names that.
+/// Suggests which limit to raise after `operation` failed with `error`, as the end of a sentence.
+/// Empty if no known limit was reached. EAGAIN means a limit only if the operation's text begins
+/// with "start ", that is for fork(2) and pthread_create(3).
 #[must_use]
 pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
     let starts = operation.starts_with("start ");
@@ -97,12 +97,12 @@ pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
     }
 }
 
-/// What helps against an errno of a step with a device, as the end of a sentence.
+/// The remedy for an errno of a step with a device, as the end of a sentence.
 fn remedy(operation: &str, errno: Errno) -> &'static str {
     match (operation, errno) {
         (MOUNT, Errno::NODEV) => "; this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)",
         (MOUNT, Errno::PERM | Errno::ACCESS) => "; only root may do this, and SELinux may refuse it",
-        // What is mapped is a device that this process has just opened.
+        // This process has just opened the device that it maps.
         (MAP, Errno::BUSY) => "; this open device already has an area: open it again",
         (MAP, Errno::NOMEM | Errno::AGAIN) => "; allow more address space (ulimit -v), or free memory",
         (MAP, Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
@@ -123,6 +123,6 @@ fn remedy(operation: &str, errno: Errno) -> &'static str {
     }
 }
 
-/// The steps whose refusals mean something of their own.
+/// The steps whose errnos have a special meaning.
 pub(crate) const MOUNT: &str = "mount";
 pub(crate) const MAP: &str = "map the receive area of";

@@ -1,10 +1,9 @@
-//! The guard against use after fork: a driver knows the process that opened it, so what a forked
-//! child does with its parent's would be refused, or be taken for the parent's own. The child is
-//! told so instead.
+//! Detects use of a driver after fork. A driver belongs to the process that opened it. Without the
+//! guard, a child's calls would be refused, or be attributed to the parent.
 //!
-//! A page that the kernel hands to a child as zeros tells the two apart (`MADV_WIPEONFORK`, Linux
-//! 4.14): a call looks at one word and makes no system call, and a child that was made without libc
-//! is found too.
+//! The guard uses a page that the kernel zeroes in the child (`MADV_WIPEONFORK`, since Linux 4.14).
+//! A check reads one word and makes no system call. It also detects children that were made without
+//! libc.
 #![allow(unsafe_code, reason = "a page that the kernel clears is memory of its own")]
 
 use std::ffi::c_void;
@@ -16,18 +15,17 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 const PAGE: usize = 4096;
 
-/// Says whether this is still the process in which it was made. One that shares its memory with
-/// that (`CLONE_VM` in clone(2)) is taken for it.
+/// Tells whether the current process is the one that made the guard. A process that shares its
+/// memory (`CLONE_VM` in clone(2)) counts as the same.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkGuard {
-    /// The id of the process that made the first guard in this memory; zero in a child that has
-    /// made none.
+    /// The id of the process that made the first guard in this memory; 0 in a child that made none.
     word: &'static AtomicU32,
     made_in: u32,
 }
 
 impl ForkGuard {
-    /// A guard of the calling process.
+    /// Makes a guard for the calling process.
     #[must_use]
     pub fn new() -> Self {
         static WORD: OnceLock<&AtomicU32> = OnceLock::new();
@@ -36,7 +34,7 @@ impl ForkGuard {
         Self { word, made_in: word.load(Ordering::Relaxed) }
     }
 
-    /// True in a child of the process that made it.
+    /// Returns true in a child of the process that made the guard.
     #[inline]
     #[must_use]
     pub fn forked(self) -> bool {
@@ -50,16 +48,16 @@ impl Default for ForkGuard {
     }
 }
 
-/// The word in a page of its own, which is never unmapped; `None` where the kernel has no such
-/// pages. Then a child is not told.
+/// Maps the page and returns its word. The page is never unmapped. `None` if the kernel lacks
+/// `MADV_WIPEONFORK`; forks are not detected then.
 fn page() -> Option<&'static AtomicU32> {
-    // SAFETY: a new private mapping, wherever the kernel finds room.
+    // SAFETY: a new private mapping at an address that the kernel chooses.
     let page =
         unsafe { mmap_anonymous(null_mut(), PAGE, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }
             .ok()?;
     // SAFETY: advice for the whole mapping, which nothing else uses.
     unsafe { madvise(page, PAGE, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: page-aligned zeros that stay mapped until the process ends, reached through this one
-    // word only.
+    // SAFETY: page-aligned zeros that stay mapped until the process ends, accessed only through
+    // this word.
     Some(unsafe { &*page.cast::<c_void>().cast::<AtomicU32>() })
 }

@@ -1,14 +1,14 @@
-//! The binder driver's protocol, in bytes, and the kernel's driver behind one interface.
+//! The binder driver's protocol in bytes, and an interface to the kernel driver.
 //!
-//! [`Driver`] is an opened binder device. Commands go in ([`Commands`]), returns come out
-//! ([`Returns`]), and received data is copied out of the process's mapped area ([`Received`],
-//! [`RawBytes`]).
-//! [`kernel`] opens the kernel's driver. The crate `binder-emulator` has another one, which works
-//! between ordinary processes. Both stacks, all tests and all tools run over either.
+//! [`Driver`] is an opened binder device. It consumes commands ([`Commands`]) and produces returns
+//! ([`Returns`]). Received data is copied out of the process's mapped area ([`Received`],
+//! [`RawBytes`]). [`kernel`] opens the kernel driver. The crate `binder-emulator` implements
+//! another driver, between ordinary processes. Both stacks, all tests and all tools run over
+//! either.
 //!
-//! This crate knows no parcels, proxies or services: those are the `binder` crate's.
+//! This crate knows no parcels, proxies or services: those are in the crate `binder`.
 //!
-//! Commands are queued as bytes, as the driver takes them, and can be read back:
+//! Commands are queued as the bytes that the driver reads, and can be decoded:
 //!
 //! ```
 //! use binder_driver::uapi::TransactionData;

@@ -1,27 +1,28 @@
-//! [`Lent`]: the memory that a caller lends to a driver, which commands name by address. Must not
-//! know what is read there.
+//! [`Lent`]: the memory that a driver may read during an exchange. Commands refer to it by address.
+//! This file does not know its contents.
 
 use crate::RawBytes;
 
-/// Memory that the commands of one call may name.
+/// The memory that the commands of one exchange may refer to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lent<'a> {
-    /// The caller's own, for data, offsets and scatter-gather buffers.
+    /// The caller's own memory, for data, offsets and scatter-gather buffers.
     pub own: &'a [&'a [u8]],
-    /// What others may change, as received data that is passed on: for scatter-gather buffers, and
-    /// for data without objects. Drivers copy it and look at none of it.
+    /// Memory that others may change, such as received data that is passed on. It may be used for
+    /// scatter-gather buffers and for data without objects, which a driver copies without
+    /// interpreting it.
     pub raw: &'a [RawBytes<'a>],
 }
 
 impl<'a> Lent<'a> {
-    /// Only memory of the caller's own.
+    /// Only the caller's own memory.
     #[must_use]
     #[inline]
     pub fn own(own: &'a [&'a [u8]]) -> Self {
         Self { own, raw: &[] }
     }
 
-    /// The caller's own memory at `address`, if it lies wholly in one of the slices.
+    /// The caller's own memory at `address`, if it is completely inside one slice.
     #[must_use]
     #[inline]
     pub fn slice(&self, address: u64, length: u64) -> Option<&'a [u8]> {
@@ -34,7 +35,7 @@ impl<'a> Lent<'a> {
         })
     }
 
-    /// The memory at `address`, whoever may change it, if it lies wholly in one piece.
+    /// The memory at `address`, if it is completely inside one slice of either kind.
     #[must_use]
     #[inline]
     pub fn bytes(&self, address: u64, length: u64) -> Option<RawBytes<'a>> {
@@ -48,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_found_by_address_and_only_as_a_whole() {
-        // Gaps of 8 bytes lie between them.
+    fn memory_is_found_by_address_if_it_is_inside_one_slice() {
+        // The slices have gaps of 8 bytes between them.
         let all: Vec<u8> = (0..64).collect();
         let (one, other, foreign) = (&all[..16], &all[24..40], &all[48..]);
         let (own, raw) = ([one, other], [RawBytes::from(foreign)]);

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
-//! [`RawBytes`]: bytes that others may change while they are read. Must not know what they mean.
+//! [`RawBytes`]: bytes that others may change while they are read. This file does not know what
+//! they mean.
 //!
-//! Unsafe: no Rust reference may cover such memory, so it is reached through a pointer. Numbers are
-//! read by volatile loads and longer parts by one copy, so the compiler reads each byte once, and
-//! never again what a check has passed.
+//! Unsafe: no Rust reference may cover such memory, so a pointer is used. Volatile loads read
+//! numbers, and one copy reads longer parts. The compiler therefore reads each byte once, and never
+//! reads a value again after a check.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,11 +12,10 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::copy;
 
-/// Readable memory of the lifetime `'a` that anybody else may write to at any time: a part of a
-/// driver's receive area, as a rule. Its bytes can only be copied out; what was copied stays.
+/// Readable memory of lifetime `'a` that others may write to at any time, usually a part of a
+/// driver's receive area. The bytes can only be copied out.
 ///
-/// Two reads of one place may differ. Whoever checks a value must go on with the one that it
-/// checked.
+/// Two reads of one place may differ: read a value once, and use the value that was checked.
 #[derive(Clone, Copy)]
 pub struct RawBytes<'a> {
     start: *const u8,
@@ -23,17 +23,17 @@ pub struct RawBytes<'a> {
     lent: PhantomData<&'a [u8]>,
 }
 
-/// A number at any address: a load of it is one instruction all the same.
+/// An unaligned number. A load is still one instruction.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 struct Unaligned<T>(T);
 
 impl<'a> RawBytes<'a> {
-    /// The `length` bytes from `start` on.
+    /// The `length` bytes from `start`.
     ///
     /// # Safety
-    /// They must be one readable, initialised piece of memory as long as `'a` lasts. Others may
-    /// write there: other processes, the kernel, and threads of this process through other
+    /// They must be readable, initialised memory of one allocation for the lifetime `'a`. Others
+    /// may write to it: other processes, the kernel, and threads of this process through other
     /// mappings.
     #[must_use]
     pub unsafe fn new(start: *const u8, length: usize) -> Self {
@@ -47,48 +47,47 @@ impl<'a> RawBytes<'a> {
         Self::from(&[][..])
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     #[must_use]
     #[inline]
     pub fn len(self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bytes.
     #[must_use]
     #[inline]
     pub fn is_empty(self) -> bool {
         self.length == 0
     }
 
-    /// Where they begin in this process's memory, as commands name it.
+    /// The address of the first byte in this process, for commands.
     #[must_use]
     #[inline]
     pub fn address(self) -> u64 {
         self.start.expose_provenance() as u64
     }
 
-    /// The `length` bytes from the byte `at` on; `None` when not all of them are in here.
+    /// The `length` bytes from offset `at`; `None` if they are not completely inside.
     #[must_use]
     #[inline]
     pub fn part(self, at: usize, length: usize) -> Option<Self> {
         if length > self.length || at > self.length - length {
             return None;
         }
-        // SAFETY: `at` lies within these bytes, or at their end.
+        // SAFETY: `at` is within these bytes, or at their end.
         let start = unsafe { self.start.add(at) };
         Some(Self { start, length, lent: PhantomData })
     }
 
-    /// The bytes from the byte `at` on; `None` when there are fewer before.
+    /// The bytes from offset `at` to the end; `None` if `at` is beyond the end.
     #[must_use]
     #[inline]
     pub fn rest(self, at: usize) -> Option<Self> {
         self.part(at, self.length.checked_sub(at)?)
     }
 
-    /// The `length` bytes at an address in this process's memory; `None` when not all of them are
-    /// in here.
+    /// The `length` bytes at an address in this process; `None` if they are not completely inside.
     #[must_use]
     #[inline]
     pub fn part_at(self, address: u64, length: u64) -> Option<Self> {
@@ -96,8 +95,8 @@ impl<'a> RawBytes<'a> {
         self.part(usize::try_from(at).ok()?, usize::try_from(length).ok()?)
     }
 
-    /// A copy of the `N` bytes from the byte `at` on, each read once; `None` when not all of them
-    /// are in here.
+    /// Copies `N` bytes from offset `at`, and reads each once. `None` if they are not completely
+    /// inside.
     #[must_use]
     #[inline]
     pub fn array<const N: usize>(self, at: usize) -> Option<[u8; N]> {
@@ -105,7 +104,7 @@ impl<'a> RawBytes<'a> {
         let mut array = [0; N];
         let mut done = 0;
         while done + 8 <= N {
-            // SAFETY: these 8 bytes are among the `N` that are there, and need no alignment.
+            // SAFETY: these 8 bytes are among the `N` of `part`, and need no alignment.
             let word = unsafe { part.load::<u64>(done) };
             array[done..done + 8].copy_from_slice(&word.to_ne_bytes());
             done += 8;
@@ -124,18 +123,18 @@ impl<'a> RawBytes<'a> {
         Some(array)
     }
 
-    /// The byte at `at`, if there is one.
+    /// The byte at offset `at`; `None` beyond the end.
     #[must_use]
     #[inline]
     pub fn byte(self, at: usize) -> Option<u8> {
-        // SAFETY: it is there.
+        // SAFETY: `at` is inside.
         (at < self.length).then(|| unsafe { self.load::<u8>(at) })
     }
 
-    /// One load.
+    /// Loads a `T` from offset `at`.
     ///
     /// # Safety
-    /// A `T`, which any bytes are, must lie wholly in here at `at`.
+    /// The `T` must be completely inside, and every bit pattern must be a valid `T`.
     #[inline(always)]
     unsafe fn load<T: Copy>(self, at: usize) -> T {
         // SAFETY: readable, as for this function; `Unaligned` has an alignment of 1.
@@ -147,26 +146,26 @@ impl<'a> RawBytes<'a> {
     pub fn append_to(self, to: &mut Vec<u8>) {
         // SAFETY: these bytes are readable.
         unsafe { copy::append_raw(to, self.start, self.length) }
-        // What was copied is not read again from where it lay.
+        // The compiler must not read the source again instead of the copy.
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Copies all bytes to the front of `to`. False, and nothing is copied, when there is less
-    /// room.
+    /// Copies all bytes to the start of `to`. Returns false and copies nothing if `to` is too
+    /// short.
     #[must_use]
     #[inline]
     pub fn copy_to(self, to: &mut [u8]) -> bool {
         let Some(to) = to.get_mut(..self.length) else { return false };
-        // SAFETY: these bytes are readable; as many are writable, and nobody else refers to them.
+        // SAFETY: these bytes are readable; `to` is as long, writable and exclusively borrowed.
         unsafe { copy::raw(self.start, to.as_mut_ptr(), to.len()) }
         compiler_fence(Ordering::SeqCst);
         true
     }
 
-    /// Copies all bytes to `to`, where nothing refers to.
+    /// Copies all bytes to `to`.
     ///
     /// # Safety
-    /// As many bytes must be writable there, and no Rust reference may cover them.
+    /// `to` must be writable for as many bytes, and no Rust reference may cover them.
     #[inline]
     pub unsafe fn copy_to_raw(self, to: *mut u8) {
         // SAFETY: these bytes are readable; the rest is this function's condition.
@@ -181,8 +180,8 @@ impl<'a> RawBytes<'a> {
         bytes
     }
 
-    /// Whether these bytes, each read once, are those of `other`.
-    // The loops run to their ends, which takes fewer instructions than to ask after each word.
+    /// Returns true if these bytes equal `other`. Reads each byte once.
+    // The loops have no early exit: that takes fewer instructions than a branch after each word.
     #[must_use]
     #[inline]
     pub fn is(self, other: &[u8]) -> bool {
@@ -192,7 +191,7 @@ impl<'a> RawBytes<'a> {
         let (words, rest) = other.as_chunks::<8>();
         let mut differences = 0;
         for (index, word) in words.iter().enumerate() {
-            // SAFETY: both have the same length, so these 8 bytes are in here.
+            // SAFETY: both have the same length, so these 8 bytes are inside.
             differences |= unsafe { self.load::<u64>(index * 8) } ^ u64::from_ne_bytes(*word);
         }
         for (index, byte) in rest.iter().enumerate() {
@@ -237,7 +236,7 @@ impl<T: AsRef<[u8]>> PartialEq<T> for RawBytes<'_> {
     }
 }
 
-/// As the bytes are at this moment.
+/// Shows the bytes as they are at this moment.
 impl fmt::Debug for RawBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_vec().fmt(f)
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_out_is_what_lies_there_at_any_address() {
+    fn copies_from_any_offset_equal_the_memory() {
         let bytes = numbered();
         let raw = RawBytes::from(&bytes);
         for at in 0..24 {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_is_reached() {
+    fn reads_outside_are_refused() {
         let bytes = numbered();
         let raw = RawBytes::from(&bytes[10..110]);
         assert!(raw.part(0, 100).is_some() && raw.part(100, 0).is_some());
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_found_wherever_it_is() {
+    fn a_difference_is_found_at_any_position() {
         let bytes = numbered();
         for length in [0, 1, 7, 8, 9, 63, 64, 99] {
             let raw = RawBytes::from(&bytes[..length]);
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_fill_what_has_room_for_them() {
+    fn a_copy_needs_enough_room() {
         let bytes = numbered();
         let raw = RawBytes::from(&bytes[..100]);
         let mut room = [0; 101];
@@ -309,18 +308,16 @@ mod tests {
         assert_eq!(all[6..], bytes[..100]);
     }
 
-    /// Memory that another thread writes to is read as it is at each moment. The writer uses
-    /// atomics: only other processes may do without.
     #[test]
-    fn what_was_copied_stays_while_the_bytes_change() {
+    fn a_copy_does_not_change_with_the_memory() {
         let mut memory = [0_u8; 64];
         let start = memory.as_mut_ptr();
-        // SAFETY: the array lives to the end of this test.
+        // SAFETY: the array lives until the end of this test.
         let raw = unsafe { RawBytes::new(start, 64) };
         let before: [u8; 16] = raw.array(8).expect("there");
         let copy = raw.to_vec();
         for at in 0..64 {
-            // SAFETY: inside the array, which nothing refers to at this moment.
+            // SAFETY: inside the array, to which no reference exists at this moment.
             unsafe { start.add(at).write_volatile(0xff) };
         }
         assert_eq!((before, copy), ([0; 16], vec![0; 64]));

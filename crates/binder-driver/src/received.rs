@@ -1,16 +1,16 @@
-//! What was received: bytes that others may change, and the buffer that they came in.
+//! [`Received`]: received bytes, which others may change, and their buffer.
 //!
-//! A driver's area is memory that others write: the emulated driver's is mapped by every
-//! participant of its context, and either driver fills a buffer anew once it was given back. So
-//! nobody is handed a reference into it, but [`RawBytes`], which can only be copied out.
+//! Others write to a driver's area: every participant of an emulated context maps it, and either
+//! driver reuses freed buffers. Users therefore get [`RawBytes`], which can only be copied out, and
+//! no references.
 
 use std::cell::Cell;
 
 use crate::uapi::TransactionData;
 use crate::{Command, Commands, Driver, RawBytes};
 
-/// A received transaction or reply, and its buffer in the driver's area, which belongs to the
-/// receiver until it is given back. That happens once, at the latest when this value is dropped.
+/// A received transaction or reply, which owns its buffer in the driver's area. The buffer is freed
+/// once, at the latest when this value is dropped.
 ///
 /// ```compile_fail
 /// # fn twice(received: binder_driver::Received<'_>, commands: &mut binder_driver::Commands) {
@@ -29,12 +29,12 @@ use crate::{Command, Commands, Driver, RawBytes};
 #[derive(Debug)]
 pub struct Received<'d> {
     driver: &'d dyn Driver,
-    /// The buffer's name, until it is given back.
+    /// The buffer's address, until it is freed.
     buffer: Cell<Option<u64>>,
     parts: Option<Parts<'d>>,
 }
 
-/// The parts of one that lies wholly in the area.
+/// The parts of a transaction that is completely inside the area.
 #[derive(Clone, Copy, Debug)]
 struct Parts<'d> {
     area: RawBytes<'d>,
@@ -43,7 +43,8 @@ struct Parts<'d> {
 }
 
 impl<'d> Received<'d> {
-    /// Takes over what `driver` told of in `told`, which it did once.
+    /// Takes ownership of the buffer of `told`, a transaction or reply that `driver` returned. Call
+    /// this once for each.
     #[must_use]
     #[inline]
     pub fn take(driver: &'d dyn Driver, told: &TransactionData) -> Self {
@@ -58,21 +59,22 @@ impl<'d> Received<'d> {
         Self { driver, buffer: Cell::new(Some(told.buffer)), parts }
     }
 
-    /// The data; `None` if the driver named bytes outside its area.
+    /// The data; `None` if data or offsets are outside the driver's area.
     #[must_use]
     #[inline]
     pub fn data(&self) -> Option<RawBytes<'_>> {
         self.parts.map(|parts| parts.data)
     }
 
-    /// Where objects lie in the data: native 64-bit words. `None` as for [`Received::data`].
+    /// The offsets of objects in the data, as native 64-bit words. `None` as for
+    /// [`Received::data`].
     #[must_use]
     #[inline]
     pub fn offsets(&self) -> Option<RawBytes<'_>> {
         self.parts.map(|parts| parts.offsets)
     }
 
-    /// The driver's whole area, in which the scatter-gather buffers lie. `None` as for
+    /// The driver's whole area, which contains the scatter-gather buffers. `None` as for
     /// [`Received::data`].
     #[must_use]
     #[inline]
@@ -80,12 +82,12 @@ impl<'d> Received<'d> {
         self.parts.map(|parts| parts.area)
     }
 
-    /// Gives the buffer back with the next exchange, of which `commands` are a part, if it was not
-    /// given back before: then this is false.
+    /// Queues the command that frees the buffer in `commands`. Returns false if this was done
+    /// before.
     ///
-    /// The bytes can still be named by commands before this one, as by a reply that passes them on.
-    /// Once the commands are handed over they are another's, and the kernel may have taken the
-    /// memory back: see [`Driver::area`].
+    /// Commands queued before this one may still refer to the bytes, for example a reply that
+    /// passes them on. After the exchange the driver may reuse or unmap the memory: see
+    /// [`Driver::area`].
     #[inline]
     pub fn release(&self, commands: &mut Commands) -> bool {
         let Some(buffer) = self.buffer.take() else { return false };
@@ -93,7 +95,7 @@ impl<'d> Received<'d> {
         true
     }
 
-    /// As [`Received::release`], for one whose bytes are not needed any more.
+    /// As [`Received::release`], and consumes this value.
     #[inline]
     pub fn free(self, commands: &mut Commands) {
         self.release(commands);
@@ -106,7 +108,7 @@ impl Drop for Received<'_> {
         if self.buffer.get().is_some() {
             let mut commands = Commands::default();
             self.release(&mut commands);
-            // A driver that is out of order holds no buffers.
+            // A failed driver has no buffers to free.
             let _ = self.driver.write_read(&mut commands, &[], None);
         }
     }

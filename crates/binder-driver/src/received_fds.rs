@@ -1,7 +1,7 @@
-//! [`ReceivedFds`]: the file descriptors that a driver has opened for its process.
+//! [`ReceivedFds`]: the file descriptors that a driver opened for its process.
 //!
-//! The data of a transaction names them by number. Whoever reads such a number asks here for the
-//! descriptor, so a number that the driver did not put there stands for none.
+//! The data of a transaction contains only their numbers. A reader looks the number up here, so a
+//! number that the driver did not write yields no descriptor.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
@@ -10,23 +10,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-/// The descriptors that came with transactions and that nobody has taken.
+/// The descriptors of received transactions that were not taken yet.
 ///
-/// Single ones (`BINDER_TYPE_FD`) are the receiver's to take. Those of an array
-/// (`BINDER_TYPE_FDA`) end with the buffer that holds their numbers.
+/// The receiver may take single descriptors (`BINDER_TYPE_FD`). The driver closes the descriptors
+/// of an array (`BINDER_TYPE_FDA`) when it frees the buffer that contains their numbers.
 ///
-/// Dropping this closes none: those of a process outlive its device, as with the kernel's driver.
+/// Dropping this value closes none: as with the kernel driver, a process's descriptors outlive its
+/// device.
 #[derive(Debug, Default)]
 pub struct ReceivedFds {
     all: Mutex<All>,
-    /// How many buffers have arrays, so that freeing a buffer without one costs one load.
+    /// The number of buffers with arrays. With it, freeing a buffer usually costs one load.
     arrays: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct All {
     single: HashMap<RawFd, OwnedFd>,
-    /// By the buffer's name.
+    /// By the buffer's address.
     arrays: HashMap<u64, Vec<OwnedFd>>,
 }
 
@@ -38,28 +39,28 @@ impl ReceivedFds {
     /// Adds a single descriptor.
     pub fn add(&self, fd: OwnedFd) {
         let stale = self.all().single.insert(fd.as_raw_fd(), fd);
-        // Somebody has closed the one of the same number, which now names the new one.
+        // A stale entry with this number was closed elsewhere, so it must not be closed again.
         forget(stale);
     }
 
-    /// Adds descriptors that end with `buffer`.
+    /// Adds descriptors that the driver closes with `buffer`.
     pub fn add_array(&self, buffer: u64, fds: Vec<OwnedFd>) {
         if !fds.is_empty() {
             let mut all = self.all();
-            // Only amid garbage are there some already.
+            // The entry exists already only if shared memory is corrupt.
             all.arrays.entry(buffer).or_default().extend(fds);
             self.arrays.store(all.arrays.len(), Ordering::Relaxed);
         }
     }
 
-    /// Whether any buffer has an array.
+    /// Returns true if any buffer has an array.
     #[must_use]
     #[inline]
     pub fn has_arrays(&self) -> bool {
         self.arrays.load(Ordering::Relaxed) != 0
     }
 
-    /// The descriptors that end with `buffer`, which is being freed.
+    /// Takes the descriptors of `buffer`, which is being freed.
     #[must_use]
     pub fn take_array(&self, buffer: u64) -> Vec<OwnedFd> {
         if !self.has_arrays() {
@@ -80,7 +81,7 @@ impl ReceivedFds {
     /// As [`Driver::duplicate_fd`](crate::Driver::duplicate_fd).
     ///
     /// # Errors
-    /// EBADF for a number that is not here; EMFILE at the limit of open files.
+    /// EBADF for an unknown number; EMFILE at the limit of open files.
     pub fn duplicate(&self, number: u32) -> Result<OwnedFd, Errno> {
         let all = self.all();
         let number = RawFd::try_from(number).map_err(|_| Errno::BADF)?;
@@ -98,7 +99,7 @@ impl Drop for ReceivedFds {
     }
 }
 
-/// Lets go of descriptors without closing them.
+/// Gives up ownership of descriptors without closing them.
 pub(crate) fn forget(fds: impl IntoIterator<Item = OwnedFd>) {
     for fd in fds {
         let _ = fd.into_raw_fd();
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_added_is_handed_out_and_once() {
+    fn only_added_descriptors_can_be_taken_and_only_once() {
         let received = ReceivedFds::default();
         let ((mut reader, fd, number), (_own_reader, _own, own)) = (pipe(), pipe());
         received.add(fd);
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_ends_with_its_buffer_and_cannot_be_taken_before() {
+    fn an_array_is_removed_with_its_buffer_and_cannot_be_taken_before() {
         let received = ReceivedFds::default();
         let ((_, first, number), (_, second, other)) = (pipe(), pipe());
         assert!(!received.has_arrays());
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_device_closes_none() {
+    fn dropping_the_table_closes_no_descriptor() {
         let received = ReceivedFds::default();
         let ((reader, single, _), (other, in_array, _)) = (pipe(), pipe());
         received.add(single);

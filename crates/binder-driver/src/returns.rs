@@ -1,11 +1,10 @@
-//! Returns (`BR_*`): what the driver tells a process, as the bytes of `BINDER_WRITE_READ`'s read
-//! side.
+//! Returns (`BR_*`) from the driver to a process, as the bytes of `BINDER_WRITE_READ`'s read side.
 
 use rustix::io::Errno;
 
 use crate::uapi::*;
 
-/// Room for the driver's returns, and a reader over them.
+/// A buffer for the driver's returns, and an iterator over them.
 #[derive(Debug)]
 pub struct Returns {
     room: Box<[u8]>,
@@ -14,34 +13,34 @@ pub struct Returns {
 }
 
 impl Default for Returns {
-    /// The 256 bytes that Android's libraries use.
+    /// A buffer of 256 bytes, as in Android's libraries.
     fn default() -> Self {
         Self::with_room(256)
     }
 }
 
 impl Returns {
-    /// Room for `bytes` bytes of returns in one read.
+    /// Makes a buffer of `bytes` bytes.
     #[must_use]
     pub fn with_room(bytes: usize) -> Self {
         Self { room: vec![0; bytes].into(), filled: 0, read: 0 }
     }
 
-    /// True when every return has been taken with [`next`](Iterator::next).
+    /// Returns true if [`next`](Iterator::next) has consumed every return.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.read == self.filled
     }
 
-    /// What has not been taken yet, as bytes.
+    /// The bytes of the returns that are not consumed yet.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
         &self.room[self.read..self.filled]
     }
 
-    /// Takes the next return if it is `word`, one without a payload. Says so without the work of
-    /// [`next`](Iterator::next).
+    /// Consumes the next return and returns true if its number is `word`, which must have no
+    /// payload. Faster than [`next`](Iterator::next).
     #[must_use]
     #[inline]
     pub fn take_if(&mut self, word: u32) -> bool {
@@ -52,21 +51,21 @@ impl Returns {
         is_next
     }
 
-    /// Forgets what was read and lends the whole room to a driver, which then calls
+    /// Discards all returns and gives the whole buffer to a driver, which then calls
     /// [`Returns::filled`].
     ///
     /// # Errors
-    /// EINVAL for room of one to three bytes: a read begins with a return of four, which the
-    /// kernel's driver writes without asking whether there is room (`binder_thread_read`).
+    /// EINVAL for a buffer of one to three bytes: the kernel driver writes the first four bytes
+    /// without checking the size (`binder_thread_read`).
     pub fn room(&mut self) -> Result<&mut [u8], Errno> {
         (self.filled, self.read) = (0, 0);
         if (1..4).contains(&self.room.len()) { Err(Errno::INVAL) } else { Ok(&mut self.room) }
     }
 
-    /// Says how many bytes of the room the driver has written.
+    /// Sets how many bytes of the buffer the driver wrote.
     ///
     /// # Panics
-    /// When the room is smaller.
+    /// If the buffer is smaller.
     pub fn filled(&mut self, bytes: usize) {
         assert!(bytes <= self.room.len(), "a driver wrote more returns than there was room");
         (self.filled, self.read) = (bytes, 0);
@@ -76,8 +75,7 @@ impl Returns {
 impl Iterator for Returns {
     type Item = Return;
 
-    // In line, as `parse` is: a return is read where it is looked at, instead of being passed
-    // through memory.
+    // Inlined, like `parse`, so that a return is not copied through memory.
     #[inline(always)]
     fn next(&mut self) -> Option<Return> {
         let (item, size) = Return::parse(self.pending())?;
@@ -86,7 +84,7 @@ impl Iterator for Returns {
     }
 }
 
-/// One return. The documentation of each is that of its number in [`uapi`](crate::uapi).
+/// One return. Its number in [`uapi`](crate::uapi) has the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant is the BR_ number of the same name")]
 pub enum Return {
@@ -112,13 +110,13 @@ pub enum Return {
     TransactionPendingFrozen,
     FrozenBinder(FrozenStateInfo),
     ClearFreezeNotificationDone(u64),
-    /// A return that this version does not know: its number. Its payload was skipped.
+    /// The number of an unknown return. Its payload was skipped.
     Unknown(u32),
 }
 
 impl Return {
-    /// Reads the return at the front of `bytes`, and says how long it is; `None` when there is
-    /// none, or it is cut off.
+    /// Decodes the return at the start of `bytes`. Also returns its length in bytes. `None` if
+    /// there is none, or if it is truncated.
     #[must_use]
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {

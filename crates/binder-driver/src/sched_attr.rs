@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! `sched_getattr(2)` and `sched_setattr(2)`, which no library wraps; musl's wrappers of the older
-//! calls answer ENOSYS. Every crate of this workspace that reads or changes how a thread is
-//! scheduled does so through here.
+//! `sched_getattr(2)` and `sched_setattr(2)`. No library wraps them, and musl's wrappers of the
+//! older calls fail with ENOSYS. All crates of this workspace read and change a thread's scheduling
+//! through this module.
 //!
 //! Unsafe: raw `syscall(2)`; the kernel reads and writes the structure through a pointer.
 
@@ -32,10 +32,10 @@ pub struct SchedAttr {
 const SIZE: u32 = size_of::<SchedAttr>() as u32;
 const _: () = assert!(SIZE == 48);
 
-/// How thread `tid` is scheduled; 0 is the calling one.
+/// Returns the scheduling attributes of thread `tid`; 0 means the calling thread.
 ///
 /// # Errors
-/// ESRCH when there is no such thread.
+/// ESRCH if there is no such thread.
 pub fn get(tid: u32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
     // SAFETY: the kernel writes at most SIZE bytes to `attr`, which is that long and lives through
@@ -44,11 +44,11 @@ pub fn get(tid: u32) -> io::Result<SchedAttr> {
     if result == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Changes how thread `tid` is scheduled; 0 is the calling one.
+/// Sets the scheduling attributes of thread `tid`; 0 means the calling thread.
 ///
 /// # Errors
 /// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; EINVAL for a
-/// priority that the policy does not have; ESRCH when there is no such thread.
+/// priority that the policy does not have; ESRCH if there is no such thread.
 pub fn set(tid: u32, attr: SchedAttr) -> io::Result<()> {
     let attr = SchedAttr { size: SIZE, ..attr };
     // SAFETY: the kernel only reads SIZE bytes of `attr`, which lives through the call.

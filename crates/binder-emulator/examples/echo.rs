@@ -22,7 +22,7 @@ fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
         for item in &mut returns {
             let Return::Transaction(call) = item else { continue };
             reply.clear();
-            // What stands in the area others may change: it is copied before anybody looks.
+            // Others may change the area, so copy the data before using it.
             let _ = driver.append_received(call.buffer, call.data_size, &mut reply);
             commands.push(Command::FreeBuffer(call.buffer));
             commands.push(Command::Reply(TransactionData::new(1, &reply)));

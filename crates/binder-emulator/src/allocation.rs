@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_suspected_with_its_51st_buffer_however_small_they_are() {
+    fn a_sender_is_suspected_at_its_51st_buffer_of_any_size() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_of_little_is_not_suspected_for_what_another_sent() {
+    fn a_sender_of_little_is_not_suspected_because_of_another() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_takes_all_of_a_free_stretch_leaves_none_behind_it() {
+    fn a_buffer_that_fills_a_free_range_leaves_no_range() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_number_holds_are_refused() {
+    fn total_sizes_that_overflow_are_refused() {
         let total = |data, offsets, extra| Sizes { data, offsets, extra }.total();
         assert_eq!(total(0, 0, 0), Some(8));
         assert_eq!(total(1, 8, 9), Some(32));

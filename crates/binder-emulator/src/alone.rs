@@ -92,7 +92,7 @@ impl InSeccomp {
         (own, told)
     }
 
-    /// Waits for a notification that nobody has received yet.
+    /// Waits for a notification that was not received yet.
     pub(crate) fn wait_for_notification(&self) {
         let is_there =
             (0..PATIENCE.as_secs()).any(|_| seccomp::is_pending(self.listener.as_fd(), 999_999_999));

@@ -133,7 +133,7 @@ mod tests {
     use crate::region::Region;
 
     #[test]
-    fn the_last_to_fill_a_buffer_of_one_that_has_left_frees_its_slot() {
+    fn the_last_thread_that_fills_a_buffer_of_a_closed_process_frees_its_slot() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_was_filling_when_it_died_is_free_again() {
+    fn a_buffer_that_a_thread_was_filling_when_it_died_is_freed() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);

@@ -86,7 +86,7 @@ impl Descriptors {
         Ok(())
     }
 
-    /// Asks the supervisor to drop messages in the inbox of `slot` that nobody will take.
+    /// Asks the supervisor to drop messages in the inbox of `slot` that no process will take.
     pub(crate) fn ask_to_sweep(&self, slot: Id<Process>) {
         // Without a supervisor the context has ended, and its inboxes with it.
         let _ = locked(&self.supervisor).write_all(&[Request::Sweep as u8, slot.index() as u8]);

@@ -136,7 +136,7 @@ impl Inbox {
         if taken.len() == count { Ok(taken) } else { Err(Errno::BADMSG) }
     }
 
-    /// Drops the messages that nobody will take. Called under the context's lock.
+    /// Drops the messages that no process will take. Called under the context's lock.
     pub(crate) fn sweep(&self, guard: &Guard<'_>) {
         // If the inbox cannot be searched any further, the rest stays until its process ends.
         let _ = self.search(guard, |_| Ok(Found::Other));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_drops_what_nobody_awaits_and_keeps_the_rest_in_order() {
+    fn a_sweep_drops_unawaited_entries_and_keeps_the_others_in_order() {
         let (region, labels) = context(&[7, 8]);
         let inbox = Inbox::new().expect("sockets");
         let outbox = Outbox::of(inbox.write.try_clone().expect("a copy"));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_message_holds_at_once_arrives_in_parts() {
+    fn descriptors_that_exceed_one_message_arrive_in_parts() {
         let (region, labels) = context(&[1, 2]);
         let inbox = Inbox::new().expect("sockets");
         let outbox = Outbox::of(inbox.write.try_clone().expect("a copy"));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_inbox_refuses_and_keeps_what_it_has() {
+    fn a_full_inbox_refuses_more_and_keeps_its_entries() {
         let (region, labels) = context(&[1, 2]);
         let inbox = Inbox::new().expect("sockets");
         let outbox = Outbox::of(inbox.write.try_clone().expect("a copy"));

@@ -137,7 +137,7 @@ impl Guard<'_> {
         }
     }
 
-    /// The calling thread no longer serves anybody.
+    /// The calling thread no longer serves a call.
     #[cold]
     pub(crate) fn is_boosted_no_longer(&mut self, own: Id<Thread>) {
         set_raised(false);
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_remembered_for_a_while_and_for_whom_it_was() {
+    fn a_refusal_is_remembered_for_a_while_and_for_its_thread() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let guard = Guard::lock(&region, &mut scratch);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_boosts_only_a_living_one_that_holds_its_own_call() {
+    fn a_thread_boosts_only_a_living_thread_that_holds_its_own_call() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -291,7 +291,7 @@ mod tests {
             guard.learn_boost(own);
             assert!(raised());
             assert_eq!(serves_at(), Some(inherited));
-            // Another transaction on top of it, which boosts nobody.
+            // Another transaction on top of it, which boosts no thread.
             guard.set(own, thread::STACK, Some(other));
             guard.learn_boost(own);
             assert_eq!(serves_at(), None);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_counts_once_however_often_its_holder_changes() {
+    fn a_transaction_counts_once_even_if_its_holder_changes() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -321,7 +321,7 @@ mod tests {
         let threads = [1, 2].map(id);
         threads.iter().for_each(|&to| guard.set(to, thread::PROCESS, Some(owner)));
         for (to, at) in [(threads[0], 39), (threads[0], 20), (threads[1], 30)] {
-            // The caller looks up again whom it boosts.
+            // The caller looks up again which thread it boosts.
             region.sleep_word(5).reset();
             region.sleep_word(5).set_out(crate::sleep_word::GOES_TO_SLEEP);
             let new = guard.get(t, transaction::INHERITED_BY) != Some(to);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_in_turn_gives_back_to_a_caller_that_was_claimed() {
+    fn the_hold_of_a_claimed_caller_is_released() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);

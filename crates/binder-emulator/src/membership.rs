@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_not_join_is_told_why() {
+    fn a_refused_participant_gets_the_reason() {
         assert_eq!(told(&[WELCOME, 3], 2), Ok(3));
         for (message, says) in [
             (&[FULL][..], "the context is full"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_the_queue_is_full_waits_for_the_supervisor() {
+    fn a_participant_waits_for_the_supervisor_while_the_queue_is_full() {
         let name = format!("roundtrip-test-{}", std::process::id());
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
         let flags = SocketFlags::CLOEXEC;

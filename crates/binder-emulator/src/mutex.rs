@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_find_the_owner_dead_one_gets_the_lock_at_a_time() {
+    fn threads_that_find_the_owner_dead_get_the_lock_one_at_a_time() {
         const ROUNDS: u64 = 300;
         const THREADS: u64 = 4;
         const TURNS: u64 = 20;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_a_lock_that_is_held_for_ever_may_give_up() {
+    fn a_thread_can_give_up_waiting_for_a_lock() {
         let words = Arc::new(Words::default());
         assert!(words.mutex().lock(|| false));
         let waiting = std::thread::spawn({
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_lent_a_priority_waits_in_the_kernels_queue_at_once() {
+    fn a_boosted_thread_waits_in_the_kernels_queue_immediately() {
         let words = Arc::new(Words::default());
         assert!(words.mutex().lock(|| false));
         let waiting = std::thread::spawn({

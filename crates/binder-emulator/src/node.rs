@@ -123,7 +123,7 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// Removes one count from a node, and frees it when nobody refers to it any more.
+    /// Removes one count from a node, and frees the node when nothing refers to it.
     pub(crate) fn dec_node(&mut self, id: Id<Node>, strength: Strength, internal: bool) -> Result<(), Errno> {
         if strength == Strength::Strong {
             let left = if internal {

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_told_by_its_generation() {
+    fn a_slot_is_identified_by_its_generation() {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);

@@ -97,7 +97,7 @@ impl Guard<'_> {
         Id::new(self.word(queue.0))
     }
 
-    /// What an entry is about. `None` where a participant scribbled on it.
+    /// What an entry is about. `None` if a participant overwrote it.
     pub(crate) fn kind(&self, entry: Id<Work>) -> Option<Kind> {
         Kind::from_word(self.get(entry, work::KIND))
     }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_supervisor_has_entered_others_can_read_and_nobody_else_can_write() {
+    fn only_the_supervisor_can_write_the_registry_and_participants_can_read_it() {
         let supervisor = Registry::create().expect("memory");
         let copy = supervisor.file().try_clone_to_owned().expect("a descriptor");
         let written = rustix::io::pwrite(&copy, &[1; 4], 4);

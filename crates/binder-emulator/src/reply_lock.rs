@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_boosts_the_dead_itself_or_nobody_does_not_wait_for_that() {
+    fn a_caller_that_boosts_a_dead_thread_itself_or_none_does_not_wait() {
         assert!(sleeps_plainly(|| std::thread::spawn(own_tid).join().expect("no panic")));
         assert!(sleeps_plainly(own_tid));
         assert!(sleeps_plainly(|| TID_MASK));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_waiter_goes_on_though_nobody_gives_its_hold_back() {
+    fn a_claimed_waiter_continues_even_if_its_hold_is_not_released() {
         let region = Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
         region.reply_lock(own.index()).store(own_tid(), Relaxed);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_thread_has_nothing_of_its_records_last_user() {
+    fn a_new_thread_does_not_see_the_state_of_its_records_last_user() {
         let region = Region::create().expect("memory");
         let words = [region.reply_lock(1), region.lock_owner(1), region.boosted(1)];
         words.iter().for_each(|word| word.store(7, Relaxed));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ones_own_hold_is_given_back() {
+    fn a_thread_releases_only_its_own_hold() {
         let region = Region::create().expect("memory");
         let waiter = Id::<Thread>::new(1).expect("an index");
         for (holds, left) in [(own_tid(), 0), (own_tid() + 1, own_tid() + 1), (0, 0)] {

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nice_values_and_policies_are_as_the_scheduler_has_them() {
+    fn nice_values_and_policies_match_the_scheduler() {
         let levels = [-100, -20, 0, 19, 100].map(|nice| Priority::nice(nice).level);
         assert_eq!(levels, [100, 100, 120, 139, 139]);
         let realtime = [OTHER, BATCH, FIFO, RR].map(|policy| Priority { policy, level: 0 }.is_realtime());

@@ -128,7 +128,7 @@ pub(crate) fn sleep(index: u64, tag: u64) -> Ended {
     }
 }
 
-/// True when there is a notification that nobody has received, after at most `wait_ns`.
+/// Returns true if a notification is pending, after at most `wait_ns`.
 pub(crate) fn is_pending(listener: BorrowedFd<'_>, wait_ns: i64) -> bool {
     let mut watched = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
     let wait = Timespec { tv_sec: 0, tv_nsec: wait_ns };
@@ -185,7 +185,7 @@ mod tests {
     use crate::alone::alone;
 
     #[test]
-    fn something_is_pending_only_where_it_can_be_read() {
+    fn a_notification_is_pending_only_if_it_can_be_read() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         assert!(!is_pending(reader.as_fd(), 0));
         writer.write_all(b"x").expect("room");
@@ -258,7 +258,7 @@ mod tests {
             assert_eq!([word(ARGUMENTS), word(ARGUMENTS + 1)], [1, 2]);
             answer(listener.as_fd(), word(0)).expect("it waits for that");
             assert_eq!(thread.join().expect("no panic"), Ok(Ended::Answered));
-            // Its calls go on as ever but for the one that is marked.
+            // All its system calls work as before, except for the marked one.
             let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
             assert_eq!(parent, std::os::unix::process::parent_id().try_into().ok());
         });

@@ -60,7 +60,7 @@ pub(crate) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> boo
     traps
 }
 
-/// As [`will_sleep`], for one that polls ([`sleep_until`]).
+/// As [`will_sleep`], for a polling thread ([`sleep_until`]).
 pub(crate) fn will_poll(region: &Region, thread: Id<Thread>) {
     region.notification_id(thread.index()).store(0, Relaxed);
     region.sleep_word(thread.index()).set_out(GOES_TO_SLEEP);
@@ -136,7 +136,7 @@ pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
 /// earlier for no reason. Any signal's handler ends it, since the kernel restarts no wait that has
 /// a timeout.
 pub(crate) fn sleep_until(region: &Region, thread: Id<Thread>, deadline: Option<Instant>) -> Slept {
-    /// A wait without a deadline begins anew after this time.
+    /// A wait without a deadline restarts after this time.
     const LONG: Duration = Duration::from_secs(3600);
     let word = region.sleep_word(thread.index());
     while word.is(Asleep) && region.ended().is_none() {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trap_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
+    fn seccomp_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
         let all = sched_getaffinity(None).expect("one's own");
         if all.count() == 1 {
             return skips::skip(skips::Need::Machine, "there is one CPU");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trap_that_holds_nobody_is_not_tried_again() {
+    fn a_seccomp_filter_that_stops_no_thread_is_not_tried_again() {
         let _alone = crate::wakers::tests::ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let region = std::sync::Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_ends_when_its_time_is_over_or_someone_wakes_it() {
+    fn a_poll_ends_at_its_timeout_or_when_it_is_woken() {
         let region = std::sync::Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
         region.notification_id(1).store(9, Relaxed);

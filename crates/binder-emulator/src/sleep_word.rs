@@ -36,7 +36,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum State {
-    /// It runs, or somebody has woken it.
+    /// It runs, or was woken.
     Awake = 0,
     /// On the futex that the word is, or about to be.
     Asleep = 1,
@@ -44,7 +44,7 @@ pub(crate) enum State {
     WillEnterSeccomp = 2,
     /// In seccomp, or within an instruction of it.
     InSeccomp = 3,
-    /// As [`State::InSeccomp`], and somebody has given it work: its notification must be answered.
+    /// As [`State::InSeccomp`], but it has work now: its notification must be answered.
     Claimed = 4,
     /// Waiting in the kernel for its reply lock (`reply_lock.rs`), or about to.
     Boosts = 5,
@@ -81,7 +81,7 @@ const fn change(from: State, to: State, by: By) -> Change {
 pub(crate) const GOES_TO_SLEEP: Change = change(Awake, Asleep, By::SleeperLocked);
 /// It found no work, and will sleep in seccomp.
 pub(crate) const GOES_TO_SECCOMP: Change = change(Awake, WillEnterSeccomp, By::SleeperLocked);
-/// It waits for a reply, and boosts whoever makes it.
+/// It waits for a reply, and boosts the thread that makes it.
 pub(crate) const GOES_TO_BOOST: Change = change(Awake, Boosts, By::SleeperLocked);
 /// It is given work. Its futex must be woken.
 pub(crate) const WAKES_SLEEPER: Change = change(Asleep, Awake, By::WakerLocked);
@@ -144,7 +144,7 @@ impl SleepWord<'_> {
         self.0.load(Acquire) == state as u32
     }
 
-    /// Whether its thread sleeps, or is about to, and nobody has woken it.
+    /// Returns true if its thread sleeps, or is about to, and was not woken.
     pub(crate) fn is_asleep(self) -> bool {
         matches!(self.state(), Asleep | WillEnterSeccomp | InSeccomp | Boosts)
     }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_change_is_in_the_table_once_and_none_leads_nowhere() {
+    fn each_change_is_in_the_table_once_and_has_a_target_state() {
         for (at, change) in CHANGES.iter().enumerate() {
             assert_ne!(change.from, change.to);
             assert!(!CHANGES[..at].contains(change), "{change:?}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_made_only_from_where_it_starts() {
+    fn a_change_is_made_only_from_its_start_state() {
         for start in STATES {
             for change in CHANGES {
                 let word = AtomicU32::new(start as u32);

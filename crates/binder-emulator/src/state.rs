@@ -52,7 +52,7 @@ impl Guard<'_> {
         nodes.sort_by_key(|&id| self.get(id, node::PTR));
         for id in nodes {
             self.write_node(out, of, id)?;
-            // Only a full table can fail here, and then the owner is not told.
+            // Only a full table can fail here, and then the owner is not notified.
             let _ = self.put_node(id);
         }
         for handle in 0..self.get(of, process::HANDLE_END).min(HANDLES as u64) {

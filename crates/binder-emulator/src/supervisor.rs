@@ -185,59 +185,59 @@ impl Supervisor {
         descriptor: Option<OwnedFd>,
         scratch: &mut Scratch,
     ) {
-        let wanted = match request {
-            Request::Inbox => Some(at),
-            Request::Outbox | Request::Sweep | Request::Listener => {
-                // The last one: the connection of a process that closed may still be open when the
-                // next process gets its slot.
-                self.joined.iter().rposition(|joined| joined.slot.index() == usize::from(slot))
+        // The last participant with the slot: the connection of a closed process may still be open
+        // when the next process gets its slot.
+        let owner = || self.joined.iter().rposition(|joined| joined.slot.index() == usize::from(slot));
+        match request {
+            Request::Inbox => self.send_inbox(at, Some(at), request),
+            Request::Outbox => self.send_inbox(at, owner(), request),
+            Request::Listener => self.send_listener(at, owner()),
+            Request::Sweep => {
+                if let Some(owner) = owner() {
+                    self.sweep(&self.joined[owner], scratch);
+                }
             }
             Request::HandOver => {
                 let Joined { slot, generation, .. } = self.joined[at];
                 if let Some(listener) = descriptor.filter(|listener| seccomp::is_listener(listener.as_fd())) {
                     self.region.wakers().learn(slot, generation, Arc::new(listener));
                 }
-                return;
             }
-            Request::Stuck => {
-                // This waits, and checks the lock while it waits.
-                drop(Guard::lock(&self.region, scratch));
-                return;
-            }
+            // Waiting for the lock also checks it.
+            Request::Stuck => drop(Guard::lock(&self.region, scratch)),
             Request::Help => {
-                // At once, or as soon as the next check is due.
+                // Check at once, or when the next check is due, if that is earlier.
                 let soon = Instant::now() + Duration::from_nanos(RETRY.tv_nsec.unsigned_abs());
                 self.next_sweep = Some(self.next_sweep.map_or(soon, |at| at.min(soon)));
-                return;
             }
-        };
-        if request == Request::Listener {
-            let of = wanted.map(|wanted| &self.joined[wanted]);
-            let listener = of.and_then(|of| self.region.wakers().listener(of.slot, of.generation));
-            let listeners: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
-            // Errors are ignored, as below.
-            let _ = send_with(&self.joined[at].connection, &[0], &listeners);
-            return;
         }
-        if request == Request::Sweep {
-            if let Some(wanted) = wanted {
-                self.sweep(&self.joined[wanted], scratch);
-            }
-            return;
-        }
-        if let Some(wanted) = wanted
-            && self.joined[wanted].inbox.is_none()
+    }
+
+    /// Sends the participant `at` the ends of `owner`'s inbox, which is made if necessary: both
+    /// ends to its owner, the sending end to others.
+    fn send_inbox(&mut self, at: usize, owner: Option<usize>, request: Request) {
+        if let Some(owner) = owner
+            && self.joined[owner].inbox.is_none()
         {
-            self.joined[wanted].inbox = Inbox::new().ok();
+            self.joined[owner].inbox = Inbox::new().ok();
         }
-        let inbox = wanted.and_then(|wanted| self.joined[wanted].inbox.as_ref());
+        let inbox = owner.and_then(|owner| self.joined[owner].inbox.as_ref());
         let ends = match (inbox, request) {
             (Some(inbox), Request::Inbox) => inbox.ends().to_vec(),
             (Some(inbox), _) => vec![inbox.ends()[1]],
             (None, _) => Vec::new(),
         };
-        // A process that leaves or does not read its answers is no error here.
+        // An error is ignored: the participant left, or does not read its answers.
         let _ = send_with(&self.joined[at].connection, &[0], &ends);
+    }
+
+    /// Sends the participant `at` the seccomp listener of `owner`, if there is one.
+    fn send_listener(&self, at: usize, owner: Option<usize>) {
+        let of = owner.map(|owner| &self.joined[owner]);
+        let listener = of.and_then(|of| self.region.wakers().listener(of.slot, of.generation));
+        let listeners: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
+        // An error is ignored, as in `send_inbox`.
+        let _ = send_with(&self.joined[at].connection, &[0], &listeners);
     }
 
     fn sweep(&self, joined: &Joined, scratch: &mut Scratch) {

@@ -21,7 +21,7 @@ pub(crate) enum Request {
     Inbox = 1,
     /// The write end of another process's inbox. The answer is one byte and a descriptor, or none.
     Outbox = 2,
-    /// To drop messages in an inbox that nobody will take. No answer.
+    /// To drop messages in an inbox that no process will take. No answer.
     Sweep = 3,
     /// Another process's seccomp listener (`seccomp.rs`). The answer is one byte and a descriptor,
     /// or none.
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_help_waits_for_no_supervisor() {
+    fn a_request_for_help_does_not_wait_for_the_supervisor() {
         let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Arc::new(Mutex::new(own));
         locked(&own).set_nonblocking(true).expect("a socket");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_supervisor_answers_are_descriptors_or_its_end() {
+    fn a_supervisor_answers_with_descriptors_or_closes() {
         let (own, supervisor) = UnixStream::pair().expect("sockets");
         let own = Mutex::new(own);
         let answered = std::thread::scope(|scope| {

@@ -159,7 +159,7 @@ impl Guard<'_> {
                     }
                     self.free(entry);
                 }
-                // What is next to be told of the node gets an entry of its own.
+                // The node's next notification gets its own entry.
                 Some(Kind::Node) => {
                     if let Some(id) = Id::<Node>::new(self.get(entry, work::PAYLOAD)) {
                         self.set(id, node::WORK, None);

@@ -294,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_listener_is_known_by_the_slot_and_its_generation() {
+    fn a_listener_is_identified_by_its_slot_and_generation() {
         let wakers = Wakers::default();
         let listener = || Arc::new(OwnedFd::from(std::io::pipe().expect("a pipe").0));
         let (first, second) = (listener(), listener());
@@ -319,7 +319,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_supervisor_keeps_what_it_is_left_and_a_participant_asks_it() {
+    fn a_supervisor_stores_listeners_and_a_participant_requests_them() {
         let wakers = Wakers::default();
         assert!(wakers.is_supervisor());
         wakers.say_stuck();

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_byte_says_why_a_connection_has_ended() {
+    fn the_last_byte_is_the_reason_of_a_closed_connection() {
         for (bytes, end) in [
             (&[][..], End::Gone),
             (&[0], End::Gone),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_one_that_does_not_read() {
+    fn a_participant_that_does_not_read_delays_no_other() {
         let (own, _other) = UnixStream::pair().expect("sockets");
         let (done, returned) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

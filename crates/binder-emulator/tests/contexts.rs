@@ -1,4 +1,4 @@
-//! What only the emulated driver tells: its contexts, and counts for tests.
+//! Information that only the emulated driver has: its contexts, and counts for tests.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use binder_emulator::{Context, Emulated, running};
 
 #[test]
-fn a_context_is_listed_once_however_many_have_joined_it() {
+fn a_context_is_listed_once_whatever_the_number_of_participants() {
     let context = Context::create(Profile::Ack).expect("a context");
     let joined: Vec<Emulated> =
         (0..3).map(|_| Emulated::join(context.address(), 1 << 16).expect("the context")).collect();
@@ -22,7 +22,7 @@ fn a_context_is_listed_once_however_many_have_joined_it() {
 }
 
 #[test]
-fn an_unlisted_context_is_found_by_its_address_only() {
+fn an_unlisted_context_is_found_only_by_its_address() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let _joined = Emulated::join(context.address(), 1 << 16).expect("the context");
     let listed = running().expect("/proc/net/unix");
@@ -30,7 +30,7 @@ fn an_unlisted_context_is_found_by_its_address_only() {
 }
 
 #[test]
-fn the_counts_of_a_process_on_a_handle_are_told() {
+fn the_reference_counts_of_a_handle_are_reported() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
     let (manager, client) = (join(), join());
@@ -63,7 +63,7 @@ fn a_process_is_frozen_in_one_context_only() {
 }
 
 #[test]
-fn what_a_context_holds_is_counted() {
+fn the_usage_of_a_context_is_counted() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let usage = || context.usage().expect("its size");
     assert_eq!((usage().processes, usage().threads, usage().buffers), (0, 0, 0));
@@ -82,7 +82,7 @@ fn what_a_context_holds_is_counted() {
 }
 
 #[test]
-fn one_that_does_nothing_is_frozen_at_once() {
+fn an_idle_process_is_frozen_immediately() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
     let drivers = [join(), join()];

@@ -35,7 +35,7 @@ fn next_sender(driver: &Emulated) -> u32 {
 }
 
 #[test]
-fn a_server_is_told_the_user_that_its_caller_is_now() {
+fn a_server_sees_its_callers_current_user() {
     if !getuid().is_root() {
         return skip(Need::Root, "becomes another user");
     }
@@ -57,7 +57,7 @@ fn a_server_is_told_the_user_that_its_caller_is_now() {
 }
 
 #[test]
-fn a_reply_names_the_user_that_its_sender_was_when_it_joined_or_at_its_last_call() {
+fn a_reply_has_its_senders_user_at_its_last_call_or_when_it_joined() {
     if !getuid().is_root() {
         return skip(Need::Root, "becomes another user");
     }

@@ -28,7 +28,7 @@ fn open_all() -> Vec<File> {
 }
 
 #[test]
-fn joining_without_descriptors_ends_with_a_line_that_names_the_limit() {
+fn joining_without_free_descriptors_fails_with_a_line_that_names_the_limit() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     limit(64);
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
@@ -101,7 +101,7 @@ impl Side {
 }
 
 #[test]
-fn descriptors_that_their_receiver_cannot_open_fail_the_call_and_leave_nothing_behind() {
+fn descriptors_that_the_receiver_cannot_open_fail_the_call_and_leak_nothing() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     limit(64);
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
@@ -151,7 +151,7 @@ fn descriptors_that_their_receiver_cannot_open_fail_the_call_and_leave_nothing_b
 }
 
 #[test]
-fn a_descriptor_that_finds_no_inbox_fails_its_call_and_the_next_one_arrives() {
+fn a_descriptor_without_an_inbox_fails_its_call_and_the_next_one_arrives() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     limit(64);
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
@@ -195,7 +195,7 @@ fn a_descriptor_that_finds_no_inbox_fails_its_call_and_the_next_one_arrives() {
 }
 
 #[test]
-fn a_receiver_that_is_gone_is_dead_to_who_asks_for_its_inbox() {
+fn a_request_for_the_inbox_of_a_closed_process_reports_it_dead() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     limit(64);
     let context = Context::create_unlisted(Profile::Ack).expect("a context");

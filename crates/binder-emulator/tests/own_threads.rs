@@ -1,5 +1,5 @@
-//! The threads that the driver itself starts. A program of its own: all such threads in it are of
-//! one context.
+//! The threads that the driver itself starts. A separate program, so that all of them belong to one
+//! context.
 
 #[path = "conformance/signals.rs"]
 mod signals;
@@ -26,7 +26,7 @@ fn own_threads() -> Vec<i32> {
 }
 
 #[test]
-fn signals_to_the_drivers_own_threads_end_nothing() {
+fn signals_to_the_drivers_own_threads_have_no_effect() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
     let joined = join();

@@ -143,9 +143,38 @@ fn describe(bytes: &[u8], flags: u32) -> TransactionData {
     TransactionData { flags, ..TransactionData::new(1, bytes) }
 }
 
+/// The client sends a node, and the server takes a reference on its handle, which is returned.
+fn give(client: &mut Peer, server: &mut Peer, ptr: u64, held: &mut Vec<u32>) -> u32 {
+    let object = FlatBinderObject { kind: BINDER_TYPE_BINDER, flags: 0x100, binder: ptr, cookie: 0 };
+    let (object, offset) = (object.to_bytes(), 0_u64.to_ne_bytes());
+    let mut data = describe(&object, 0);
+    (data.offsets, data.offsets_size) = (offset.as_ptr() as u64, 8);
+    // Serve all queued calls first, so that this call's buffer is the last one read.
+    server.settle();
+    client.settle();
+    client.write(&[Command::Transaction(data)], &[&object, &offset]);
+    let items = server.read();
+    let received = items.iter().find_map(|item| match item {
+        Return::Transaction(data) => Some(*data),
+        _ => None,
+    });
+    let received = received.expect("the call that carries the node");
+    let data = server.driver.received(received.buffer, 24).expect("inside the area");
+    let handle = FlatBinderObject::from_bytes(&data).expect("an object").binder as u32;
+    let keep = if held.contains(&handle) { vec![] } else { vec![Command::Acquire(handle)] };
+    server.write(&keep, &[]);
+    if !held.contains(&handle) {
+        held.push(handle);
+    }
+    server.write(&[Command::FreeBuffer(received.buffer), Command::Reply(TransactionData::default())], &[]);
+    server.settle();
+    client.settle();
+    handle
+}
+
 proptest! {
     #[test]
-    fn commands_read_back_are_the_commands_written(sent in prop::collection::vec(command(), 0..20)) {
+    fn written_commands_read_back(sent in prop::collection::vec(command(), 0..20)) {
         let mut queued = Commands::default();
         sent.iter().for_each(|&command| queued.push(command));
         let mut read = Vec::new();
@@ -165,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_two_processes_do_their_areas_and_handles_are_empty_in_the_end(
+    fn areas_and_handles_are_empty_after_any_sequence_of_two_processes(
         steps in prop::collection::vec(step(), 1..60)
     ) {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
@@ -188,31 +217,7 @@ proptest! {
                     }
                 }
                 Step::Give(ptr) => {
-                    let object = FlatBinderObject { kind: BINDER_TYPE_BINDER, flags: 0x100, binder: ptr, cookie: 0 };
-                    let (object, offset) = (object.to_bytes(), 0_u64.to_ne_bytes());
-                    let mut data = describe(&object, 0);
-                    (data.offsets, data.offsets_size) = (offset.as_ptr() as u64, 8);
-                    // Everything queued before it is served first, so that its buffer is the last
-                    // one read.
-                    server.settle();
-                    client.settle();
-                    client.write(&[Command::Transaction(data)], &[&object, &offset]);
-                    let items = server.read();
-                    let received = items.iter().find_map(|item| match item {
-                        Return::Transaction(data) => Some(*data),
-                        _ => None,
-                    });
-                    let received = received.expect("the call that carries the node");
-                    let data = server.driver.received(received.buffer, 24).expect("inside the area");
-                    let handle = FlatBinderObject::from_bytes(&data).expect("an object").binder as u32;
-                    let keep = if held.contains(&handle) { vec![] } else { vec![Command::Acquire(handle)] };
-                    server.write(&keep, &[]);
-                    if !held.contains(&handle) {
-                        held.push(handle);
-                    }
-                    server.write(&[Command::FreeBuffer(received.buffer), Command::Reply(TransactionData::default())], &[]);
-                    server.settle();
-                    client.settle();
+                    let handle = give(&mut client, &mut server, ptr, &mut held);
                     prop_assert_eq!(server.driver.handle_counts(handle), Some((1, 0)));
                 }
                 Step::Drop(handle) => {
@@ -241,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn a_process_that_dies_with_very_many_calls_unread_leaves_a_context_that_works() {
+fn a_context_survives_a_process_that_dies_with_many_unread_calls() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let (server, mut client) = (Peer::join(&context), Peer::join(&context));
     let before = context.usage().expect("its size");
@@ -277,9 +282,9 @@ fn an_area_of_more_than_4_mib_is_refused() {
 }
 
 #[test]
-fn the_256th_process_is_told_that_the_context_is_full() {
+fn the_256th_process_is_refused_because_the_context_is_full() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
-    // Each has joined for the supervisor, though it does not read its welcome.
+    // The supervisor counts each as a participant, although none reads its welcome.
     let joined: Vec<_> =
         (0..255).map(|_| Emulated::connect(context.address()).expect("a connection")).collect();
     let refused = Emulated::join(context.address(), 4096).expect_err("one too many");
@@ -287,8 +292,54 @@ fn the_256th_process_is_told_that_the_context_is_full() {
     drop(joined);
 }
 
+/// Sends nodes with these `ptr`s in one oneway call. Returns false if the driver refuses them.
+fn send_nodes(owner: &Emulated, returns: &mut Returns, ptrs: std::ops::Range<u64>) -> bool {
+    let objects =
+        ptrs.map(|ptr| FlatBinderObject { kind: BINDER_TYPE_BINDER, binder: ptr, ..Default::default() });
+    let data: Vec<u8> = objects.flat_map(FlatBinderObject::to_bytes).collect();
+    let offsets: Vec<u8> =
+        (0..data.len() as u64).step_by(FlatBinderObject::SIZE).flat_map(u64::to_ne_bytes).collect();
+    let mut commands = Commands::default();
+    commands.push(Command::Transaction(TransactionData {
+        flags: TF_ONE_WAY,
+        offsets: offsets.as_ptr().addr() as u64,
+        offsets_size: offsets.len() as u64,
+        ..TransactionData::new(1, &data)
+    }));
+    owner.write_read(&mut commands, &[&data, &offsets], Some(returns)).expect("a read");
+    loop {
+        let accepted = returns.find_map(|item| match item {
+            Return::TransactionComplete => Some(true),
+            Return::FailedReply => Some(false),
+            _ => None,
+        });
+        if let Some(accepted) = accepted {
+            return accepted;
+        }
+        owner.write_read(&mut commands, &[], Some(returns)).expect("a read");
+    }
+}
+
+/// Reads one call, takes a reference on each handle in it, and frees its buffer.
+fn keep_handles(holder: &Emulated) {
+    let (mut commands, mut received) = (Commands::default(), Returns::default());
+    commands.push(Command::EnterLooper);
+    let data = loop {
+        holder.write_read(&mut commands, &[], Some(&mut received)).expect("a read");
+        if let Some(Return::Transaction(data)) = received.by_ref().find(|item| *item != Return::Noop) {
+            break data;
+        }
+    };
+    let objects = holder.received(data.buffer, data.data_size).expect("its area");
+    for object in objects.chunks(FlatBinderObject::SIZE) {
+        let object = FlatBinderObject::from_bytes(object).expect("a whole object");
+        commands.push(Command::Acquire(object.binder as u32));
+    }
+    commands.push(Command::FreeBuffer(data.buffer));
+    holder.write_read(&mut commands, &[], None).expect("valid commands");
+}
+
 #[test]
-#[expect(clippy::too_many_lines, reason = "both sides of a call by hand, in their order")]
 fn the_16384th_handle_of_a_process_is_refused_until_another_one_ends() {
     const MOST: u64 = 16_383;
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
@@ -296,62 +347,15 @@ fn the_16384th_handle_of_a_process_is_refused_until_another_one_ends() {
     holder.become_context_manager(0x100).expect("the first");
     let owner = Emulated::join(context.address(), 1 << 20).expect("room in the context");
     let mut returns = Returns::with_room(1 << 20);
-    // Sends nodes of these names; whether they are taken.
-    let mut gives = |names: std::ops::Range<u64>| {
-        let objects =
-            names.map(|ptr| FlatBinderObject { kind: BINDER_TYPE_BINDER, binder: ptr, ..Default::default() });
-        let data: Vec<u8> = objects.flat_map(FlatBinderObject::to_bytes).collect();
-        let offsets: Vec<u8> =
-            (0..data.len() as u64).step_by(FlatBinderObject::SIZE).flat_map(u64::to_ne_bytes).collect();
-        let described = TransactionData {
-            flags: TF_ONE_WAY,
-            offsets: offsets.as_ptr().addr() as u64,
-            offsets_size: offsets.len() as u64,
-            ..TransactionData::new(1, &data)
-        };
-        let mut commands = Commands::default();
-        commands.push(Command::Transaction(described));
-        owner.write_read(&mut commands, &[&data, &offsets], Some(&mut returns)).expect("a read");
-        let mut taken = None;
-        while taken.is_none() {
-            taken = returns.by_ref().find_map(|item| match item {
-                Return::TransactionComplete => Some(true),
-                Return::FailedReply => Some(false),
-                _ => None,
-            });
-            if taken.is_none() {
-                owner.write_read(&mut commands, &[], Some(&mut returns)).expect("a read");
-            }
-        }
-        if taken == Some(true) {
-            // The holder keeps the handles, not the buffer.
-            let (mut commands, mut received) = (Commands::default(), Returns::default());
-            commands.push(Command::EnterLooper);
-            let data = loop {
-                holder.write_read(&mut commands, &[], Some(&mut received)).expect("a read");
-                if let Some(Return::Transaction(data)) = received.by_ref().find(|item| *item != Return::Noop)
-                {
-                    break data;
-                }
-            };
-            for object in
-                holder.received(data.buffer, data.data_size).expect("its area").chunks(FlatBinderObject::SIZE)
-            {
-                let object = FlatBinderObject::from_bytes(object).expect("a whole object");
-                commands.push(Command::Acquire(object.binder as u32));
-            }
-            commands.push(Command::FreeBuffer(data.buffer));
-            holder.write_read(&mut commands, &[], None).expect("commands that are taken");
-        }
-        taken == Some(true)
-    };
     for first in (1..=MOST).step_by(1000) {
-        assert!(gives(first..(first + 1000).min(MOST + 1)), "from {first} on");
+        let ptrs = first..(first + 1000).min(MOST + 1);
+        assert!(send_nodes(&owner, &mut returns, ptrs), "from {first} on");
+        keep_handles(&holder);
     }
-    assert!(!gives(MOST + 1..MOST + 2), "one too many");
-    assert_eq!(owner.extended_error().expect("it is told").param, -12, "ENOMEM");
+    assert!(!send_nodes(&owner, &mut returns, MOST + 1..MOST + 2), "the table is full");
+    assert_eq!(owner.extended_error().expect("an extended error").param, -12, "ENOMEM");
     let mut commands = Commands::default();
     commands.push(Command::Release(77));
-    holder.write_read(&mut commands, &[], None).expect("a command that is taken");
-    assert!(gives(MOST + 1..MOST + 2), "one less");
+    holder.write_read(&mut commands, &[], None).expect("a valid command");
+    assert!(send_nodes(&owner, &mut returns, MOST + 1..MOST + 2), "one handle is free");
 }

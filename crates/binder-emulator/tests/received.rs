@@ -1,10 +1,10 @@
-//! What was received: what was copied out of it stays, and its buffer is given back once.
+//! Received data: copies do not change, and the buffer is freed once.
 
 use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
 use binder_driver::{Command, Commands, Driver, Errno, Lent, Profile, Received, Return, Returns};
 use binder_emulator::{Context, Emulated};
 
-/// A process that others send to, and one that sends to it.
+/// A server, and a client that sends to it.
 struct Pair {
     _context: Context,
     server: Emulated,
@@ -23,7 +23,7 @@ impl Pair {
         Self { _context: context, server, client }
     }
 
-    /// Sends these bytes oneway; what the server is told of them.
+    /// Sends these bytes in a oneway call. Returns the transaction that the server reads.
     fn send(&self, bytes: &[u8]) -> TransactionData {
         let mut commands = Commands::default();
         let sent = TransactionData { flags: TF_ONE_WAY, ..TransactionData::new(1, bytes) };
@@ -32,7 +32,7 @@ impl Pair {
         self.next()
     }
 
-    /// What the server is told of the next call.
+    /// The next transaction that the server reads.
     fn next(&self) -> TransactionData {
         let mut returns = Returns::default();
         loop {
@@ -61,7 +61,7 @@ fn data(received: &Received<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_copied_stays_as_it_was_when_its_buffer_is_used_again() {
+fn copied_data_does_not_change_when_its_buffer_is_reused() {
     let pair = Pair::new();
     let told = pair.send(b"the first message");
     let received = pair.take(&told);
@@ -77,10 +77,10 @@ fn what_was_copied_stays_as_it_was_when_its_buffer_is_used_again() {
     assert_eq!(data(&pair.take(&next)), b"THE SECOND MESSAGE");
 }
 
-/// What was received is passed on from where it lies. With objects it is not, for the driver would
-/// look at what others may change.
+/// Received data without objects can be passed on without a copy. Data with objects cannot, because
+/// the driver would interpret memory that others may change.
 #[test]
-fn received_data_is_answered_with_where_it_lies_if_no_objects_are_in_it() {
+fn received_data_without_objects_is_sent_back_without_a_copy() {
     let pair = Pair::new();
     let received = pair.take(&pair.send(&[7; 16]));
     let raw = [received.data().expect("inside the area")];
@@ -93,18 +93,18 @@ fn received_data_is_answered_with_where_it_lies_if_no_objects_are_in_it() {
         commands.push(Command::Transaction(sent));
         let lent = Lent { own: &[&offsets], raw: &raw };
         let mut returns = Returns::default();
-        // The manager may not call itself. It is all one to the driver whose area the bytes lie in.
+        // The manager cannot call itself. The driver accepts bytes in any area.
         pair.client.exchange(&mut commands, &lent, Some(&mut returns)).expect("good commands");
         let taken = returns.any(|item| item == Return::TransactionComplete);
         assert_eq!(taken, arrives, "{sent:?}");
     }
-    // The next oneway call to a node comes when the buffer of the one before is given back.
+    // The next oneway call to a node is delivered when the earlier one's buffer is freed.
     drop(received);
     assert_eq!(data(&pair.take(&pair.next())), [7; 16]);
 }
 
 #[test]
-fn a_buffer_is_given_back_when_what_was_received_is_dropped() {
+fn dropping_received_data_frees_its_buffer() {
     let pair = Pair::new();
     let free_bytes = pair.server.free_area_bytes();
     let received = pair.take(&pair.send(b"message"));
@@ -114,7 +114,7 @@ fn a_buffer_is_given_back_when_what_was_received_is_dropped() {
 }
 
 #[test]
-fn a_buffer_is_given_back_once() {
+fn a_buffer_is_freed_once() {
     let pair = Pair::new();
     let received = pair.take(&pair.send(b"message"));
     let mut commands = Commands::default();
@@ -129,7 +129,7 @@ fn a_buffer_is_given_back_once() {
 }
 
 #[test]
-fn what_lies_outside_the_area_is_not_received() {
+fn data_outside_the_area_is_not_received() {
     let pair = Pair::new();
     let told = pair.send(b"message");
     for wrong in [
@@ -139,7 +139,7 @@ fn what_lies_outside_the_area_is_not_received() {
     ] {
         let received = pair.take(&wrong);
         assert!(received.data().is_none() && received.offsets().is_none() && received.area().is_none());
-        // The buffer is the one of the message, which is given back below.
+        // The buffer is that of the message, which is freed below.
         std::mem::forget(received);
     }
     assert_eq!(data(&pair.take(&told)), b"message");

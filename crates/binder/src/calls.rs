@@ -1,7 +1,7 @@
-//! Calls that a thread makes, and what arrives while it waits for their replies.
+//! Outgoing calls, and the driver's requests that arrive while a thread waits for a reply.
 //!
-//! A call takes no lock and makes no allocation; it knows neither kind of parcel, only bytes,
-//! offsets and buffers.
+//! A call takes no lock and allocates nothing. This file does not know parcels, only bytes, offsets
+//! and buffers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::thread::ThreadState;
 use crate::{Error, Process};
 
 impl ThreadState {
-    /// A synchronous call: one exchange, unless something else arrives before the reply.
+    /// Makes a synchronous call. It takes one exchange unless another return precedes the reply.
     pub(crate) fn transact<'p>(
         self: &Rc<Self>,
         process: &'p Arc<Process>,
@@ -55,7 +55,7 @@ impl ThreadState {
         }
     }
 
-    /// A oneway call: until the driver has taken it.
+    /// Makes a oneway call and returns when the driver has accepted it.
     pub(crate) fn transact_oneway(
         &self,
         process: &Arc<Process>,
@@ -81,7 +81,7 @@ impl ThreadState {
         }
     }
 
-    /// Does what the driver asks for besides answering this thread's own call.
+    /// Handles a return that does not answer this thread's own call.
     pub(crate) fn handle(&self, process: &Arc<Process>, asked: &Return) -> Result<(), Error> {
         match *asked {
             Return::Transaction(ref data) | Return::TransactionSecCtx(ref data, _) => {
@@ -98,21 +98,21 @@ impl ThreadState {
             Return::DeadBinder(cookie) => self.told_of_death(process, cookie),
             Return::FrozenBinder(told) => self.told_of_freeze(process, told),
             Return::Error(errno) => return Err(Error::Reported { errno }),
-            // Weak references keep nothing here: a node's name is never used again. Failed replies
-            // are their callers' concern.
+            // Weak references keep nothing alive here, because a node's name is never reused. A
+            // failed reply concerns only its caller.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// A received reply. Dropping it gives its buffer in this process's area back, along with the
-/// thread's next call.
+/// A received reply. Dropping it queues the release of its buffer in this process's area; the
+/// release goes out with the thread's next call.
 #[derive(Debug)]
 pub struct Reply<'p> {
     process: &'p Arc<Process>,
     thread: Rc<ThreadState>,
-    /// There until it is dropped.
+    /// `Some` until the reply is dropped.
     received: Option<Received<'p>>,
 }
 
@@ -125,7 +125,7 @@ impl<'p> Reply<'p> {
         })
     }
 
-    /// A reader over the reply of a binder object.
+    /// Returns a reader for the reply of a binder object.
     ///
     /// # Errors
     /// [`Error::Malformed`] when the driver named bytes outside the area.
@@ -133,7 +133,7 @@ impl<'p> Reply<'p> {
         self.received()?.reader(self.process, self.thread.copies())
     }
 
-    /// A reader over the reply of a hwbinder object.
+    /// Returns a reader for the reply of a hwbinder object.
     ///
     /// # Errors
     /// As [`Reply::reader`].
@@ -159,7 +159,7 @@ impl Drop for Reply<'_> {
     }
 }
 
-/// A call that the driver refused, with the reason where it tells one.
+/// The error for a call that the driver refused, with the driver's errno if it reports one.
 #[cold]
 fn refused(process: &Process, handle: u32, code: u32) -> Error {
     let errno = process.driver().extended_error().map_or(0, |error| error.param);

@@ -1,5 +1,5 @@
-//! [`Connection`]: an opened driver, and who may use it. It knows no objects: a thread needs no
-//! more to hand commands over.
+//! [`Connection`]: an opened driver and the process that may use it. This is all that a thread
+//! needs to exchange commands; the connection knows no objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,31 +31,31 @@ impl Connection {
         }
     }
 
-    /// Tells connections apart within one real process.
+    /// A number that is unique among the connections of one OS process.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whose layout its parcels of the binder stack have.
+    /// The layout of parcels of the binder stack.
     #[inline]
     pub(crate) fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The driver below.
+    /// The underlying driver.
     #[inline]
     pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
         &self.driver
     }
 
-    /// True in a fork of the process that opened the driver.
+    /// Returns true in a fork of the process that opened the driver.
     #[inline]
     pub(crate) fn forked(&self) -> bool {
         self.fork_guard.forked()
     }
 
-    /// The driver, unless this is a fork.
+    /// Returns the driver.
     ///
     /// # Errors
     /// [`Error::Forked`] in a fork.
@@ -63,7 +63,7 @@ impl Connection {
         if self.forked() { Err(Error::Forked) } else { Ok(&*self.driver) }
     }
 
-    /// How many bytes its threads have copied.
+    /// The payload bytes that this process's threads copied.
     pub(crate) fn copies(&self) -> &CopyCounters {
         &self.copies
     }

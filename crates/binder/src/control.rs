@@ -1,5 +1,4 @@
-//! What a process asks of the driver besides calls: to freeze another process, and to be told of
-//! its own oneway spam.
+//! Driver controls apart from calls: freezing a process, and oneway spam detection.
 
 use std::time::Duration;
 
@@ -8,13 +7,13 @@ use binder_driver::uapi::FrozenStatusInfo;
 use crate::{Error, Process};
 
 impl Process {
-    /// Freezes the process `pid` (`IPCThreadState::freeze`): synchronous calls to it fail with
-    /// [`Error::Frozen`], oneway ones are kept for it. Waits up to `timeout` for the calls that
-    /// it still serves.
+    /// Freezes the process `pid` (`IPCThreadState::freeze`). Synchronous calls to a frozen process
+    /// fail with [`Error::Frozen`]; oneway calls are queued. Waits up to `timeout` for calls that
+    /// the process is serving.
     ///
     /// # Errors
-    /// [`Error::Driver`]: EAGAIN when it still serves some, and is not frozen then; EINVAL for a
-    /// process without this driver, and from kernels before 5.12.
+    /// [`Error::Driver`]: EAGAIN if the process still serves calls after `timeout`; it is not
+    /// frozen then. EINVAL if the process has not opened this driver, and on kernels before 5.12.
     pub fn freeze(&self, pid: u32, timeout: Duration) -> Result<(), Error> {
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         self.own_driver()?
@@ -22,7 +21,7 @@ impl Process {
             .map_err(|cause| Error::Driver { operation: "freeze a process", cause })
     }
 
-    /// Lets a frozen process run again.
+    /// Thaws a frozen process.
     ///
     /// # Errors
     /// [`Error::Driver`] as [`Process::freeze`].
@@ -32,7 +31,8 @@ impl Process {
             .map_err(|cause| Error::Driver { operation: "unfreeze a process", cause })
     }
 
-    /// What came for a process since it was frozen (`IPCThreadState::getProcessFreezeInfo`).
+    /// Returns which calls arrived for a process since it was frozen
+    /// (`IPCThreadState::getProcessFreezeInfo`).
     ///
     /// # Errors
     /// [`Error::Driver`] as [`Process::freeze`].
@@ -42,12 +42,12 @@ impl Process {
             .map_err(|cause| Error::Driver { operation: "ask what arrived for a frozen process", cause })
     }
 
-    /// Whether the driver is to say when this process's oneway calls look like the reason why
-    /// another's area runs full (`ProcessState::enableOnewaySpamDetection`). It is counted:
-    /// [`Process::spam_suspicions`].
+    /// Enables or disables oneway spam detection (`ProcessState::enableOnewaySpamDetection`). The
+    /// driver then reports when this process's oneway calls seem to fill another process's area.
+    /// [`Process::spam_suspicions`] counts the reports.
     ///
     /// # Errors
-    /// [`Error::Driver`]: EINVAL from kernels before 5.13.
+    /// [`Error::Driver`]: EINVAL on kernels before 5.13.
     pub fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
         self.own_driver()?
             .set_oneway_spam_detection(on)

@@ -1,5 +1,4 @@
-//! Death notifications: who is to be told when another process's object dies, and what the driver
-//! has to be told for it.
+//! Death notifications: the recipients of a remote object's death, and the driver commands for it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -13,20 +12,21 @@ use crate::thread::ThreadState;
 use crate::{Error, Process, Proxy};
 
 impl Proxy {
-    /// Has `recipient` called, once and on a looper thread of this process, when the object dies.
-    /// The link ends with the last clone of this proxy.
+    /// Links `recipient` to the object's death (`linkToDeath`). A looper thread of this process
+    /// calls it once when the object dies. Dropping the last clone of this proxy ends the link.
     ///
-    /// The context manager's death is told too; the manager that comes after it can be linked to
-    /// anew.
+    /// A link to the context manager works too. After its death, a caller can link to the next
+    /// context manager.
     ///
     /// # Errors
-    /// [`Error::DeadObject`] when it is known to be dead, or when there is no context manager;
-    /// [`Error::Driver`] when the driver cannot be asked, as for a context manager's own
-    /// process.
+    /// [`Error::DeadObject`] if the object is known to be dead, or if there is no context manager.
+    /// [`Error::Driver`] if the driver refuses the request, for example because this process is the
+    /// context manager itself.
     pub fn link_to_death(&self, recipient: impl FnOnce() + Send + 'static) -> Result<DeathLink, Error> {
         let is_manager = self.handle() == CONTEXT_MANAGER;
         if is_manager {
-            // Without a manager the driver takes no reference on handle 0, and says nothing.
+            // Without a context manager the driver takes no reference on handle 0 and reports no
+            // error.
             self.check_alive()?;
         }
         let link = DeathLink::new();
@@ -52,25 +52,26 @@ impl Proxy {
             }
         }
         if is_manager && let Err(error) = self.check_alive() {
-            // It has died in between: the driver may have had nothing to hold.
+            // The manager died in between, so the driver may have found no node to reference.
             self.unlink_to_death(link)?;
             return Err(error);
         }
         Ok(link)
     }
 
-    /// Takes a recipient back, which is then dropped uncalled (`unlinkToDeath`). False when it is
-    /// not linked any more: it has been, or is about to be, called.
+    /// Unlinks a recipient and drops it without calling it (`unlinkToDeath`). Returns false if it
+    /// is no longer linked: it was called, or is about to be.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order.
+    /// [`Error::Driver`] if the driver fails.
     pub fn unlink_to_death(&self, link: DeathLink) -> Result<bool, Error> {
         let found = self.forget_link(link, true);
         self.0.process.thread().flush(self.0.process.connection())?;
         Ok(found)
     }
 
-    /// Removes a recipient. Tells the driver, if it `knows`, when it was the last.
+    /// Removes a recipient. If it was the last and the driver `knows` of the request, queues the
+    /// command that clears the request.
     fn forget_link(&self, link: DeathLink, knows: bool) -> bool {
         let mut death = self.0.death.lock().unwrap_or_else(PoisonError::into_inner);
         let Death::Asked(cookie, recipients) = &mut *death else { return false };
@@ -89,7 +90,7 @@ impl Proxy {
         true
     }
 
-    /// Whether anybody answers, whatever the answer is.
+    /// Checks that the object answers a ping. Any answer will do.
     fn check_alive(&self) -> Result<(), Error> {
         match self.call(PING, |_| Ok(())) {
             Err(error @ (Error::DeadObject { .. } | Error::Driver { .. } | Error::Forked)) => Err(error),
@@ -99,15 +100,15 @@ impl Proxy {
 }
 
 impl ThreadState {
-    /// The driver says that the object behind `cookie` is dead.
+    /// Handles `BR_DEAD_BINDER`: the object behind `cookie` died.
     pub(crate) fn told_of_death(&self, process: &Arc<Process>, cookie: u64) {
         self.push(Command::DeadBinderDone(cookie));
         let Some(proxy) = process.handles().take_asked(cookie).map(Proxy) else { return };
-        // Handle 0 will be another object's.
+        // The next context manager reuses handle 0.
         let after = if proxy.handle() == CONTEXT_MANAGER { Death::NotAsked } else { Death::Happened };
         let death = {
             let mut death = proxy.0.death.lock().unwrap_or_else(PoisonError::into_inner);
-            // Unlinked and linked again meanwhile, it has another cookie.
+            // If it was unlinked and linked again meanwhile, the cookie differs.
             if death.cookie() != Some(cookie) {
                 return;
             }

@@ -1,7 +1,9 @@
-//! File descriptors that the driver has opened in this process for a transaction. Single ones are
-//! this process's to close, and are closed when the transaction's buffer is given back; a reader
-//! duplicates those that somebody keeps. So a peer that sends descriptors that nobody asked for
-//! fills no table. What stands in the data is only a number: the driver has the descriptor.
+//! File descriptors that the driver opened in this process for a transaction.
+//!
+//! This process must close the descriptors of `BINDER_TYPE_FD` objects. It closes them when it
+//! releases the transaction's buffer. A reader duplicates each descriptor that it returns.
+//! Unrequested descriptors of a peer therefore never fill the descriptor table. The data contains
+//! only numbers: the driver decides which of them are descriptors of this transaction.
 
 use std::os::fd::OwnedFd;
 
@@ -10,30 +12,29 @@ use binder_driver::{Driver, RawBytes};
 
 use crate::Error;
 
-/// A descriptor of its own for the file behind one that came with a transaction whose buffer is
-/// still held (close-on-exec).
+/// Duplicates (close-on-exec) a descriptor of a transaction whose buffer is not yet released.
 pub(crate) fn duplicate(driver: &dyn Driver, number: u32) -> Result<OwnedFd, Error> {
     driver.duplicate_fd(number).map_err(|errno| Error::Descriptor { cause: errno.into() })
 }
 
-/// Closes the descriptors among the objects at `offsets` in `data`, which came with a transaction
-/// whose buffer is about to be given back.
+/// Closes the descriptors among the objects at `offsets` in `data`, before the transaction's buffer
+/// is released.
 #[inline(always)]
 pub(crate) fn close_received(driver: &dyn Driver, data: RawBytes<'_>, offsets: RawBytes<'_>) {
     let mut at = 0;
     while let Some(offset) = offsets.array(at).map(u64::from_ne_bytes) {
         at += 8;
-        // The driver has checked all objects, so there is none outside.
+        // The driver checked all objects, so none lies outside the data.
         let object = usize::try_from(offset).ok().and_then(|offset| data.rest(offset));
         let Some(object) = object else { return };
-        // The driver itself closes those of an array, with the buffer that they lie in.
+        // The driver itself closes the descriptors of an array (`BINDER_TYPE_FDA`) with the buffer.
         if object.array(0).map(u32::from_ne_bytes) == Some(BINDER_TYPE_FD) {
             close(driver, object);
         }
     }
 }
 
-// Few transactions carry any.
+// Few transactions carry descriptors.
 #[cold]
 fn close(driver: &dyn Driver, object: RawBytes<'_>) {
     let object = object.array::<{ FdObject::SIZE }>(0);

@@ -1,8 +1,8 @@
-//! [`Dialect`]: which Android's library the other side has. The layout of parcels and the methods
-//! of the service manager changed with its releases, and nothing in a transaction says which is
-//! meant, so both sides of a context have to agree.
+//! [`Dialect`]: the Android release whose binder library the peers use. Releases changed the layout
+//! of parcels and the methods of the service manager. A transaction does not name its release, so
+//! all processes of a context must use the same dialect.
 
-/// Whose layout a process of the binder stack writes and reads. Hwbinder's has never changed.
+/// The layout that a process of the binder stack writes and reads. Hwbinder's layout never changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
     /// Android 10: interface tokens without a header word, binders without a stability word, and a
@@ -23,7 +23,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All, the oldest first.
+    /// All dialects, oldest first.
     pub const ALL: [Self; 6] = [
         Self::Android10,
         Self::Android11,
@@ -33,12 +33,12 @@ impl Dialect {
         Self::Android16,
     ];
 
-    /// True when interface tokens have the header word `SYST`.
+    /// Returns true if interface tokens have the header word `SYST`.
     pub(crate) fn has_header(self) -> bool {
         self != Self::Android10
     }
 
-    /// The word behind a binder, if there is one (`Stability.cpp` of the release).
+    /// The word after a binder, if the release writes one (its `Stability.cpp`).
     pub(crate) fn stability_word(self, stability: Stability) -> Option<i32> {
         let level = stability as i32;
         match self {
@@ -49,29 +49,29 @@ impl Dialect {
     }
 }
 
-/// The first byte of Android 12's stability word; two reserved ones and the level follow.
+/// The first byte of Android 12's stability word. Two reserved bytes and the level follow.
 const CATEGORY_VERSION: i32 = 1;
 
-/// What an object's interface promises to stay compatible with (`Stability.h`). Android's library
-/// refuses calls to an object whose promise does not cover the caller's own part of the system: a
-/// system process calls `System` and `Vintf` ones.
+/// The stability level of an object's interface (`Stability.h`). Android's library refuses a call
+/// if the level does not cover the caller's partition: a system process calls only `System` and
+/// `Vintf` objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Stability {
-    /// Nothing is promised. No object of Android's library travels so.
+    /// No stability. Android's library never sends an object with this level.
     Undeclared = 0,
-    /// Compatible within the vendor's partitions.
+    /// Stable within the vendor partitions.
     Vendor = 0b00_0011,
-    /// Compatible within the system: what Android's own processes, and a shell's, promise.
+    /// Stable within the system partition: the level of Android's own processes and of a shell's.
     #[default]
     System = 0b00_1100,
-    /// A stable interface, compatible between both (`@VintfStability`).
+    /// Stable between both partitions (`@VintfStability`).
     Vintf = 0b11_1111,
 }
 
 impl Stability {
-    /// What a received word says, in either of its forms: a level has one byte, so a version before
-    /// it shows. `None` for a level that there is not.
+    /// Decodes a received word, with or without a version. A level is one byte, so a larger word,
+    /// or the version alone, must be the form with a version. Returns `None` for an unknown level.
     pub(crate) fn from_word(word: i32) -> Option<Self> {
         let level = if word & !0xff == 0 && word != CATEGORY_VERSION { word } else { word >> 24 & 0xff };
         [Self::Undeclared, Self::Vendor, Self::System, Self::Vintf]
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stability_words_are_those_of_the_releases() {
+    fn stability_words_match_the_android_releases() {
         let words = |stability| Dialect::ALL.map(|dialect| dialect.stability_word(stability));
         assert_eq!(
             words(Stability::System),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_that_is_written_is_read_and_no_other_level() {
+    fn every_written_stability_word_reads_back_and_unknown_levels_are_refused() {
         for stability in [Stability::Undeclared, Stability::Vendor, Stability::System, Stability::Vintf] {
             for word in Dialect::ALL.iter().filter_map(|dialect| dialect.stability_word(stability)) {
                 assert_eq!(Stability::from_word(word), Some(stability), "{word:#x}");

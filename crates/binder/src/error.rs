@@ -1,35 +1,35 @@
-//! What can go wrong: [`Error`] for those who call, [`Status`] for those who serve.
+//! Errors: [`Error`] for callers, [`Status`] for services.
 //!
-//! It knows the numbers that travel (status codes, exception codes), not how they are laid out in a
+//! This file knows the numbers on the wire (status and exception codes), not their layout in a
 //! parcel.
 
 use std::time::Duration;
 
 use binder_driver::{Errno, raise_limit};
 
-/// Status codes that travel in a `TF_STATUS_CODE` reply: Android's `utils/Errors.h`, negative errno
-/// values and a range of its own from `i32::MIN`.
+/// Status codes of a `TF_STATUS_CODE` reply, as in Android's `utils/Errors.h`: negative errno
+/// values, and Android's own values from `i32::MIN` up.
 pub mod status {
     /// Success.
     pub const OK: i32 = 0;
-    /// The caller may not do that (`EPERM`).
+    /// The caller lacks the permission (`EPERM`).
     pub const PERMISSION_DENIED: i32 = -1;
     /// No such name (`ENOENT`).
     pub const NAME_NOT_FOUND: i32 = -2;
-    /// An argument cannot be right (`EINVAL`); also a request that cannot be decoded.
+    /// An argument is invalid, or the request cannot be decoded (`EINVAL`).
     pub const BAD_VALUE: i32 = -22;
-    /// The object is gone (`EPIPE`).
+    /// The object is dead (`EPIPE`).
     pub const DEAD_OBJECT: i32 = -32;
-    /// The service knows no method with that code (`EBADMSG`).
+    /// The service has no method with this code (`EBADMSG`).
     pub const UNKNOWN_TRANSACTION: i32 = -74;
-    /// An error without a better name.
+    /// An unspecified error.
     pub const UNKNOWN_ERROR: i32 = i32::MIN;
-    /// The request is meant for another interface, or an object has another type.
+    /// The request names another interface, or an object has another type.
     pub const BAD_TYPE: i32 = i32::MIN + 1;
-    /// A call that the service made for its answer was refused.
+    /// A nested call that the service needed was refused.
     pub const FAILED_TRANSACTION: i32 = i32::MIN + 2;
 
-    /// What the code says, in words; "error" for one that is not in this module.
+    /// Describes a code; "error" for a code that is not in this module.
     #[must_use]
     pub fn name(code: i32) -> &'static str {
         match code {
@@ -47,38 +47,39 @@ pub mod status {
     }
 }
 
-/// Exception codes that travel in a reply's status header: Android's `binder/Status.h`.
+/// Exception codes of a reply's status header, as in Android's `binder/Status.h`.
 pub mod exception {
     /// No exception.
     pub const NONE: i32 = 0;
-    /// The caller may not do that.
+    /// The caller lacks the permission.
     pub const SECURITY: i32 = -1;
-    /// An object in the call cannot be read.
+    /// A parcelable in the call cannot be read.
     pub const BAD_PARCELABLE: i32 = -2;
-    /// An argument cannot be right.
+    /// An argument is invalid.
     pub const ILLEGAL_ARGUMENT: i32 = -3;
-    /// An argument is null that may not be.
+    /// An argument is null but must not be.
     pub const NULL_POINTER: i32 = -4;
-    /// Not now.
+    /// The service cannot do this in its current state.
     pub const ILLEGAL_STATE: i32 = -5;
-    /// The service does not do that.
+    /// The service does not support the operation.
     pub const UNSUPPORTED_OPERATION: i32 = -7;
-    /// An error of the service's own numbering; its number follows.
+    /// An error that the service defines; its number follows.
     pub const SERVICE_SPECIFIC: i32 = -8;
-    /// An exception of Java's with an object, which follows.
+    /// A Java exception with a parcelable, which follows.
     pub const PARCELABLE: i32 = -9;
 }
 
-/// Why a call, or something around it, failed.
+/// Why a call or another operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The driver did not do what it was asked for.
+    /// A driver operation failed.
     #[error("cannot {operation}: {cause}")]
     Driver {
-        /// What was being done.
+        /// The operation, as "cannot {operation}" reads.
         operation: &'static str,
-        /// The driver's answer. Not the error's `source`, for the message already has it; so below.
+        /// The driver's error. The message contains it, so it is not the error's `source`. The same
+        /// holds for every `cause` below.
         cause: binder_driver::Error,
     },
     /// The driver reported an errno among its returns (`BR_ERROR`).
@@ -87,7 +88,7 @@ pub enum Error {
         /// The errno, negative as the driver sends it.
         errno: i32,
     },
-    /// The service's process is gone (`BR_DEAD_REPLY`).
+    /// The service's process has died (`BR_DEAD_REPLY`).
     #[error("the service behind handle {handle} is gone; start it again and ask the service manager for it")]
     DeadObject {
         /// Its handle in this process.
@@ -100,8 +101,7 @@ pub enum Error {
         handle: u32,
         /// The method.
         code: u32,
-        /// The errno, negative as the driver tells it (`BINDER_GET_EXTENDED_ERROR`); 0 when it does
-        /// not.
+        /// The negative errno from `BINDER_GET_EXTENDED_ERROR`; 0 if the driver reports none.
         errno: i32,
     },
     /// The service's process is frozen (`BR_FROZEN_REPLY`).
@@ -113,7 +113,7 @@ pub enum Error {
     /// The service answered with a status code instead of data.
     #[error("the service answered with status {code} ({})", status::name(*code))]
     Status {
-        /// One of [`status`], or a service's own.
+        /// One of [`status`], or a code that the service defines.
         code: i32,
     },
     /// The service answered with an exception.
@@ -124,7 +124,7 @@ pub enum Error {
         /// The service's words.
         message: String,
     },
-    /// The service answered with an error of its own numbering.
+    /// The service answered with an error that it defines.
     #[error("the service answered with its own error {error}: {message}")]
     ServiceSpecific {
         /// The service's number.
@@ -132,49 +132,49 @@ pub enum Error {
         /// The service's words.
         message: String,
     },
-    /// The calling process has forked from the one that opened the driver.
+    /// The calling process is a fork of the one that opened the driver.
     #[error(
         "this process is a fork of the one that opened the binder driver; open it anew, or start the program with exec"
     )]
     Forked,
-    /// Received bytes are not what they should be.
+    /// Received bytes are invalid.
     #[error("cannot read {what} at byte {at} of a parcel: {problem}")]
     Malformed {
-        /// What was to be read.
+        /// The item that was read.
         what: &'static str,
-        /// Where, in bytes from the parcel's start.
+        /// Its offset in bytes from the parcel's start.
         at: usize,
-        /// What is wrong.
+        /// The reason.
         problem: &'static str,
     },
-    /// Something does not fit into a parcel.
+    /// An item cannot be written to a parcel.
     #[error("cannot write {what} to a parcel: {problem}")]
     Unsendable {
-        /// What was to be written.
+        /// The item.
         what: &'static str,
-        /// What is wrong.
+        /// The reason.
         problem: &'static str,
     },
-    /// A service's name is not acceptable.
+    /// A service's name is invalid.
     #[error("'{name}' cannot be a service's name: {problem}")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong.
+        /// The reason.
         problem: &'static str,
     },
-    /// Nobody has registered the name.
+    /// No service is registered under the name.
     #[error("no service is registered as '{name}'")]
     NotRegistered {
         /// The name.
         name: String,
     },
-    /// Nobody registered the name in time.
+    /// No service was registered under the name in time.
     #[error("no service was registered as '{name}' within {} ms", waited.as_millis())]
     WaitedTooLong {
         /// The name.
         name: String,
-        /// How long was waited.
+        /// How long the caller waited.
         waited: Duration,
     },
     /// A received file descriptor could not be duplicated.
@@ -183,22 +183,22 @@ pub enum Error {
         raise_limit("keep a received file descriptor", cause)
     )]
     Descriptor {
-        /// The system's answer.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// A looper thread could not be started.
     #[error("cannot start a looper thread: {cause}{}", raise_limit("start a looper thread", cause))]
     Spawn {
-        /// The system's answer.
+        /// The system's error.
         cause: std::io::Error,
     },
 }
 
-/// How a served call failed; what the caller gets instead of a reply.
+/// How a service fails a call: the caller gets this instead of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Status {
-    /// A status code, sent in a `TF_STATUS_CODE` reply: the call as such failed. One of [`status`].
+    /// A status code, sent in a `TF_STATUS_CODE` reply: the call itself failed. One of [`status`].
     #[error("status {_0} ({})", status::name(*_0))]
     Code(i32),
     /// An exception, sent in the reply's status header: the method failed.
@@ -206,30 +206,30 @@ pub enum Status {
     Exception {
         /// One of [`exception`].
         code: i32,
-        /// What went wrong, for a person.
+        /// A description for people.
         message: String,
     },
-    /// An error of the service's own numbering, sent in the reply's status header.
+    /// An error that the service defines, sent in the reply's status header.
     #[error("service-specific error {error}: {message}")]
     ServiceSpecific {
-        /// The service's number. Hwbinder's headers have no room for it.
+        /// The service's number. Hwbinder's headers have no field for it.
         error: i32,
-        /// What went wrong, for a person.
+        /// A description for people.
         message: String,
     },
 }
 
 impl Status {
-    /// The service knows no method with this code.
+    /// The service has no method with this code.
     pub const UNKNOWN_TRANSACTION: Self = Self::Code(status::UNKNOWN_TRANSACTION);
 
-    /// An exception with a message.
+    /// Makes an exception with a message.
     #[must_use]
     pub fn exception(code: i32, message: impl Into<String>) -> Self {
         Self::Exception { code, message: message.into() }
     }
 
-    /// An error of the service's own numbering, with a message.
+    /// Makes an error that the service defines, with a message.
     #[must_use]
     pub fn service_specific(error: i32, message: impl Into<String>) -> Self {
         Self::ServiceSpecific { error, message: message.into() }
@@ -237,7 +237,7 @@ impl Status {
 }
 
 impl From<Error> for Status {
-    /// What a service tells its caller when something that it used failed.
+    /// The status that a service returns when an operation that it needed failed.
     fn from(error: Error) -> Self {
         match error {
             Error::Malformed { .. } | Error::Unsendable { .. } => Self::Code(status::BAD_VALUE),
@@ -252,8 +252,8 @@ impl From<Error> for Status {
     }
 }
 
-/// Why a call was refused, as far as its errno tells. It comes from a driver, which may tell none,
-/// or anything: only numbers that are errno values are taken for one.
+/// Describes why a call was refused. The driver may report no errno, or any number; numbers that
+/// are not errno values count as none.
 fn refusal(errno: i32) -> &'static str {
     let told = std::io::Error::from_raw_os_error(errno.saturating_neg());
     match Errno::from_io_error(&told) {
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_call_is_told_whatever_number_the_driver_gives_for_an_errno() {
+    fn a_refused_call_has_a_message_for_every_errno_that_a_driver_reports() {
         for errno in [0, 1, -1, -22, 22, -4095, -4096, 4096, i32::MIN, i32::MAX] {
             let text = Error::Failed { handle: 7, code: 1, errno }.to_string();
             assert!(text.starts_with("the driver refused call 1 to handle 7: "), "{text}");

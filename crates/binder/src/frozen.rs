@@ -1,5 +1,5 @@
-//! Freeze notifications: who is to be told when the process that owns an object is frozen and
-//! thawed, and what the driver has to be told for it. Linux 6.12 and the emulated driver have them.
+//! Freeze notifications: the listeners for the frozen state of an object's owner, and the driver
+//! commands for it. Linux since 6.12 and the emulated driver support them.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -12,15 +12,17 @@ use crate::thread::ThreadState;
 use crate::{Error, Process, Proxy};
 
 impl Proxy {
-    /// Has `listener` called with true when the process that owns the object is frozen, and with
-    /// false when it is thawed; first with its state of now (`addFrozenStateChangeCallback`). It is
-    /// called on a looper thread of this process, or, when another listener has been told already,
-    /// first on this one. It ends with the last clone of this proxy. A death is told by
-    /// [`Proxy::link_to_death`] alone.
+    /// Adds a listener for the frozen state of the process that owns the object
+    /// (`addFrozenStateChangeCallback`). `listener` gets true when the process is frozen, and false
+    /// when it is thawed. Its first call reports the current state.
+    ///
+    /// A looper thread of this process calls the listener. If the proxy already knows the state,
+    /// the calling thread makes the first call. Dropping the last clone of this proxy removes the
+    /// listener. The listener gets no death notification; see [`Proxy::link_to_death`].
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver cannot be asked: EINVAL from kernels before 6.12, and
-    /// without a context manager for its proxy.
+    /// [`Error::Driver`] if the driver refuses the request: EINVAL on kernels before 6.12, and for
+    /// handle 0 without a context manager.
     pub fn add_frozen_listener(
         &self,
         listener: impl Fn(bool) + Send + Sync + 'static,
@@ -39,8 +41,8 @@ impl Proxy {
             return Ok(link);
         }
         let cookie = process.handles().ask(&self.0);
-        // Under the lock: what the driver tells of the request waits for it, and so does who adds
-        // another listener.
+        // Under the lock, so that the driver's first notification and other calls of this method
+        // wait until the request is stored.
         if let Err(error) = self.ask_for_freezes(cookie) {
             process.handles().unask(cookie);
             drop(frozen);
@@ -51,30 +53,30 @@ impl Proxy {
         Ok(link)
     }
 
-    /// Has the driver tell of the owner's state under this cookie.
+    /// Requests notifications of the owner's state under this cookie.
     fn ask_for_freezes(&self, cookie: u64) -> Result<(), Error> {
         let process = &self.0.process;
         let thread = process.thread();
         if self.handle() == CONTEXT_MANAGER {
             thread.take_references(CONTEXT_MANAGER);
         }
-        // First what was queued before: a driver that refuses the request takes nothing of what
-        // comes with it.
+        // Flush earlier commands first: a driver that refuses the request rejects every command in
+        // the same exchange.
         thread.flush(process.connection())?;
         thread.push(Command::RequestFreezeNotification(HandleCookie { handle: self.handle(), cookie }));
         let asked = thread.flush(process.connection());
         if asked.is_err() {
             thread.release_manager(self.handle());
-            let _ = thread.flush(process.connection()); // what it says of that is what it has said
+            let _ = thread.flush(process.connection()); // `asked` already has the error
         }
         asked
     }
 
-    /// Removes a listener (`removeFrozenStateChangeCallback`). It may be in a call on another
-    /// thread meanwhile. False when it is not there any more.
+    /// Removes a listener (`removeFrozenStateChangeCallback`). Another thread may still be running
+    /// it. Returns false if the listener was already removed.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order.
+    /// [`Error::Driver`] if the driver fails.
     pub fn remove_frozen_listener(&self, link: FrozenLink) -> Result<bool, Error> {
         let process = &self.0.process;
         let thread = process.thread();
@@ -100,13 +102,14 @@ impl Proxy {
 }
 
 impl ThreadState {
-    /// The driver says whether the owner of the object behind a cookie is frozen. It tells no more
-    /// under this cookie until it is told that this was heard, so listeners are called in order.
+    /// Handles `BR_FROZEN_BINDER`: the frozen state of the owner of a cookie's object. The driver
+    /// sends the next one for this cookie only after `BC_FREEZE_NOTIFICATION_DONE`, so listeners
+    /// are called in order.
     pub(crate) fn told_of_freeze(&self, process: &Process, told: FrozenStateInfo) {
         if let Some(proxy) = process.handles().find_asked(told.cookie).map(Proxy) {
             let state = told.is_frozen != 0;
             let listeners = match &mut *proxy.frozen() {
-                // It tells the same again after changes that came to nothing.
+                // The driver repeats a state if it changed back before the notification.
                 Frozen::Asked(asked) if asked.cookie == told.cookie && asked.state != Some(state) => {
                     asked.state = Some(state);
                     asked.listeners.clone()

@@ -1,5 +1,5 @@
-//! The handles that a process holds, and those that it has asked the driver about, by cookie. It
-//! talks to no driver, and does not know what is kept for a handle.
+//! The handles that a process holds, and its notification requests by cookie. This file talks to no
+//! driver, and does not know what is stored for a handle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -26,12 +26,12 @@ impl<H> Handles<H> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The proxy for a handle, if there is one.
+    /// Returns the proxy for a handle.
     pub(crate) fn find(&self, handle: u32) -> Option<Arc<H>> {
         self.lock().handles.get(&handle).and_then(Weak::upgrade)
     }
 
-    /// The proxy for a handle, and whether it was made now.
+    /// Returns the proxy for a handle, and true if it is new.
     pub(crate) fn find_or_insert(&self, handle: u32, make: impl FnOnce() -> Arc<H>) -> (Arc<H>, bool) {
         let mut tables = self.lock();
         if let Some(known) = tables.handles.get(&handle).and_then(Weak::upgrade) {
@@ -49,7 +49,7 @@ impl<H> Handles<H> {
         }
     }
 
-    /// A new cookie for what the driver is to tell of a handle's object.
+    /// Makes a new cookie for a notification request about a handle's object.
     pub(crate) fn ask(&self, handle: &Arc<H>) -> u64 {
         let mut tables = self.lock();
         tables.last_cookie += 1;
@@ -58,17 +58,17 @@ impl<H> Handles<H> {
         cookie
     }
 
-    /// The driver's answer to a cookie means nothing any more.
+    /// Forgets a cookie: notifications for it are ignored from now on.
     pub(crate) fn unask(&self, cookie: u64) {
         self.lock().asked.remove(&cookie);
     }
 
-    /// Whose cookie this is.
+    /// Returns the proxy of a cookie.
     pub(crate) fn find_asked(&self, cookie: u64) -> Option<Arc<H>> {
         self.lock().asked.get(&cookie).and_then(Weak::upgrade)
     }
 
-    /// Whose cookie this was. It is forgotten.
+    /// Returns the proxy of a cookie and forgets the cookie.
     pub(crate) fn take_asked(&self, cookie: u64) -> Option<Arc<H>> {
         self.lock().asked.remove(&cookie)?.upgrade()
     }

@@ -1,11 +1,11 @@
 //! Android's two IPC stacks, binder and hwbinder, over a [`Driver`](binder_driver::Driver).
 //!
-//! Binder serialises arguments into one [`Parcel`], which the driver copies; hwbinder names the
-//! memory that they lie in ([`HwParcel`]), and the driver copies from there. Everything else they
-//! share: a [`Process`] publishes objects ([`Stub`], [`HwStub`]), holds [`Proxy`]s for those of
-//! others, and runs looper threads; a calling thread serves the calls that come back to it.
+//! Binder serialises arguments into one [`Parcel`], which the driver copies. Hwbinder lists the
+//! memory that holds the arguments ([`HwParcel`]), and the driver copies from there. The rest is
+//! shared: a [`Process`] publishes objects ([`Stub`], [`HwStub`]), holds a [`Proxy`] for each
+//! remote object, and runs looper threads. A thread that waits for a reply serves nested calls.
 //!
-//! An echo service, and a client of it, over either driver:
+//! An echo service and its client, over either driver:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -56,11 +56,11 @@
 //! # }
 //! ```
 //!
-//! Over the kernel's driver only the argument is another:
-//! `serve(Arc::new(Kernel::open("/dev/binder", 1 << 20)?))` in one process, and `ask` in another,
-//! since that driver lets no process call itself by handle 0.
+//! Over the kernel driver only the argument changes:
+//! `serve(Arc::new(Kernel::open("/dev/binder", 1 << 20)?))` in one process, and `ask` in another.
+//! The kernel driver does not let a process call itself by handle 0.
 //!
-//! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
+//! This crate reads no clock and prints nothing. The caller chooses the driver.
 #![forbid(unsafe_code)]
 
 mod background;

@@ -1,4 +1,4 @@
-//! Looper threads: those that wait for incoming calls and serve them.
+//! Looper threads: threads that wait for incoming calls and serve them.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use binder_driver::{Command, Lent};
 
 use crate::{Error, Process};
 
-/// Counts a looper, from before its thread starts until it ends, even if a service panics in it.
+/// Counts a looper in the pool from before its thread starts until it ends, even if a service
+/// panics on it.
 struct Looping(Arc<Process>);
 
 impl Looping {
@@ -43,10 +44,10 @@ impl Drop for Looping {
 }
 
 impl Process {
-    /// Makes the calling thread a looper, until [`Process::stop`].
+    /// Makes the calling thread a looper until [`Process::stop`].
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order.
+    /// [`Error::Driver`] if the driver fails.
     pub fn join_thread_pool(self: &Arc<Self>) -> Result<(), Error> {
         Looping::enter(self).run(Command::EnterLooper)
     }
@@ -54,13 +55,13 @@ impl Process {
     /// Starts a looper thread.
     ///
     /// # Errors
-    /// [`Error::Spawn`] when there cannot be one more thread.
+    /// [`Error::Spawn`] if the system cannot start another thread.
     pub fn start_looper(self: &Arc<Self>) -> Result<(), Error> {
         self.spawn_looper(Command::EnterLooper)
     }
 
-    /// Starts the looper thread that the driver asks for. Without it the others serve, as they do
-    /// now.
+    /// Starts a looper thread that the driver requested. A failure is ignored: the existing loopers
+    /// go on serving.
     pub(crate) fn spawn_registered_looper(self: &Arc<Self>) {
         let _ = self.spawn_looper(Command::RegisterLooper);
     }
@@ -71,8 +72,7 @@ impl Process {
             return Ok(());
         }
         let name = format!("looper-{}", self.pool().next_name());
-        // What it returns is the driver being out of order; the next call of any other thread says
-        // so.
+        // The looper fails only if the driver does; the next call of any other thread reports that.
         let thread = std::thread::Builder::new().name(name).spawn(move || drop(looping.run(command)));
         let thread = thread.map_err(|cause| Error::Spawn { cause })?;
         self.pool().keep(thread);

@@ -1,9 +1,8 @@
-//! A process's published objects, counted: the table in which the driver's names for them are
-//! looked up.
+//! The table of a process's published objects, with the driver's reference counts on them.
 //!
-//! A node's `ptr` and `cookie` words travel through the driver and come back from other processes'
-//! calls. They are numbers of a table, never addresses, so a wrong one is only not found. Nothing
-//! here talks to a driver, or knows what is published.
+//! The driver identifies a node by its `ptr` and `cookie` words, and sends them with each incoming
+//! call. Here both are a table index with a generation, never an address, so a wrong value is just
+//! not found. This file talks to no driver and does not know the objects.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -11,10 +10,10 @@ use binder_driver::uapi::{BINDER_TYPE_BINDER, FlatBinderObject};
 
 use crate::{NodeOptions, Stability};
 
-/// A published object. It can be called as long as this, or another process's reference, is left.
+/// A published object. It can be called while this value or a reference of another process exists.
 #[derive(Debug)]
 pub(crate) struct Node<T> {
-    /// Both the `ptr` and the `cookie` that the driver knows.
+    /// The node's `ptr` and `cookie`, which are equal.
     name: u64,
     flags: u32,
     stability: Stability,
@@ -23,17 +22,17 @@ pub(crate) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    /// What was published.
+    /// The published object.
     pub(crate) fn object(&self) -> &T {
         &self.object
     }
 
-    /// What its interface promises.
+    /// Its interface's stability.
     pub(crate) fn stability(&self) -> Stability {
         self.stability
     }
 
-    /// As written in a parcel.
+    /// The object to write to a parcel.
     pub(crate) fn to_object(&self) -> FlatBinderObject {
         let name = self.name;
         FlatBinderObject { kind: BINDER_TYPE_BINDER, flags: self.flags, binder: name, cookie: name }
@@ -52,9 +51,9 @@ impl<T> Drop for Node<T> {
 #[derive(Debug)]
 pub(crate) struct Nodes<T>(RwLock<Slots<T>>);
 
-/// A node's name is its slot in the lower and a generation in the upper 32 bits: a slot is used
-/// again, a name never is, because the driver may remember a name for as long as another process
-/// holds a weak reference.
+/// A node's name has its slot in the lower 32 bits and a generation in the upper 32 bits. Slots are
+/// reused, but names are not: the driver remembers a name while another process holds a weak
+/// reference.
 #[derive(Debug)]
 struct Slots<T> {
     slots: Vec<Option<Entry<T>>>,
@@ -66,13 +65,14 @@ struct Slots<T> {
 struct Entry<T> {
     name: u64,
     node: Weak<Node<T>>,
-    /// `BR_ACQUIRE`s less `BR_RELEASE`s. Two threads may handle one of each in the wrong order.
+    /// The number of `BR_ACQUIRE`s minus `BR_RELEASE`s. It can be negative for a moment, because
+    /// two threads may handle one of each in the wrong order.
     references: i32,
-    /// Keeps the node while the driver holds references.
+    /// Keeps the node alive while the driver holds references.
     held: Option<Arc<Node<T>>>,
 }
 
-/// The context manager's name, which the driver chose.
+/// The name of the context manager's node, as the driver defines it.
 const CONTEXT_MANAGER: u64 = 0;
 
 fn slot_of(name: u64) -> usize {
@@ -96,7 +96,7 @@ impl<T> Nodes<T> {
         self.insert(&mut table, name, object, options)
     }
 
-    /// Publishes the object that calls to handle 0 arrive at.
+    /// Publishes the context manager's object, which serves calls to handle 0.
     pub(crate) fn publish_context_manager(self: &Arc<Self>, object: T, options: NodeOptions) -> Arc<Node<T>> {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
         self.insert(&mut table, CONTEXT_MANAGER, object, options)
@@ -121,14 +121,14 @@ impl<T> Nodes<T> {
         node
     }
 
-    /// The object with this name.
+    /// Returns the node with this name.
     pub(crate) fn find(&self, ptr: u64, cookie: u64) -> Option<Arc<Node<T>>> {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let entry = table.slots.get(slot_of(ptr))?.as_ref()?;
         (entry.name == ptr && ptr == cookie).then(|| entry.node.upgrade())?
     }
 
-    /// The driver holds one reference more (`BR_ACQUIRE`) or less (`BR_RELEASE`).
+    /// Counts a reference that the driver took (1, `BR_ACQUIRE`) or released (-1, `BR_RELEASE`).
     pub(crate) fn count(&self, ptr: u64, change: i32) {
         let released;
         {
@@ -144,7 +144,7 @@ impl<T> Nodes<T> {
         drop(released); // outside the lock: it may have been the last
     }
 
-    /// Lets go of what is kept for others.
+    /// Drops all nodes that only other processes reference.
     pub(crate) fn release_all(&self) {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let held: Vec<_> = table.slots.iter_mut().flatten().filter_map(|entry| entry.held.take()).collect();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn references_counted_in_the_wrong_order_keep_the_node() {
+    fn a_node_with_one_reference_left_stays_alive() {
         let nodes = Nodes::new();
         let (local, name) = publish(&nodes);
         for change in [1, 1, -1] {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_never_used_again() {
+    fn a_name_is_never_reused() {
         let nodes = Nodes::new();
         let (local, first) = publish(&nodes);
         drop(local);

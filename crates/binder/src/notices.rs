@@ -1,5 +1,5 @@
-//! What is known of a handle's object, and who is to be told when that changes: its death, and
-//! whether its owner is frozen. It talks to no driver.
+//! Notification state of a handle: the death of its object and the frozen state of the owner, with
+//! the recipients of each. This file talks to no driver.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) type Recipient = Box<dyn FnOnce() + Send>;
 
-/// What a proxy knows of its object's death.
+/// The state of a proxy's death notification.
 #[derive(Default)]
 pub(crate) enum Death {
     #[default]
     NotAsked,
-    /// The driver was asked to tell, under this cookie.
+    /// Requested from the driver, with this cookie.
     Asked(u64, Vec<(DeathLink, Recipient)>),
     Happened,
 }
@@ -33,8 +33,7 @@ impl fmt::Debug for Death {
     }
 }
 
-/// One recipient of a death, to be unlinked by:
-/// [`Proxy::unlink_to_death`](crate::Proxy::unlink_to_death).
+/// A linked recipient, for [`Proxy::unlink_to_death`](crate::Proxy::unlink_to_death).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeathLink(u64);
 
@@ -47,19 +46,19 @@ impl DeathLink {
 
 pub(crate) type Listener = Arc<dyn Fn(bool) + Send + Sync>;
 
-/// What a proxy knows of whether its object's owner is frozen.
+/// The state of a proxy's freeze notification.
 #[derive(Default)]
 pub(crate) enum Frozen {
     #[default]
     NotAsked,
-    /// The driver was asked to tell.
+    /// Requested from the driver.
     Asked(Asked),
 }
 
-/// A request to the driver.
+/// A pending request to the driver.
 pub(crate) struct Asked {
     pub(crate) cookie: u64,
-    /// What the driver said last.
+    /// The state that the driver last reported.
     pub(crate) state: Option<bool>,
     pub(crate) listeners: Vec<(FrozenLink, Listener)>,
 }
@@ -81,7 +80,7 @@ impl fmt::Debug for Frozen {
     }
 }
 
-/// One listener to an owner's state, to be removed by:
+/// An added listener, for
 /// [`Proxy::remove_frozen_listener`](crate::Proxy::remove_frozen_listener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrozenLink(u64);

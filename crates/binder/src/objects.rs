@@ -1,16 +1,16 @@
-//! [`Binder`]: an object, of this process or of another.
+//! [`Binder`]: an object of this or another process.
 
 use binder_driver::uapi::{BINDER_TYPE_HANDLE, FlatBinderObject};
 
 use crate::parcel::Kept;
 use crate::{Local, Proxy, Stability};
 
-/// An object: one of this process, or another's.
+/// An object of this or another process.
 #[derive(Clone, Debug)]
 pub enum Binder {
     /// Published by this process.
     Local(Local),
-    /// Another process's.
+    /// Published by another process.
     Remote(Proxy),
 }
 
@@ -26,7 +26,7 @@ impl Binder {
         }
     }
 
-    /// What a parcel that names it keeps.
+    /// The reference that a parcel keeps while it contains this object.
     pub(crate) fn kept(&self) -> Kept {
         match self {
             Self::Local(local) => local.0.clone(),
@@ -41,7 +41,7 @@ impl Binder {
         }
     }
 
-    /// The proxy, when it is another process's object.
+    /// Returns the proxy if the object belongs to another process.
     #[must_use]
     pub fn remote(&self) -> Option<&Proxy> {
         match self {
@@ -50,7 +50,7 @@ impl Binder {
         }
     }
 
-    /// True when both name the same object.
+    /// Returns true if both are the same object.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         match (self, other) {

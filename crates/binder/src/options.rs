@@ -1,4 +1,4 @@
-//! [`NodeOptions`]: how the driver treats calls to an object, as flags for it.
+//! [`NodeOptions`]: a node's flags, by which the driver treats calls to it.
 
 use binder_driver::uapi::{
     FLAT_BINDER_FLAG_ACCEPTS_FDS, FLAT_BINDER_FLAG_INHERIT_RT, FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT,
@@ -6,11 +6,11 @@ use binder_driver::uapi::{
 
 use crate::{Stability, Stack};
 
-/// The least scheduling policy of a node's server threads; Android's kernels honour it, the
+/// The minimum scheduling policy of a node's server threads. Android's kernels apply it; the
 /// mainline kernel does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeastPolicy {
-    /// `SCHED_OTHER`: no more than anyone's.
+    /// `SCHED_OTHER`.
     #[default]
     Other,
     /// `SCHED_FIFO`.
@@ -22,23 +22,24 @@ pub enum LeastPolicy {
 /// How the driver treats calls to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
-    /// A real-time caller's policy and priority are lent to the server thread (Android's kernels).
+    /// The server thread inherits a real-time caller's policy and priority (Android's kernels).
     pub inherit_rt: bool,
     /// Calls may carry file descriptors.
     pub accept_fds: bool,
-    /// The least policy of the server thread during a call.
+    /// The minimum policy of the server thread during a call.
     pub least_policy: LeastPolicy,
-    /// With [`LeastPolicy::Other`]: the highest nice value that is lent, −20 to 19 (the mainline
-    /// kernel takes a negative one for a number above 235). Otherwise the least real-time
-    /// priority, 1 to 99.
+    /// With [`LeastPolicy::Other`]: the highest nice value that a server thread inherits, −20 to
+    /// 19. (The mainline kernel reads a negative value as an unsigned one above 235.) Otherwise the
+    /// minimum real-time priority, 1 to 99.
     pub least_priority: i8,
-    /// What its interface promises; only the binder stack's objects tell it.
+    /// The interface's stability. Only the binder stack sends it.
     pub stability: Stability,
 }
 
 impl NodeOptions {
-    /// What Android's binder library sends (0x113): any nice value is lent, so that a call from the
-    /// background is served in the background; real-time priorities are not.
+    /// The options of Android's binder library (flags 0x113). A server thread inherits any nice
+    /// value, so calls from the background are served in the background. It does not inherit
+    /// real-time priorities.
     pub const BINDER: Self = Self {
         inherit_rt: false,
         accept_fds: true,
@@ -47,11 +48,11 @@ impl NodeOptions {
         stability: Stability::System,
     };
 
-    /// What Android's hwbinder library sends (0x900): real-time priorities are lent, and a nice
-    /// value above 0 is not.
+    /// The options of Android's hwbinder library (flags 0x900). A server thread inherits real-time
+    /// priorities, and nice values up to 0.
     pub const HWBINDER: Self = Self { inherit_rt: true, least_priority: 0, ..Self::BINDER };
 
-    /// The same with or without real-time inheritance.
+    /// Returns these options with or without real-time inheritance.
     #[must_use]
     pub const fn inherit_rt(self, inherit_rt: bool) -> Self {
         Self { inherit_rt, ..self }
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stack_sends_the_flags_that_androids_library_sends() {
+    fn each_stack_sends_the_flags_of_androids_library() {
         assert_eq!(NodeOptions::BINDER.flags(), 0x113);
         assert_eq!(NodeOptions::HWBINDER.flags(), 0x900);
         let least =

@@ -1,15 +1,15 @@
-//! [`Outgoing`]: what one transaction or reply sends, as a command for the driver. Knows no parcels
-//! and no threads.
+//! [`Outgoing`]: the contents of a transaction or reply, as a command for the driver. This file
+//! knows no parcels and no threads.
 
 use binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
 use binder_driver::{Command, Commands, Lent, RawBytes};
 
-/// What one transaction or reply sends. The first two slices of `memory` are its data and its
-/// offsets, `buffers` is what its objects name besides `memory`.
+/// The contents of a transaction or reply. The first two slices of `memory` are its data and
+/// offsets. `buffers` are the listed buffers outside `memory`.
 pub(crate) struct Outgoing<'a> {
     memory: &'a [&'a [u8]],
     buffers: &'a [RawBytes<'a>],
-    /// The bytes of all buffers, for a scatter-gather one.
+    /// The total size of all buffers, for a scatter-gather transaction.
     buffers_size: Option<u64>,
     flags: u32,
 }
@@ -27,12 +27,12 @@ impl<'a> Outgoing<'a> {
         Self { memory, buffers, buffers_size: Some(buffers_size), flags: 0 }
     }
 
-    /// With these of the driver's flags besides those that it has anyway.
+    /// Adds flags.
     pub(crate) fn with_flags(self, flags: u32) -> Self {
         Self { flags: self.flags | flags, ..self }
     }
 
-    /// The data is a status code.
+    /// Marks the data as a status code.
     pub(crate) fn status(self) -> Self {
         self.with_flags(TF_STATUS_CODE)
     }
@@ -43,7 +43,7 @@ impl<'a> Outgoing<'a> {
         Lent { own: self.memory, raw: self.buffers }
     }
 
-    /// The driver's flags, without those that only a call or a reply has.
+    /// The flags, without those that depend on the kind of call.
     pub(crate) fn flags(&self) -> u32 {
         self.flags
     }

@@ -1,4 +1,4 @@
-//! Serving calls on a thread that waits for other things too (`IPCThreadState::setupPolling`).
+//! Serving calls on a thread that also waits for other events (`IPCThreadState::setupPolling`).
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -9,48 +9,47 @@ use binder_driver::{Command, Lent};
 use crate::{Error, Process};
 
 impl Process {
-    /// Makes the calling thread one that serves what has come, whenever it calls
-    /// [`Process::handle_polled`], instead of a looper. When there is something,
-    /// [`Process::polled_descriptor`] is readable, and [`Process::poll`] returns.
+    /// Makes the calling thread a polling thread instead of a looper: it serves pending work when
+    /// it calls [`Process::handle_polled`]. When work is pending, [`Process::polled_descriptor`] is
+    /// readable and [`Process::poll`] returns true.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order.
+    /// [`Error::Driver`] if the driver fails.
     pub fn setup_polling(self: &Arc<Self>) -> Result<(), Error> {
         let thread = self.thread();
         thread.push(Command::EnterLooper);
         thread.flush(self.connection())
     }
 
-    /// The driver's descriptor, for epoll(7) or poll(2) on the thread that has called
-    /// [`Process::setup_polling`]; `None` for the emulated driver, which has none.
+    /// The driver's descriptor, for epoll(7) or poll(2) on the thread that called
+    /// [`Process::setup_polling`]. `None` for the emulated driver, which has none, and in a fork.
     #[must_use]
     pub fn polled_descriptor(&self) -> Option<BorrowedFd<'_>> {
         if self.forked() { None } else { self.driver().descriptor() }
     }
 
-    /// Waits until there is something for the calling thread to handle, at most for `timeout`
-    /// (without one, for ever). False when that is over.
+    /// Waits until work is pending for the calling thread, at most for `timeout` (`None`: without
+    /// limit). Returns false after the timeout.
     ///
     /// # Errors
-    /// [`Error::Driver`]: EINTR when a signal's handler ran, or when the driver is out of order.
+    /// [`Error::Driver`]: EINTR if a signal handler ran; other errors if the driver fails.
     pub fn poll(&self, timeout: Option<Duration>) -> Result<bool, Error> {
         let polled = self.own_driver()?.poll(timeout);
         polled.map_err(|cause| Error::Driver { operation: "poll the driver", cause })
     }
 
-    /// Serves and handles all that has come for the calling thread, and does not wait for more
+    /// Serves all pending work of the calling thread without waiting for more
     /// (`handlePolledCommands`).
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order; [`Error::Reported`] with an error that it
-    /// returns.
+    /// [`Error::Driver`] if the driver fails; [`Error::Reported`] for a `BR_ERROR`.
     pub fn handle_polled(self: &Arc<Self>) -> Result<(), Error> {
         let thread = self.thread();
         loop {
             while let Some(asked) = thread.pending(false) {
                 thread.handle(self, &asked)?;
             }
-            // A reply goes out before anything is waited for.
+            // Send a queued reply before waiting.
             thread.flush(self.connection())?;
             if !self.poll(Some(Duration::ZERO))? {
                 return Ok(());

@@ -1,5 +1,4 @@
-//! [`Pool`]: how many looper threads a process has, and how they are told to end. It does not know
-//! what they do.
+//! [`Pool`]: counts a process's looper threads and stops them. It does not know what they do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,8 +10,8 @@ use binder_driver::sched_attr::SchedAttr;
 
 use crate::sched;
 
-/// How often a stopping pool wakes its loopers. One wake-up is lost on a thread that is just about
-/// to wait.
+/// How often a stopping pool wakes its loopers. It repeats because a thread that is just about to
+/// wait misses a wakeup.
 const WAKE_EVERY: Duration = Duration::from_millis(1);
 
 /// A process's looper threads.
@@ -21,16 +20,15 @@ pub(crate) struct Pool {
     stopping: AtomicBool,
     threads: Mutex<Threads>,
     left: Condvar,
-    /// How the first looper that the process started by itself was scheduled before it served
-    /// anybody.
+    /// The scheduling attributes of the first looper before its first call.
     own_scheduling: OnceLock<SchedAttr>,
 }
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// Threads in the loop, whoever started them.
+    /// All threads in the loop, including those that joined the pool.
     looping: u32,
-    /// Those that the pool started.
+    /// The threads that the pool started.
     started: Vec<JoinHandle<()>>,
     named: u32,
 }
@@ -44,9 +42,9 @@ impl Pool {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A looper that the driver asked for was started by one that serves, and has inherited what
-    /// that was lent for its call. It is to run as the first looper did. Where the system does
-    /// not allow it, it stays as it is.
+    /// Restores the pool's own scheduling on a looper that the driver asked for. A serving thread
+    /// started it, so it got that thread's inherited priority. If the system refuses the change,
+    /// the looper keeps that priority.
     pub(crate) fn adopt_scheduling(&self, asked_for: bool) {
         let Some(now) = sched::attributes() else { return };
         let own = *self.own_scheduling.get_or_init(|| now);
@@ -61,7 +59,8 @@ impl Pool {
         threads.named
     }
 
-    /// Ends all loopers but the calling thread (`own` is 1 if it is one) and waits for them.
+    /// Stops all loopers except the calling thread and waits for them. `own` is 1 if the calling
+    /// thread is a looper, otherwise 0.
     pub(crate) fn stop(&self, driver: &dyn Driver, own: u32) {
         self.stopping.store(true, Ordering::Relaxed);
         let mut threads = self.lock();
@@ -73,7 +72,7 @@ impl Pool {
         drop(threads);
         for thread in started {
             if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join(); // a looper that panicked has said so already
+                let _ = thread.join(); // a panicked looper has already reported its panic
             }
         }
     }
@@ -83,13 +82,13 @@ impl Pool {
         self.lock().looping += 1;
     }
 
-    /// Counts a thread that has left it.
+    /// Counts a thread that left the loop.
     pub(crate) fn leave(&self) {
         self.lock().looping -= 1;
         self.left.notify_all();
     }
 
-    /// Keeps a thread that was started, to wait for its end.
+    /// Keeps the handle of a started thread, to join it later.
     pub(crate) fn keep(&self, thread: JoinHandle<()>) {
         self.lock().started.push(thread);
     }

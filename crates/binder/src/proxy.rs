@@ -1,4 +1,4 @@
-//! Calls on remote objects: through a parcel, or a scatter-gather parcel.
+//! Calls to remote objects, with a parcel or a scatter-gather parcel.
 
 use binder_driver::uapi::TF_CLEAR_BUF;
 
@@ -8,24 +8,23 @@ use crate::outgoing::Outgoing;
 use crate::parcel::Parcel;
 use crate::{Error, Proxy};
 
-/// How the driver is to treat one call.
+/// Flags of one call for the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallFlags(u32);
 
 impl CallFlags {
-    /// The driver overwrites the buffers of the call and of its reply with zeros when they are
-    /// given back (`FLAG_CLEAR_BUF`): for passwords and keys.
+    /// The driver zeroes the buffers of the call and of its reply when they are freed
+    /// (`FLAG_CLEAR_BUF`). For passwords and keys.
     pub const CLEAR_BUFFERS: Self = Self(TF_CLEAR_BUF);
 }
 
 impl Proxy {
-    /// Calls a method and waits for its reply. While it waits, this thread serves calls that come
-    /// back to it.
+    /// Calls a method and waits for its reply. While it waits, this thread serves nested calls.
     ///
     /// # Errors
-    /// [`Error::DeadObject`], [`Error::Failed`], [`Error::Frozen`] as the driver says;
-    /// [`Error::Status`] when the service could not serve the call; [`Error::Driver`] when the
-    /// driver is out of order.
+    /// [`Error::DeadObject`], [`Error::Failed`] or [`Error::Frozen`] if the driver cannot deliver
+    /// the call; [`Error::Status`] if the service could not serve it; [`Error::Driver`] if the
+    /// driver fails.
     pub fn transact(&self, code: u32, data: &Parcel) -> Result<Reply<'_>, Error> {
         self.transact_with(code, data, CallFlags::default())
     }
@@ -43,11 +42,11 @@ impl Proxy {
         thread.transact(&self.0.process, self.handle(), code, &outgoing)
     }
 
-    /// Calls a method and returns when the driver has taken the call; calls to one object arrive in
-    /// their order.
+    /// Calls a method and returns when the driver has accepted the call. Oneway calls to one object
+    /// are served in order, one at a time.
     ///
     /// # Errors
-    /// As [`Proxy::transact`], as far as the driver can say at once.
+    /// The errors of [`Proxy::transact`] that the driver reports before the call is served.
     pub fn transact_oneway(&self, code: u32, data: &Parcel) -> Result<(), Error> {
         self.transact_oneway_with(code, data, CallFlags::default())
     }
@@ -65,11 +64,10 @@ impl Proxy {
         thread.transact_oneway(&self.0.process, self.handle(), code, &outgoing)
     }
 
-    /// As [`Proxy::transact`], with a parcel of this thread's that is used again and again: `fill`
-    /// writes it.
+    /// As [`Proxy::transact`], with a parcel that this thread reuses. `fill` writes its contents.
     ///
     /// # Errors
-    /// As [`Proxy::transact`]; what `fill` returns.
+    /// The errors of [`Proxy::transact`] and of `fill`.
     pub fn call(
         &self,
         code: u32,
@@ -86,8 +84,8 @@ impl Proxy {
         result
     }
 
-    /// As [`Proxy::call`], with scatter-gather buffers: `fill` names memory, and the driver copies
-    /// from there.
+    /// As [`Proxy::call`], with scatter-gather buffers: `fill` lists memory, and the driver copies
+    /// from it.
     ///
     /// # Errors
     /// As [`Proxy::call`].
@@ -109,7 +107,7 @@ impl Proxy {
     /// As [`Proxy::call_hw`], without waiting for a reply.
     ///
     /// # Errors
-    /// As [`Proxy::transact_oneway`]; what `fill` returns.
+    /// The errors of [`Proxy::transact_oneway`] and of `fill`.
     pub fn call_hw_oneway<'a>(
         &self,
         code: u32,

@@ -1,5 +1,4 @@
-//! Publishing objects: making them callable, with the options of their stack, and becoming the
-//! context's manager.
+//! Publishing objects with the options of their stack, and becoming the context manager.
 
 use crate::{Binder, Error, Local, NodeOptions, Process, Service};
 
@@ -11,24 +10,24 @@ impl Process {
         self.publish_with(service, options)
     }
 
-    /// Publishes an object: it can be written to parcels, and called by whoever receives one, while
-    /// this `Binder` or a reference in another process is left.
+    /// Publishes an object. It can be written to parcels, and every receiver can call it. It stays
+    /// published while this `Binder` or a reference of another process exists.
     #[must_use]
     pub fn publish_with(&self, service: Service, options: NodeOptions) -> Binder {
         Binder::Local(Local(self.nodes().publish(Box::new(service), options)))
     }
 
-    /// The options of the service's stack. As on Android, a process without background scheduling
-    /// has no nice value above 0 lent to its binder objects.
+    /// The options of the service's stack. As on Android, threads of a process without background
+    /// scheduling inherit no nice value above 0.
     fn options_for(&self, service: &Service) -> NodeOptions {
         let options = NodeOptions::from(service.stack());
         if self.background_scheduling() { options } else { NodeOptions { least_priority: 0, ..options } }
     }
 
-    /// Makes this process the manager of its context: calls to handle 0 arrive at `service`.
+    /// Makes this process the context manager: `service` gets the calls to handle 0.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the context has a manager already.
+    /// [`Error::Driver`] if the context already has a manager.
     pub fn become_context_manager(&self, service: Service) -> Result<(), Error> {
         let driver = self.own_driver()?;
         let options = self.options_for(&service);
@@ -36,7 +35,7 @@ impl Process {
         let become_manager = || match &*manager {
             Some(_) => Err(binder_driver::Error::ContextManagerTaken),
             None => {
-                // First, since a call may arrive as soon as the driver agrees.
+                // Publish first, because calls may arrive as soon as the ioctl succeeds.
                 let node = self.nodes().publish_context_manager(Box::new(service), options);
                 driver.become_context_manager(options.flags()).map(|()| Local(node))
             }

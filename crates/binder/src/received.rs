@@ -1,6 +1,5 @@
-//! [`Received`]: a transaction or a reply that arrived. Its bytes stay in this process's area,
-//! where others may change them, so whoever reads them copies out what it looks at. Must not know
-//! what they say.
+//! [`Received`]: a received transaction or reply. Its bytes stay in this process's area, where
+//! others may change them, so readers copy before they check. This file does not know the contents.
 
 use std::sync::Arc;
 
@@ -13,12 +12,12 @@ use crate::parcel::ParcelReader;
 use crate::thread::ThreadState;
 use crate::{Error, Process};
 
-/// A transaction or reply whose buffer is given back when this is dropped, if not before.
+/// A transaction or reply. Its buffer is freed at the latest when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Received<'a>(binder_driver::Received<'a>);
 
 impl<'a> Received<'a> {
-    // In line, as the others: what they say stays in registers.
+    // Inlined, like the others, so that the fields stay in registers.
     #[inline(always)]
     pub(crate) fn take(process: &'a Process, data: &TransactionData) -> Self {
         Self(binder_driver::Received::take(&**process.driver(), data))
@@ -27,13 +26,13 @@ impl<'a> Received<'a> {
     /// Its data.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the driver named bytes outside the area.
+    /// [`Error::Malformed`] if the driver named bytes outside the area.
     #[inline(always)]
     pub(crate) fn data(&self) -> Result<RawBytes<'_>, Error> {
         self.0.data().ok_or_else(outside)
     }
 
-    /// The area that its scatter-gather buffers lie in.
+    /// The area that contains its scatter-gather buffers.
     ///
     /// # Errors
     /// As [`Received::data`].
@@ -42,7 +41,7 @@ impl<'a> Received<'a> {
         self.0.area().ok_or_else(outside)
     }
 
-    /// A reader over it.
+    /// Makes a reader for it.
     ///
     /// # Errors
     /// As [`Received::data`].
@@ -56,11 +55,11 @@ impl<'a> Received<'a> {
         Ok(ParcelReader::received(self.data()?, offsets, process, copies))
     }
 
-    /// Closes the descriptors that came with it, and gives the buffer back with the thread's next
-    /// exchange. Until then an answer may be sent from the bytes.
+    /// Closes the descriptors that came with it, and queues the command that frees its buffer. A
+    /// reply queued before may still refer to the bytes.
     #[inline(always)]
     pub(crate) fn give_back(&self, process: &Process, thread: &ThreadState) {
-        // Once: a number that was closed may be somebody else's next.
+        // Close only once, because the system may reuse a closed number.
         if thread.with_commands(|commands| self.0.release(commands))
             && let (Some(data), Some(offsets)) = (self.0.data(), self.0.offsets())
             && !offsets.is_empty()

@@ -1,12 +1,12 @@
-//! References on other processes' objects, as commands for the driver: taken, given back, and asked
-//! to be told about. It knows handles and cookies only.
+//! Driver commands for references on remote objects and for notification requests. This file knows
+//! only handles and cookies.
 
 use binder_driver::Command;
 use binder_driver::uapi::HandleCookie;
 
 use crate::thread::ThreadState;
 
-/// The handle at which every process finds its context's manager.
+/// The context manager's handle, the same in every process.
 pub(crate) const CONTEXT_MANAGER: u32 = 0;
 
 impl ThreadState {
@@ -16,26 +16,25 @@ impl ThreadState {
         self.push(Command::Acquire(handle));
     }
 
-    /// Gives back what [`ThreadState::take_references`] took.
+    /// Releases what [`ThreadState::take_references`] took.
     pub(crate) fn give_references(&self, handle: u32) {
         self.push(Command::Release(handle));
         self.push(Command::Decrefs(handle));
     }
 
-    /// Has the driver forget that it was asked for a death.
+    /// Clears a death notification.
     pub(crate) fn clear_death(&self, handle: u32, cookie: u64) {
         self.push(Command::ClearDeathNotification(HandleCookie { handle, cookie }));
         self.release_manager(handle);
     }
 
-    /// Has the driver forget that it was asked for an owner's state.
+    /// Clears a freeze notification.
     pub(crate) fn clear_frozen(&self, handle: u32, cookie: u64) {
         self.push(Command::ClearFreezeNotification(HandleCookie { handle, cookie }));
         self.release_manager(handle);
     }
 
-    /// Gives up the references that came with the asking, if it was for the context manager's death
-    /// or state.
+    /// Releases the references that a notification request took, if it was for the context manager.
     pub(crate) fn release_manager(&self, handle: u32) {
         if handle == CONTEXT_MANAGER {
             self.give_references(handle);

@@ -1,4 +1,4 @@
-//! Requests that every object answers, whatever its interface: is it there, what is it, how is it.
+//! Requests that every object answers, whatever its interface: ping, descriptor, dump, extension.
 
 use std::os::fd::OwnedFd;
 
@@ -12,7 +12,7 @@ const fn code(letters: &[u8; 4]) -> u32 {
 pub(crate) const PING: u32 = code(b"_PNG");
 /// `INTERFACE_TRANSACTION`: the interface's name.
 pub(crate) const DESCRIPTOR: u32 = code(b"_NTF");
-/// `DUMP_TRANSACTION`: a file descriptor to write the text to, and arguments.
+/// `DUMP_TRANSACTION`: a file descriptor for the text, and arguments.
 pub(crate) const DUMP: u32 = code(b"_DMP");
 /// `EXTENSION_TRANSACTION`: the object that extends this one, or null.
 pub(crate) const EXTENSION: u32 = code(b"_EXT");
@@ -20,16 +20,16 @@ pub(crate) const EXTENSION: u32 = code(b"_EXT");
 pub(crate) const HIDL_PING: u32 = code(b"\x0fPNG");
 /// HIDL's `IBase::interfaceDescriptor`.
 pub(crate) const HIDL_DESCRIPTOR: u32 = code(b"\x0fDSC");
-/// HIDL's `IBase::debug`: a handle with a file descriptor to write the text to, and arguments.
+/// HIDL's `IBase::debug`: a handle with a file descriptor for the text, and arguments.
 pub(crate) const HIDL_DEBUG: u32 = code(b"\x0fDBG");
-/// The interface that those three are methods of.
+/// The interface of those three methods.
 pub(crate) const HIDL_BASE: &str = "android.hidl.base@1.0::IBase";
 
 impl Proxy {
-    /// Asks the object, which is of this stack, for a sign of life.
+    /// Pings the object, which must belong to `stack`.
     ///
     /// # Errors
-    /// As [`Proxy::transact`].
+    /// See [`Proxy::transact`].
     pub fn ping(&self, stack: Stack) -> Result<(), Error> {
         match stack {
             Stack::Binder => self.call(PING, |_| Ok(())).map(drop),
@@ -41,10 +41,10 @@ impl Proxy {
         }
     }
 
-    /// Asks the object, which is of this stack, for its interface's name.
+    /// Returns the name of the object's interface. The object must belong to `stack`.
     ///
     /// # Errors
-    /// As [`Proxy::transact`]; [`Error::Malformed`] when the answer is no name.
+    /// See [`Proxy::transact`]; [`Error::Malformed`] if the reply is not a name.
     pub fn interface_descriptor(&self, stack: Stack) -> Result<String, Error> {
         match stack {
             Stack::Binder => self.call(DESCRIPTOR, |_| Ok(()))?.reader()?.read_string16(),
@@ -58,24 +58,24 @@ impl Proxy {
         }
     }
 
-    /// Asks the object, which is of the binder stack, for the one that extends it (`getExtension`,
-    /// Android 11 and later).
+    /// Returns the object's extension (`getExtension`, since Android 11). The object must belong to
+    /// the binder stack.
     ///
     /// # Errors
-    /// As [`Proxy::transact`]; [`Error::Status`] from libraries that do not know the question.
+    /// See [`Proxy::transact`]; [`Error::Status`] from libraries without extensions.
     pub fn extension(&self) -> Result<Option<Binder>, Error> {
         self.call(EXTENSION, |_| Ok(()))?.reader()?.read_nullable_binder()
     }
 
-    /// Asks the object, which is of this stack, to describe its state, as `dumpsys` and `lshal
-    /// debug` do. It writes it, as a rule text, to `to`, before or after it answers; the end of
-    /// what it writes is the end of the pipe that `to` is of. A pipe holds 64 KiB, so somebody
-    /// must read meanwhile.
+    /// Asks the object to write its state to `to`, as `dumpsys` and `lshal debug` do. The object
+    /// must belong to `stack`. It may write before or after it replies; a pipe reaches its end when
+    /// the object has written everything. A pipe holds 64 KiB, so another thread should read it
+    /// during the call.
     ///
     /// # Errors
-    /// As [`Proxy::transact`].
+    /// See [`Proxy::transact`].
     pub fn dump(&self, stack: Stack, arguments: &[&str], to: OwnedFd) -> Result<(), Error> {
-        // A descriptor that comes back is closed with the reply's buffer.
+        // Dropping the reply closes any descriptor in it.
         match stack {
             Stack::Binder => self.call(DUMP, |parcel| {
                 parcel.write_fd(to);

@@ -2,31 +2,31 @@
 
 use binder_driver::sched_attr::{self, SchedAttr};
 
-/// The classes that background scheduling moves a thread between.
+/// The classes that background scheduling uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     Other = 0,
     Batch = 3,
 }
 
-/// How the calling thread is scheduled.
+/// The calling thread's scheduling attributes.
 pub(crate) fn attributes() -> Option<SchedAttr> {
     sched_attr::get(0).ok()
 }
 
-/// The calling thread's class, if it is one of the two.
+/// The calling thread's class, if it is one of these two.
 pub(crate) fn policy() -> Option<Policy> {
     let policy = attributes()?.policy;
     [Policy::Other, Policy::Batch].into_iter().find(|known| *known as u32 == policy)
 }
 
-/// Changes the calling thread's class and leaves its nice value alone. True when the system allowed
+/// Changes the calling thread's class and keeps its nice value. Returns true if the system allowed
 /// it.
 pub(crate) fn set_policy(policy: Policy) -> bool {
     attributes().is_some_and(|now| set_attributes(SchedAttr { policy: policy as u32, ..now }))
 }
 
-/// Has the calling thread scheduled as another one was. True when the system allowed it.
+/// Changes the calling thread's scheduling attributes. Returns true if the system allowed it.
 pub(crate) fn set_attributes(wanted: SchedAttr) -> bool {
     sched_attr::set(0, wanted).is_ok()
 }
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_moves_between_the_classes_and_keeps_its_nice_value() {
+    fn a_thread_changes_its_class_and_keeps_its_nice_value() {
         std::thread::spawn(|| {
             let nice = rustix::process::getpriority_process(None).unwrap();
             assert!(set_policy(Policy::Batch));

@@ -1,5 +1,5 @@
-//! Serving one incoming call: find the object, run it, answer, give the buffer back, and wait for
-//! what comes next, all but the first two in one exchange.
+//! Serves one incoming call: finds the object and runs its method. One exchange then sends the
+//! reply, frees the request's buffer and waits for the next work.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -48,7 +48,7 @@ impl Call {
 }
 
 impl ThreadState {
-    /// Serves a call that the driver handed to this thread.
+    /// Serves a call that the driver delivered to this thread.
     pub(crate) fn serve(&self, process: &Arc<Process>, data: &TransactionData) -> Result<(), Error> {
         self.serving.set(self.serving.get() + 1);
         let work_source = WorkSource::clear();
@@ -140,8 +140,8 @@ impl ThreadState {
         self.answer(process, call, data, &Outgoing::plain(&memory).status(), wait)
     }
 
-    /// Answers, closes the request's descriptors, gives its buffer back (after the answer, which
-    /// may be sent from it), and, if `wait`, waits for what comes next.
+    /// Sends the reply, closes the request's descriptors, frees its buffer and, if `wait`, waits
+    /// for the next work. The buffer is freed after the reply, because the reply may refer to it.
     fn answer(
         &self,
         process: &Process,
@@ -151,7 +151,7 @@ impl ThreadState {
         wait: bool,
     ) -> Result<(), Error> {
         if call.oneway {
-            data.give_back(process, self); // goes along when this thread waits again, which it does next
+            data.give_back(process, self); // goes out when this thread waits, which it does next
             return Ok(());
         }
         self.push_reply(outgoing);
@@ -160,7 +160,7 @@ impl ThreadState {
     }
 }
 
-/// Runs a binder object's method, or one that every object has.
+/// Runs a method of a binder object, or answers a request that every object supports.
 fn dispatch(
     stub: &dyn Stub,
     call: &Call,
@@ -184,7 +184,7 @@ fn dispatch(
     }
 }
 
-/// Runs a hwbinder object's method, or one that every object has.
+/// Runs a method of a hwbinder object, or answers a request that every object supports.
 fn dispatch_hw<'a>(
     stub: &'a dyn HwStub,
     call: &Call,
@@ -212,12 +212,13 @@ fn dispatch_hw<'a>(
     }
 }
 
-/// Writes what an object says of itself. Whoever stops reading has read enough.
+/// Writes an object's dump. A failure is ignored: the caller has closed its end.
 fn write_dump(to: OwnedFd, text: &str) {
     let _ = std::fs::File::from(to).write_all(text.as_bytes());
 }
 
-/// Puts an exception into the reply; a status code goes without one.
+/// Writes an exception to the reply. A status code is returned as the error instead, because it
+/// needs another kind of reply.
 fn write_exception(reply: &mut Parcel, failed: Status) -> Result<(), i32> {
     reply.clear();
     let written = match failed {

@@ -1,4 +1,4 @@
-//! What a service implements: an object of one of the two stacks, and what it is told of each call.
+//! The traits that a service of either stack implements, and the description of a call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,34 +7,34 @@ use crate::hwbinder::{HwParcel, HwReader};
 use crate::parcel::{Parcel, ParcelReader};
 use crate::{Binder, Stack, Status};
 
-/// Who calls what.
+/// A call, as its service sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The method, in the interface's own numbering.
+    /// The code of the method, defined by the interface.
     pub code: u32,
-    /// True when the caller waits for no reply; what is written to it is then thrown away.
+    /// True if the caller waits for no reply. The reply is then discarded.
     pub oneway: bool,
-    /// The caller's process id; 0 when it waits for no reply.
+    /// The caller's process id; 0 for a oneway call.
     pub sender_pid: i32,
     /// The caller's effective user id.
     pub sender_euid: u32,
-    /// True when the caller had the driver clear the call's buffers
-    /// ([`CallFlags::CLEAR_BUFFERS`](crate::CallFlags)); the reply's are cleared too.
+    /// True if the caller asked the driver to zero the buffers
+    /// ([`CallFlags::CLEAR_BUFFERS`](crate::CallFlags)). This applies to the reply too.
     pub clear_buffers: bool,
 }
 
 /// An object of the binder stack that other processes call.
 pub trait Stub: Send + Sync {
-    /// The name of its interface, which callers can ask for.
+    /// The name of its interface, which callers can query.
     #[must_use]
     fn descriptor(&self) -> &str;
 
-    /// Serves one call, on a looper thread. The reply begins with a status header
-    /// ([`Parcel::write_no_exception`](crate::Parcel::write_no_exception)) where the interface has
+    /// Serves one call on a looper thread. The reply must begin with a status header
+    /// ([`Parcel::write_no_exception`](crate::Parcel::write_no_exception)) if the interface uses
     /// one.
     ///
     /// # Errors
-    /// What the caller gets instead of the reply.
+    /// The status that the caller gets instead of the reply.
     fn on_transact(&self, call: &Call, data: &mut ParcelReader<'_>, reply: &mut Parcel)
     -> Result<(), Status>;
 
@@ -43,7 +43,7 @@ pub trait Stub: Send + Sync {
         String::new()
     }
 
-    /// An object that extends this one with methods of another interface (`IBinder::getExtension`).
+    /// Its extension: an object with methods of another interface (`IBinder::getExtension`).
     fn extension(&self) -> Option<Binder> {
         None
     }
@@ -51,16 +51,16 @@ pub trait Stub: Send + Sync {
 
 /// An object of the hwbinder stack that other processes call.
 pub trait HwStub: Send + Sync {
-    /// The fully qualified name of its interface, which callers can ask for.
+    /// The fully qualified name of its interface, which callers can query.
     #[must_use]
     fn descriptor(&self) -> &str;
 
-    /// Serves one call, on a looper thread. The reply may name memory of the object and of the
-    /// request: the driver copies it from there. It begins with a status word
+    /// Serves one call on a looper thread. The reply may list memory of the object and of the
+    /// request, from which the driver copies. It must begin with a status word
     /// ([`HwParcel::write_no_exception`](crate::HwParcel::write_no_exception)).
     ///
     /// # Errors
-    /// What the caller gets instead of the reply.
+    /// The status that the caller gets instead of the reply.
     fn on_transact<'a>(
         &'a self,
         call: &Call,
@@ -94,7 +94,7 @@ impl Service {
         Self::Hwbinder(Arc::new(stub))
     }
 
-    /// The stack that it belongs to.
+    /// The object's stack.
     #[must_use]
     pub fn stack(&self) -> Stack {
         match self {

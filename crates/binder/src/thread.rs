@@ -1,8 +1,8 @@
-//! One thread's conversation with the driver: commands out, returns in.
+//! One thread's exchange with the driver: commands out, returns in.
 //!
-//! A thread has one [`ThreadState`] for each connection that it uses. It takes no lock and makes no
-//! allocation in a call. It knows neither objects nor what is in a parcel: it only keeps empty
-//! parcels for the next call, and what must live until the driver has taken a command.
+//! A thread has one [`ThreadState`] for each connection that it uses. A call takes no lock and
+//! allocates nothing. This file knows neither objects nor the contents of parcels. It keeps empty
+//! parcels for the next call, and objects that must stay alive until the driver has read a command.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,24 +25,24 @@ pub(crate) struct ThreadState {
     dialect: Dialect,
     copies: Arc<Copies>,
     io: RefCell<Io>,
-    // Boxed, because each call takes one and gives it back.
+    // Boxed, because each call takes one and returns it.
     #[expect(clippy::vec_box)]
     parcels: RefCell<Vec<Box<Parcel>>>,
     #[expect(clippy::vec_box)]
     stores: RefCell<Vec<Box<HwStore>>>,
-    /// True inside the looper's loop.
+    /// True while this thread is a looper.
     pub(crate) looper: Cell<bool>,
-    /// How many calls this thread serves, one inside the other.
+    /// The number of nested calls that this thread serves.
     pub(crate) serving: Cell<u32>,
-    /// Replies whose `BR_TRANSACTION_COMPLETE` has not come.
+    /// The number of replies without `BR_TRANSACTION_COMPLETE` so far.
     pub(crate) unacknowledged: Cell<u32>,
-    /// What those replies named: until the driver has said that it holds references, this thread
-    /// does.
+    /// The objects in those replies. This thread keeps them alive until the driver confirms that it
+    /// holds references.
     in_flight: RefCell<Vec<Kept>>,
-    /// Proxies that queued commands take references for: until the driver has taken these, this
-    /// thread holds them.
+    /// Proxies for which references are queued. This thread keeps them alive until the driver has
+    /// taken the references.
     until_sent: RefCell<Vec<Kept>>,
-    /// How many calls this thread waits for, one inside the other.
+    /// The number of nested calls that this thread waits for.
     pub(crate) calling: Cell<u32>,
 }
 
@@ -53,9 +53,9 @@ struct Io {
 }
 
 thread_local! {
-    /// This thread's states, by connection. One or two, so a list is quickest.
+    /// This thread's states by connection. A list, because a thread rarely has more than two.
     static STATES: RefCell<Vec<(u64, Rc<ThreadState>)>> = const { RefCell::new(Vec::new()) };
-    /// True when `STATES` has been used, or is about to be.
+    /// True from the first use of `STATES` on.
     static STARTED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -63,9 +63,9 @@ impl ThreadState {
     /// The calling thread's state for `connection`.
     pub(crate) fn current(connection: &Arc<Connection>) -> Rc<Self> {
         if !STARTED.replace(true) {
-            // A driver may keep data of its own for each thread. An ending thread drops what it
-            // used last first: the driver comes first here, so that these states can still use it
-            // when they are dropped.
+            // A driver may have thread-local data of its own. An ending thread destroys its
+            // thread-locals in the reverse order of their first use. Using the driver before
+            // `STATES` lets these states use the driver while they are dropped.
             if !connection.forked() {
                 let _ = connection.driver().write_read(&mut Commands::default(), &[], None);
             }
@@ -78,10 +78,10 @@ impl ThreadState {
             let gone = |(_, state): &mut (u64, Rc<Self>)| state.connection.strong_count() == 0;
             let gone: Vec<_> = states.borrow_mut().extract_if(.., gone).collect();
             states.borrow_mut().push((connection.id(), new.clone()));
-            drop(gone); // not under the borrow: it may drop objects that come here for a state
+            drop(gone); // not under the borrow: dropped objects may call this function
             new
         });
-        // A thread that is ending has no list any more: what it still does gets a state of its own.
+        // An ending thread has already destroyed `STATES`, so it uses a temporary state.
         found.unwrap_or_else(|_| Self::new(connection))
     }
 
@@ -102,7 +102,7 @@ impl ThreadState {
         })
     }
 
-    /// An empty parcel with the room that its last use left.
+    /// Takes an empty parcel that keeps the capacity of its last use.
     pub(crate) fn take_parcel(&self) -> Box<Parcel> {
         let kept = self.parcels.borrow_mut().pop();
         kept.unwrap_or_else(|| Box::new(Parcel::in_dialect(self.dialect)))
@@ -130,16 +130,16 @@ impl ThreadState {
         self.copies.add(bytes);
     }
 
-    /// Keeps a proxy until what is queued now is handed over.
+    /// Keeps a proxy alive until the queued commands are sent.
     pub(crate) fn keep_until_sent(&self, proxy: Kept) {
         self.until_sent.borrow_mut().push(proxy);
     }
 
-    /// Hands over what is queued, unless this thread soon goes to the driver anyway. Any other
-    /// might never.
+    /// Sends the queued commands unless this thread will soon exchange commands anyway. Another
+    /// thread might never do so.
     pub(crate) fn flush_unless_soon(&self, connection: &Connection) {
         if !(self.looper.get() || self.serving.get() > 0 || self.calling.get() > 0) {
-            let _ = self.flush(connection); // a driver that is out of order holds no references
+            let _ = self.flush(connection); // a failed driver holds no references
         }
     }
 
@@ -160,22 +160,20 @@ impl ThreadState {
         self.io.borrow_mut().commands.push(command);
     }
 
-    /// Lets a received buffer be given back with the next exchange.
-    // In line, for every call does it: what is known of the command leaves few instructions of
-    // `push`.
+    /// Passes the command queue to `queue`, which frees a received buffer.
+    // Inlined because every call uses it: with a known command, little of `push` remains.
     #[inline(always)]
     pub(crate) fn with_commands<T>(&self, queue: impl FnOnce(&mut Commands) -> T) -> T {
         queue(&mut self.io.borrow_mut().commands)
     }
 
-    /// Hands over queued commands without waiting for anything.
+    /// Sends the queued commands without waiting for returns.
     pub(crate) fn flush(&self, connection: &Connection) -> Result<(), Error> {
         self.exchange(connection, &Lent::default(), false)
     }
 
-    /// Hands over queued commands, which may name what is `lent`, and, if `wait`, waits for
-    /// returns. Returns that were not handled yet are never thrown away: they come first, and
-    /// there is no waiting.
+    /// Sends the queued commands, which may refer to `lent`, and, if `wait`, waits for returns. If
+    /// earlier returns are still unread, it keeps them and does not wait.
     #[inline]
     pub(crate) fn exchange(&self, connection: &Connection, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
         let result = self.exchange_now(connection, lent, wait);
@@ -202,7 +200,7 @@ impl ThreadState {
                 Ok(()) => return Ok(()),
                 Err(error) if error.errno() == Some(Errno::INTR) => {}
                 Err(cause) => {
-                    // What was not taken names memory that is about to go.
+                    // The remaining commands refer to memory that may soon be freed.
                     io.commands.clear();
                     return Err(Error::Driver { operation: "exchange commands with the driver", cause });
                 }
@@ -210,24 +208,23 @@ impl ThreadState {
         }
     }
 
-    /// The driver has taken the references that were queued; this thread's own end.
+    /// Drops the proxies that were kept for the queued references, which the driver has now taken.
     #[cold]
     fn sent(&self) {
         let kept = self.until_sent.take();
-        drop(kept); // dropping the last of one queues commands
+        drop(kept); // the last reference to a proxy queues commands when it is dropped
     }
 
-    /// The next return that asks for something, or answers; `None` when the driver woke this thread
-    /// without one.
-    // In line, with what it calls, in each of its few places: a return would pass through memory
-    // several times.
+    /// Waits for the next return other than `BR_NOOP` and `BR_TRANSACTION_COMPLETE`. `None` if the
+    /// driver woke this thread without one.
+    // Inlined with its callees, so that a return is not copied through memory several times.
     #[inline(always)]
     pub(crate) fn next(&self, connection: &Connection, lent: &Lent<'_>) -> Result<Option<Return>, Error> {
         self.next_of(connection, lent, false)
     }
 
-    /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted:
-    /// whoever waits for a reply or a call does not wait for it.
+    /// As [`ThreadState::next`], but also returns `BR_TRANSACTION_COMPLETE` if `completes`.
+    /// Otherwise it is only counted, because a thread that waits for a reply or a call ignores it.
     #[inline(always)]
     pub(crate) fn next_of(
         &self,
@@ -248,8 +245,8 @@ impl ThreadState {
         }
     }
 
-    /// The next of the returns that are here already. Those that come with every call are passed
-    /// over quickly.
+    /// Returns the next return that was already read. Skips the returns of every call on a fast
+    /// path.
     #[inline(always)]
     pub(crate) fn pending(&self, completes: bool) -> Option<Return> {
         loop {
@@ -266,24 +263,25 @@ impl ThreadState {
         }
     }
 
-    /// Queues the answer to the call that this thread serves.
+    /// Queues the reply to the call that this thread serves.
     pub(crate) fn push_reply(&self, outgoing: &Outgoing<'_>) {
         self.push_outgoing(outgoing, true, 0, 0, outgoing.flags());
         self.unacknowledged.set(self.unacknowledged.get() + 1);
     }
 
-    /// Keeps what a sent reply named until the driver holds it.
+    /// Keeps the objects of a sent reply alive until the driver holds references.
     pub(crate) fn keep(&self, parcel: &mut Parcel) {
         parcel.move_objects(&self.in_flight);
     }
 
-    /// The driver has said that a reply is sent; with the last, what they named is its own to hold.
+    /// Handles the `BR_TRANSACTION_COMPLETE` of a reply. After the last one, the driver holds
+    /// references to all objects in the replies.
     pub(crate) fn acknowledged(&self) {
         let left = self.unacknowledged.get().saturating_sub(1);
         self.unacknowledged.set(left);
         if left == 0 && !self.in_flight.borrow().is_empty() {
             let held = self.in_flight.take();
-            drop(held); // dropping one may queue commands
+            drop(held); // this may queue commands
         }
     }
 }
@@ -293,7 +291,7 @@ impl Drop for ThreadState {
         let Some(connection) = self.connection.upgrade().filter(|connection| !connection.forked()) else {
             return;
         };
-        let _ = self.flush(&connection); // a driver that is out of order has forgotten everything
+        let _ = self.flush(&connection); // a failed driver holds no references
         connection.driver().exit_thread();
         connection.copies().retire(&self.copies);
     }

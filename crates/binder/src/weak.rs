@@ -1,4 +1,4 @@
-//! [`WeakProxy`]: another process's object, known and not held.
+//! [`WeakProxy`]: a weak reference to a remote object.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use binder_driver::Command;
 use crate::references::CONTEXT_MANAGER;
 use crate::{Process, Proxy};
 
-/// Another process's object that this one does not keep alive. Its handle stays its own while this
-/// lives, so two of them are equal when they name the same object.
+/// A remote object that this process does not keep alive. The handle is not reused while this value
+/// exists, so two of them are equal if they refer to the same object.
 ///
-/// It can be promoted while any [`Proxy`] for the object is left in this process. When none is,
-/// only the driver could tell whether the object still lives, and Linux's never could
-/// (`BC_ATTEMPT_ACQUIRE` is refused): it counts as gone, as in Android's library.
+/// It can be promoted while this process has a [`Proxy`] for the object. Without one, only the
+/// driver could tell whether the object is alive, but Linux's driver refuses
+/// `BC_ATTEMPT_ACQUIRE`. The object then counts as dead, as in Android's library.
 #[derive(Clone, Debug)]
 pub struct WeakProxy(Arc<WeakHandle>);
 
-/// One weak reference of the driver's.
+/// One weak reference on a handle.
 #[derive(Debug)]
 struct WeakHandle {
     process: Arc<Process>,
@@ -24,15 +24,14 @@ struct WeakHandle {
 }
 
 impl Proxy {
-    /// The object, known and not held.
+    /// Returns a weak reference to the object.
     #[must_use]
     pub fn downgrade(&self) -> WeakProxy {
         let process = self.process().clone();
         if self.handle() != CONTEXT_MANAGER {
             let thread = process.thread();
             thread.push(Command::Increfs(self.handle()));
-            // As for a new proxy: the strong reference keeps the handle until the weak one is
-            // taken.
+            // The strong reference keeps the handle until the driver has taken the weak one.
             thread.keep_until_sent(self.kept());
             thread.flush_unless_soon(process.connection());
         }
@@ -47,7 +46,7 @@ impl WeakProxy {
         self.0.handle
     }
 
-    /// The object, if this process still holds it.
+    /// Returns the object if this process still holds a strong reference.
     #[must_use]
     pub fn promote(&self) -> Option<Proxy> {
         self.0.process.handles().find(self.0.handle).map(Proxy)

@@ -1,29 +1,29 @@
-//! For whom a thread works: the uid that its calls name in their interface tokens, so that a
-//! service can charge the right application for what it does. Knows no parcels.
+//! A thread's work source: the uid that its calls contain in their interface tokens. A service uses
+//! it to attribute its work to the right application. This file knows no parcels.
 
 use std::cell::Cell;
 
-/// `IPCThreadState::kUnsetWorkSource`: on nobody else's account.
+/// `IPCThreadState::kUnsetWorkSource`: no work source.
 pub(crate) const UNSET: u32 = u32::MAX;
 
 thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(UNSET) };
 }
 
-/// What this thread's calls name.
+/// This thread's work source.
 #[inline]
 pub(crate) fn current() -> u32 {
     CURRENT.get()
 }
 
-/// As [`WorkSource::set`], for anything that a word can hold.
+/// As [`WorkSource::set`], including [`UNSET`].
 pub(crate) fn replace(uid: u32) -> WorkSource {
     WorkSource { outer: CURRENT.replace(uid), of_this_thread: std::marker::PhantomData }
 }
 
-/// While it lives, this thread's calls say that they are made on behalf of an application
-/// (`setCallingWorkSourceUid`). They end one inside the other. Calls that this thread serves
-/// meanwhile begin without.
+/// While this value lives, this thread's calls are made on behalf of an application
+/// (`setCallingWorkSourceUid`). Drop nested values in the reverse order. A call that this thread
+/// serves meanwhile starts without a work source.
 #[derive(Debug)]
 #[must_use = "the work source is what it was as soon as this is dropped"]
 pub struct WorkSource {
@@ -32,13 +32,12 @@ pub struct WorkSource {
 }
 
 impl WorkSource {
-    /// From now on, calls of this thread are made on behalf of `uid`.
+    /// Makes this thread's calls on behalf of `uid`.
     pub fn set(uid: u32) -> Self {
         replace(uid)
     }
 
-    /// From now on, calls of this thread are made on nobody else's behalf
-    /// (`clearCallingWorkSource`).
+    /// Makes this thread's calls without a work source (`clearCallingWorkSource`).
     pub fn clear() -> Self {
         replace(UNSET)
     }

@@ -1,4 +1,4 @@
-//! A call allocates nothing, on either side, once its room is there.
+//! A call allocates nothing on either side in the steady state.
 #![allow(unsafe_code, reason = "a global allocator that counts cannot be written without")]
 
 mod support;
@@ -16,15 +16,15 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        // SAFETY: the caller meets `alloc`'s contract, which is the same.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the memory came from `alloc` above, that is from the system's allocator.
+        // SAFETY: the memory comes from the system's allocator, through `alloc` above.
         unsafe { System.dealloc(memory, layout) }
     }
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -59,7 +59,7 @@ fn exercise(service: &dyn Benchmark, bytes: &[u8]) {
     service.call(bytes, Purpose::Measured).unwrap();
 }
 
-// One test in this file: the count is the process's.
+// The only test in this file, because the count is of the whole process.
 #[test]
 fn calls_allocate_nothing_on_either_side_in_the_steady_state() {
     for stack in STACKS {
@@ -72,7 +72,7 @@ fn calls_allocate_nothing_on_either_side_in_the_steady_state() {
         let found = ServiceManager::new(&client, stack).get(&name).unwrap();
         let service = echo::connect(proxy(&found), stack);
         let bytes = vec![1; 65536];
-        // Room is made now and then at first, here and in the test's harness; an allocation for
+        // Buffers grow during the first windows, here and in the test harness. An allocation in
         // each call would show in every window.
         let window = || {
             let before = ALLOCATIONS.load(Ordering::Relaxed);

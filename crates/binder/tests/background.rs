@@ -1,4 +1,4 @@
-//! Background scheduling: what a thread of each stack runs at while it serves a background caller.
+//! Background scheduling: the policy and nice value at which each stack serves a background caller.
 
 mod support;
 
@@ -19,7 +19,7 @@ fn own_policy_and_nice() -> (i64, i64) {
     (field(41), field(19))
 }
 
-/// A service that says what its thread runs at.
+/// A service that returns its thread's policy and nice value.
 fn observer() -> Service {
     function(|_, _, reply| {
         let (policy, nice) = own_policy_and_nice();
@@ -29,7 +29,7 @@ fn observer() -> Service {
     })
 }
 
-/// What the server's thread runs at while it serves a caller of this nice value.
+/// The policy and nice value of the server's thread while it serves a caller of this nice value.
 fn observed(client: &Arc<Process>, nice: i32) -> (i64, i64) {
     let client = client.clone();
     std::thread::spawn(move || {
@@ -43,7 +43,7 @@ fn observed(client: &Arc<Process>, nice: i32) -> (i64, i64) {
     .unwrap()
 }
 
-/// The nice value may be the test's own, where that is above 0 and may not be lowered.
+/// Checks for the foreground. The nice value may be the test's own, which may be above 0.
 fn assert_foreground((policy, nice): (i64, i64)) {
     assert!(policy == SCHED_OTHER && nice < 10, "policy {policy}, nice {nice}");
 }
@@ -67,7 +67,8 @@ fn a_binder_thread_runs_as_background_for_a_background_caller_and_only_then() {
     let client = world.process();
     assert_eq!(observed(&client, 9), (SCHED_OTHER, 9), "not yet in the background");
     if !may_lower_nice() {
-        // What was inherited cannot be taken back, so the next caller would meet it.
+        // The thread cannot restore its nice value, so the next call would run with the inherited
+        // one.
         return skip(Need::Root, NO_LOWER_NICE);
     }
     assert_eq!(observed(&client, 10), (SCHED_BATCH, 10));
@@ -85,7 +86,7 @@ fn a_looper_that_starts_during_a_background_call_does_not_stay_in_the_background
     let mut world = World::new();
     let server = world.process();
     server.set_max_threads(1).unwrap();
-    // Each call returns only when the other has arrived, so there are two loopers.
+    // Each call returns only when the other has arrived, so the driver needs two loopers.
     let meeting = Barrier::new(2);
     let service = move |_: &Call, _: &mut ParcelReader<'_>, reply: &mut Parcel| {
         meeting.wait();
@@ -117,7 +118,7 @@ fn a_looper_that_starts_during_a_background_call_does_not_stay_in_the_background
 }
 
 #[test]
-fn a_process_without_background_scheduling_is_lent_no_background_nice_value() {
+fn a_process_without_background_scheduling_inherits_no_background_nice_value() {
     let mut world = World::new();
     let server = world.process();
     server.set_background_scheduling(false);
@@ -127,7 +128,7 @@ fn a_process_without_background_scheduling_is_lent_no_background_nice_value() {
 }
 
 #[test]
-fn a_hwbinder_thread_stays_as_it_is() {
+fn a_hwbinder_thread_stays_in_the_foreground() {
     struct Observer;
     impl binder::HwStub for Observer {
         fn descriptor(&self) -> &str {

@@ -19,7 +19,7 @@ fn binder_echoes_a_vector_and_frees_its_buffers() {
     world.manager(function(|_, data, reply| Ok(reply.write_bytes(data.read_bytes()?)?)), 1);
     let client = world.process();
     let service = client.context_manager();
-    // More than the area holds, were buffers not given back.
+    // More than the area holds if buffers were not freed.
     for round in 0..100u8 {
         let bytes = vec![round; 40_000];
         let reply = service.call(1, |parcel| parcel.write_bytes(&bytes)).unwrap();
@@ -100,7 +100,7 @@ fn a_hwbinder_services_exception_reaches_the_caller() {
 }
 
 #[test]
-fn the_callers_process_is_told() {
+fn a_service_sees_its_callers_process_and_user() {
     let mut world = World::new();
     world.manager(
         function(|call, _, reply| {
@@ -130,16 +130,16 @@ fn a_call_that_does_not_fit_into_the_servers_area_is_refused() {
 }
 
 #[test]
-fn a_context_without_a_manager_has_a_dead_one() {
+fn a_call_without_a_context_manager_reports_a_dead_object() {
     let mut world = World::new();
     let service = world.process().context_manager();
     assert!(matches!(service.ping(Stack::Binder), Err(Error::DeadObject { handle: 0 })));
 }
 
 #[test]
-fn a_waiting_client_serves_the_calls_that_come_back_to_it() {
+fn a_waiting_client_serves_nested_calls() {
     let mut world = World::new();
-    // Calls the object that it is given, with one less, and adds one to its answer.
+    // Calls the object in its arguments with one less, and adds one to the result.
     world.manager(
         function(|_, data, reply| {
             let depth = data.read_i32()?;
@@ -187,7 +187,7 @@ fn a_waiting_client_serves_the_calls_that_come_back_to_it() {
 }
 
 #[test]
-fn oneway_calls_to_one_object_are_served_in_their_order_one_at_a_time() {
+fn oneway_calls_to_one_object_are_served_in_order_one_at_a_time() {
     const CALLS: i32 = 200;
     let mut world = World::new();
     let (sender, receiver) = channel();
@@ -235,7 +235,7 @@ fn two_loopers_serve_in_parallel() {
 }
 
 #[test]
-fn the_driver_has_looper_threads_started_up_to_the_limit() {
+fn the_driver_requests_looper_threads_up_to_the_limit() {
     const LIMIT: u32 = 3;
     let mut world = World::new();
     let all = Barrier::new(1 + LIMIT as usize);
@@ -257,7 +257,7 @@ fn the_driver_has_looper_threads_started_up_to_the_limit() {
 }
 
 #[test]
-fn a_server_that_stops_while_it_serves_answers_first() {
+fn a_server_that_stops_during_a_call_replies_first() {
     let mut world = World::new();
     let server = world.process();
     let own = server.clone();
@@ -275,7 +275,7 @@ fn a_server_that_stops_while_it_serves_answers_first() {
 }
 
 #[test]
-fn a_service_that_panics_fails_its_caller_and_no_other() {
+fn a_panicking_service_fails_only_its_own_caller() {
     let mut world = World::new();
     let server = world.process();
     server
@@ -295,7 +295,7 @@ fn a_service_that_panics_fails_its_caller_and_no_other() {
 }
 
 #[test]
-fn many_threads_call_many_loopers_and_each_gets_its_own_answer() {
+fn concurrent_callers_each_get_their_own_reply() {
     let mut world = World::new();
     world.manager(function(|_, data, reply| Ok(reply.write_bytes(data.read_bytes()?)?)), 3);
     let client = world.process();
@@ -314,7 +314,7 @@ fn many_threads_call_many_loopers_and_each_gets_its_own_answer() {
 }
 
 #[test]
-fn threads_that_come_and_go_leave_what_they_copied_counted() {
+fn bytes_copied_by_ended_threads_stay_counted() {
     let mut world = World::new();
     world.manager(function(|_, _, _| Ok(())), 1);
     let client = world.process();

@@ -1,5 +1,4 @@
-//! File descriptors in calls and replies: what is read is the reader's, and what is not read is
-//! closed.
+//! File descriptors in calls and replies: readers own what they read, and the rest is closed.
 
 mod support;
 
@@ -14,8 +13,8 @@ use binder::{Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Proc
 use binder_driver::{Backend, Commands, Driver, Lent, RawBytes, Returns};
 use support::{World, function};
 
-/// A pipe: what is written to the second comes out of the first, and there is an end when every
-/// copy of the second is closed.
+/// A pipe's read end and write end. The read end reaches its end when every duplicate of the write
+/// end is closed.
 fn pipe() -> (File, OwnedFd) {
     let (from, to) = std::io::pipe().unwrap();
     (OwnedFd::from(from).into(), to.into())
@@ -28,7 +27,7 @@ fn rest_of(mut from: File) -> String {
 }
 
 #[test]
-fn a_service_gets_a_descriptor_of_its_own_and_sends_one_back() {
+fn a_service_gets_a_duplicate_descriptor_and_sends_one_back() {
     let mut world = World::new();
     let service = function(|_, data, reply| {
         File::from(data.read_fd()?).write_all(b"from the service").unwrap();
@@ -53,7 +52,7 @@ fn a_service_gets_a_descriptor_of_its_own_and_sends_one_back() {
 }
 
 #[test]
-fn descriptors_that_nobody_reads_are_closed_on_both_sides() {
+fn unread_descriptors_are_closed_on_both_sides() {
     let mut world = World::new();
     let (kept, replied) = pipe();
     let replied = std::sync::Mutex::new(Some(replied));
@@ -67,13 +66,13 @@ fn descriptors_that_nobody_reads_are_closed_on_both_sides() {
     let mut parcel = Parcel::new();
     parcel.write_fd(to);
     drop(service.transact(1, &parcel).unwrap());
-    drop(service.call(1, |_| Ok(())).unwrap()); // the reply's buffer goes back, and the server's parcel is written anew
+    drop(service.call(1, |_| Ok(())).unwrap()); // frees the reply's buffer and clears the server's parcel
     drop(parcel);
     assert_eq!((rest_of(from), rest_of(kept)), (String::new(), String::new()));
 }
 
 #[test]
-fn bytes_that_no_driver_wrote_name_no_descriptor() {
+fn bytes_without_a_process_yield_no_descriptor() {
     let mut parcel = Parcel::new();
     parcel.write_fd(pipe().1);
     assert!(matches!(parcel.reader().read_fd(), Err(Error::Malformed { at: 0, .. })));
@@ -82,7 +81,7 @@ fn bytes_that_no_driver_wrote_name_no_descriptor() {
     assert!(matches!(other.reader().read_fd(), Err(Error::Malformed { at: 0, .. })));
 }
 
-/// A driver that hands out no descriptors, whatever numbers stand in the data.
+/// A driver that delivers no descriptors, whatever numbers the data contains.
 #[derive(Debug)]
 struct WithoutDescriptors(Arc<dyn Driver>);
 
@@ -116,7 +115,7 @@ impl Driver for WithoutDescriptors {
 }
 
 #[test]
-fn a_number_is_no_descriptor_unless_the_driver_hands_one_out() {
+fn a_number_that_the_driver_did_not_deliver_is_not_a_descriptor() {
     let mut world = World::new();
     let server = Process::new(Arc::new(WithoutDescriptors(world.driver())));
     let service = function(|_, data, _| match data.read_fd() {
@@ -132,14 +131,14 @@ fn a_number_is_no_descriptor_unless_the_driver_hands_one_out() {
     drop(service.transact(1, &parcel).unwrap());
     drop(parcel);
     server.stop();
-    // What the driver has not handed out, nobody has closed.
+    // A descriptor that the driver did not deliver stays open.
     let file = |path: PathBuf| std::fs::metadata(path).ok().map(|status| status.ino());
     let own = from.metadata().unwrap().ino();
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
     assert_eq!(open.filter(|entry| file(entry.as_ref().unwrap().path()) == Some(own)).count(), 2);
 }
 
-/// Writes its integers to the first descriptor, and sends the second back.
+/// Writes the received integers to the first descriptor, and sends the second one back.
 struct Handles;
 
 impl HwStub for Handles {

@@ -1,4 +1,4 @@
-//! What a forked child does with its parent's driver.
+//! A forked child that uses its parent's driver.
 #![allow(unsafe_code, reason = "fork(2)")]
 
 mod support;
@@ -6,11 +6,10 @@ mod support;
 use binder::{Error, Parcel, Stack};
 use support::{World, function};
 
-/// Runs `work` in a forked child; its answer becomes the child's exit status.
+/// Runs `work` in a forked child. Returns the child's wait status, 0 if `work` returned true.
 fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child calls nothing but `work`, which only makes calls that end at the guard, and
-    // ends without running the parent's clean-up. glibc's and musl's fork leave the allocator
-    // usable.
+    // SAFETY: the child runs only `work`, whose calls end at the fork guard, and exits without
+    // running the parent's destructors. glibc's and musl's fork leave the allocator usable.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
@@ -25,13 +24,14 @@ fn in_child(work: impl FnOnce() -> bool) -> i32 {
 }
 
 #[test]
-fn a_fork_is_told_that_the_driver_is_its_parents_and_the_parent_goes_on() {
+fn calls_of_a_forked_child_are_refused_and_the_parent_is_not_affected() {
     let mut world = World::new();
     world.manager(function(|_, _, _| Ok(())), 1);
     let client = world.process();
     let service = client.context_manager();
     service.ping(Stack::Binder).unwrap();
-    // What the driver knows of the client; the server's thread may still be on its way back.
+    // The driver's state of the client only: the server's thread may still be returning from its
+    // call.
     let known =
         |world: &World| world.state().split_once("proc 2").map(|(_, client)| client.to_owned()).unwrap();
     let before = known(&world);

@@ -1,4 +1,4 @@
-//! Listeners to the state of frozen processes, and threads that serve calls beside other things.
+//! Frozen-state listeners, and polling threads.
 
 mod support;
 
@@ -10,7 +10,7 @@ use binder::{Error, Parcel, Process, Stack};
 use binder_driver::{Backend, Command, Commands, Driver, Errno, Lent, RawBytes, Returns};
 use support::{World, function};
 
-/// Longer than anything takes.
+/// Longer than any step takes.
 const LONG: Duration = Duration::from_secs(20);
 
 /// A listener that forwards each notification.
@@ -21,7 +21,7 @@ fn listener() -> (impl Fn(bool) + Send + Sync, Receiver<bool>) {
 }
 
 #[test]
-fn listeners_are_told_when_an_objects_owner_is_frozen_and_thawed() {
+fn listeners_are_notified_when_an_objects_owner_is_frozen_and_thawed() {
     let mut world = World::new();
     world.manager(function(|_, _, _| Ok(())), 1);
     let client = world.server(1);
@@ -33,21 +33,21 @@ fn listeners_are_told_when_an_objects_owner_is_frozen_and_thawed() {
     assert_eq!(told_first.recv_timeout(LONG), Ok(false), "its state of now");
     freezer.freeze(own, LONG).unwrap();
     assert_eq!(told_first.recv_timeout(LONG), Ok(true));
-    // A later listener gets the known state.
+    // A later listener gets the known state immediately.
     let (second, told_second) = listener();
     let second = service.add_frozen_listener(second).unwrap();
     assert_eq!(told_second.try_recv(), Ok(true));
     freezer.unfreeze(own).unwrap();
     assert_eq!(told_first.recv_timeout(LONG), Ok(false));
     assert_eq!(told_second.recv_timeout(LONG), Ok(false));
-    // No change, no call.
+    // Without a change no listener is called.
     freezer.unfreeze(own).unwrap();
     assert!(service.remove_frozen_listener(first).unwrap());
     assert!(!service.remove_frozen_listener(first).unwrap(), "it is gone");
     freezer.freeze(own, LONG).unwrap();
     assert_eq!(told_second.recv_timeout(LONG), Ok(true));
     assert_eq!(told_first.try_iter().count(), 0);
-    // The last one to go ends the request; the next begins it anew.
+    // Removing the last listener clears the request; adding one makes a new request.
     assert!(service.remove_frozen_listener(second).unwrap());
     let (third, told_third) = listener();
     service.add_frozen_listener(third).unwrap();
@@ -55,7 +55,7 @@ fn listeners_are_told_when_an_objects_owner_is_frozen_and_thawed() {
     freezer.unfreeze(own).unwrap();
     assert_eq!(told_third.recv_timeout(LONG), Ok(false));
     assert_eq!(told_second.try_iter().count(), 0);
-    // With the proxy it ends too, and leaves no reference behind.
+    // Dropping the proxy also ends the request, and leaves no reference.
     service.ping(Stack::Binder).unwrap();
     drop(service);
     assert!(told_third.recv_timeout(LONG).is_err(), "the listener is dropped");
@@ -70,8 +70,8 @@ fn a_frozen_listener_is_refused_without_an_object() {
     let (refused, told) = listener();
     let error = client.context_manager().add_frozen_listener(refused).unwrap_err();
     assert!(matches!(error, Error::Driver { .. }), "{error:?}");
-    assert!(told.recv_timeout(LONG).is_err(), "it is dropped uncalled");
-    // The thread goes on, and so does who asks again.
+    assert!(told.recv_timeout(LONG).is_err(), "the listener was dropped without a call");
+    // The thread still works, and a second request succeeds once there is a manager.
     let server = world.manager(function(|_, _, _| Ok(())), 1);
     client.start_looper().unwrap();
     let service = client.context_manager();
@@ -83,7 +83,7 @@ fn a_frozen_listener_is_refused_without_an_object() {
 }
 
 #[test]
-fn a_thread_that_polls_serves_calls_when_it_is_asked_to() {
+fn a_polling_thread_serves_calls_when_it_handles_them() {
     let mut world = World::new();
     let server = world.process();
     let served = function(|_, data, reply| {
@@ -92,7 +92,7 @@ fn a_thread_that_polls_serves_calls_when_it_is_asked_to() {
     });
     server.become_context_manager(served).unwrap();
     server.setup_polling().unwrap();
-    // The driver's own memory has no descriptor that could be readable.
+    // The emulated driver has no descriptor to poll.
     assert!(server.polled_descriptor().is_none());
     assert!(!server.poll(Some(Duration::ZERO)).unwrap());
     server.handle_polled().unwrap();
@@ -113,7 +113,7 @@ fn a_thread_that_polls_serves_calls_when_it_is_asked_to() {
     assert_eq!(calls.join().unwrap(), 2);
 }
 
-/// A driver as kernels before 6.12 have it.
+/// A driver without freeze notifications, as in kernels before 6.12.
 #[derive(Debug)]
 struct Older(Arc<dyn Driver>);
 
@@ -155,7 +155,7 @@ impl Driver for Older {
 }
 
 #[test]
-fn an_older_driver_refuses_frozen_listeners_and_loses_nothing_by_it() {
+fn an_older_driver_refuses_frozen_listeners_without_side_effects() {
     let mut world = World::new();
     world.manager(function(|_, _, _| Ok(())), 1);
     let client = Process::new(Arc::new(Older(world.driver())));
@@ -164,7 +164,7 @@ fn an_older_driver_refuses_frozen_listeners_and_loses_nothing_by_it() {
     let error = service.add_frozen_listener(refused).unwrap_err();
     let Error::Driver { cause, .. } = &error else { panic!("{error:?}") };
     assert_eq!(cause.errno(), Some(Errno::INVAL));
-    assert!(told.recv_timeout(LONG).is_err(), "it is dropped uncalled");
+    assert!(told.recv_timeout(LONG).is_err(), "the listener was dropped without a call");
     service.ping(Stack::Binder).unwrap();
     assert!(!world.state().contains("ref "), "{}", world.state());
     client.stop();

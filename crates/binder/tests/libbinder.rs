@@ -1,5 +1,5 @@
-//! What Android's library does besides calls: dialects, flags, work sources, errors of a service's
-//! own, extensions, freezing, and the suspicion of spam.
+//! Features of Android's library besides calls: dialects, flags, work sources, service-specific
+//! errors, extensions, freezing, and oneway spam detection.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn every_dialect_exchanges_binders_through_its_service_manager() {
         let mut reader = reply.reader().unwrap();
         reader.read_exception().unwrap();
         assert_eq!(reader.read_i32().unwrap(), 42);
-        // What the interface promises travels with the binder since Android 11.
+        // Since Android 11 the parcel contains the binder's stability.
         let told = if dialect == Dialect::Android10 { Stability::System } else { Stability::Vintf };
         assert_eq!(found.stability(), told, "{dialect:?}");
     }
@@ -68,8 +68,7 @@ fn a_parcel_in_another_dialect_is_refused() {
     drop(service.transact(1, &Parcel::in_dialect(Dialect::Android12)).unwrap());
 }
 
-/// Tells on whose behalf it was called, and on whose a call of its own would be made; -1 for
-/// nobody's.
+/// A service that returns the work source of its caller, and that of its own calls; -1 for none.
 fn tells_work_sources() -> binder::Service {
     let token = InterfaceToken::new(Dialect::default(), "test.IFunction").unwrap();
     function(move |_, data, reply| {
@@ -92,7 +91,7 @@ fn work_sources(service: &Proxy) -> [i64; 2] {
 }
 
 #[test]
-fn a_service_is_told_on_whose_behalf_it_is_called() {
+fn a_service_sees_the_work_source_of_its_caller() {
     let mut world = World::new();
     world.manager(tells_work_sources(), 1);
     let service = world.process().context_manager();
@@ -110,9 +109,9 @@ fn a_service_is_told_on_whose_behalf_it_is_called() {
 }
 
 #[test]
-fn a_call_that_comes_back_is_served_on_nobodys_behalf() {
+fn a_nested_call_is_served_without_a_work_source() {
     let mut world = World::new();
-    // Calls the object that it is given.
+    // Calls the object in its arguments.
     world.manager(
         function(|_, data, reply| {
             work_sources(&proxy(&data.read_binder()?)).iter().for_each(|uid| reply.write_i64(*uid));
@@ -131,13 +130,13 @@ fn a_call_that_comes_back_is_served_on_nobodys_behalf() {
         })
         .unwrap();
     let mut reader = reply.reader().unwrap();
-    // This thread serves it while it waits, and what it calls meanwhile is not made on the
-    // application's behalf.
+    // This thread serves the nested call while it waits. Its own calls meanwhile have no work
+    // source.
     assert_eq!([reader.read_i64().unwrap(), reader.read_i64().unwrap()], [-1, -1]);
 }
 
 #[test]
-fn an_error_of_the_services_own_numbering_arrives_with_its_number() {
+fn a_service_specific_error_arrives_with_its_number() {
     let mut world = World::new();
     world.manager(function(|_, _, _| Err(Status::service_specific(-42, "no paper"))), 1);
     let client = world.process().context_manager();
@@ -146,7 +145,7 @@ fn an_error_of_the_services_own_numbering_arrives_with_its_number() {
     assert_eq!(error.to_string(), "the service answered with its own error -42: no paper");
 }
 
-/// An object that another one extends.
+/// An object with an extension.
 struct Extended(Binder);
 
 impl Stub for Extended {
@@ -164,7 +163,7 @@ impl Stub for Extended {
 }
 
 #[test]
-fn an_object_gives_the_one_that_extends_it() {
+fn an_object_returns_its_extension() {
     let mut world = World::new();
     let server = world.process();
     let extension = server.publish(function(|_, _, _| Ok(())));
@@ -176,7 +175,7 @@ fn an_object_gives_the_one_that_extends_it() {
     assert!(extension.extension().unwrap().is_none());
 }
 
-/// A driver that remembers the flags of calls and replies, and knows no extended errors.
+/// A driver that records the flags of calls and replies, and reports no extended errors.
 #[derive(Debug)]
 struct Spy {
     driver: Arc<dyn Driver>,
@@ -220,7 +219,7 @@ impl Driver for Spy {
 }
 
 #[test]
-fn a_call_whose_buffers_are_to_be_cleared_says_so_and_so_does_its_reply() {
+fn a_call_that_clears_its_buffers_sets_the_flag_on_call_and_reply() {
     let world = World::new();
     let flags = Arc::new(Mutex::new(Vec::new()));
     let server = Process::new(Arc::new(Spy { driver: world.driver(), flags: flags.clone() }));
@@ -243,7 +242,7 @@ fn a_call_whose_buffers_are_to_be_cleared_says_so_and_so_does_its_reply() {
 }
 
 #[test]
-fn a_refused_call_is_an_error_where_the_driver_tells_no_reason() {
+fn a_refused_call_is_an_error_if_the_driver_reports_no_errno() {
     let mut world = World::new();
     world.manager(function(|_, _, _| Ok(())), 1);
     let client = Process::new(Arc::new(Spy { driver: world.driver(), flags: Arc::default() }));
@@ -271,10 +270,10 @@ fn a_frozen_process_refuses_calls_until_it_is_thawed() {
 }
 
 #[test]
-fn a_process_that_asks_is_told_that_its_oneway_calls_look_like_spam() {
+fn a_process_with_spam_detection_is_notified_of_its_oneway_spam() {
     for asked in [false, true] {
         let mut world = World::new();
-        // Nobody serves: the area fills up.
+        // The server has no looper, so its area fills up.
         world.manager(function(|_, _, _| Ok(())), 0);
         let client = world.process();
         client.set_oneway_spam_detection(asked).unwrap();
@@ -287,8 +286,8 @@ fn a_process_that_asks_is_told_that_its_oneway_calls_look_like_spam() {
 }
 
 #[test]
-fn the_status_of_an_unknown_extension_is_told() {
-    // Hwbinder's objects know no extensions.
+fn a_hwbinder_object_refuses_an_extension_request() {
+    // Hwbinder objects have no extensions.
     let mut world = World::new();
     world.manager(binder::Service::hwbinder(support::HwEcho), 1);
     let asked = world.process().context_manager().extension();

@@ -1,4 +1,4 @@
-//! Both service managers, and the benchmark service that is found through them.
+//! Both service managers, and the benchmark service registered with them.
 
 mod support;
 
@@ -26,7 +26,7 @@ impl Probe for Fixed {
     }
 }
 
-/// A world with a service manager, and the benchmark service registered under each name.
+/// Makes a world with a service manager and the benchmark service registered under each name.
 fn world_with(stack: Stack, names: &[&str]) -> World {
     let mut world = World::new();
     let host = world.server(1);
@@ -53,7 +53,7 @@ fn services_are_added_listed_and_found() {
 }
 
 #[test]
-fn a_name_that_nobody_registered_is_said_to_be() {
+fn an_unregistered_name_is_reported() {
     for stack in STACKS {
         let mut world = world_with(stack, &[]);
         let manager = ServiceManager::new(&world.process(), stack);
@@ -123,14 +123,14 @@ fn a_service_that_dies_loses_its_name() {
 }
 
 #[test]
-fn there_is_one_manager_in_a_context() {
+fn a_context_has_at_most_one_manager() {
     let mut world = world_with(Stack::Binder, &[]);
     let error = manager::serve(&world.process(), Stack::Binder).unwrap_err();
     assert!(error.to_string().contains("already has a context manager"), "{error}");
 }
 
 #[test]
-fn the_benchmark_service_is_the_same_over_each_stack_and_in_process() {
+fn the_benchmark_service_behaves_the_same_over_each_stack_and_in_process() {
     let exercise = |service: &dyn Benchmark| {
         let bytes: Vec<u8> = (0..=255).collect();
         let mut echoed = Vec::new();
@@ -152,7 +152,7 @@ fn the_benchmark_service_is_the_same_over_each_stack_and_in_process() {
         let found = proxy(&manager.get(&echo::service_name(stack, "default")).unwrap());
         let before = client.copied_bytes();
         let service = echo::connect(found, stack);
-        // The names that were registered are copied too, so only differences count.
+        // Registering names copied bytes too, so compare differences.
         let served = service.server_copied_bytes().unwrap();
         let copied = exercise(&*service) - served;
         let sent = client.copied_bytes() - before;

@@ -1,4 +1,4 @@
-//! Objects that travel: passed on, held, given up, dead.
+//! Objects that cross processes: passed on, held, released, dead.
 
 mod support;
 
@@ -12,9 +12,9 @@ use support::{World, function, proxy};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
-fn an_object_is_passed_on_from_process_to_process() {
+fn an_object_is_passed_on_between_processes() {
     let mut world = World::new();
-    // Keeps what it is given (1), gives it away (2).
+    // Stores an object (1) and returns it (2).
     let kept = Mutex::new(None::<Binder>);
     world.manager(
         function(move |call, data, reply| {
@@ -46,7 +46,7 @@ fn an_object_is_passed_on_from_process_to_process() {
     let remote = proxy(&received);
     assert_eq!(remote.transact(1, &parcel).unwrap().reader().unwrap().read_i32().unwrap(), 42);
 
-    // Its owner gets the object itself back, and everybody else the one proxy that it has already.
+    // The owner gets its own object back; any other process gets its existing proxy.
     let owners = owner.context_manager();
     let reply = owners.transact(2, &Parcel::new()).unwrap();
     assert!(reply.reader().unwrap().read_binder().unwrap().same(&object));
@@ -90,7 +90,7 @@ fn an_object_lives_as_long_as_another_process_holds_it() {
 }
 
 #[test]
-fn a_dead_servers_object_is_dead_and_its_watchers_are_told() {
+fn an_object_dies_with_its_server_and_its_watchers_are_notified() {
     let mut world = World::new();
     let kept = Mutex::new(None::<Binder>);
     world.manager(
@@ -121,15 +121,15 @@ fn a_dead_servers_object_is_dead_and_its_watchers_are_told() {
     world.forget(&server);
     server.stop();
     drop((parcel, object, server));
-    receiver.recv_timeout(PATIENCE).expect("the death is told");
+    receiver.recv_timeout(PATIENCE).expect("a death notification");
     let handle = remote.handle();
     assert!(matches!(remote.ping(Stack::Binder), Err(Error::DeadObject { handle: h }) if h == handle));
     assert!(matches!(remote.link_to_death(|| ()), Err(Error::DeadObject { .. })));
 }
 
 #[test]
-fn a_process_holds_thousands_of_objects_and_is_told_when_there_is_no_room_for_one_more() {
-    // The emulated driver's table of handles, without handle 0.
+fn a_process_holds_thousands_of_objects_and_gets_an_error_when_the_table_is_full() {
+    // The size of the emulated driver's handle table, without handle 0.
     const MOST: usize = 16_383;
     let mut world = World::new();
     let kept = Mutex::new(Vec::new());

@@ -1,5 +1,5 @@
-//! What a process holds of others' objects: references that are neither lost nor left, weak ones,
-//! deaths, and what may be said of the context manager.
+//! References to remote objects: none is lost or leaked. Also weak references, death notifications,
+//! and the context manager's death.
 
 mod support;
 
@@ -12,8 +12,8 @@ use support::{World, function, proxy};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A manager that keeps objects in two places, gives them away, and forgets them: 1, 2 and 3 for
-/// the first, 11 and so on for the other.
+/// A manager with two slots for objects. Codes 1, 2 and 3 store, return and drop the object of the
+/// first slot; codes 11, 12 and 13 use the second slot.
 fn keeper() -> binder::Service {
     let kept = [const { Mutex::new(None::<Binder>) }; 2];
     function(move |call: &Call, data: &mut ParcelReader<'_>, reply: &mut Parcel| -> Result<(), Status> {
@@ -27,21 +27,21 @@ fn keeper() -> binder::Service {
     })
 }
 
-/// Has the manager keep an object of a server's in a place.
+/// Stores an object of a server in a slot of the manager (0 or 10).
 fn keep_in(place: u32, server: &Arc<Process>, object: &Binder) {
     let parcel = &mut Parcel::new();
     parcel.write_binder(object);
     drop(server.context_manager().transact(place + 1, parcel).unwrap());
 }
 
-/// The same in the first place, for an object that does nothing.
+/// Stores a new object, which does nothing, in the first slot.
 fn keep(server: &Arc<Process>) -> Binder {
     let object = server.publish(function(|_, _, _| Ok(())));
     keep_in(0, server, &object);
     object
 }
 
-/// Asks the manager for what it keeps in a place.
+/// Gets the object in a slot of the manager.
 fn get_from(place: u32, process: &Arc<Process>) -> Proxy {
     let manager = process.context_manager();
     let reply = manager.transact(place + 2, &Parcel::new()).unwrap();
@@ -52,7 +52,7 @@ fn get(process: &Arc<Process>) -> Proxy {
     get_from(0, process)
 }
 
-/// The lines of the driver's state that tell of references, when they are as many as expected.
+/// Waits until the driver's state has the expected number of references.
 fn wait_for_references(world: &World, expected: usize) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -68,15 +68,15 @@ fn wait_for_references(world: &World, expected: usize) {
 }
 
 #[test]
-fn a_proxy_that_another_thread_drops_before_its_reader_flushes_leaves_nothing() {
+fn a_proxy_dropped_before_its_reader_flushes_leaves_no_reference() {
     let mut world = World::new();
     world.manager(keeper(), 1);
     let owner = world.server(1);
     let other = keep(&owner);
     let server = world.server(1);
-    // A looper reads an object and hands it to another thread while it serves: its own commands go
-    // out later. That thread drops it, and receives another object, which must not get the handle
-    // that the looper's commands are for.
+    // A looper reads an object and passes it to another thread while it serves. The looper's
+    // commands go out later. The other thread drops the object and receives another one, which
+    // must not get the handle that the looper's commands refer to.
     let (to_dropper, objects) = channel::<(Proxy, Sender<()>)>();
     let dropper = std::thread::spawn({
         let server = server.clone();
@@ -111,13 +111,13 @@ fn a_proxy_that_another_thread_drops_before_its_reader_flushes_leaves_nothing() 
     wait_for_references(&world, 1);
     world.forget(&server);
     server.stop();
-    drop((reader, server)); // its dropper ends with it
+    drop((reader, server)); // this also ends the thread that drops objects
     dropper.join().unwrap();
     drop((object, other));
 }
 
 #[test]
-fn a_proxy_that_is_read_outside_a_looper_is_held_at_once() {
+fn a_proxy_read_outside_a_looper_is_referenced_immediately() {
     let mut world = World::new();
     world.manager(keeper(), 1);
     let owner = world.server(1);
@@ -126,7 +126,7 @@ fn a_proxy_that_is_read_outside_a_looper_is_held_at_once() {
     let manager = client.context_manager();
     let reply = manager.transact(2, &Parcel::new()).unwrap();
     let received = reply.reader().unwrap().read_binder().unwrap();
-    // Another thread gives it up while the reply, and what this thread has queued, are still here.
+    // Another thread drops it while this thread still has the reply and queued commands.
     std::thread::spawn(move || drop(received)).join().unwrap();
     drop(reply);
     client.flush().unwrap();
@@ -136,7 +136,7 @@ fn a_proxy_that_is_read_outside_a_looper_is_held_at_once() {
 }
 
 #[test]
-fn a_weak_proxy_is_promoted_while_the_object_is_held_and_keeps_its_handle() {
+fn a_weak_proxy_can_be_promoted_while_the_object_is_held_and_keeps_its_handle() {
     let mut world = World::new();
     world.manager(keeper(), 1);
     let owner = world.server(1);
@@ -149,9 +149,9 @@ fn a_weak_proxy_is_promoted_while_the_object_is_held_and_keeps_its_handle() {
     assert_eq!(weak.promote().expect("it is held").handle(), handle);
     drop(strong);
     assert!(weak.promote().is_none());
-    wait_for_references(&world, 2); // the weak one is a reference of its own
+    wait_for_references(&world, 2); // the weak reference counts as one
     assert!(world.state().contains("s 0 w 1"), "{}", world.state());
-    // Received again, it has the same handle, and can be promoted again.
+    // When the object is received again, it has the same handle and can be promoted again.
     let strong = get(&client);
     assert_eq!(strong.handle(), handle);
     assert!(weak.promote().is_some());
@@ -161,7 +161,7 @@ fn a_weak_proxy_is_promoted_while_the_object_is_held_and_keeps_its_handle() {
 }
 
 #[test]
-fn the_context_managers_death_is_told_and_its_successors_too() {
+fn the_death_of_a_context_manager_and_of_its_successor_is_notified() {
     let mut world = World::new();
     let client = world.server(1);
     let handle0 = client.context_manager();
@@ -175,14 +175,14 @@ fn the_context_managers_death_is_told_and_its_successors_too() {
         world.forget(&manager);
         manager.stop();
         drop(manager);
-        receiver.recv_timeout(PATIENCE).expect("the death is told");
+        receiver.recv_timeout(PATIENCE).expect("a death notification");
         wait_for_references(&world, 0);
     }
     assert!(matches!(handle0.ping(Stack::Binder), Err(Error::DeadObject { handle: 0 })));
 }
 
 #[test]
-fn a_context_manager_cannot_be_told_of_its_own_death() {
+fn a_context_manager_cannot_link_to_its_own_death() {
     let mut world = World::new();
     let manager = world.manager(keeper(), 1);
     let linked = manager.context_manager().link_to_death(|| ());
@@ -190,7 +190,7 @@ fn a_context_manager_cannot_be_told_of_its_own_death() {
 }
 
 #[test]
-fn a_recipient_that_is_unlinked_is_not_called_and_the_others_are() {
+fn only_recipients_that_are_still_linked_are_called() {
     let mut world = World::new();
     world.manager(keeper(), 1);
     let server = world.server(1);
@@ -206,7 +206,7 @@ fn a_recipient_that_is_unlinked_is_not_called_and_the_others_are() {
     let second = remote.link_to_death(recipient("second")).unwrap();
     assert!(remote.unlink_to_death(first).unwrap());
     assert!(!remote.unlink_to_death(first).unwrap());
-    // Without any, the driver's request is cleared; a later one makes a new request.
+    // Unlinking the last recipient clears the driver's request; a later link makes a new one.
     assert!(remote.unlink_to_death(second).unwrap());
     assert!(!world.state().lines().any(|line| line.ends_with(" d 1")), "{}", world.state());
     remote.link_to_death(recipient("third")).unwrap();

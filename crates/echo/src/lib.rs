@@ -1,8 +1,8 @@
-//! The service that round trips are measured with, over either stack or none.
+//! The service for measuring round trips, over either stack or in process.
 //!
-//! [`Benchmark`] is the interface; [`Echo`] does the work where it is, and is what a passthrough
-//! call runs. This crate has no clock: what the time is, and how the serving thread is scheduled, a
-//! [`Probe`] tells. It is compiled for speed, since a timed call runs through it.
+//! [`Benchmark`] is the interface. [`Echo`] implements it; a passthrough call runs it directly.
+//! This crate reads no clock: a [`Probe`] provides the time and the scheduling of the serving
+//! thread. The crate is compiled for speed, because timed calls run through it.
 //!
 //! ```
 //! use echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
@@ -43,43 +43,43 @@ const CALL: u32 = 3;
 const COPIED_BYTES: u32 = 4;
 const TAKE: u32 = 5;
 
-/// What is measured: implemented by the service itself and by each stack's proxy for it.
+/// The measured interface, implemented by the service itself and by each stack's proxy.
 pub trait Benchmark: Send + Sync {
-    /// Sends bytes, and lends `take` those that come back, which others may change.
+    /// Sends bytes and passes the returned bytes to `take`. Others may change them meanwhile.
     ///
     /// # Errors
-    /// Those of [`Proxy::transact`]; none in process.
+    /// The errors of [`Proxy::transact`]; none in process.
     fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<(), Error>;
 
-    /// Does nothing, there and back.
+    /// Makes a round trip that does nothing.
     ///
     /// # Errors
     /// As [`Benchmark::send_vec`].
     fn nop(&self) -> Result<(), Error>;
 
-    /// Sends bytes, and returns when they arrived and, unless it is [`Purpose::Plain`], how the
-    /// serving thread was scheduled (which costs system calls).
+    /// Sends bytes and returns the time of their arrival. Unless the purpose is [`Purpose::Plain`],
+    /// also returns how the serving thread was scheduled, which costs system calls.
     ///
     /// # Errors
     /// As [`Benchmark::send_vec`].
     fn call(&self, payload: &[u8], purpose: Purpose) -> Result<ServerReport, Error>;
 
-    /// How many payload bytes the serving process has copied so far ([`Process::copied_bytes`]).
+    /// The payload bytes that the serving process copied so far ([`Process::copied_bytes`]).
     ///
     /// # Errors
     /// As [`Benchmark::send_vec`].
     fn server_copied_bytes(&self) -> Result<u64, Error>;
 }
 
-/// What a [`Benchmark::call`] is made for.
+/// The purpose of a [`Benchmark::call`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Purpose {
     /// Measures only the round trip: the service does nothing else.
     Plain = 0,
-    /// To be measured.
+    /// A measured call.
     Measured = 1,
-    /// To make the caller and the service ready for calls that are measured.
+    /// A warm-up call before measured calls.
     WarmUp = 2,
 }
 
@@ -94,7 +94,7 @@ impl Purpose {
     }
 }
 
-/// Tells the service what only its surroundings know.
+/// Provides what the service cannot know itself.
 pub trait Probe: Send + Sync {
     /// The time, in nanoseconds of CLOCK_BOOTTIME.
     fn now_ns(&self) -> u64;
@@ -102,8 +102,8 @@ pub trait Probe: Send + Sync {
     fn cpu(&self) -> u32;
     /// How the calling thread is scheduled.
     fn scheduling(&self) -> Scheduling;
-    /// What the service does in a call that is not [`Purpose::Plain`], between its two stamps:
-    /// nothing.
+    /// The service's work between its two timestamps in a call that is not [`Purpose::Plain`].
+    /// The default does nothing.
     fn work(&self, _: Purpose) {}
 }
 
@@ -122,7 +122,7 @@ pub struct Scheduling {
     pub nice: i32,
 }
 
-/// What the server says of one call.
+/// The server's report of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerReport {
     /// When the method began, in nanoseconds of CLOCK_BOOTTIME.
@@ -131,7 +131,7 @@ pub struct ServerReport {
     pub replied_ns: u64,
     /// The CPU that it ran on.
     pub cpu: u32,
-    /// How the serving thread was scheduled, if it was asked for.
+    /// How the serving thread was scheduled, unless the call was [`Purpose::Plain`].
     pub scheduling: Option<Scheduling>,
 }
 
@@ -168,13 +168,13 @@ impl ServerReport {
     }
 }
 
-/// The service where it is: called directly, this is a passthrough call.
+/// The service itself. A direct call is a passthrough call.
 pub struct Echo {
     probe: Box<dyn Probe>,
 }
 
 impl Echo {
-    /// A service whose reports come from `probe`.
+    /// Makes a service that fills its reports from `probe`.
     #[must_use]
     pub fn new(probe: impl Probe + 'static) -> Self {
         Self { probe: Box::new(probe) }
@@ -186,7 +186,7 @@ impl Echo {
         process.publish_with(self.service(process, stack), options)
     }
 
-    /// What serves it on a stack, for `process` to publish.
+    /// Makes the object that serves it on a stack, for `process` to publish.
     #[must_use]
     pub fn service(self: Arc<Self>, process: &Arc<Process>, stack: Stack) -> Service {
         let owner = Arc::downgrade(process);
@@ -229,7 +229,7 @@ impl Benchmark for Echo {
     }
 }
 
-/// The proxy for a benchmark service that another process published on `stack`.
+/// Makes a proxy for a benchmark service that another process published on `stack`.
 #[must_use]
 pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
     match stack {
@@ -241,8 +241,8 @@ pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
     }
 }
 
-/// The service's method over the binder stack that takes whatever it is sent and answers with an
-/// empty parcel. Its request is the caller's alone: no interface's name stands in front.
+/// The service's method over the binder stack that accepts any request and replies with an empty
+/// parcel. The request has no interface token.
 #[derive(Debug)]
 pub struct Sink(Proxy);
 

@@ -1,4 +1,4 @@
-//! The benchmark service over the binder stack: bytes are copied into a parcel, each way.
+//! The benchmark service over the binder stack, which copies bytes into a parcel in each direction.
 
 use std::sync::{Arc, Weak};
 
@@ -36,7 +36,7 @@ impl Stub for EchoStub {
         data.check_token(&self.token)?;
         reply.write_no_exception();
         match call.code {
-            // As `Echo::send_vec`, without a copy in between.
+            // As `Echo::send_vec`, without an additional copy.
             SEND_VEC => reply.write_bytes(data.read_bytes()?)?,
             NOP => {}
             CALL => {

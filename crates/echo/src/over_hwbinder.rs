@@ -1,4 +1,5 @@
-//! The benchmark service over the hwbinder stack: bytes are sent from where they lie, each way.
+//! The benchmark service over the hwbinder stack, which sends bytes without copying them into a
+//! parcel, in each direction.
 
 use std::sync::{Arc, Weak};
 
@@ -28,8 +29,8 @@ impl HwStub for EchoStub {
         data.check_interface(INTERFACE)?;
         reply.write_no_exception();
         match call.code {
-            // The received buffer itself is what is sent back. `Benchmark::send_vec` lends it for
-            // too short a time to name.
+            // Send the received buffer itself back. `Benchmark::send_vec` would borrow it for too
+            // short a time.
             SEND_VEC => reply.write_vec(data.read_vec()?)?,
             NOP => {}
             CALL => {

@@ -1,7 +1,7 @@
-//! Files that others can reach: results written whole or not at all, never over something that is
-//! there unless that is asked for, never through a symbolic link; and files of unknown origin, read
-//! only if they are regular and of a sensible size. Must not know what is in a file, nor which
-//! option asks for it.
+//! Safe access to files that other users can reach. A result is written completely or not at all,
+//! replaces an existing file only on request, and is never written through a symbolic link. A file
+//! of unknown origin is read only if it is a regular file below a size limit. Must not know a file's
+//! contents, nor the command-line options.
 
 #[cfg(feature = "write")]
 mod link;

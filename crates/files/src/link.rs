@@ -1,19 +1,19 @@
-//! Following symbolic links where that is wanted: only those of the user or root. Must not know
-//! what is done at their end.
+//! Resolves symbolic links, but only those that this user or root owns. Must not know what the
+//! target is used for.
 
 use std::io::{Error, Result};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// As many as the kernel follows (path_resolution(7)).
+/// The most links to follow, as in the kernel (path_resolution(7)).
 const MOST: u32 = 40;
 
-/// Where a path leads. A link that another user than root has made is not followed: it would have
-/// this one write where that one may not. What /proc shows of an open file without a name
-/// (`pipe:[4711]`) is returned as the link to it.
+/// The target of a path. A link that belongs to another user is an error, unless that is root:
+/// through it, that user could have this process write to a file that the user may not write. If a
+/// link in /proc leads to an open file without a name (`pipe:[4711]`), returns the link itself.
 ///
 /// # Errors
-/// For such a link, for too many links, and what the kernel says.
+/// If a link belongs to another user, if there are too many links, or if a system call fails.
 pub fn followed(path: &Path) -> Result<PathBuf> {
     let own = rustix::process::geteuid().as_raw();
     let mut path = path.to_owned();

@@ -1,7 +1,7 @@
-//! Directories that belong to a process for as long as it lives, so that a later one can tell what
-//! a killed process has left behind. The kernel's lock on the directory says so (flock(2)): it ends
-//! with the process that holds it, and unlike a process id it means the same in every container
-//! that sees the directory. Must not know what is put there.
+//! Directories that a process owns while it lives. A later process can recognise and remove those
+//! that a killed process left. The owner holds a lock on the directory (flock(2)), which the kernel
+//! releases when the owner exits. Unlike a process id, the lock has the same meaning in every
+//! container that sees the directory. Must not know what the directory contains.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -13,10 +13,10 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-/// How often another name is tried when one is taken.
+/// The most names to try.
 const TRIES: u32 = 100;
 
-/// A directory that this process owns. Dropping it releases the directory, which stays.
+/// A directory that this process owns. Dropping it releases the lock, but keeps the directory.
 #[derive(Debug)]
 pub struct Owned {
     path: PathBuf,
@@ -25,11 +25,10 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// Makes a directory that only this user may enter, with a name that begins with the prefix and
-    /// that nothing else has.
+    /// Creates a directory with mode 0700 and a unique name that begins with the prefix.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If the directory cannot be created.
     pub fn make(above: &Path, prefix: &str) -> io::Result<Self> {
         for _ in 0..TRIES {
             let path = above.join(new_name(prefix));
@@ -38,8 +37,8 @@ impl Owned {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Whoever looks for abandoned directories at this moment may be quicker; then that one
-            // is theirs to remove.
+            // Another process that looks for abandoned directories may have locked it first. That
+            // process then removes it.
             let directory = match open(&path) {
                 Ok(directory) => directory,
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -47,7 +46,7 @@ impl Owned {
             };
             let locked = flock(&directory, FlockOperation::NonBlockingLockExclusive);
             let owned = Self { path, directory };
-            // Where there are no locks nobody else can take one either, and so nobody removes it.
+            // Without support for locks, no other process can lock the directory and remove it.
             if locked != Err(Errno::WOULDBLOCK) && owned.is_in_place() {
                 return Ok(owned);
             }
@@ -55,14 +54,14 @@ impl Owned {
         Err(io::Error::new(ErrorKind::AlreadyExists, "every name that was tried is taken"))
     }
 
-    /// Where it is.
+    /// The directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes over the directories of this user that [`Owned::make`] made with this prefix, and
-    /// whose processes are no more.
+    /// Takes ownership of this user's directories that [`Owned::make`] created with this prefix and
+    /// whose owners have exited.
     #[must_use]
     pub fn abandoned(above: &Path, prefix: &str) -> Vec<Self> {
         let entries = std::fs::read_dir(above).into_iter().flatten().flatten();
@@ -80,7 +79,7 @@ impl Owned {
         (free && owned.is_in_place()).then_some(owned)
     }
 
-    /// Whether the name still leads to this directory.
+    /// Whether the path still names this directory.
     fn is_in_place(&self) -> bool {
         let held = self.directory.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
         let there = std::fs::symlink_metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
@@ -88,13 +87,13 @@ impl Owned {
     }
 }
 
-/// Neither follows a link nor waits for a pipe.
+/// Opens without following a link and without blocking on a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-/// The prefix, this process's id for people who look, the time, a number. It cannot be foreseen.
+/// An unpredictable name: the prefix, this process's id (for human readers), the time and a number.
 fn new_name(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let now = clock_gettime(ClockId::Boottime);
@@ -102,7 +101,7 @@ fn new_name(prefix: &str) -> String {
     format!("{prefix}{}-{now_ns}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether a name can be one of [`new_name`].
+/// Whether [`new_name`] may have made this name.
 fn is_name(prefix: &str, name: &str) -> bool {
     let parts = name.strip_prefix(prefix).map(|rest| rest.split('-').collect::<Vec<_>>());
     let number = |part: &&str| part.parse::<u64>().is_ok();
@@ -120,9 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_abandoned_when_nobody_holds_it_whatever_its_name_says() {
+    fn a_directory_without_a_lock_is_abandoned_whatever_process_id_its_name_has() {
         let above = folder("held");
-        // Made by a process of another pid namespace: here no process has its id.
+        // As if made in another pid namespace: no process here has this id.
         let mut owned = Owned::make(&above, "x-").unwrap();
         let foreign = above.join("x-4194304-1-0");
         std::fs::rename(&owned.path, &foreign).unwrap();
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_name_or_is_no_directory_is_nobodys() {
+    fn other_names_and_files_are_not_taken_over() {
         let above = folder("names");
         for name in ["x-notes", "y-4194304-1-0", "x-4194304-1", "x-4194304-1-0-copy", "x-4194304-1-x"] {
             std::fs::create_dir(above.join(name)).unwrap();
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_removed_while_it_is_made_is_made_again() {
+    fn a_directory_that_is_removed_during_creation_is_created_again() {
         let above = folder("race");
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

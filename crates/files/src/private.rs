@@ -1,15 +1,15 @@
-//! The directory for what commands of a user must know of each other: only that user may write
-//! there, so nobody else can put anything in a command's way. Must not know what is kept there.
+//! The directory through which commands of one user share state. Only that user may write to it, so
+//! other users cannot interfere. Must not know what is stored in it.
 
 use std::fs::DirBuilder;
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The directory, made if it is not there; `root` is `/` on a running machine.
+/// The directory, created if it does not exist. `root` is `/` except in tests.
 ///
 /// # Errors
-/// When no place for it takes it, with the reason of each.
+/// If no candidate is usable, with the reason for each.
 pub fn private_directory(root: &Path) -> Result<PathBuf> {
     let own = rustix::process::geteuid().as_raw();
     let mut reasons = Vec::new();
@@ -32,16 +32,16 @@ pub fn private_directory(root: &Path) -> Result<PathBuf> {
     Err(Error::other(format!("no directory to save settings in until they are restored: {why}")))
 }
 
-/// Those that are there, in the order in which they are chosen.
+/// The existing candidates, in order of preference.
 #[must_use]
 pub fn private_directories(root: &Path) -> Vec<PathBuf> {
     let own = rustix::process::geteuid().as_raw();
     places(root, own).into_iter().filter(|path| is_private(path, own)).collect()
 }
 
-/// Root's are where only root may make anything: Android has no /run, and its /data/local is
-/// root's. Others' are where their session keeps such things; temporary directories belong to
-/// everybody, and come last.
+/// For root, directories in which only root may create files; Android has no /run, but its
+/// /data/local belongs to root. For other users, the session's runtime directory. Temporary
+/// directories are writable for all users and come last.
 fn places(root: &Path, uid: u32) -> Vec<PathBuf> {
     let temporary = std::env::temp_dir().join(format!("roundtrip-{uid}"));
     if uid == 0 {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_others_may_enter_is_passed_over_and_so_is_a_link() {
+    fn links_and_directories_that_others_may_enter_are_skipped() {
         let root = std::env::temp_dir().join(format!("roundtrip-private-{}", std::process::id()));
         for name in ["run", "data/local", "elsewhere"] {
             std::fs::create_dir_all(root.join(name)).unwrap();

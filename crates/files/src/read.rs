@@ -1,5 +1,5 @@
-//! Reading a file that anybody may have made. Opening or reading never waits, and never takes more
-//! memory than its limit.
+//! Reads files of unknown origin. Opening and reading never block, and use no more memory than a
+//! given limit.
 
 use std::fs::{File, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
@@ -9,21 +9,21 @@ use std::path::Path;
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for a
-/// longer one, [`ErrorKind::OutOfMemory`] when there is no memory for it, and what the kernel says.
+/// [`ErrorKind::InvalidInput`] if it is not a regular file, [`ErrorKind::FileTooLarge`] if it is
+/// longer, [`ErrorKind::OutOfMemory`] if memory runs out, and the errors of system calls.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_within(path, &mut { most })
 }
 
-/// As [`read`] for one of several files that may have `budget` bytes together: the file's size is
-/// taken from it.
+/// Like [`read`], for one of several files that may have `budget` bytes in total. Subtracts the
+/// file's size from the budget.
 ///
 /// # Errors
 /// As [`read`].
 pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
-    // Before it is opened: opening alone starts some devices.
+    // Checked before opening, because merely opening some devices starts them.
     only_regular(&std::fs::metadata(path)?)?;
-    // It may have been exchanged meanwhile: opening a FIFO must not wait.
+    // The file may have been replaced meanwhile. Opening a FIFO must not block.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
@@ -32,14 +32,14 @@ pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
         return Err(too_long(found.len(), *budget));
     }
     if found.len() == 0 && (&file).read(&mut [0])? > 0 {
-        // As of those in /proc, whose size nobody knows before they are read.
+        // Files in /proc have size 0 until they are read.
         let what = "it claims to be empty but is not: a file of the kernel, not a regular file";
         return Err(Error::new(ErrorKind::InvalidInput, what));
     }
     let mut bytes = Vec::new();
     let length = usize::try_from(found.len()).map_err(|_| ErrorKind::OutOfMemory)?;
     bytes.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
-    // One that grows meanwhile is read as far as it went when it was opened.
+    // If the file grows meanwhile, reads only the size that it had when it was opened.
     file.take(found.len()).read_to_end(&mut bytes)?;
     *budget -= bytes.len() as u64;
     Ok(bytes)

@@ -1,6 +1,5 @@
-//! Writing a result. It is written beside its place, into a file that this process has just made,
-//! and gets its name when it is complete: in one step that by itself refuses to replace anything,
-//! where that is not asked for.
+//! Writes a result to a new temporary file in the destination's directory, and renames the file when
+//! it is complete. The rename is atomic and fails if the name exists, unless replacing was requested.
 
 use std::fs::{File, FileType};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
@@ -11,31 +10,32 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-/// What becomes of a file that is there already.
+/// What to do if the file exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and writing is refused.
+    /// Keep it, and fail.
     #[default]
     Keep,
-    /// A regular file is replaced, in one step. Anything else stays.
+    /// Replace a regular file atomically. Fail for anything else.
     Replace,
 }
 
-/// A file on the way to its place. Dropping it before it is complete leaves nothing.
+/// A file that has not got its final name yet. Dropping it removes the temporary file.
 #[derive(Debug)]
 pub struct NewFile {
     out: BufWriter<File>,
-    /// `None` when it has its place.
+    /// `None` once the file has its final name.
     partial: Option<PathBuf>,
     place: PathBuf,
     existing: Existing,
 }
 
 impl NewFile {
-    /// Begins a file.
+    /// Creates the temporary file.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] when something is there that stays, and what the kernel says.
+    /// [`ErrorKind::AlreadyExists`] if the name exists and must not be replaced, and the errors of
+    /// system calls.
     pub fn create(place: &Path, existing: Existing) -> Result<Self> {
         check(place, existing)?;
         if place.file_name().is_none() {
@@ -46,14 +46,13 @@ impl NewFile {
         Ok(Self { out, partial: Some(partial), place: place.to_owned(), existing })
     }
 
-    /// Gives the file its place.
+    /// Gives the complete file its final name.
     ///
     /// # Errors
-    /// As [`NewFile::create`]; then nothing is left of it.
+    /// Those of [`NewFile::create`]. The temporary file is then removed.
     pub fn complete(mut self) -> Result<()> {
         self.out.flush()?;
-        // Renaming a file whose bytes are not on the disk yet could leave an empty one after a
-        // power failure.
+        // Without this, a power failure after the rename could leave an empty file.
         self.out.get_ref().sync_all()?;
         let Some(partial) = &self.partial else { return Ok(()) };
         match self.existing {
@@ -81,23 +80,23 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // The earlier error is the one to report.
+            // The first error is the one to report.
             let _ = std::fs::remove_file(partial);
         }
     }
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file completely or not at all.
 ///
 /// # Errors
-/// As [`NewFile::create`].
+/// Those of [`NewFile::create`].
 pub fn write(place: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
     let mut file = NewFile::create(place, existing)?;
     file.write_all(bytes)?;
     file.complete()
 }
 
-/// Refuses a place where something is, be it a link that leads nowhere.
+/// Fails if the name exists, even as a dangling link.
 ///
 /// # Errors
 /// [`ErrorKind::AlreadyExists`].
@@ -105,20 +104,21 @@ pub fn refuse_existing(place: &Path) -> Result<()> {
     check(place, Existing::Keep)
 }
 
-/// Gives a file or a folder its name, unless that is taken.
+/// Renames a file or a directory, unless the new name exists.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] when it is, and what the kernel says. Then it has its old name.
+/// [`ErrorKind::AlreadyExists`] if it exists, and the errors of system calls. The old name is then
+/// kept.
 pub fn put(partial: &Path, place: &Path) -> Result<()> {
     match rustix::fs::renameat_with(CWD, partial, CWD, place, RenameFlags::NOREPLACE) {
         Err(Errno::EXIST) => Err(taken()),
-        // File systems and kernels that cannot do it in one step.
+        // File systems and kernels without RENAME_NOREPLACE.
         Err(Errno::INVAL | Errno::NOSYS) => claim(partial, place),
         other => Ok(other?),
     }
 }
 
-/// Takes the name with something empty of our own, which is then replaced.
+/// Reserves the name with a new empty file or directory, and then replaces that.
 fn claim(partial: &Path, place: &Path) -> Result<()> {
     let folder = std::fs::symlink_metadata(partial)?.is_dir();
     let claimed = if folder { std::fs::create_dir(place) } else { File::create_new(place).map(drop) };
@@ -154,13 +154,13 @@ fn replaceable(kind: FileType) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidInput, format!("it is {what}, which is never replaced")))
 }
 
-/// A new file in the same folder. Names that are taken, by whomever, are left alone.
+/// Creates a new file in the same directory, with a name that does not exist yet.
 fn beside(place: &Path) -> Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let partial = place.with_file_name(format!(".roundtrip-{}-{number}.partial", std::process::id()));
-        // O_EXCL follows no link.
+        // O_EXCL does not follow a symbolic link.
         match File::options().write(true).create_new(true).mode(0o666).open(&partial) {
             Ok(file) => return Ok((partial, file)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 10_000 => {}
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_kernel_cannot_refuse_a_taken_name_it_is_claimed_first() {
+    fn without_a_rename_that_refuses_existing_names_the_name_is_reserved_first() {
         let folder = std::env::temp_dir().join(format!("roundtrip-claim-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("new/in")).unwrap();
         for (name, text) in [("one", "1"), ("two", "2")] {

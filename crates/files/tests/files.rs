@@ -1,5 +1,5 @@
-//! Results never go over what is there, nor through links, and what is read is a regular file of a
-//! sensible size.
+//! Results never overwrite existing files and are never written through links. Only regular files
+//! below a size limit are read.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use files::{Existing, NewFile};
 
-/// A folder of the test's own.
+/// A temporary directory for one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -37,7 +37,7 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn a_file_is_there_whole_or_not_at_all() {
+fn a_file_is_written_completely_or_not_at_all() {
     let folder = Folder::new("whole");
     let path = folder.0.join("result");
     let mut file = NewFile::create(&path, Existing::Keep).unwrap();
@@ -50,10 +50,10 @@ fn a_file_is_there_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_is_there_stays_unless_it_is_to_be_replaced() {
+fn an_existing_file_is_replaced_only_on_request() {
     let folder = Folder::new("there");
     let path = folder.0.join("result");
-    // Also when it comes while the new one is written.
+    // Also if the other file is created while the new one is written.
     let mut late = NewFile::create(&path, Existing::Keep).unwrap();
     late.write_all(b"late").unwrap();
     std::fs::write(&path, "precious").unwrap();
@@ -65,7 +65,7 @@ fn what_is_there_stays_unless_it_is_to_be_replaced() {
 }
 
 #[test]
-fn no_link_is_written_through_and_none_is_replaced() {
+fn symbolic_links_are_neither_followed_nor_replaced() {
     let folder = Folder::new("links");
     let (target, link) = (folder.0.join("target"), folder.0.join("link"));
     std::fs::write(&target, "another's").unwrap();
@@ -77,7 +77,7 @@ fn no_link_is_written_through_and_none_is_replaced() {
         assert!(std::fs::read_link(&link).unwrap() == to && !folder.0.join("nowhere").exists());
         std::fs::remove_file(&link).unwrap();
     }
-    // The name that the next unfinished file would have.
+    // The name that the next temporary file would have.
     for number in 0..200 {
         let name = format!(".roundtrip-{}-{number}.partial", std::process::id());
         symlink(&target, folder.0.join(name)).unwrap();
@@ -87,7 +87,7 @@ fn no_link_is_written_through_and_none_is_replaced() {
 }
 
 #[test]
-fn folders_and_devices_are_not_replaced() {
+fn directories_and_devices_are_not_replaced() {
     let folder = Folder::new("special");
     for place in [folder.0.clone(), PathBuf::from("/dev/null"), PathBuf::from("/")] {
         files::write(&place, b"x", Existing::Replace).unwrap_err();
@@ -96,7 +96,7 @@ fn folders_and_devices_are_not_replaced() {
 }
 
 #[test]
-fn a_taken_name_is_not_given_again() {
+fn a_rename_does_not_replace_an_existing_name() {
     let folder = Folder::new("put");
     for name in ["one", "two"] {
         std::fs::create_dir(folder.0.join(name)).unwrap();
@@ -108,7 +108,7 @@ fn a_taken_name_is_not_given_again() {
 }
 
 #[test]
-fn only_regular_files_of_a_sensible_size_are_read() {
+fn only_regular_files_below_the_size_limit_are_read() {
     let folder = Folder::new("read");
     let path = |name: &str| folder.0.join(name);
     std::fs::write(path("file"), "text").unwrap();
@@ -142,7 +142,7 @@ fn only_regular_files_of_a_sensible_size_are_read() {
 }
 
 #[test]
-fn only_the_users_own_links_and_roots_are_followed() {
+fn only_links_of_this_user_and_of_root_are_followed() {
     let folder = Folder::new("follow");
     let path = |name: &str| folder.0.join(name);
     std::fs::write(path("file"), "").unwrap();

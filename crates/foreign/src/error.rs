@@ -1,32 +1,32 @@
-//! Why a file cannot be read at all.
+//! [`Error`]: why a file cannot be read at all.
 
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is of no known form.
+    /// The format is unknown.
     #[error(
         "neither a Perfetto trace, nor trace-cmd's trace.dat, nor the kernel's text of a trace: name one of these, or a \
          run directory"
     )]
     Unknown,
-    /// Its beginning makes no sense.
+    /// The header is damaged.
     #[error("{form}: {what}; copy the file again, or record it again")]
     Unreadable {
-        /// What it seemed to be.
+        /// The format that it seemed to have.
         form: &'static str,
         /// What is wrong, and where.
         what: String,
     },
-    /// A form that exists, and that nobody reads here.
+    /// A known format that this crate does not read.
     #[error("{form}: {what}")]
     Unsupported {
-        /// What it is.
+        /// The format.
         form: &'static str,
-        /// What is not read, and what to do.
+        /// What cannot be read, and what to do instead.
         what: String,
     },
 }
 
-/// The result of everything in this crate that can fail.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

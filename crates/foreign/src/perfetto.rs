@@ -26,21 +26,21 @@ const BOOTTIME: u64 = 6;
 /// `ftrace_config`, `ftrace_events`.
 const CONFIG: &[u32] = &[2, 1, 100, 1];
 
-/// Whether it is one: a message that begins with field 1, a packet.
+/// Whether the bytes are a Perfetto trace: a message that begins with field 1, a packet.
 pub(crate) fn is(bytes: &[u8]) -> bool {
     let mut trace = Message::new(bytes);
     matches!(bytes.first(), Some(0x0a))
         && matches!(trace.next(), Some(Ok((1, Value::Bytes(packet)))) if Message::new(packet).all(|one| one.is_ok()))
 }
 
-/// Reads it.
+/// Reads a Perfetto trace.
 ///
 /// # Errors
-/// As [`crate::read`].
+/// Those of [`crate::read`].
 pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     let mut reader = Reader { budget: MOST_UNPACKED_BYTES, ..Reader::default() };
     let mut foreign = Foreign::new(Tool::Perfetto);
-    // Events may refer to what comes after them.
+    // Events may refer to later packets.
     for pass in [Pass::Context, Pass::Events] {
         reader.pass = pass;
         reader.packets(bytes, 0, &mut foreign);
@@ -87,7 +87,7 @@ enum Pass {
     Events,
 }
 
-/// What is known so far.
+/// The state while reading.
 #[derive(Default)]
 struct Reader {
     pass: Pass,

@@ -16,14 +16,14 @@ use crate::error::{Error, Result};
 use crate::{Foreign, MOST_UNPACKED_BYTES, Tool};
 use line::{Line, Said};
 
-/// From how many unreadable lines on the file counts as damaged: Android's tools print a few of
-/// their own between the kernel's.
+/// The number of unreadable lines from which a file counts as damaged. Android's tools print a few
+/// lines between the kernel's.
 const MANY_UNREADABLE: u64 = 20;
 
-/// Reads it.
+/// Reads the kernel's text.
 ///
 /// # Errors
-/// As [`crate::read`].
+/// Those of [`crate::read`].
 pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     let unpacked = unpack_atrace(bytes)?;
     let text = String::from_utf8_lossy(unpacked.as_deref().unwrap_or(bytes));

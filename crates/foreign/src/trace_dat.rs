@@ -17,12 +17,12 @@ use bytes::Bytes;
 const FORM: &str = "trace-cmd's trace.dat";
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// Whether it is one.
+/// Whether the bytes are a `trace.dat`.
 pub(crate) fn is(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// The contents that both versions have, in different places.
+/// The contents that both versions have, although in different places.
 #[derive(Default)]
 struct Parts<'a> {
     header_page: String,
@@ -39,9 +39,9 @@ struct Parts<'a> {
     stats: Vec<String>,
     /// The buffer's pages, by CPU.
     cpus: BTreeMap<u32, std::borrow::Cow<'a, [u8]>>,
-    /// How many buffers of other instances there are; they are not read.
+    /// The number of buffers of other instances, which are not read.
     other_buffers: usize,
-    /// Whether the file says that its times have to be shifted or scaled.
+    /// Whether the file requires its times to be shifted or scaled.
     shifted: bool,
     damage: Option<String>,
 }
@@ -52,10 +52,10 @@ impl Parts<'_> {
     }
 }
 
-/// Reads it.
+/// Reads a `trace.dat`.
 ///
 /// # Errors
-/// As [`crate::read`].
+/// Those of [`crate::read`].
 pub(crate) fn read(all: &[u8]) -> Result<Foreign> {
     let unreadable = |what: String| Error::Unreadable { form: FORM, what };
     let mut head = Bytes::new(all, MAGIC.len());

@@ -1,23 +1,24 @@
-//! Durations in log-linear buckets with a stated error, and exact minimum, maximum, count and sum
-//! beside them. Knows no clock and no file.
+//! Histograms of durations: log-linear buckets with a known error, and an exact minimum, maximum,
+//! count and sum. Must not know clocks or files.
 
 use hdrhistogram::Histogram as Buckets;
 use serde::{Deserialize, Serialize};
 
 mod stored;
 
-/// The percentiles that the stored form tells, and that reports show.
+/// The percentiles in the stored form and in reports.
 pub const PERCENTS: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// How many standard deviations around its mean hold 95% of a normal distribution.
+/// The half width of the interval that contains 95% of a normal distribution, in standard
+/// deviations.
 const Z_95: f64 = 1.959_964;
 
 /// A histogram of durations in nanoseconds.
 ///
-/// Count, minimum, maximum and sum are exact. Percentiles and the standard deviation are read from
-/// buckets: with three significant digits a bucket above 2048 ns is at most 1/1024 of its values
-/// wide, so they are within [`Self::RELATIVE_ERROR`]; below, every nanosecond has its own bucket. A
-/// duration above [`Self::HIGHEST_NS`] is counted in the top bucket and in [`Self::clamped`].
+/// Count, minimum, maximum and sum are exact. Percentiles and the standard deviation come from the
+/// buckets and are within [`Self::RELATIVE_ERROR`]. Buckets have three significant digits: above
+/// 2048 ns a bucket is at most 1/1024 of its values wide, and below that each nanosecond has a
+/// bucket. A duration above [`Self::HIGHEST_NS`] counts in the top bucket and in [`Self::clamped`].
 #[derive(Debug, Clone)]
 pub struct Histogram {
     buckets: Buckets<u64>,
@@ -27,30 +28,28 @@ pub struct Histogram {
     clamped: u64,
 }
 
-/// A percentile of a histogram and where the true one lies.
+/// A percentile of a histogram, with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// Which, 0–100.
+    /// The percentage, 0–100.
     pub percent: f64,
-    /// Its duration in nanoseconds, within [`Histogram::RELATIVE_ERROR`].
+    /// The duration in nanoseconds, within [`Histogram::RELATIVE_ERROR`].
     pub ns: u64,
-    /// Lower end of its interval in nanoseconds; `None` where there are too few durations.
+    /// The lower end of the interval in nanoseconds; `None` if there are too few durations.
     pub low_ns: Option<u64>,
-    /// Upper end.
+    /// The upper end in nanoseconds; `None` if there are too few durations.
     pub high_ns: Option<u64>,
 }
 
 impl Histogram {
-    /// Decimal digits that a bucket resolves.
+    /// The decimal digits that a bucket resolves.
     pub const SIGNIFICANT_DIGITS: u8 = 3;
-    /// Largest relative error of a percentile.
+    /// The largest relative error of a percentile.
     pub const RELATIVE_ERROR: f64 = 0.001;
-    /// Longest duration with a bucket of its own, in nanoseconds: 2⁴² − 1, a little over 73
-    /// minutes.
+    /// The longest duration that has a bucket, in nanoseconds: 2⁴² − 1, a little over 73 minutes.
     pub const HIGHEST_NS: u64 = (1 << 42) - 1;
 
-    /// An empty histogram. All its memory (about 256 KiB) is allocated here; recording allocates
-    /// nothing.
+    /// An empty histogram. Allocates all memory (about 256 KiB), so that recording allocates none.
     #[must_use]
     pub fn new() -> Self {
         let buckets = Buckets::new_with_bounds(1, Self::HIGHEST_NS, Self::SIGNIFICANT_DIGITS)
@@ -58,8 +57,8 @@ impl Histogram {
         Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
     }
 
-    /// An empty histogram whose memory grows with the longest duration, from 16 KiB on: recording
-    /// may allocate. For what is counted afterwards, in many histograms at a time.
+    /// An empty histogram whose memory grows with the longest duration, from 16 KiB, so recording
+    /// may allocate. For analysis after a measurement, with many histograms.
     ///
     /// # Panics
     /// Never: the bounds are constant.
@@ -72,7 +71,7 @@ impl Histogram {
 
     /// Counts one duration in nanoseconds.
     pub fn record(&mut self, value_ns: u64) {
-        // It cannot fail: the value lies within the bounds, or these grow.
+        // Cannot fail: the value is within the bounds, or the bounds grow.
         let recorded = self.buckets.record(value_ns.min(Self::HIGHEST_NS));
         debug_assert!(recorded.is_ok());
         self.min_ns = self.min_ns.min(value_ns);
@@ -81,7 +80,7 @@ impl Histogram {
         self.clamped += u64::from(value_ns > Self::HIGHEST_NS);
     }
 
-    /// Adds everything that `other` counted, as if it had been recorded here.
+    /// Adds the counts of `other`, as if its durations had been recorded here.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.add(&other.buckets).expect("all histograms of this type have the same bounds");
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -90,20 +89,20 @@ impl Histogram {
         self.clamped += other.clamped;
     }
 
-    /// How many durations were counted.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.len()
     }
 
-    /// Whether nothing was counted.
+    /// Whether the histogram is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
 
-    /// How many durations exceeded [`Self::HIGHEST_NS`]. Where this is not 0, percentiles that fall
-    /// among them understate; the maximum stays exact.
+    /// The number of durations above [`Self::HIGHEST_NS`]. A percentile that falls among them is
+    /// too low; the maximum is still exact.
     #[must_use]
     pub fn clamped(&self) -> u64 {
         self.clamped
@@ -121,7 +120,7 @@ impl Histogram {
         (!self.is_empty()).then_some(self.max_ns)
     }
 
-    /// The exact sum in nanoseconds; stays at `u64::MAX` (584 years) once it gets there.
+    /// The exact sum in nanoseconds. Saturates at `u64::MAX` (584 years).
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
@@ -140,23 +139,23 @@ impl Histogram {
         (!self.is_empty()).then(|| self.buckets.stdev())
     }
 
-    /// The duration in nanoseconds that `percent` (0–100, clamped) of all counted durations do not
-    /// exceed: the top of the bucket in which the ⌈percent × count / 100⌉-th lies, but never
-    /// outside the exact minimum and maximum.
+    /// The duration in nanoseconds that `percent` (0–100, clamped) of all durations do not exceed:
+    /// the highest value of the bucket of the ⌈percent × count / 100⌉-th duration, clamped to the
+    /// exact minimum and maximum.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
-        // 99.9% of 1000 is 999.0000000000001 in binary: the rank forgives that much, and the
-        // quantile that is asked for lies in the middle of its step, out of rounding's reach.
+        // 99.9% of 1000 is 999.0000000000001 in binary. The rank tolerates this error, and the
+        // requested quantile is in the middle of its step, so that rounding does not matter.
         let count = self.count() as f64;
         let rank = (percent.clamp(0.0, 100.0) / 100.0 * count * (1.0 - 1e-12)).ceil().max(1.0);
         let value = self.buckets.value_at_quantile((rank - 0.5) / count.max(1.0));
         (!self.is_empty()).then(|| value.clamp(self.min_ns, self.max_ns))
     }
 
-    /// The percentile with the 95% interval in which the true one lies, by the ranks of the
-    /// durations around it (Conover, Practical Nonparametric Statistics, 3.2). It assumes that
-    /// the durations are independent of each other: how the machine changes between two runs is
-    /// not in it. `None` for an empty histogram; no ends where they lie beyond the durations.
+    /// The percentile with its 95% confidence interval, from the ranks of the durations around it
+    /// (Conover, Practical Nonparametric Statistics, 3.2). Assumes independent durations, so it
+    /// does not include how the machine changes between runs. `None` for an empty histogram. An end
+    /// is `None` if it is beyond all durations.
     pub fn percentile(&self, percent: f64) -> Option<Percentile> {
         let ns = self.percentile_ns(percent)?;
         let (count, share) = (self.count() as f64, percent.clamp(0.0, 100.0) / 100.0);
@@ -167,8 +166,8 @@ impl Histogram {
         Some(Percentile { percent, ns, low_ns: at(low), high_ns: at(high) })
     }
 
-    /// The 95% interval of the mean in nanoseconds, from the standard deviation: low and high.
-    /// Assumes what [`Self::percentile`] does. `None` for fewer than two durations.
+    /// The 95% confidence interval of the mean in nanoseconds, from the standard deviation: low and
+    /// high. Assumes independent durations. `None` for fewer than two durations.
     #[must_use]
     pub fn mean_interval_ns(&self) -> Option<(f64, f64)> {
         let (mean, stdev, count) = (self.mean_ns()?, self.stdev_ns()?, self.count() as f64);
@@ -176,13 +175,13 @@ impl Histogram {
         (count > 1.0).then_some(((mean - half).max(0.0), mean + half))
     }
 
-    /// The buckets in use, ascending: highest value in nanoseconds, count.
+    /// The buckets that are not empty, ascending: the highest value in nanoseconds, and the count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 }
 
-/// Equal is what counts the same, however much memory it has for more.
+/// Histograms are equal if their counts are, whatever their capacity.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         let exact = |of: &Self| (of.min_ns, of.max_ns, of.sum_ns, of.clamped);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_above_the_range_is_reported_and_its_value_kept() {
+    fn a_duration_above_the_range_is_counted_as_clamped_and_stays_the_maximum() {
         let histogram: Histogram =
             [10, Histogram::HIGHEST_NS, Histogram::HIGHEST_NS * 2].into_iter().collect();
         assert_eq!((histogram.count(), histogram.clamped()), (3, 1));
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_lies_between_ends_that_more_durations_bring_closer() {
+    fn more_durations_narrow_the_interval_of_a_percentile() {
         let of = |count: u64| (1..=count).collect::<Histogram>().percentile(50.0).expect("not empty");
         // Conover's example: ceil(16 * 0.5 -+ 1.96 * sqrt(16 * 0.25)), the 5th and the 12th of 16.
         assert_eq!((of(16).low_ns, of(16).high_ns), (Some(5), Some(12)));
@@ -276,7 +275,7 @@ mod tests {
     }
 
     fn durations() -> impl Strategy<Value = Vec<u64>> {
-        // Spread over all magnitudes, and now and then out of range.
+        // All orders of magnitude, and some out of range.
         proptest::collection::vec(
             (0_u32..45, any::<u64>()).prop_map(|(bits, v)| v & ((1 << bits) - 1)),
             0..60,
@@ -287,7 +286,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn one_that_grows_counts_like_any_other(values in durations()) {
+        fn a_growing_histogram_counts_like_a_fixed_one(values in durations()) {
             let mut growing = Histogram::growing();
             values.iter().for_each(|&value| growing.record(value));
             let fixed: Histogram = values.iter().copied().collect();

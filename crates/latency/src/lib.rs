@@ -1,8 +1,8 @@
-//! What one round trip took, and what many took together.
+//! Durations of round trips, as plain data: samples, histograms, deadlines, summaries and
+//! comparisons.
 //!
-//! Pure data: samples, histograms, deadlines, summaries and comparisons of durations. This crate
-//! reads no clock, makes no system call and does no I/O; every instant it holds is a number of
-//! CLOCK_BOOTTIME nanoseconds that somebody else read. Everything that is stored has a serde form.
+//! This crate reads no clock, makes no system call and does no I/O. All instants are CLOCK_BOOTTIME
+//! nanoseconds that the caller read. All stored types implement serde's traits.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! Linux scheduling policies as values. Knows their numbers and names, asks the kernel nothing.
+//! Linux scheduling policies as values, with their numbers and names. Makes no system calls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,11 +27,11 @@ pub enum Policy {
     Idle,
     /// `SCHED_DEADLINE`, number 6.
     Deadline,
-    /// A policy without a name here, by its number.
+    /// An unknown policy, by its number.
     Unknown(u32),
 }
 
-/// Policies that the kernel treats alike when it decides who goes first.
+/// Classes of policies that the kernel treats alike when it selects the next task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PolicyClass {
     /// `SCHED_OTHER`, `SCHED_BATCH` and `SCHED_IDLE`.
@@ -45,7 +45,7 @@ pub enum PolicyClass {
 }
 
 impl Policy {
-    /// The policy behind the kernel's number; the `SCHED_RESET_ON_FORK` bit is dropped.
+    /// The policy with the kernel's number. Ignores the `SCHED_RESET_ON_FORK` bit.
     #[must_use]
     pub const fn from_kernel(number: u32) -> Self {
         match number & !RESET_ON_FORK {
@@ -59,7 +59,7 @@ impl Policy {
         }
     }
 
-    /// The kernel's number, as `sched_setattr(2)` takes it.
+    /// The kernel's number, as in `sched_setattr(2)`.
     #[must_use]
     pub const fn to_kernel(self) -> u32 {
         match self {
@@ -73,7 +73,7 @@ impl Policy {
         }
     }
 
-    /// The name that `sched(7)` uses; `SCHED_UNKNOWN` for a policy without one.
+    /// The name in `sched(7)`; `SCHED_UNKNOWN` for an unknown policy.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ impl Policy {
         }
     }
 
-    /// The class that this policy belongs to.
+    /// The policy's class.
     #[must_use]
     pub const fn class(self) -> PolicyClass {
         match self {
@@ -98,7 +98,7 @@ impl Policy {
         }
     }
 
-    /// Whether a real-time priority (1–99) goes with this policy.
+    /// Whether the policy has a real-time priority (1–99).
     #[must_use]
     pub const fn is_realtime(self) -> bool {
         matches!(self, Self::Fifo | Self::RoundRobin)
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_number_comes_back_by_number_and_by_name() {
+    fn every_policy_round_trips_through_its_number_and_name() {
         for number in 0..20 {
             let policy = Policy::from_kernel(number);
             assert_eq!(policy.to_kernel(), number);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_name_is_refused_by_name() {
+    fn the_error_for_an_unknown_name_contains_it() {
         assert_eq!("FIFO".parse::<Policy>(), Err(Error::PolicyName("FIFO".into())));
         assert!(serde_json::from_str::<Policy>("\"SCHED_NOPE\"").is_err());
     }

@@ -1,11 +1,11 @@
-//! One round trip: its instants, who ran where, and its fixed binary form. Knows no transport and
-//! no clock.
+//! One round trip: its instants, the CPU and policy of both threads, and its fixed binary form.
+//! Must not know transports or clocks.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Policy};
 
-/// Where and how a thread ran.
+/// The CPU and the scheduling of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Placement {
     /// CPU number.
@@ -21,16 +21,15 @@ pub struct Placement {
 /// One round trip. All instants are CLOCK_BOOTTIME nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// When the call should have begun by the plan; equal to `start_ns` where calls follow each
-    /// other freely.
+    /// When the call was scheduled to begin. Equal to `start_ns` unless calls have a fixed rate.
     pub intended_ns: u64,
-    /// When the caller began the call.
+    /// When the client began the call.
     pub start_ns: u64,
-    /// When the server's handler began, by the server's own stamp; 0 when unknown.
+    /// When the server's handler began, by the server's timestamp; 0 if unknown.
     pub received_ns: u64,
-    /// When the server's handler ended, by the server's own stamp; 0 when unknown.
+    /// When the server's handler ended, by the server's timestamp; 0 if unknown.
     pub replied_ns: u64,
-    /// When the caller had the reply.
+    /// When the client had the reply.
     pub end_ns: u64,
     /// The calling thread.
     pub caller: Placement,
@@ -41,7 +40,7 @@ pub struct Sample {
 /// The three parts of a round trip, in nanoseconds; they add up to its latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Legs {
-    /// From the call to the handler's begin.
+    /// From the start of the call until the handler begins.
     pub request_ns: u64,
     /// In the handler.
     pub handling_ns: u64,
@@ -73,21 +72,21 @@ impl Sample {
     /// Length of one encoded sample in bytes.
     pub const ENCODED_LEN: usize = 5 * 8 + 2 * Placement::ENCODED_LEN;
 
-    /// From the call's begin to its reply; 0 if the clock went backwards.
+    /// From the start of the call to its reply, in nanoseconds; 0 if the clock went backwards.
     #[must_use]
     pub const fn latency_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// From the *intended* begin to the reply: also counts the wait behind an earlier, slow call,
-    /// which [`Self::latency_ns`] does not see (coordinated omission).
+    /// From the *scheduled* start to the reply, in nanoseconds. Includes the wait behind an earlier
+    /// slow call, which [`Self::latency_ns`] misses (coordinated omission).
     #[must_use]
     pub const fn response_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.intended_ns)
     }
 
-    /// The three parts of the round trip; `None` where the server gave no stamps or they lie
-    /// outside the call.
+    /// The legs of the round trip. `None` if the server's timestamps are missing or outside the
+    /// call.
     #[must_use]
     pub fn legs(&self) -> Option<Legs> {
         let stamps = [self.start_ns, self.received_ns, self.replied_ns, self.end_ns];
@@ -128,7 +127,7 @@ impl Sample {
         out
     }
 
-    /// The inverse of [`Self::to_bytes`]; every bit pattern means something.
+    /// The inverse of [`Self::to_bytes`]. Every bit pattern is valid.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::ENCODED_LEN]) -> Self {
         Self {
@@ -142,7 +141,7 @@ impl Sample {
         }
     }
 
-    /// Encodes many samples behind each other.
+    /// Encodes samples one after the other.
     pub fn encode_all(samples: &[Self]) -> Vec<u8> {
         samples.iter().flat_map(Self::to_bytes).collect()
     }
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_or_disordered_stamps_give_no_legs() {
+    fn missing_or_disordered_timestamps_give_no_legs() {
         assert_eq!(Sample { received_ns: 0, ..sample() }.legs(), None);
         assert_eq!(Sample { replied_ns: 0, ..sample() }.legs(), None);
         assert_eq!(Sample { replied_ns: 120, ..sample() }.legs(), None);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_cut_is_refused() {
+    fn a_truncated_frame_is_rejected() {
         let bytes = Sample::encode_all(&[sample(), sample()]);
         let error = Sample::decode_all(&bytes[..bytes.len() - 1]).expect_err("one byte is missing");
         assert_eq!(error, Error::SampleFrame { bytes: 119, sample: 60 });
@@ -248,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn samples_survive_the_wire_and_json(samples in proptest::collection::vec(any_sample(), 0..20)) {
+        fn samples_round_trip_through_bytes_and_json(samples in proptest::collection::vec(any_sample(), 0..20)) {
             let decoded = Sample::decode_all(&Sample::encode_all(&samples));
             prop_assert_eq!(decoded.as_ref(), Ok(&samples));
             let json = serde_json::to_string(&samples).expect("samples serialise");

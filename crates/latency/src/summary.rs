@@ -1,16 +1,15 @@
-//! The handful of numbers that a histogram is reported as. Knows no units but nanoseconds and no
-//! formatting.
+//! The figures that summarise a histogram, in nanoseconds. Must not know how they are formatted.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Histogram;
 
-/// A histogram's figures, all in nanoseconds; every one is `None` where nothing was counted.
+/// A histogram's figures in nanoseconds. All are `None` for an empty histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Durations counted.
+    /// The number of durations.
     pub count: u64,
-    /// Durations beyond [`Histogram::HIGHEST_NS`], counted there.
+    /// The number of durations above [`Histogram::HIGHEST_NS`], which count in the top bucket.
     pub clamped: u64,
     /// Exact minimum.
     pub min_ns: Option<u64>,
@@ -28,10 +27,10 @@ pub struct Summary {
     pub p95_ns: Option<u64>,
     /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// 99.9th percentile; no more than a maximum with fewer than 1 000 durations.
+    /// 99.9th percentile. With fewer than 1,000 durations it is merely the maximum.
     #[serde(rename = "p99_9_ns")]
     pub p999_ns: Option<u64>,
-    /// 99.99th percentile; no more than a maximum with fewer than 10 000 durations.
+    /// 99.99th percentile. With fewer than 10,000 durations it is merely the maximum.
     #[serde(rename = "p99_99_ns")]
     pub p9999_ns: Option<u64>,
 }
@@ -56,7 +55,7 @@ impl From<&Histogram> for Summary {
 }
 
 impl Summary {
-    /// Whether `percent` (0–100) is more than the maximum under another name here; see
+    /// Whether the `percent` (0–100) percentile differs in meaning from the maximum, see
     /// [`resolvable`].
     #[must_use]
     pub fn resolvable(&self, percent: f64) -> bool {
@@ -64,12 +63,11 @@ impl Summary {
     }
 }
 
-/// Whether `count` durations can tell the `percent` (0–100) percentile from their maximum: at least
-/// one in `count` must be expected above it, so p99.9 takes 1 000 and p99.99 takes 10 000.
+/// Whether `count` durations are enough to distinguish the `percent` (0–100) percentile from the
+/// maximum: at least one of them must be expected above it. p99.9 needs 1,000, p99.99 needs 10,000.
 #[must_use]
 pub fn resolvable(count: u64, percent: f64) -> bool {
-    // The tolerance is for the rounding of 100 − 99.99, far below one part in any count that
-    // matters.
+    // Tolerates the rounding of 100 − 99.99, which is negligible for realistic counts.
     count as f64 * (100.0 - percent) >= 100.0 * (1.0 - 1e-9)
 }
 
@@ -78,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_samples_give_no_figures() {
+    fn an_empty_histogram_has_no_figures() {
         let summary = Summary::from(&Histogram::new());
         assert_eq!((summary.count, summary.mean_ns, summary.p9999_ns), (0, None, None));
         let json = serde_json::to_string(&summary).expect("a summary serialises");

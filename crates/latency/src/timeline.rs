@@ -1,5 +1,5 @@
-//! Durations over the time of a run: a bounded number of equal bins, each with its counts, its
-//! extremes and a coarse histogram. Knows no clock and no file.
+//! Durations over the course of a run: a bounded number of equal bins, each with counts, extremes
+//! and a coarse histogram. Must not know clocks or files.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Error;
 
-/// When calls were made, and how long those of each moment took.
+/// The durations of calls by the time when they began.
 ///
-/// Bins are as narrow as [`Self::MOST_BINS`] of them allow: whatever lies behind the last one makes
-/// all of them twice as wide. So its size does not grow with the number of calls.
+/// At most [`Self::MOST_BINS`] bins are used, so the size does not grow with the number of calls. A
+/// call beyond the last bin doubles the width of all bins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     start_ns: u64,
     width_ns: u64,
-    /// From the start on; empty where nothing was counted.
+    /// The bins from the start on; a bin without calls is empty.
     bins: Vec<Bin>,
 }
 
@@ -26,45 +26,45 @@ pub struct Bin {
     missed: u64,
     min_ns: u64,
     max_ns: u64,
-    /// By the highest value of each bucket.
+    /// The counts by the highest value of each bucket.
     counts: BTreeMap<u64, u64>,
 }
 
 impl Timeline {
-    /// The most bins.
+    /// The largest number of bins.
     pub const MOST_BINS: usize = 256;
-    /// How wide bins are at first, in nanoseconds.
+    /// The initial width of a bin, in nanoseconds.
     pub const FINEST_NS: u64 = 100_000;
     /// Largest relative error of a bin's percentile: a bucket is at most 1/16 of its values wide.
     pub const RELATIVE_ERROR: f64 = 1.0 / 16.0;
 
-    /// An empty one. Calls begin at `start_ns`, a CLOCK_BOOTTIME instant, or later.
+    /// An empty timeline for calls that begin at `start_ns` (CLOCK_BOOTTIME) or later.
     #[must_use]
     pub fn new(start_ns: u64) -> Self {
         Self { start_ns, width_ns: Self::FINEST_NS, bins: Vec::new() }
     }
 
-    /// The CLOCK_BOOTTIME instant that bins are counted from; that of the first run where runs were
-    /// merged.
+    /// The CLOCK_BOOTTIME instant at which the first bin begins. For merged runs, that of the first
+    /// run.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// How wide each bin is, in nanoseconds.
+    /// The width of a bin, in nanoseconds.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns
     }
 
-    /// The bins that have calls, ascending: where each begins in nanoseconds since the start.
+    /// The bins that have calls, ascending, with their start in nanoseconds since the timeline's
+    /// start.
     pub fn bins(&self) -> impl Iterator<Item = (u64, &Bin)> {
         let begins = (0..).map(|index| index * self.width_ns);
         begins.zip(&self.bins).filter(|(_, bin)| bin.count > 0)
     }
 
-    /// Counts a call that began at an instant, how long it took, and whether it missed its
-    /// deadline.
+    /// Adds a call: its start (CLOCK_BOOTTIME), its duration, and whether it missed its deadline.
     pub fn record(&mut self, began_ns: u64, took_ns: u64, missed: bool) {
         let bin = self.bin(began_ns.saturating_sub(self.start_ns));
         bin.count += 1;
@@ -74,7 +74,7 @@ impl Timeline {
         *bin.counts.entry(bucket(took_ns)).or_default() += 1;
     }
 
-    /// Adds what `other` counted, each at its time since its own start.
+    /// Adds the calls of `other`, at their times since the start of `other`.
     pub fn merge(&mut self, other: &Self) {
         while self.width_ns < other.width_ns {
             self.widen();
@@ -106,32 +106,32 @@ impl Timeline {
 }
 
 impl Bin {
-    /// Calls that began in it.
+    /// The number of calls that began in the bin.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many of them missed their deadline.
+    /// The number of these calls that missed their deadline.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// The exact shortest, in nanoseconds.
+    /// The shortest call, exactly, in nanoseconds.
     #[must_use]
     pub fn min_ns(&self) -> u64 {
         self.min_ns
     }
 
-    /// The exact longest, in nanoseconds.
+    /// The longest call, exactly, in nanoseconds.
     #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// What `percent` (0–100) of them do not exceed, in nanoseconds, within
-    /// [`Timeline::RELATIVE_ERROR`] and never outside the exact extremes.
+    /// The duration that `percent` (0–100) of the calls do not exceed, in nanoseconds, within
+    /// [`Timeline::RELATIVE_ERROR`] and clamped to the exact extremes.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         let rank = (percent / 100.0 * self.count as f64 * (1.0 - 1e-12)).ceil().max(1.0) as u64;
@@ -148,7 +148,7 @@ impl Bin {
     fn add(&mut self, other: &Self) {
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
-        // What a file of others says may be anything.
+        // A file of unknown origin may contain any value.
         self.count = self.count.saturating_add(other.count);
         self.missed = self.missed.saturating_add(other.missed);
         for (&top_ns, &count) in &other.counts {
@@ -173,7 +173,7 @@ struct Stored {
     bins: Vec<StoredBin>,
 }
 
-/// A bin's stored form. Its percentiles follow from the counts, and are not read back.
+/// A bin's stored form. The percentiles are derived from the counts, and are not read back.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredBin {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn however_long_a_run_is_its_bins_stay_few_and_lose_no_call() {
+    fn a_long_run_has_a_bounded_number_of_bins_and_loses_no_call() {
         let hour_ns = 3_600_000_000_000;
         let timeline = of(&(0..10_000).map(|call| (call * (hour_ns / 10_000), 50)).collect::<Vec<_>>());
         let bins = timeline.bins().count();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_form_that_contradicts_itself_is_refused() {
+    fn an_inconsistent_stored_form_is_rejected() {
         let good = serde_json::to_string(&of(&[(0, 20), (250_000, 5000)])).expect("serialises");
         for (from, to) in [
             ("\"width_ns\":100000", "\"width_ns\":0"),
@@ -309,7 +309,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn merging_stored_ones_equals_recording_everything_in_one(a in calls(), b in calls()) {
+        fn merging_stored_timelines_equals_recording_everything_in_one(a in calls(), b in calls()) {
             let mut merged = stored(&of(&a));
             merged.merge(&stored(&of(&b)));
             let together = of(&a.into_iter().chain(b).collect::<Vec<_>>());

@@ -1,17 +1,16 @@
-//! Whether two sets of repetitions differ, by ranks: no assumption of a distribution but that
-//! repetitions are independent of each other. Measures nothing itself.
+//! Compares two sets of repetitions by ranks. Assumes independent repetitions, but no distribution.
+//! Measures nothing.
 
 use crate::comparison::quantile;
 
-/// How often a figure may differ from its own repetition by chance alone: the error of every
-/// interval here.
+/// The error probability of every interval in this file.
 const ERROR: f64 = 0.05;
 
-/// How many standard deviations around its mean hold 95% of a normal distribution.
+/// The half width of the interval that contains 95% of a normal distribution, in standard
+/// deviations.
 const Z_95: f64 = 1.959_964;
 
-/// Above so many repetitions a side the ranks' distribution is as good as normal, and not counted
-/// out.
+/// With more repetitions per side, the distribution of the ranks is approximated by the normal one.
 const COUNTED: usize = 60;
 
 /// The ratio of a subject to a baseline, from repetitions of both.
@@ -20,19 +19,19 @@ pub struct Shift {
     /// The estimate (J. L. Hodges and E. L. Lehmann, 1963): the median of all ratios that can be
     /// formed.
     pub ratio: f64,
-    /// The 95% interval; `None` where there are too few repetitions for one.
+    /// The 95% confidence interval; `None` if there are too few repetitions.
     pub interval: Option<(f64, f64)>,
-    /// How probable a difference of at least this size is by chance, 0–1.
+    /// The probability of a difference of at least this size by chance, 0–1.
     pub p: f64,
 }
 
-/// Independent repetitions: the test of H. B. Mann and D. R. Whitney (1947), and the interval that
-/// goes with it. `None` without repetitions, or where a value is not above 0.
+/// Compares independent repetitions by the test of H. B. Mann and D. R. Whitney (1947), with its
+/// interval. `None` without repetitions, or if a value is not above 0.
 #[must_use]
 pub fn independent(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
     let ratios = ascending(subject.iter().flat_map(|s| baseline.iter().map(move |b| s / b)))?;
     let (m, n) = (subject.len(), baseline.len());
-    // Pairs in which the subject is the larger; half of those that tie.
+    // The number of pairs in which the subject is larger. A tie counts as one half.
     let larger = ratios.iter().filter(|&&ratio| ratio > 1.0).count() as f64;
     let ties = ratios.iter().filter(|&&ratio| ratio == 1.0).count() as f64;
     let u = larger + ties / 2.0;
@@ -48,9 +47,8 @@ pub fn independent(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
     shift(&ratios, p, outside)
 }
 
-/// Repetitions that were made in pairs, one beside the other: the signed-rank test of F. Wilcoxon
-/// (1945), and its interval. `None` without repetitions, where the lengths differ, or where a value
-/// is not above 0.
+/// Compares paired repetitions by the signed-rank test of F. Wilcoxon (1945), with its interval.
+/// `None` without repetitions, if the lengths differ, or if a value is not above 0.
 #[must_use]
 pub fn paired(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
     if subject.len() != baseline.len() {
@@ -86,7 +84,7 @@ fn shift(ratios: &[f64], p: f64, outside: Option<usize>) -> Option<Shift> {
     Some(Shift { ratio, interval: interval.filter(|(low, high)| low <= high), p })
 }
 
-/// Sorted; `None` if there is nothing, or a value that no ratio of durations has.
+/// Sorts the values. `None` if there are none, or if a value cannot be a ratio of durations.
 fn ascending(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing_and_of_no_duration() {
+    fn missing_and_invalid_repetitions_give_no_comparison() {
         assert_eq!(independent(&[], &[1.0]), None);
         assert_eq!(independent(&[1.0, 0.0], &[1.0]), None);
         assert_eq!(paired(&[1.0], &[1.0, 2.0]), None);

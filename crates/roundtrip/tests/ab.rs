@@ -62,7 +62,7 @@ impl Drop for Folder {
 const LATENCY: &str = "ipc latency --driver emulated --stack binder --callers other --iterations 100";
 
 #[test]
-fn a_call_that_works_longer_is_worse_and_its_runs_can_be_compared_again() {
+fn a_slower_call_is_judged_worse_and_its_runs_can_be_compared_again() {
     let folder = Folder::new("worse");
     let args = format!("ab --pairs 6 --figures p50 --out kept -- {LATENCY} -- {LATENCY} --work 1ms");
     let output = folder.roundtrip(&args);
@@ -85,7 +85,7 @@ fn a_call_that_works_longer_is_worse_and_its_runs_can_be_compared_again() {
 }
 
 #[test]
-fn settings_change_before_each_run_and_last_at_the_end() {
+fn settings_change_before_each_run_and_after_the_last() {
     let folder = Folder::new("settings");
     let output = folder.roundtrip(&format!(
         "ab --pairs 2 --noise 1000% --before-a 'echo a >> log' --before-b 'echo b >> log' \
@@ -133,7 +133,7 @@ fn wrong_input_gets_one_line_and_leaves_nothing() {
 }
 
 #[test]
-fn a_signal_ends_it_with_what_the_complete_pairs_tell() {
+fn a_signal_ends_the_command_with_the_result_of_complete_pairs() {
     let folder = Folder::new("signal");
     // The first three pairs are fast, and the fourth would take forever.
     let before = "echo >> log; test $(wc -l < log) -le 3 || exec sleep 1000";

@@ -104,7 +104,7 @@ fn one_after_the_other(folder: &Path, noise: &str) -> [Vec<u8>; 2] {
 
 #[test]
 #[ignore = "takes minutes, and a machine that does little else: cargo xtask alarms"]
-fn equal_things_are_seldom_told_apart_and_slower_ones_often() {
+fn equal_commands_seldom_differ_and_slower_ones_often_do() {
     let comparisons = std::env::var("ALARMS").map_or(COMPARISONS, |count| count.parse().expect("a number"));
     let scratch = std::env::temp_dir().join(format!("roundtrip-alarms-{}", std::process::id()));
     let folder = Folder(scratch);

@@ -35,7 +35,7 @@ fn succeed(command: &mut Command) -> Output {
 }
 
 #[test]
-fn csv_holds_a_line_for_each_transport_and_size() {
+fn csv_has_a_line_for_each_transport_and_size() {
     let output = succeed(roundtrip().args(QUICK).args(["--format", "csv"]));
     let text = String::from_utf8(output.stdout).unwrap();
     let keys: Vec<_> =
@@ -44,7 +44,7 @@ fn csv_holds_a_line_for_each_transport_and_size() {
 }
 
 #[test]
-fn the_commands_earlier_name_measures_the_same() {
+fn the_earlier_command_name_measures_the_same() {
     let output = succeed(
         Command::new(env!("CARGO_BIN_EXE_roundtrip"))
             .args(["ipc", "floor"])
@@ -57,7 +57,7 @@ fn the_commands_earlier_name_measures_the_same() {
 }
 
 #[test]
-fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
+fn json_is_one_value_and_equals_run_json() {
     let directory: PathBuf = std::env::temp_dir().join(format!("roundtrip-floor-{}", std::process::id()));
     let output = succeed(roundtrip().args(QUICK).args(["--format", "json", "--out"]).arg(&directory));
     let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -78,7 +78,7 @@ fn an_unknown_transport_is_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_run_that_cannot_be_stored_is_not_begun_and_says_why() {
+fn a_run_that_cannot_be_stored_fails_before_it_starts() {
     let output = roundtrip().args(QUICK).args(["--out", "/dev/null/run"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty(), "nothing was measured in vain");

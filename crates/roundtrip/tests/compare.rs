@@ -43,7 +43,7 @@ impl Drop for Folder {
 const LATENCY: &str = "ipc latency --driver emulated --stack binder --callers other --iterations 200";
 
 #[test]
-fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
+fn a_slower_call_is_worse_in_every_format_and_in_the_exit_status() {
     let folder = Folder::new("worse");
     folder.runs("base", 5, LATENCY);
     folder.runs("slow", 5, &format!("{LATENCY} --work 1ms"));
@@ -87,7 +87,7 @@ fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
 }
 
 #[test]
-fn two_single_runs_do_not_tell_a_small_difference() {
+fn two_single_runs_cannot_show_a_small_difference() {
     let folder = Folder::new("single");
     folder.runs("runs", 2, LATENCY);
     let output = folder.roundtrip("compare --figures p50 --noise 900% runs/0 runs/1");
@@ -97,7 +97,7 @@ fn two_single_runs_do_not_tell_a_small_difference() {
 }
 
 #[test]
-fn what_cannot_be_compared_gets_one_line() {
+fn runs_that_cannot_be_compared_give_a_one_line_error() {
     let folder = Folder::new("wrong");
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
     let fixture = fixture.display();

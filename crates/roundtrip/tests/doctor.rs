@@ -52,7 +52,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_container_with_a_quota_is_told_so() {
+fn a_container_with_a_cpu_quota_gets_a_warning() {
     let tree = Tree::new(
         "quota",
         &[
@@ -79,7 +79,7 @@ fn a_debug_kernel_is_named_first() {
 }
 
 #[test]
-fn a_phone_of_two_kinds_of_cores_is_told_to_keep_to_one() {
+fn a_phone_with_two_kinds_of_cores_is_advised_to_use_one_kind() {
     let tree = Tree::new(
         "phone",
         &[
@@ -99,7 +99,7 @@ fn a_phone_of_two_kinds_of_cores_is_told_to_keep_to_one() {
 }
 
 #[test]
-fn this_machine_is_judged_in_every_check_and_the_three_formats_agree() {
+fn every_check_judges_this_machine_and_the_three_formats_agree() {
     let output = doctor(&["--format", "json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -135,7 +135,7 @@ fn a_setting_that_a_script_depends_on_ends_it_with_status_1() {
 }
 
 #[test]
-fn a_run_of_an_earlier_version_is_judged_by_what_it_has() {
+fn a_run_of_an_earlier_version_is_judged_by_the_facts_that_it_has() {
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
     let output = doctor(&[run.to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

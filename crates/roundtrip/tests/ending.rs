@@ -37,7 +37,7 @@ fn writing(directory: &Path) -> Child {
 }
 
 #[test]
-fn every_signal_that_ends_a_process_ends_a_run_in_order() {
+fn every_terminating_signal_ends_a_run_cleanly() {
     let directory = folder("every-signal");
     let signals = [
         Signal::HUP,
@@ -63,7 +63,7 @@ fn every_signal_that_ends_a_process_ends_a_run_in_order() {
 }
 
 #[test]
-fn timeout_which_signals_twice_leaves_no_test_file() {
+fn timeout_leaves_no_test_file_although_it_signals_twice() {
     let directory = folder("timeout");
     for hundredths in [20, 35, 50, 80, 120] {
         let mut command = Command::new("timeout");
@@ -82,7 +82,7 @@ fn timeout_which_signals_twice_leaves_no_test_file() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
+fn a_file_size_limit_is_an_error_and_leaves_nothing() {
     let directory = folder("file-size");
     let run = format!(
         "exec '{}' storage interference --file-size 1M --no-recorder",
@@ -99,7 +99,7 @@ fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn what_a_writer_started_ends_with_the_run() {
+fn processes_that_a_writer_started_end_with_the_run() {
     // None of these reads its orders, like Java in the middle of a block. One is Java itself, one a
     // script that waits for Java, and one starts Java in another session and exits.
     let javas = [
@@ -168,7 +168,7 @@ fn alive(pids: &[Pid]) -> usize {
 }
 
 #[test]
-fn what_a_killed_writer_started_ends_before_the_run() {
+fn processes_that_a_killed_writer_started_end_before_the_run() {
     for attempt in 0..5 {
         let directory = folder(&format!("writer-killed-{attempt}"));
         let (run, pids) = with_java(&directory, 100);
@@ -183,7 +183,7 @@ fn what_a_killed_writer_started_ends_before_the_run() {
 }
 
 #[test]
-fn what_a_writer_started_ends_before_a_run_that_is_asked_to() {
+fn processes_that_a_writer_started_end_before_an_interrupted_run() {
     let directory = folder("run-asked");
     let (run, pids) = with_java(&directory, 100);
     kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
@@ -197,7 +197,7 @@ fn what_a_writer_started_ends_before_a_run_that_is_asked_to() {
 /// kernel signal the supervisor.
 #[test]
 #[allow(clippy::print_stdout, reason = "whoever asks for its output wants to know how long it took")]
-fn what_a_writer_started_ends_moments_after_a_run_that_is_killed() {
+fn processes_that_a_writer_started_end_soon_after_a_killed_run() {
     let mut slowest = Duration::ZERO;
     for kill in 0..20 {
         let directory = folder(&format!("run-killed-{kill}"));

@@ -116,12 +116,12 @@ fn have_the_causes_of_our_own(fixtures: &Path, recordings: &[(&str, i64)], most_
 }
 
 #[test]
-fn each_tools_recording_has_the_causes_of_our_own() {
+fn each_tools_recording_has_the_same_causes_as_ours() {
     have_the_causes_of_our_own(&fixtures(), &RECORDINGS, 40_000);
 }
 
 #[test]
-fn so_it_has_where_calls_go_from_one_cpu_to_another() {
+fn each_tools_recording_has_the_same_causes_with_migrating_threads() {
     let fixtures = all_fixtures().join("x86_64-6.1-two-cpus");
     let text = text(&recorded(&fixtures, "kernel-6.1.txt"));
     let migrated = text.lines().filter(|line| {
@@ -134,7 +134,7 @@ fn so_it_has_where_calls_go_from_one_cpu_to_another() {
 }
 
 #[test]
-fn what_a_recording_is_and_lacks_is_said_first() {
+fn the_report_first_names_the_recordings_format_and_what_it_lacks() {
     let folder = Folder::new("lacks");
     let name = "kernel-6.1.txt";
     let whole = recording(name);
@@ -152,7 +152,7 @@ fn what_a_recording_is_and_lacks_is_said_first() {
 }
 
 #[test]
-fn atraces_compressed_output_and_systraces_page_are_read() {
+fn compressed_atrace_output_and_systrace_pages_are_read() {
     let folder = Folder::new("wrapped");
     let packed = std::fs::read(fixtures().join("kernel-6.1.txt.z")).unwrap();
     let plain = causes(&json(&folder.put("plain.txt", &recording("kernel-6.1.txt")), &OPTIONS));
@@ -175,7 +175,7 @@ fn in_rust(line: &str) -> String {
 }
 
 #[test]
-fn the_drivers_in_c_and_in_rust_leave_the_same_calls_and_causes() {
+fn events_of_the_c_and_rust_drivers_give_the_same_calls_and_causes() {
     let folder = Folder::new("rust");
     let c = text(&recording("kernel-6.1.txt"));
     let rust = c.lines().map(in_rust).collect::<Vec<_>>().join("\n");
@@ -190,7 +190,7 @@ fn the_drivers_in_c_and_in_rust_leave_the_same_calls_and_causes() {
 }
 
 #[test]
-fn a_damaged_recording_is_explained_as_far_as_it_goes_and_fails() {
+fn a_damaged_recording_is_explained_up_to_the_damage_and_fails() {
     let folder = Folder::new("damaged");
     for name in ["perfetto-56.perfetto-trace", "trace-cmd-3.4-v6.dat"] {
         let whole = recording(name);
@@ -208,7 +208,7 @@ fn a_damaged_recording_is_explained_as_far_as_it_goes_and_fails() {
 }
 
 #[test]
-fn a_recording_with_its_explanations_goes_to_perfetto_and_is_read_again() {
+fn an_explained_recording_is_written_for_perfetto_and_read_again() {
     let folder = Folder::new("perfetto");
     let name = "trace-cmd-3.4-v7-zstd.dat";
     let path = folder.put(name, &recording(name));

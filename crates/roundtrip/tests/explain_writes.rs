@@ -157,7 +157,7 @@ fn divided(
 }
 
 #[test]
-fn each_tools_recording_of_a_run_divides_its_writes_alike() {
+fn each_tools_recording_gives_the_same_layers() {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "the kernel's trace needs root");
     }
@@ -274,7 +274,7 @@ fn said_without(whole: &str, events: &[&str], options: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_recording_lacks_for_its_writes_is_said_and_the_rest_is_divided() {
+fn the_report_names_missing_events_and_attributes_the_remaining_time() {
     let whole = recording(WRITES);
     let said = said_without(&whole, &[], &["--deadline", "1us"]);
     assert!(said.contains("fsync") && said.contains("write, O_DSYNC") && said.contains("slow: "), "{said}");

@@ -225,7 +225,7 @@ fn value(figures: &[Figure], name: &str, of: &[(&str, &str)]) -> Option<f64> {
 }
 
 #[test]
-fn a_latency_run_says_the_same_in_every_form() {
+fn a_latency_run_has_the_same_figures_in_every_format() {
     let stored = Stored::measure(
         "latency",
         "ipc latency --driver emulated --callers other --iterations 300 --deadline 1ms",
@@ -243,7 +243,7 @@ fn a_latency_run_says_the_same_in_every_form() {
 }
 
 #[test]
-fn a_throughput_run_says_the_same_in_every_form() {
+fn a_throughput_run_has_the_same_figures_in_every_format() {
     let stored =
         Stored::measure("throughput", "ipc throughput --driver emulated --sizes 4,4k --min-time 20ms");
     let figures = stored.figures();
@@ -265,7 +265,7 @@ fn a_throughput_run_says_the_same_in_every_form() {
 }
 
 #[test]
-fn a_run_of_writes_says_the_same_in_every_form() {
+fn a_storage_run_has_the_same_figures_in_every_format() {
     let stored =
         Stored::measure("writes", "storage layers --writers native --sizes 4k,16k --calls 20 --rounds 2");
     let figures = stored.figures();

@@ -75,7 +75,7 @@ fn left(output: &Output) -> (String, Vec<String>) {
 }
 
 #[test]
-fn a_recording_that_does_not_fit_ends_and_what_is_there_is_whole() {
+fn a_recording_that_fills_the_disk_ends_with_complete_parts() {
     let Some(tracefs) = tracefs() else { return };
     // Enough for the formats and some snapshots, and then for the formats but not for the first
     // snapshot.
@@ -109,7 +109,7 @@ fn a_recording_that_does_not_fit_ends_and_what_is_there_is_whole() {
 }
 
 #[test]
-fn a_trace_that_does_not_fit_is_not_there_at_all() {
+fn a_trace_that_does_not_fit_leaves_no_file() {
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
     let run = run.canonicalize().unwrap();
     let mut program = roundtrip("explain -o slow.perfetto-trace");
@@ -207,7 +207,7 @@ fn unread(program: &mut Command) -> Command {
 }
 
 #[test]
-fn a_run_that_cannot_be_stored_fails_also_when_nobody_reads_its_output() {
+fn a_run_that_cannot_be_stored_fails_even_if_nobody_reads_its_output() {
     let folder = Folder::new("unread");
     // Files of at most 50 kilobytes: the test file fits, but the run with its 1500 calls does not.
     let mut limited = Command::new("sh");
@@ -222,7 +222,7 @@ fn a_run_that_cannot_be_stored_fails_also_when_nobody_reads_its_output() {
 }
 
 #[test]
-fn a_recording_that_ends_early_is_a_failure_also_when_nobody_reads_the_output() {
+fn a_recording_that_ends_early_fails_even_if_nobody_reads_the_output() {
     if tracefs().is_none() {
         return;
     }

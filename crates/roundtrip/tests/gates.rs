@@ -114,7 +114,7 @@ fn every_other_measuring_command_has_gates_on_its_own_figures() {
 }
 
 #[test]
-fn stored_runs_are_held_to_gates_and_requirements() {
+fn stored_runs_are_checked_against_gates_and_requirements() {
     let here = Path::new("/");
     let show = format!("show --short {FIXTURE}");
     let output = gated(here, &show, &["miss[caller=fifo:99]>7", "miss[caller=fifo:99]>8", "p99<1ns"]);
@@ -135,7 +135,7 @@ fn stored_runs_are_held_to_gates_and_requirements() {
 }
 
 #[test]
-fn a_run_without_what_is_required_fails_after_its_result() {
+fn a_run_that_misses_a_requirement_fails_after_its_result() {
     let scratch = Scratch::new("required");
     let line = "storage layers --writers native --sizes 4k --calls 10 --rounds 2 --no-recorder";
     let output = gated(&scratch.0, &format!("{line} --require events"), &[]);
@@ -149,7 +149,7 @@ fn a_run_without_what_is_required_fails_after_its_result() {
 }
 
 #[test]
-fn a_gate_that_means_nothing_is_refused_in_one_line_before_anything_is_measured() {
+fn an_invalid_gate_is_a_one_line_error_before_anything_is_measured() {
     let here = Path::new("/");
     for (line, gate, message) in [
         (

@@ -21,7 +21,7 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn special_files_are_refused_and_long_ones() {
+fn special_files_and_long_files_are_rejected() {
     for name in ["run.json", "recording/recording.json", "recording/snapshots/0001/snapshot.json"] {
         let run = Run::new("special");
         let path = run.file(name);
@@ -39,7 +39,7 @@ fn special_files_are_refused_and_long_ones() {
 }
 
 #[test]
-fn sparse_pages_take_no_memory_and_are_damaged() {
+fn sparse_pages_use_no_memory_and_count_as_damaged() {
     let run = Run::new("sparse");
     let pages = run.file(&run.pages()[0]);
     std::fs::File::create(&pages).unwrap().set_len(1 << 40).unwrap();
@@ -97,19 +97,19 @@ fn is_shown_without_its_recording(whole: &Run, run: impl Fn(&str) -> Run, lost: 
 }
 
 #[test]
-fn a_storage_run_with_a_damaged_recording_is_shown_and_its_damage_told() {
+fn a_storage_run_with_a_damaged_recording_is_shown_with_the_damage() {
     let of = |name: &str| Run::of("x86_64-6.1-ufs", name);
     is_shown_without_its_recording(&of("whole"), of, "unexplained");
 }
 
 #[test]
-fn an_interference_run_with_a_damaged_recording_is_shown_and_its_damage_told() {
+fn an_interference_run_with_a_damaged_recording_is_shown_with_the_damage() {
     let of = |name: &str| Run::interference(&format!("beside-{name}"));
     is_shown_without_its_recording(&of("whole"), of, "completions alone: irq > softirq");
 }
 
 #[test]
-fn damage_is_told_also_when_nobody_reads_the_output() {
+fn damage_is_reported_even_if_nobody_reads_the_output() {
     let run = Run::of("x86_64-6.1-ufs", "unread");
     run.change(&run.pages()[0], |bytes| *bytes = noise(bytes.len()));
     let (reader, unread) = std::io::pipe().unwrap();

@@ -80,7 +80,7 @@ fn try_each_text(run: &Run, commands: &[&str]) -> usize {
 }
 
 #[test]
-fn no_text_of_a_stored_run_acts_on_a_terminal() {
+fn no_text_of_a_stored_run_controls_the_terminal() {
     let shown = try_each_text(&Run::new("latency-texts"), &["show .", "show --short .", "explain ."]);
     assert!(shown > 10, "{shown} of a latency run are shown");
     let shown = try_each_text(&Run::of("x86_64-6.1-ufs", "storage-texts"), &["show ."]);
@@ -90,7 +90,7 @@ fn no_text_of_a_stored_run_acts_on_a_terminal() {
 }
 
 #[test]
-fn no_text_of_a_survey_acts_on_a_terminal() {
+fn no_text_of_a_survey_controls_the_terminal() {
     let run = Run::new("survey-texts");
     std::fs::remove_dir_all(&run.0).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
@@ -102,7 +102,7 @@ fn no_text_of_a_survey_acts_on_a_terminal() {
 }
 
 #[test]
-fn the_name_of_a_run_directory_ends_no_line() {
+fn the_name_of_a_run_directory_cannot_break_a_line() {
     let (run, other) = (Run::new("one-of-two"), Run::new("two-of-two"));
     let evil =
         run.0.with_file_name(format!("roundtrip-hostile-{}-{EVIL}", std::process::id()).replace('/', ""));
@@ -120,7 +120,7 @@ fn the_name_of_a_run_directory_ends_no_line() {
 }
 
 #[test]
-fn a_name_acts_on_no_terminal() {
+fn a_process_name_cannot_control_the_terminal() {
     let run = Run::new("names");
     let name = b"\x1b]0;pwn\x07\n\0";
     let mut changed = 0;
@@ -183,7 +183,7 @@ fn with_a_hostile_host_name() {
 }
 
 #[test]
-fn a_machines_name_acts_on_no_terminal_in_a_new_run() {
+fn a_host_name_cannot_control_the_terminal_in_a_new_run() {
     let directory = std::env::temp_dir().join(format!("roundtrip-hostile-{}-host", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let unshared = |args: &str| {
@@ -230,7 +230,7 @@ impl Stub for Hostile {
 }
 
 #[test]
-fn what_a_service_says_acts_on_no_terminal() {
+fn text_of_a_service_cannot_control_the_terminal() {
     let context = Context::create(Profile::Ack).unwrap();
     let join = || Process::new(Arc::new(Emulated::join(context.address(), 1 << 20).unwrap()));
     let (host, server) = (join(), join());
@@ -257,7 +257,7 @@ fn what_a_service_says_acts_on_no_terminal() {
 }
 
 #[test]
-fn what_a_device_says_acts_on_no_terminal_and_ends_no_line_of_a_table() {
+fn text_of_a_device_cannot_control_the_terminal_or_break_a_table() {
     let Some(disk) = storage::Journalled::mount_as_root("hostile-device") else { return };
     let device = std::os::unix::fs::MetadataExt::dev(&std::fs::metadata(&disk.mount).unwrap());
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -70,7 +70,7 @@ fn every_measuring_command_shows_its_labels_in_text_json_and_csv() {
 }
 
 #[test]
-fn a_stored_run_keeps_its_labels_and_a_hostile_one_is_inert_where_it_is_shown() {
+fn a_stored_run_keeps_its_labels_and_hostile_labels_are_escaped() {
     let scratch = Scratch::new("stored");
     scratch.printed("ipc workers --iterations 20 --out run", &LABELS);
     let (text, _) = scratch.printed("show run", &[]);
@@ -85,7 +85,7 @@ fn a_stored_run_keeps_its_labels_and_a_hostile_one_is_inert_where_it_is_shown() 
 }
 
 #[test]
-fn what_is_no_label_is_refused_before_anything_is_measured() {
+fn an_invalid_label_is_rejected_before_anything_is_measured() {
     let scratch = Scratch::new("refused");
     let long = format!("key={}", "x".repeat(257));
     for (label, hint) in [
@@ -103,7 +103,7 @@ fn what_is_no_label_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn quiet_commands_say_nothing_but_their_result() {
+fn quiet_commands_print_only_their_result() {
     let scratch = Scratch::new("quiet");
     let mut loud = 0;
     for line in COMMANDS {

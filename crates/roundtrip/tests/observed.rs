@@ -23,7 +23,7 @@ fn err(output: &Output) -> String {
 }
 
 #[test]
-fn slow_calls_are_explained_by_what_the_service_did() {
+fn slow_calls_are_explained_by_the_services_actions() {
     let output = roundtrip("explain --format json RUN");
     assert!(output.status.success(), "{}", err(&output));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -86,7 +86,7 @@ fn a_trace_shows_slow_calls_beside_their_threads() {
 }
 
 #[test]
-fn what_cannot_be_observed_is_said_in_a_line() {
+fn invalid_options_give_a_one_line_error() {
     for (line, message) in [
         ("ipc observe --pid 1 --name x", "--pid, --name and COMMAND exclude each other"),
         ("ipc observe --pid 4194305", "--pid 4194305: there is no such process"),

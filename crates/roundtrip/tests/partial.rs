@@ -124,7 +124,7 @@ fn latency_keeps_the_calls_that_were_made_closed_and_open() {
 }
 
 #[test]
-fn throughput_keeps_whole_rows_and_those_that_were_begun() {
+fn throughput_keeps_complete_and_partial_rows() {
     let scratch = Scratch::new("throughput");
     let results = scratch.cut("ipc throughput --repetitions 1000 --min-time 20ms --sizes 4,4k", Signal::TERM);
     let rows = list(&results["throughput"]["rows"]);
@@ -170,7 +170,7 @@ fn the_baseline_keeps_the_blocks_that_were_complete() {
 }
 
 #[test]
-fn traits_keep_what_was_tried_without_the_times() {
+fn traits_keep_tried_aspects_without_their_times() {
     let scratch = Scratch::new("traits");
     let results = scratch.cut("ipc traits --driver emulated --iterations 10000000", Signal::INT);
     let rows = list(&results["traits"]["rows"]);
@@ -198,14 +198,14 @@ fn storage_keeps_the_blocks_that_were_complete_and_removes_its_file() {
 }
 
 #[test]
-fn a_survey_keeps_the_tests_that_it_came_to() {
+fn a_survey_keeps_the_tests_that_it_reached() {
     let scratch = Scratch::new("survey");
     let results = scratch.cut("survey --duration 200s", Signal::INT);
     assert!(!list(&results["floor"]["cells"]).is_empty() && results["latency"].is_null(), "{results}");
 }
 
 #[test]
-fn signals_in_quick_succession_leave_the_result_and_a_later_one_does_not() {
+fn signals_in_quick_succession_keep_the_result_and_a_later_one_drops_it() {
     let scratch = Scratch::new("twice");
     // timeout(1) sends its signal to the command and then to its own process group.
     let mut command = Command::new("timeout");

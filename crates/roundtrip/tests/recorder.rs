@@ -117,7 +117,7 @@ fn an_interrupted_run_leaves_neither_an_instance_nor_half_a_recording() {
 }
 
 #[test]
-fn a_run_whose_worker_is_killed_leaves_nothing_either() {
+fn a_run_whose_worker_is_killed_leaves_nothing() {
     let Some(tracefs) = tracefs() else { return };
     let mut run = Run::start(&tracefs, "worker");
     let pid = run.child.id();
@@ -130,7 +130,7 @@ fn a_run_whose_worker_is_killed_leaves_nothing_either() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_gone_after_the_next() {
+fn the_next_run_removes_what_a_killed_run_left() {
     let Some(tracefs) = tracefs() else { return };
     let mut run = Run::start(&tracefs, "killed");
     let pid = run.child.id();
@@ -149,7 +149,7 @@ fn what_a_killed_run_left_is_gone_after_the_next() {
 }
 
 #[test]
-fn without_root_slow_calls_are_kept_with_what_counters_tell() {
+fn without_root_slow_calls_are_kept_with_their_counters() {
     let mut command = roundtrip(
         "ipc latency --driver emulated --stack hwbinder --callers other --iterations 20 --deadline 1ns --explain \
          --explain-limit 2 --format json",
@@ -181,7 +181,7 @@ fn without_root_slow_calls_are_kept_with_what_counters_tell() {
 }
 
 #[test]
-fn options_that_make_no_sense_together_are_usage_errors() {
+fn conflicting_options_are_usage_errors() {
     for (args, hint) in [
         ("ipc latency --explain --explain-slowest 3", "exclude each other"),
         ("ipc latency --explain-limit 3", "need --explain"),
@@ -201,7 +201,7 @@ fn options_that_make_no_sense_together_are_usage_errors() {
 }
 
 #[test]
-fn the_global_trace_is_started_stopped_and_put_back() {
+fn the_global_trace_is_started_stopped_and_restored() {
     let _turn = Turn::take();
     let Some(tracefs) = tracefs() else { return };
     let before = settings(tracefs.root());

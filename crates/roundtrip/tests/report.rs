@@ -56,7 +56,7 @@ fn a_page_is_written_and_replaced_only_with_force() {
 }
 
 #[test]
-fn several_runs_stand_side_by_side_under_their_names() {
+fn several_runs_are_shown_side_by_side_with_their_names() {
     let folder = Folder::new("several");
     let other = RUN.replace("binder", "ufs");
     let output = folder.report(&[RUN, &other, "-o", "both.html"]);
@@ -67,7 +67,7 @@ fn several_runs_stand_side_by_side_under_their_names() {
 }
 
 #[test]
-fn without_a_place_or_a_run_nothing_is_written() {
+fn without_a_run_or_a_destination_nothing_is_written() {
     let folder = Folder::new("nothing");
     let output = folder.report(&[RUN]);
     assert_eq!(output.status.code(), Some(2));
@@ -79,7 +79,7 @@ fn without_a_place_or_a_run_nothing_is_written() {
 }
 
 #[test]
-fn a_damaged_recording_is_told_of_and_the_rest_is_shown() {
+fn a_damaged_recording_is_reported_and_the_rest_is_shown() {
     let folder = Folder::new("damaged");
     let run = folder.0.join("run");
     copy(Path::new(RUN), &run);

@@ -141,7 +141,7 @@ const DRAWN: &str = r"(async () => {
 })()";
 
 #[test]
-fn a_page_is_silent_asks_for_nothing_and_draws_its_data() {
+fn a_page_logs_no_errors_requests_nothing_and_draws_its_data() {
     let Some(mut browser) = browser("drawn") else { return };
     let folder = Folder::new("drawn");
     let mut charts = 0;
@@ -187,7 +187,7 @@ const UNKNOWN: &str = r"(() => {
 })()";
 
 #[test]
-fn a_run_over_time_has_its_calls_its_outliers_and_the_deadline() {
+fn the_chart_over_time_has_calls_outliers_and_the_deadline() {
     let Some(mut browser) = browser("over-time") else { return };
     let folder = Folder::new("over-time");
     let line = "ipc latency --iterations 3000 --stack binder --deadline 1ns --driver emulated --out run";
@@ -223,7 +223,7 @@ fn a_run_over_time_has_its_calls_its_outliers_and_the_deadline() {
 }
 
 #[test]
-fn every_number_that_can_be_read_is_in_the_data() {
+fn every_shown_number_is_in_the_data() {
     let Some(mut browser) = browser("numbers") else { return };
     let folder = Folder::new("numbers");
     for (name, page) in pages(&folder) {
@@ -235,7 +235,7 @@ fn every_number_that_can_be_read_is_in_the_data() {
 }
 
 #[test]
-fn the_policy_refuses_what_is_not_the_pages_own() {
+fn the_content_security_policy_blocks_foreign_content() {
     let Some(mut browser) = browser("policy") else { return };
     let folder = Folder::new("policy");
     let page = folder.page("page", &format!("{RUNS}/x86_64-6.1-binder"));

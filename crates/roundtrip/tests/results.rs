@@ -67,7 +67,7 @@ fn fixture() -> PathBuf {
 }
 
 #[test]
-fn a_run_is_only_replaced_with_force_and_then_as_a_whole() {
+fn a_run_is_replaced_only_with_force_and_as_a_whole() {
     let folder = Folder::new("run");
     std::fs::create_dir_all(folder.0.join("run/recording")).unwrap();
     for (name, text) in [("run/run.json", "precious"), ("run/injected.csv", "old"), ("run/notes", "mine")] {
@@ -87,7 +87,7 @@ fn a_run_is_only_replaced_with_force_and_then_as_a_whole() {
 }
 
 #[test]
-fn a_run_that_fails_leaves_the_one_that_it_was_to_replace() {
+fn a_failed_run_keeps_the_run_that_it_would_replace() {
     let folder = Folder::new("failed");
     std::fs::create_dir(folder.0.join("run")).unwrap();
     folder.write("run/run.json", "precious");
@@ -100,7 +100,7 @@ fn a_run_that_fails_leaves_the_one_that_it_was_to_replace() {
 }
 
 #[test]
-fn no_file_name_is_no_directory() {
+fn an_empty_path_is_rejected() {
     let folder = Folder::new("empty");
     refused(&folder.roundtrip(&format!("{BASELINE} --out ''")), 2, "must not be empty");
     refused(&folder.roundtrip("trace convert run -o ''"), 2, "-o");
@@ -108,7 +108,7 @@ fn no_file_name_is_no_directory() {
 }
 
 #[test]
-fn a_link_in_a_results_place_is_neither_followed_nor_replaced() {
+fn a_link_at_a_results_path_is_neither_followed_nor_replaced() {
     let folder = Folder::new("links");
     folder.write("precious", "precious");
     for name in ["run/run.json", "run/injected.csv", "run/latency-samples.csv", "run/recording"] {
@@ -132,7 +132,7 @@ fn a_link_in_a_results_place_is_neither_followed_nor_replaced() {
 }
 
 #[test]
-fn a_converted_trace_is_only_replaced_with_force() {
+fn a_converted_trace_is_replaced_only_with_force() {
     let folder = Folder::new("convert");
     let run = fixture();
     for (command, name) in [("trace convert --snapshot 1", "trace.txt"), ("explain", "slow.perfetto-trace")] {
@@ -148,7 +148,7 @@ fn a_converted_trace_is_only_replaced_with_force() {
 }
 
 #[test]
-fn benchmark_out_replaces_a_regular_file_and_follows_only_ones_own_links() {
+fn benchmark_out_replaces_a_regular_file_and_follows_only_the_users_links() {
     let folder = Folder::new("benchmark");
     let bench = |out: &str| {
         let args = "--benchmark_filter=BM_sendVec_binder/4$ --benchmark_min_time=0.001 --benchmark_out=";

@@ -124,7 +124,7 @@ fn services_of_a_running_measurement_are_listed_called_and_dumped() {
 }
 
 #[test]
-fn a_service_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
+fn waiting_for_a_silent_service_ends_at_the_timeout() {
     let run = Running::seldom();
     let contexts = run.contexts();
     let servers = run.servers();
@@ -165,7 +165,7 @@ fn a_server_that_may_open_no_more_files_refuses_a_dump_and_lives_on() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_one_line() {
+fn invalid_service_calls_give_a_one_line_error() {
     let run = Running::start();
     let contexts = run.contexts();
     let context = &contexts[0].0;

@@ -25,7 +25,7 @@ fn list() -> (Duration, String) {
 }
 
 #[test]
-fn full_sockets_and_names_that_are_no_text_hide_no_context_and_hold_nobody_up() {
+fn full_sockets_and_non_text_names_neither_hide_contexts_nor_block() {
     let listen = |name: &[u8], backlog| {
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)

@@ -43,7 +43,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn without_the_kernels_events_response_times_are_told_and_the_file_is_gone() {
+fn without_kernel_events_response_times_are_shown_and_the_file_is_removed() {
     let directory = folder("times");
     let output =
         succeed(layers(&directory).args(["--no-recorder", "--writers", "native", "--format", "csv"]));
@@ -55,7 +55,7 @@ fn without_the_kernels_events_response_times_are_told_and_the_file_is_gone() {
 }
 
 #[test]
-fn wrong_targets_are_one_line_each_and_nothing_is_touched() {
+fn invalid_targets_give_a_one_line_error_and_stay_untouched() {
     let directory = folder("wrong");
     let mine = directory.join("mine");
     std::fs::write(&mine, "precious").unwrap();
@@ -120,7 +120,7 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
 /// A run in a guest with Linux 6.1 on QEMU 10's UFS controller: `storage layers --durability dsync
 /// --position append --sizes 4k`.
 #[test]
-fn writes_to_ufs_are_bounded_by_its_commands_and_its_interrupt_on_any_machine() {
+fn ufs_writes_are_bounded_by_commands_and_the_interrupt_on_any_machine() {
     let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-ufs");
     let mut show = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let page = text(&succeed(show.arg("show").arg(&run)).stdout);
@@ -145,7 +145,7 @@ fn writes_to_ufs_are_bounded_by_its_commands_and_its_interrupt_on_any_machine() 
 }
 
 #[test]
-fn a_full_disk_is_said_and_leaves_nothing() {
+fn a_full_disk_is_reported_and_leaves_nothing() {
     let Some(file_system) = Journalled::mount_as_root("full") else { return };
     let mount = file_system.mount.clone();
     let output = layers(&mount).args(["--file-size", "200M", "--writers", "native"]).output().unwrap();
@@ -168,7 +168,7 @@ fn as_somebody(command: &mut Command, directory: &Path) {
 }
 
 #[test]
-fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
+fn without_root_response_times_are_shown_and_the_lack_is_reported_once() {
     let directory = folder("somebody");
     let mut command = layers(&directory);
     as_somebody(&mut command, &directory);
@@ -230,7 +230,7 @@ fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
 }
 
 #[test]
-fn the_studys_own_method_is_set_beside_the_kernels_events() {
+fn the_studys_method_is_compared_with_kernel_events() {
     if Command::new("strace").arg("-V").output().is_err() {
         return skip(Need::Program("strace"), "no strace here");
     }
@@ -263,7 +263,7 @@ fn the_studys_own_method_is_set_beside_the_kernels_events() {
 }
 
 #[test]
-fn without_a_strace_one_line_says_how_to_get_it() {
+fn without_strace_a_one_line_error_says_how_to_get_it() {
     let directory = folder("no-strace");
     let output =
         layers(&directory).args(["--method", "strace"]).env("PATH", "/nonexistent").output().unwrap();

@@ -29,7 +29,7 @@ fn completed(disk: &str) -> u64 {
 }
 
 #[test]
-fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() {
+fn requests_of_the_journal_thread_are_attributed_to_their_writes() {
     let Some(file_system) = Journalled::mount_as_root("attributed") else { return };
     let file = file_system.mount.join("file");
     let mut open = std::fs::File::create(&file).unwrap();
@@ -132,7 +132,7 @@ fn throttle(pid: u32, dev: u32, writes_per_second: u32) -> Result<Finally, Strin
 }
 
 #[test]
-fn a_write_that_its_control_group_holds_back_is_held() {
+fn a_throttled_write_is_held() {
     let Some(file_system) = Journalled::mount_as_root("held") else { return };
     let real_time = Some(Scheduling::fifo(50));
     let mut writing = Writing::start(&file_system.mount.join("file"), real_time, None);

@@ -61,7 +61,7 @@ fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) 
 }
 
 #[test]
-fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
+fn a_setting_is_restored_on_ctrl_c_and_after_a_kill_by_the_next_run() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = folder("settings");
     let before = affinities();
@@ -88,7 +88,7 @@ fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
 
 /// timeout(1) signals its child and then its group, and users press Ctrl-C twice.
 #[test]
-fn a_second_signal_does_not_cut_the_cleaning_up_short() {
+fn a_second_signal_does_not_interrupt_the_cleanup() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = folder("signalled-twice");
     let before = affinities();
@@ -115,7 +115,7 @@ fn a_second_signal_does_not_cut_the_cleaning_up_short() {
 }
 
 #[test]
-fn of_two_runs_at_a_time_one_has_a_setting_and_the_other_says_who_has_it() {
+fn of_two_concurrent_runs_one_owns_a_setting_and_the_other_names_the_owner() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = folder("overlapping");
     let before = affinities();
@@ -163,7 +163,7 @@ fn workers(of: &Child) -> Vec<u32> {
 }
 
 #[test]
-fn the_file_of_a_killed_writer_goes_with_the_run_and_that_of_a_killed_run_with_the_next() {
+fn a_run_removes_its_killed_writers_file_and_the_next_run_that_of_a_killed_run() {
     let directory = folder("killed");
     let (child, _) = writing(&directory);
     let writer = workers(&child)[0];

@@ -9,7 +9,7 @@ use std::process::Command;
 use support::Journalled;
 
 #[test]
-fn another_process_that_commits_the_same_journal_makes_durable_writes_longer_and_the_page_says_so() {
+fn commits_of_another_process_lengthen_durable_writes_and_the_page_shows_it() {
     let Some(file_system) = Journalled::mount_as_root("commits") else { return };
     let roundtrip = |line: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));

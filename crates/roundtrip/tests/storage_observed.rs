@@ -18,7 +18,7 @@ use serde_json::Value;
 use support::{Journalled, folder};
 
 #[test]
-fn what_sqlite_waits_for_is_counted_as_strace_does_and_adds_up() {
+fn sqlites_waits_equal_straces_counts_and_add_up() {
     if !has(&["sqlite3", "strace"]) {
         return;
     }
@@ -52,7 +52,7 @@ fn what_sqlite_waits_for_is_counted_as_strace_does_and_adds_up() {
 }
 
 #[test]
-fn what_fio_counts_is_observed_by_every_way_to_write() {
+fn fios_counts_are_observed_with_every_engine() {
     if !has(&["fio"]) {
         return;
     }
@@ -100,7 +100,7 @@ fn what_fio_counts_is_observed_by_every_way_to_write() {
 }
 
 #[test]
-fn a_wait_for_a_commit_that_another_has_begun_is_told_with_whose_it_was() {
+fn a_wait_for_another_threads_commit_names_the_thread() {
     if !has(&["python3"]) {
         return;
     }
@@ -206,7 +206,7 @@ fn a_stored_run_is_shown_again_reported_compared_and_gated() {
 }
 
 #[test]
-fn what_cannot_be_observed_is_one_line() {
+fn invalid_options_give_a_one_line_error() {
     let directory = folder("observed-wrong");
     for (line, hint) in [
         ("--pid 4194304", "there is no such process"),

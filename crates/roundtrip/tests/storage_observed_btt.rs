@@ -22,7 +22,7 @@ const JOB: &str = "fio --name=job --directory=. --size=2M --bs=4k --rw=write --i
                    --io_size=400k --sync_file_range=wait_before,write,wait_after:1 --output=/dev/null";
 
 #[test]
-fn the_devices_part_of_an_observed_program_is_what_btt_makes_of_its_requests() {
+fn device_time_of_an_observed_program_equals_btts() {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "the kernel's trace needs root");
     }

@@ -36,7 +36,7 @@ fn layer_ns(rows: &[&Value], layer: &str) -> u64 {
 }
 
 #[test]
-fn threads_that_wait_at_once_have_a_row_each() {
+fn threads_that_wait_at_the_same_time_have_separate_rows() {
     if !has(&["python3"]) {
         return;
     }
@@ -86,7 +86,7 @@ fn mappings_and_ranges_are_counted_and_wait_for_the_device() {
 }
 
 #[test]
-fn a_write_that_has_to_read_first_is_told_with_its_reads() {
+fn a_write_that_has_to_read_first_is_shown_with_its_reads() {
     if !has(&["python3"]) {
         return;
     }
@@ -108,7 +108,7 @@ fn a_write_that_has_to_read_first_is_told_with_its_reads() {
 }
 
 #[test]
-fn a_write_that_dirty_limits_stall_is_told_as_held() {
+fn a_write_that_dirty_limits_stall_is_held() {
     if !has(&["dd"]) {
         return;
     }

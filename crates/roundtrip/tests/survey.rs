@@ -86,7 +86,7 @@ fn without_a_name_the_run_directory_is_named_after_the_time() {
 }
 
 #[test]
-fn wrong_input_is_one_line_and_tells_how_to_mend_it() {
+fn invalid_input_gives_one_line_with_the_fix() {
     let scratch = Scratch::new("show-wrong");
     std::fs::write(scratch.0.join("other.json"), "{}").unwrap();
     for (args, status, hint) in [

@@ -34,7 +34,7 @@ fn fixture(name: &str) -> String {
 }
 
 #[test]
-fn stored_runs_fit_a_narrow_terminal_and_say_the_same_there() {
+fn stored_runs_fit_a_narrow_terminal_with_the_same_content() {
     for args in [
         format!("show {}", fixture("x86_64-6.1-binder")),
         format!("show {}", fixture("x86_64-6.1-ufs")),
@@ -50,7 +50,7 @@ fn stored_runs_fit_a_narrow_terminal_and_say_the_same_there() {
 }
 
 #[test]
-fn what_is_measured_fits_a_narrow_terminal() {
+fn new_results_fit_a_narrow_terminal() {
     for args in [
         "ipc latency --driver emulated --stack both --callers other --iterations 200 --pairs 2 --rate 2000",
         "ipc throughput --driver emulated --sizes 4,64k --iterations 50 --repetitions 2",
@@ -67,7 +67,7 @@ fn what_is_measured_fits_a_narrow_terminal() {
 }
 
 #[test]
-fn the_answer_stands_before_the_tables() {
+fn the_answer_precedes_the_tables() {
     let latency = "ipc latency --driver emulated --stack binder --callers other --iterations 200";
     let text = printed(latency, None);
     let (answer, table) = (text.find("Latency against").unwrap(), text.find("pair  caller").unwrap());

@@ -83,7 +83,7 @@ fn csv_has_a_line_for_each_stack_and_size_and_names_the_driver_in_each() {
 }
 
 #[test]
-fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
+fn json_is_one_value_and_equals_run_json() {
     let folder = Folder::new("run");
     let printed: Value =
         serde_json::from_str(&roundtrip(&["--format", "json", "--out", &folder.path("run")])).unwrap();

@@ -38,7 +38,7 @@ fn csv_has_two_lines_for_each_aspect() {
 }
 
 #[test]
-fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
+fn json_is_one_value_and_equals_run_json() {
     let directory = std::env::temp_dir().join(format!("roundtrip-traits-{}", std::process::id()));
     let mut command = traits("--format json --out");
     command.arg(&directory);

@@ -126,7 +126,7 @@ fn a_wrong_or_incomplete_argument_of_an_old_name_is_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
+fn json_is_one_value_and_equals_run_json() {
     let directory: PathBuf = std::env::temp_dir().join(format!("roundtrip-workers-{}", std::process::id()));
     let mut command =
         called("roundtrip", "ipc workers --driver emulated --iterations 20 --format json --out");

@@ -1,10 +1,9 @@
-//! How a test says that this machine gives it nothing to test with. Only tests use this crate; it
-//! must not know what they test.
+//! Skips a test if the machine lacks what the test needs. Only tests use this crate; it must not
+//! know what they test.
 //!
-//! A skipped test passes as far as Cargo can see. So each skip is also written to the file that
-//! [`FILE`] names, and `cargo xtask test` counts and names them in its summary. Where the machine
-//! does offer what the test needs, a skip is a failure: the test would otherwise hide the very
-//! fault that it looks for.
+//! Cargo reports a skipped test as passed. Therefore each skip is also written to the file that
+//! [`FILE`] names, and `cargo xtask test` lists the skips in its summary. A skip is a failure if
+//! the machine does offer what the test needs: it would hide the fault that the test looks for.
 //!
 //! ```no_run
 //! # fn trace() -> Result<(), String> { Err("no tracefs".into()) }
@@ -18,26 +17,26 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the file to which skips are added, one line each: the test's
-/// binary and name, a tab, and the reason. Unset, skips are only printed.
+/// The environment variable that names the file to which skips are appended. Each is a line: the
+/// test's binary and name, a tab, and the reason. If it is not set, skips are only printed.
 pub const FILE: &str = "ROUNDTRIP_SKIPS_FILE";
 
-/// What a test needs and has not got.
+/// What a test needs and the machine lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Need<'a> {
-    /// The rights of root: to mount, to set policies and priorities, to become another user.
+    /// Root's rights: to mount, to set scheduling policies and priorities, to change the user id.
     Root,
-    /// The kernel's tracing file system, and the right to use it.
+    /// Access to tracefs, the kernel's tracing file system.
     Tracefs,
     /// A program in `PATH`.
     Program(&'a str),
-    /// A device, a driver or a kernel's feature that no right and no package brings.
+    /// A device, a driver or a kernel feature. Neither root nor a package can provide it.
     Machine,
 }
 
 impl Need<'_> {
-    /// Whether this machine offers it to this process, so that a test may not do without.
+    /// Whether the machine offers it to this process, so that a test must not be skipped.
     #[must_use]
     pub fn is_met(self) -> bool {
         match self {
@@ -49,11 +48,11 @@ impl Need<'_> {
     }
 }
 
-/// Says that the calling test is skipped, and why: to standard error, and to the file that [`FILE`]
-/// names. The test then returns.
+/// Reports the calling test as skipped, with the reason, to standard error and to the file that
+/// [`FILE`] names. The caller then returns.
 ///
 /// # Panics
-/// When this machine offers what the test needs, and when the skip cannot be written down.
+/// If the machine offers what the test needs, or if the skip cannot be written to the file.
 pub fn skip(need: Need<'_>, why: impl Display) {
     let test = test();
     assert!(
@@ -69,14 +68,14 @@ pub fn skip(need: Need<'_>, why: impl Display) {
             .append(true)
             .create(true)
             .open(&file)
-            // One write each, so that lines of tests that run at the same time stay whole.
+            // One write per line, so that lines of concurrent tests do not mix.
             .and_then(|mut file| file.write_all(line.as_bytes()));
         written
             .unwrap_or_else(|error| panic!("cannot note a skip in {}: {error}", Path::new(&file).display()));
     }
 }
 
-/// The running test: its binary and its own name, which is its thread's.
+/// The running test: its binary, and the test's name, which is its thread's name.
 fn test() -> String {
     let binary = std::env::current_exe().unwrap_or_default();
     let stem = binary.file_stem().unwrap_or_default().to_string_lossy();
@@ -86,8 +85,8 @@ fn test() -> String {
     format!("{name}::{}", thread.name().unwrap_or("?"))
 }
 
-/// Whether this is root with the capabilities that tests use: CAP_SYS_ADMIN (21) and CAP_SYS_NICE
-/// (23), capabilities(7). A container's root often lacks them.
+/// Whether this process is root with the capabilities that tests use: CAP_SYS_ADMIN (21) and
+/// CAP_SYS_NICE (23), capabilities(7). Root in a container often lacks them.
 fn has_roots_rights() -> bool {
     const NEEDED: u64 = 1 << 21 | 1 << 23;
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
@@ -112,12 +111,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "this machine offers what it needs: no shell")]
-    fn a_skip_is_a_failure_where_the_need_is_met() {
+    fn a_skip_fails_if_the_machine_offers_what_the_test_needs() {
         skip(Need::Program("sh"), "no shell");
     }
 
     #[test]
-    fn a_skip_is_noted_with_its_test_and_its_reason_in_one_line() {
+    fn a_skip_is_recorded_as_one_line_with_the_test_and_the_reason() {
         let file = std::env::temp_dir().join(format!("roundtrip-skips-{}", std::process::id()));
         let status = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "tests::skipped_here", "--include-ignored"])

@@ -1,5 +1,5 @@
-//! Android's two IPC stacks, by name: the one thing that a plan and the code which makes its calls
-//! both speak of. Must not know how a call is made.
+//! The names of Android's two IPC stacks, which plans and the code that makes calls share. Must not
+//! know how a call is made.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stack {
-    /// General IPC: arguments are serialised into one parcel.
+    /// General IPC: arguments are serialised into a parcel.
     Binder,
-    /// IPC with hardware services: arguments are sent from where they lie (scatter-gather).
+    /// IPC with hardware services: the driver copies arguments from the caller's memory
+    /// (scatter-gather).
     Hwbinder,
 }
 
 impl Stack {
-    /// Both.
+    /// Both stacks.
     pub const ALL: [Self; 2] = [Self::Binder, Self::Hwbinder];
 
     /// The name in arguments and reports.

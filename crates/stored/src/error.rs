@@ -1,18 +1,17 @@
-//! [`Error`]: what is wrong with stored data, and where.
+//! [`Error`]: what is wrong with stored data, and the place in it.
 
 use std::fmt::{self, Display};
 
 use serde::de::{Expected, Unexpected};
 
-/// Why something could not be stored or read.
-// In a box: results of all sizes carry it, most of them through a chain of functions that only hand
-// it on.
+/// Why a value could not be stored or read.
+// Boxed to keep results small, because most functions only pass the error on.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// From the outermost: `.results.samples[3]`.
+    /// The place, from the outermost field: `.results.samples[3]`.
     place: String,
     problem: String,
     cut_off: bool,
@@ -24,21 +23,21 @@ impl Error {
         Self(Box::new(Inner { place: String::new(), problem, cut_off: false }))
     }
 
-    /// The text is none, or a value cannot be one.
+    /// The text is not JSON, or a value cannot be represented in JSON.
     #[cold]
     pub(crate) fn of_text(error: serde_json::Error) -> Self {
         let cut_off = error.is_eof();
         Self(Box::new(Inner { place: String::new(), problem: error.to_string(), cut_off }))
     }
 
-    /// The error came from inside this field or item.
+    /// Adds a field or item around the place of the error.
     #[cold]
     pub(crate) fn inside(mut self, step: &dyn Display) -> Self {
         self.0.place.insert_str(0, &step.to_string());
         self
     }
 
-    /// True for text that is right as far as it goes.
+    /// Whether the text is valid, but ends too early.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         self.0.cut_off
@@ -56,7 +55,7 @@ impl Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The words are serde_json's, whatever it was read from.
+/// Messages equal those of serde_json.
 impl serde::de::Error for Error {
     fn custom<T: Display>(problem: T) -> Self {
         Self::new(problem.to_string())

@@ -1,10 +1,10 @@
-//! What is stored or sent as JSON, to text and back: one writer and one reader for every type.
+//! Converts values that are stored or sent to JSON and back, with one writer and one reader for all
+//! types.
 //!
-//! serde compiles a type's code once for each reader and each writer that it is used with. All that
-//! is stored therefore goes through the few functions here, and the reader is made to be small:
-//! structs are only ever read from objects, and whatever does not depend on the type is compiled
-//! once. It also says where in the text something is wrong. This crate knows no type
-//! that is stored, and no file.
+//! serde generates a type's code once per reader and writer, so all stored data goes through the few
+//! functions here. To keep the generated code small, the reader reads structs only from objects, and
+//! code that does not depend on the type is compiled once. Errors name the place in the data. This
+//! crate must not know the stored types, nor files.
 
 mod error;
 mod reader;
@@ -15,40 +15,40 @@ use serde::de::DeserializeOwned;
 pub use error::Error;
 pub use serde_json::Value;
 
-/// A value as compact JSON text. Numbers that are none (`f64::NAN`) become `null`.
+/// Converts a value to compact JSON text. Numbers that are not finite (`f64::NAN`) become `null`.
 ///
 /// # Errors
-/// [`Error`] for what JSON cannot hold: maps whose keys are neither text nor numbers.
+/// If JSON cannot represent the value: a map's keys must be text or numbers.
 pub fn to_text(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(Error::of_text)
 }
 
-/// A value as JSON that can be looked into, or put into something else.
+/// Converts a value to a JSON tree.
 ///
 /// # Errors
-/// As [`to_text`].
+/// Those of [`to_text`].
 pub fn to_value(value: &impl Serialize) -> Result<Value, Error> {
     parse(to_text(value)?.as_bytes())
 }
 
-/// JSON text as a value that can be looked into.
+/// Parses JSON text into a tree.
 ///
 /// # Errors
-/// [`Error`] for what is not JSON, with line and column; [`Error::is_cut_off`] tells when it only
-/// ends too early.
+/// If the text is not JSON, with line and column. [`Error::is_cut_off`] says if it only ends too
+/// early.
 pub fn parse(text: &[u8]) -> Result<Value, Error> {
     serde_json::from_slice(text).map_err(Error::of_text)
 }
 
-/// What a JSON value stands for.
+/// Converts a JSON tree to a `T`.
 ///
 /// # Errors
-/// [`Error`] for what is no `T`, with the place: `results.latency.plan: missing field ...`.
+/// If it is not a `T`, with the place: `results.latency.plan: missing field ...`.
 pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Error> {
     T::deserialize(reader::Reader(value))
 }
 
-/// What JSON text stands for: [`parse`], then [`read`].
+/// Converts JSON text to a `T`: [`parse`], then [`read`].
 ///
 /// # Errors
 /// Those of both.

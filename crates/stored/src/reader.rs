@@ -1,6 +1,6 @@
-//! The reader: a JSON value as serde's data model. It accepts what `serde_json::from_value`
-//! accepts, but for structs and their variants in the form of arrays, which nothing writes: not
-//! having that form halves the code of each type.
+//! The reader: presents a JSON tree to serde. It accepts what `serde_json::from_value` accepts,
+//! except arrays for structs and struct variants. Nothing writes that form, and without it the
+//! generated code of a type is half as large.
 
 use std::fmt::Display;
 
@@ -16,12 +16,12 @@ use crate::Error;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// A value that is read.
+/// A value to read.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a Value);
 
 impl Reader<'_> {
-    /// It is something else than what is expected.
+    /// The error for a value of an unexpected kind.
     #[cold]
     fn mismatch(self, expected: &dyn Expected) -> Error {
         let found = match self.0 {
@@ -40,7 +40,7 @@ impl Reader<'_> {
     }
 }
 
-/// A number in the form in which visitors are told of it.
+/// A number in the form that visitors receive.
 enum Whole {
     Positive(u64),
     Negative(i64),
@@ -51,7 +51,7 @@ fn whole(number: &Number) -> Whole {
     match (number.as_u64(), number.as_i64()) {
         (Some(value), _) => Whole::Positive(value),
         (None, Some(value)) => Whole::Negative(value),
-        // Without serde_json's arbitrary precision every other number is an f64.
+        // Every other number is an f64, because serde_json's arbitrary precision is off.
         (None, None) => Whole::No(number.as_f64().unwrap_or(f64::NAN)),
     }
 }
@@ -75,7 +75,7 @@ fn visit_object<'de, V: Visitor<'de>>(object: &'de map::Map<String, Value>, visi
     visitor.visit_map(Entries { rest: object.iter(), current: None })
 }
 
-/// Methods for one kind of JSON value each.
+/// Methods that each accept one kind of JSON value.
 macro_rules! only {
     ($pattern:pat => $visit:expr, $visitor:ident: $($method:ident($($argument:ident: $type:ty),*))+) => {$(
         fn $method<V: Visitor<'de>>(self, $($argument: $type,)* $visitor: V) -> Result<V::Value> {
@@ -154,7 +154,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-/// The items of an array that were not read yet.
+/// The unread items of an array.
 struct Items<'a> {
     items: &'a [Value],
     taken: usize,
@@ -167,7 +167,7 @@ impl<'a> Items<'a> {
         Some(Reader(item))
     }
 
-    /// Refuses an array of which something is left over.
+    /// Fails if unread items are left.
     fn end(&self) -> Result<()> {
         match self.taken == self.items.len() {
             true => Ok(()),
@@ -196,10 +196,10 @@ impl<'de> SeqAccess<'de> for &mut Items<'de> {
     }
 }
 
-/// The entries of an object that were not read yet.
+/// The unread entries of an object.
 struct Entries<'a> {
     rest: map::Iter<'a>,
-    /// Its key was read, its value is next.
+    /// The value whose key was read last.
     current: Option<(&'a str, &'a Value)>,
 }
 
@@ -243,11 +243,11 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// A key of an object: text, which may stand for a number or a variant's name.
+/// An object's key: text, which may represent a number or a variant's name.
 struct Key<'a>(&'a str);
 
 impl Key<'_> {
-    /// A key that is a whole number, as numbers are written.
+    /// Reads a key that is an integer in JSON's notation.
     fn visit_number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         let plain = |number: &dyn Display| number.to_string() == self.0;
         match (self.0.parse::<u64>(), self.0.parse::<i64>()) {
@@ -302,7 +302,7 @@ impl<'de> Deserializer<'de> for Key<'de> {
     }
 }
 
-/// A variant of an enum: its name, alone or as the one key of an object.
+/// A variant of an enum: its name, alone or as the only key of an object.
 struct Variant<'a> {
     name: &'a str,
     content: Option<Reader<'a>>,

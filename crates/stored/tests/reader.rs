@@ -1,5 +1,5 @@
-//! The reader accepts and refuses what `serde_json::from_value` does, and says where something is
-//! wrong.
+//! The reader accepts and rejects the same values as `serde_json::from_value`, and its errors name
+//! the place.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -68,7 +68,7 @@ enum Tagged {
     Full { inner: Inner, count: u64 },
 }
 
-/// Both readers' answers, which must be the same.
+/// Reads a value with both readers, and compares their results.
 fn both<T: DeserializeOwned + PartialEq + Debug>(value: &Value) -> Option<T> {
     let ours = stored::read::<T>(value);
     let theirs = serde_json::from_value::<T>(value.clone());
@@ -110,7 +110,7 @@ fn example() -> Whole {
 }
 
 #[test]
-fn what_was_stored_is_read_back_the_same() {
+fn a_stored_value_is_read_back_unchanged() {
     for whole in [example(), Whole::default()] {
         let text = stored::to_text(&whole).expect("it is JSON");
         assert_eq!(text, serde_json::to_string(&whole).expect("it is JSON"));
@@ -128,7 +128,7 @@ fn what_was_stored_is_read_back_the_same() {
 }
 
 #[test]
-fn a_value_may_be_part_of_what_is_read() {
+fn a_field_may_be_any_json_value() {
     let value = stored::to_value(&example()).expect("it is JSON");
     assert_eq!(both::<Value>(&value), Some(value));
 }
@@ -167,7 +167,7 @@ fn a_struct_is_not_read_from_an_array() {
 }
 
 #[test]
-fn keys_are_numbers_as_numbers_are_written() {
+fn number_keys_use_json_notation() {
     for key in ["0", "4294967295", "4294967296", "-1", "01", "+1", " 1", "1.0", "", "one"] {
         both::<BTreeMap<u32, bool>>(&json!({ key: true }));
         both::<BTreeMap<i64, bool>>(&json!({ key: true }));
@@ -177,7 +177,7 @@ fn keys_are_numbers_as_numbers_are_written() {
     }
 }
 
-/// Anything that JSON can say, of the sizes that matter here.
+/// Arbitrary JSON values, small enough to be likely to match.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -200,13 +200,13 @@ fn anything() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Each field of the example gets any value, or goes.
+    /// Replaces one field of the example by an arbitrary value, or removes it.
     #[test]
-    fn whatever_is_damaged_both_readers_agree(field in 0_usize..15, with in prop::option::of(anything())) {
+    fn both_readers_agree_on_damaged_values(field in 0_usize..15, with in prop::option::of(anything())) {
         let mut value = stored::to_value(&example()).expect("it is JSON");
         let object = value.as_object_mut().expect("a struct");
         let key = object.keys().nth(field).expect("one of its fields").clone();
-        // The one difference: no structs from arrays.
+        // The only difference: no structs from arrays.
         let struct_from_array = match (key.as_str(), &with) {
             ("numbered", Some(Value::Object(entries))) => entries.values().any(Value::is_array),
             ("tagged", Some(_)) => true,
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn single_values_are_read_alike(value in anything()) {
+    fn both_readers_agree_on_single_values(value in anything()) {
         both::<bool>(&value);
         both::<i8>(&value);
         both::<u64>(&value);

@@ -71,7 +71,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// A matcher that tracks at most so many requests, and as many replies, at a time.
+    /// Makes a matcher that tracks at most this many requests, and as many replies, at a time.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Matcher {
                 let thread = self.threads.entry(tid).or_default();
                 thread.wait_ns = Some(time_ns);
                 if !transaction_stack {
-                    // Whatever it served or called has ended, seen or not.
+                    // All its earlier calls and served requests have ended, seen or not.
                     self.unmatched.ended += (thread.calls.len() + thread.serves.len()) as u64;
                     thread.calls.clear();
                     thread.serves.clear();
@@ -214,7 +214,7 @@ impl Matcher {
     }
 }
 
-/// Drops the oldest beyond `most`, and returns how many those were.
+/// Drops the oldest beyond `most`, and returns the number dropped.
 fn forget<T>(all: &mut BTreeMap<i32, T>, most: usize) -> u64 {
     let mut forgotten = 0;
     while all.len() > most {

@@ -21,7 +21,7 @@ pub struct Sent {
     pub flags: u32,
     /// The number of the call during whose handling this one was made.
     pub parent: Option<i32>,
-    /// When the driver took it, in nanoseconds of the trace's clock, as all instants here.
+    /// When the driver accepted it. All times here are nanoseconds of the trace's clock.
     pub start_ns: u64,
 }
 
@@ -32,8 +32,8 @@ pub struct Call {
     pub sent: Sent,
     /// The thread that served.
     pub server: u32,
-    /// How long the request waited because no thread of the server was ready, in nanoseconds: 0
-    /// where one was. `None` where no event tells.
+    /// How long the request waited because no thread of the server was ready, in nanoseconds; 0 if
+    /// one was ready. `None` if the events do not show it.
     pub behind_pool_ns: Option<u64>,
     /// When the server's thread received the request.
     pub received_ns: u64,
@@ -67,7 +67,7 @@ pub struct Oneway {
 pub struct Failed {
     /// The thread that called.
     pub client: u32,
-    /// The request; `None` where the driver refused it before it gave it a number.
+    /// The request; `None` if the driver refused it before it got a number.
     pub sent: Option<Sent>,
     /// `BR_DEAD_REPLY`, `BR_FAILED_REPLY` or `BR_FROZEN_REPLY`.
     pub command: u32,
@@ -75,7 +75,7 @@ pub struct Failed {
     pub at_ns: u64,
 }
 
-/// What has ended.
+/// A transaction that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observed {
     /// A round trip.

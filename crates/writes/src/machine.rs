@@ -7,8 +7,8 @@ use tracefs::{Body, OffCpu, Trace};
 use crate::matcher::MAKES_DURABLE;
 use crate::operation::Operation;
 
-/// Machines with different numbers, as `uname -m` names them; arm64 stands for all that use the
-/// generic table.
+/// Machines with different system call numbers, by their names in `uname -m`. aarch64 stands for
+/// all machines that use the generic table.
 const MACHINES: [&str; 2] = ["x86_64", "aarch64"];
 
 /// The recording's own machine if it names one. Otherwise the machine on which most of the calls
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_calls_that_wait_for_a_device_tell_the_machine() {
+    fn calls_that_wait_for_a_device_identify_the_machine() {
         let event = |body| Event { time_ns: 0, cpu: 0, tid: 7, body };
         let enter = |number| event(Body::SysEnter { number, first: 3, third: 0, sixth: 0 });
         let prev = ThreadRef { tid: 7, ..ThreadRef::default() };

@@ -79,7 +79,7 @@ impl Matcher {
         calls.chain(self.operations.values()).map(|call| call.start_ns).min()
     }
 
-    /// Takes the next event of a trace, in time order; `tell` gets the call that it completes.
+    /// Adds the next event of a trace, in time order. Calls `tell` with the write that it completes.
     pub fn add(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let Event { time_ns, tid, .. } = *event;
         match event.body {
@@ -130,7 +130,7 @@ impl Matcher {
             self.unmatched.forgotten += 1;
             return;
         }
-        // Its return was lost.
+        // The event of its return was lost.
         self.unmatched.not_ended += u64::from(self.calls.insert(tid, (call, false)).is_some());
     }
 
@@ -147,7 +147,7 @@ impl Matcher {
         }
     }
 
-    /// The file system has made a file durable.
+    /// Handles a file system's event that it has made a file durable.
     fn synced(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let result = trace.field(event, "ret").and_then(|value| value.number());
         match self.calls.remove(&event.tid) {
@@ -167,16 +167,16 @@ impl Matcher {
             call.asked = Asked::Flag;
         }
         let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
-        // Only the first one: the file's directory may follow.
+        // Only the first: the same call may sync the file's directory next.
         if call.file.is_none() {
             call.file = dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode });
-            // ext4's name for it, and f2fs's.
+            // The field's names in ext4 and in f2fs.
             call.directory = number("parent").or_else(|| number("pino"));
         }
     }
 
     fn throttled(&mut self, trace: &Trace, event: &Event) {
-        // In ticks; the write does not sleep for less than 1.
+        // In jiffies. Below 1 the write does not sleep.
         let pause = trace.field(event, "pause").and_then(|value| value.number());
         if let Some((call, _)) = self.calls.get_mut(&event.tid)
             && pause.is_some_and(|pause| pause.cast_signed() > 0)
@@ -189,7 +189,7 @@ impl Matcher {
         let number = |name| trace.field(event, name).and_then(|value| value.number());
         let Some(request) = number("req") else { return };
         match kind {
-            // Linux 6.0 renamed it.
+            // Linux 6.0 renamed the field.
             "io_uring/io_uring_submit_req" | "io_uring/io_uring_submit_sqe" => {
                 let Some(operation) = number("opcode").and_then(Operation::of_opcode) else { return };
                 if self.operations.len() >= self.most {

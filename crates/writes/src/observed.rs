@@ -1,18 +1,18 @@
-//! One write, as data.
+//! A synchronous write, as data.
 
 use crate::operation::Operation;
 
 /// A file, as the kernel's events identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
-    /// Its file system's device, as `dev_t`: major << 20 | minor.
+    /// The file system's device, as the kernel's `dev_t`: major << 20 | minor.
     pub dev: u32,
-    /// Its inode.
+    /// The inode number.
     pub inode: u64,
 }
 
 impl std::fmt::Display for FileId {
-    /// Where nobody knows its path: "inode 12 of 254:0".
+    /// The name if the path is unknown: "inode 12 of 254:0".
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "inode {} of {}:{}", self.inode, self.dev >> 20, self.dev & 0xf_ffff)
     }
@@ -25,8 +25,8 @@ pub enum Asked {
     Call,
     /// A flag of the call, or the flags that the file was opened with: the file system synced it.
     Flag,
-    /// Nothing that the events show, but the call slept uninterruptibly, as a wait for a device
-    /// does.
+    /// No event asked for it, but the call slept uninterruptibly, as it does when it waits for a
+    /// device.
     Unknown,
 }
 
@@ -41,22 +41,22 @@ pub struct Observed {
     pub tid: u32,
     /// Entry into the kernel, in nanoseconds of the trace's clock.
     pub start_ns: u64,
-    /// Return from it.
+    /// Return from the kernel, by the same clock.
     pub end_ns: u64,
-    /// The file descriptor, where the call has one.
+    /// The file descriptor, if the call has one.
     pub descriptor: Option<i32>,
     /// The return value; negative for an error.
     pub result: i64,
     /// The file, if the file system's event names it.
     pub file: Option<FileId>,
-    /// The inode of its directory, if that event has it.
+    /// The inode number of the file's directory, if the file system's event has it.
     pub directory: Option<u64>,
-    /// Whether the kernel throttled it because too many pages were dirty.
+    /// Whether the kernel throttled the write because too many pages were dirty.
     pub throttled: bool,
 }
 
 impl Observed {
-    /// How long it took, in nanoseconds.
+    /// The duration, in nanoseconds.
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)

@@ -1,4 +1,4 @@
-//! The system calls that write or make durable, and their numbers by machine.
+//! The system calls that write data or make it durable, and their numbers by machine.
 
 /// What the program asked the kernel to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +32,7 @@ pub enum Operation {
     UringFsync,
     /// io_uring's sync_file_range.
     UringSyncFileRange,
-    /// A file system's fsync, by whichever call: only where no system calls were recorded.
+    /// A file system's fsync, if no system calls were recorded. The call that caused it is unknown.
     FileSync,
 }
 
@@ -63,13 +63,13 @@ const OPCODES: [(u64, Operation); 6] = [
     (61, Operation::UringWrite),
 ];
 
-/// `io_uring_enter`, the same on all machines: a thread submits operations in it and waits for
-/// them.
+/// `io_uring_enter`, in which a thread submits operations and waits for them. Its number is the same
+/// on all machines.
 const IO_URING_ENTER: i64 = 426;
 
-/// The system calls that a recorder needs to find and divide synchronous writes: their names in the
-/// kernel's events, and their numbers on a machine, named as by `uname -m`. Empty for a machine
-/// whose numbers are not known.
+/// The system calls that must be recorded to find synchronous writes and attribute their time:
+/// their names in the kernel's events, and their numbers on a machine, named as by `uname -m`. Empty
+/// if the machine's numbers are unknown.
 #[must_use]
 pub fn system_calls(machine: &str) -> Vec<(&'static str, i64)> {
     let mut calls: Vec<(&str, i64)> =
@@ -89,17 +89,17 @@ fn number(row: &(Operation, i64, i64), machine: &str) -> Option<i64> {
 }
 
 impl Operation {
-    /// What a system call's number means on a machine.
+    /// The operation of a system call number on a machine, if it is one of these.
     pub(crate) fn of_system_call(machine: &str, called: i64) -> Option<Self> {
         NUMBERS.iter().find(|row| number(row, machine) == Some(called)).map(|row| row.0)
     }
 
-    /// What an opcode of io_uring means.
+    /// The operation of an io_uring opcode, if it is one of these.
     pub(crate) fn of_opcode(opcode: u64) -> Option<Self> {
         OPCODES.iter().find(|row| row.0 == opcode).map(|row| row.1)
     }
 
-    /// Whether it writes data, so that it is synchronous only if the file or a flag says so.
+    /// Whether it writes data. It is then synchronous only if a flag of the file or call says so.
     #[must_use]
     pub fn writes(self) -> bool {
         matches!(
@@ -114,8 +114,8 @@ impl Operation {
         !matches!(self, Self::Msync | Self::Sync | Self::FileSync)
     }
 
-    /// As the manual pages call it, and io_uring's with that before it: "fdatasync", "io_uring
-    /// fsync".
+    /// The name in the manual pages, after "io_uring" for io_uring's operations: "fdatasync",
+    /// "io_uring fsync".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_of_this_machines_headers() {
+    fn system_call_numbers_match_this_machines_headers() {
         let number = |operation| {
             let row = NUMBERS.iter().find(|row| row.0 == operation).unwrap();
             number(row, std::env::consts::ARCH).unwrap()

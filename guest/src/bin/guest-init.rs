@@ -54,7 +54,7 @@ fn mount() {
         ("mqueue", "/dev/mqueue"),
     ] {
         let _ = fs::create_dir_all(at);
-        // A kernel without one of them is fine as long as the program does not need it.
+        // A kernel may lack one of them if the program does not need it.
         let _ = rustix::mount::mount(kind, at, kind, MountFlags::empty(), None);
     }
 }
@@ -80,7 +80,7 @@ fn load_modules() {
             // others are for tests.
             [wire::CASE_DEVICES, 16, 0].map(devices).to_vec()
         } else if name.ends_with("nvme.ko") {
-            // A queue without an interrupt beside the others, for what polls.
+            // A further queue without an interrupt, for polled requests.
             vec!["poll_queues=1".to_owned()]
         } else {
             vec![String::new()]
@@ -103,7 +103,7 @@ fn devices(cases: usize) -> String {
     format!("devices={}", all.join(","))
 }
 
-/// Where devices are made by binderfs, puts it where Android has it.
+/// If the kernel has binderfs, mounts it where Android does.
 fn make_devices() {
     let at = "/dev/binderfs";
     fs::create_dir_all(at).expect(at);
@@ -119,11 +119,11 @@ fn make_devices() {
 /// since 6.6.
 fn name_ufs_controller() {
     const QEMU: &str = "1b36 0013";
-    // It fails on the kernels that know it.
+    // This fails on kernels that already know the controller.
     let _ = fs::write("/sys/bus/pci/drivers/ufshcd/new_id", QEMU);
 }
 
-/// Mounts the scratch disk, where there is one, as soon as its driver has found it.
+/// Mounts the scratch disk, if there is one, as soon as its driver has found it.
 fn mount_disk() {
     const PATIENCE: Duration = Duration::from_secs(60);
     let Ok(asked) = fs::read_to_string(Path::new("/").join(wire::DISK)) else { return };

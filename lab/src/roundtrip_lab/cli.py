@@ -1,7 +1,7 @@
-"""The command line: it loads the subcommands, and turns errors into one line and a status.
+"""The command line: loads the subcommands, and turns errors into one line and an exit status.
 
-Each module in `commands` has a function `register(group)`, which adds one command. A command imports
-what is slow to load inside its function, so that `--help` answers at once.
+Each module in `commands` has a function `register(group)` that adds one command. A command imports
+slow modules inside its function, so that `--help` starts quickly.
 """
 
 import importlib
@@ -20,7 +20,7 @@ COMMANDS = ["collect", "query", "simulate", "run", "serve", "feed"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="roundtrip-lab")
 def lab() -> None:
-    """Measure many devices with Roundtrip, keep their runs in one data set, and ask it questions."""
+    """Measure many devices with Roundtrip, collect their runs in a data set, and query it."""
 
 
 for name in COMMANDS:
@@ -28,7 +28,7 @@ for name in COMMANDS:
 
 
 def main() -> None:
-    """Runs a command. 0: done. 1: a part of it failed, which the output names. 2: invalid usage."""
+    """Runs a command. Exit status 0: success. 1: a part failed, which the output names. 2: nothing was done."""
     try:
         status = lab.main(standalone_mode=False)
         sys.stdout.flush()
@@ -40,7 +40,7 @@ def main() -> None:
         print("roundtrip-lab: interrupted", file=sys.stderr)
         status = 130
     except BrokenPipeError:
-        # The reader of the output has seen enough.
+        # The reader closed the pipe. Python must not fail when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except OSError as error:
@@ -50,6 +50,6 @@ def main() -> None:
 
 
 def refuse(text: str) -> int:
-    """Says in one line why nothing was done."""
+    """Prints in one line why nothing was done. Returns exit status 2."""
     print(f"roundtrip-lab: {inert(' '.join(text.split()))}", file=sys.stderr)
     return 2

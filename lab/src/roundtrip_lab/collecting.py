@@ -1,4 +1,4 @@
-"""Run directories → rows → the data set, and what became of each run."""
+"""Adds run directories to the data set, and counts what happened to each run."""
 
 import datetime
 import os
@@ -16,7 +16,7 @@ from roundtrip_lab.words import inert
 
 @dataclass
 class Collected:
-    """What became of the runs."""
+    """How many runs were added, skipped or rejected."""
 
     new: int = 0
     known: int = 0
@@ -27,7 +27,7 @@ class Collected:
     damaged: list[tuple[Path, str]] = field(default_factory=list)
 
     def words(self, path: str) -> Iterator[str]:
-        """The answer first, then what to know about it."""
+        """The summary, then one line for each problem."""
         yield f"{self.new} runs added to {inert(path)}, {self.known} were there already"
         for source, reason in self.damaged:
             yield f"quarantined: {inert(str(source))}: {inert(reason)}"
@@ -58,7 +58,7 @@ def collect(given: Iterable[Path], path: str, program: str | None, batch_rows: i
 
 
 def directories(given: Iterable[Path]) -> Iterator[Path]:
-    """The runs among what was given, and in folders of runs. Links in there are not followed."""
+    """The given run directories, and those below given directories. Does not follow symbolic links."""
     for source in given:
         if not source.is_dir() or os.path.lexists(source / "run.json"):
             yield source
@@ -75,7 +75,7 @@ def directories(given: Iterable[Path]) -> Iterator[Path]:
 
 
 class Collector:
-    """Reads runs, and stores the rows of whole ones."""
+    """Reads runs, and stores the rows of complete runs in batches."""
 
     def __init__(self, data: DataSet, program: str | None) -> None:
         self.data, self.program = data, program
@@ -85,7 +85,7 @@ class Collector:
         self.known: dict[tuple[str, str], set[str]] = {}
 
     def add(self, directory: Path) -> None:
-        """Reads one run. A damaged one goes to quarantine."""
+        """Reads one run. Records an invalid run in quarantine."""
         try:
             self.rows += self.read(directory)
         except runs.Damaged as reason:
@@ -93,7 +93,7 @@ class Collector:
             self.result.damaged.append((directory, str(reason)))
 
     def read(self, directory: Path) -> list[dict]:
-        """The rows of one run, unless they are there already."""
+        """The rows of one run; none if the data set already contains it."""
         if not directory.is_dir():
             raise runs.Damaged("not a directory")
         run = runs.read(directory)
@@ -114,7 +114,7 @@ class Collector:
         return rows
 
     def is_known(self, run: runs.Run) -> bool:
-        """Whether the run was collected, earlier or just now. Explaining it again would take long."""
+        """Whether the run was collected before. Checked early, because explaining a run is slow."""
         day, build = runs.place(run.document, self.today)
         place = day_name(day), build
         if place not in self.known:
@@ -124,9 +124,9 @@ class Collector:
         return before
 
     def store(self) -> None:
-        """Writes what was read."""
+        """Writes the buffered rows."""
         if self.rows:
-            # Another collector may have been quicker: only the data set's lock tells.
+            # Another collector may have added a run meanwhile: `append` checks again under the lock.
             new, known = self.data.append(pa.Table.from_pylist(self.rows, schema.SERIES))
             self.result.new += new
             self.result.known += known

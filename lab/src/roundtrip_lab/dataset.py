@@ -47,13 +47,13 @@ NAME = re.compile(r"([0-9]{4})-[0-9a-f]{32}\.parquet")
 
 @dataclass
 class DataSet:
-    """A folder that holds a data set."""
+    """A directory with a data set."""
 
     path: Path
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "DataSet":
-        """Opens one that exists. LabError for anything else."""
+        """Opens an existing data set. Raises LabError if it is not one."""
         path = Path(path)
         note = path / "dataset.json"
         for place in (path, path / "series", path / "sums", path / "quarantine"):
@@ -75,7 +75,7 @@ class DataSet:
 
     @classmethod
     def create(cls, path: str | os.PathLike) -> "DataSet":
-        """Opens one, or makes it: in a new folder or an empty one."""
+        """Opens a data set, or creates it in a new or empty directory."""
         path = Path(path)
         if path.is_file() or (path / "dataset.json").exists():
             return cls.open(path)
@@ -92,7 +92,7 @@ class DataSet:
         return cls(path)
 
     def files(self, table: str) -> list[Path]:
-        """The complete files of a table, those of `sums` as far as their runs are there."""
+        """The valid files of a table. A file of `sums` is valid only with its file of `series`."""
         found = []
         for day in sorted((self.path / "series").glob("day=*")):
             for place in sorted(day.glob("build=*")):
@@ -102,11 +102,11 @@ class DataSet:
         return [self.sums_of(file) for file in found]
 
     def sums_of(self, file: Path) -> Path:
-        """The sums of a file of `series`."""
+        """The file of `sums` that belongs to a file of `series`."""
         return self.path / "sums" / file.relative_to(self.path / "series")
 
     def append(self, rows: pa.Table) -> tuple[int, int]:
-        """Adds runs as rows of `series`: how many were new, and how many were there already."""
+        """Adds runs, given as rows of `series`. Returns the number of new and of known runs."""
         new = old = 0
         twice = rows.select(["run_id", "series"]).to_pandas().duplicated()
         for (day, build), part in partitions(rows.filter(pa.array(~twice))):
@@ -154,7 +154,7 @@ class DataSet:
         return ids
 
     def _sweep(self, place: Path) -> None:
-        """Removes what a killed writer left."""
+        """Removes what killed writers left, and files that were merged more than KEPT_S ago."""
         for table in ("series", "sums"):
             for file in (self.path / table / place).glob(".*.parquet"):
                 file.unlink()
@@ -173,7 +173,7 @@ class DataSet:
             yield
 
     def quarantine(self, source: Path, reason: str) -> Path:
-        """Notes what could not be collected, and why. The run itself stays where it is."""
+        """Records a run that could not be collected, and why. The run is not moved."""
         place = self.path / "quarantine"
         place.mkdir(exist_ok=True)
         absolute = str(source.absolute())
@@ -183,19 +183,19 @@ class DataSet:
         return note
 
     def quarantined(self) -> list[dict]:
-        """What could not be collected."""
+        """The recorded runs that could not be collected."""
         return [json.loads(note.read_text()) for note in sorted((self.path / "quarantine").glob("[!.]*.json"))]
 
 
 def current(place: Path) -> list[Path]:
-    """The files of a folder that count: those of its highest generation. LabError for a foreign one."""
+    """The valid files of a directory: those of the highest generation. Raises LabError for an unknown file."""
     files = sorted(place.glob("[!.]*.parquet"))
     highest = max((generation_of(file) for file in files), default=0)
     return [file for file in files if generation_of(file) == highest]
 
 
 def generation_of(file: Path) -> int:
-    """How often the rows of a folder had been put together when this file was written."""
+    """A file's generation: how often the directory's rows had been merged before."""
     name = NAME.fullmatch(file.name)
     if not name:
         raise LabError(f"{file} is a foreign Parquet file: roundtrip-lab did not write it; move it away")
@@ -203,7 +203,7 @@ def generation_of(file: Path) -> int:
 
 
 def partitions(rows: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
-    """The rows of each day and build."""
+    """Splits rows by day and build."""
     for pair in rows.select(["day", "build"]).group_by(["day", "build"]).aggregate([]).to_pylist():
         on_day = pc.is_null(rows["day"]) if pair["day"] is None else pc.equal(rows["day"], pair["day"])
         part = rows.filter(pc.and_(pc.fill_null(on_day, False), pc.equal(rows["build"], pair["build"])))
@@ -211,17 +211,17 @@ def partitions(rows: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
 
 
 def day_name(day: datetime.date | None) -> str:
-    """A day as its folder has it."""
+    """The name of a day's directory."""
     return NO_DAY if day is None else day.isoformat()
 
 
 def partition(day: str, build: str) -> Path:
-    """The folder of a day and a build, below a table's."""
+    """The directory of a day and build, relative to the table's."""
     return Path(f"day={day}") / f"build={folder(build)}"
 
 
 def folder(name: str) -> str:
-    """A name of any kind as that of one folder. The true name is a column."""
+    """Encodes any text as the name of one directory. A column has the exact text."""
     quoted = urllib.parse.quote(name, safe="").replace(".", "%2E") if name.strip(".") == "" else urllib.parse.quote(
         name, safe="")
     if len(quoted) <= 120:
@@ -230,7 +230,7 @@ def folder(name: str) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a small file completely or not at all."""
+    """Writes a small file atomically."""
     hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with open(hidden, "xb") as file:
@@ -257,7 +257,7 @@ def write_parquet(path: Path, rows: pa.Table) -> None:
 
 
 def read_parquet(path: Path, columns: list[str] | None = None, table: str = "series") -> pa.Table:
-    """Reads columns of a file; those that came later than the file are null. LabError for a foreign one."""
+    """Reads columns of a file. Columns newer than the file are null. Raises LabError for another program's file."""
     check_parquet(path, table)
     wanted = [field for field in TABLES[table] if columns is None or field.name in columns]
     file = pq.ParquetFile(path)
@@ -268,7 +268,7 @@ def read_parquet(path: Path, columns: list[str] | None = None, table: str = "ser
 
 
 def newer(path: Path) -> bool:
-    """Whether a file has columns that this program does not know, and would lose in a copy."""
+    """Whether a file has unknown columns, which a copy would lose."""
     return not set(pq.read_schema(path).names) <= set(schema.SERIES.names)
 
 
@@ -293,7 +293,7 @@ def differs(found: pa.Schema, field: pa.Field) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Makes renames in a folder durable."""
+    """Makes renames in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

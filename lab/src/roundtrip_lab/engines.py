@@ -18,24 +18,24 @@ from roundtrip_lab.errors import LabError
 from roundtrip_lab.schema import ADDED
 
 MEMORY = "4GB"
-# How long another machine may take to answer at first.
+# The timeout for connecting to another machine.
 CONNECT_S = 10
 
 
 class Engine:
-    """The data set's tables in an engine."""
+    """The data set's tables in one engine."""
 
     def __init__(self, connection: ibis.BaseBackend, data: DataSet, name: str) -> None:
         self.connection, self.data, self.name = connection, data, name
 
     @cached_property
     def series(self) -> ir.Table:
-        """One row for each run and series."""
+        """The table `series`: one row per run and series."""
         return self._table("series")
 
     @cached_property
     def sums(self) -> ir.Table:
-        """One row for each file and key."""
+        """The table `sums`: one row per file and key."""
         return self._table("sums")
 
     @cached_property
@@ -61,11 +61,11 @@ class Engine:
         return self.connection.read_parquet(files, table_name=name)
 
     def run(self, expression: ir.Table) -> pd.DataFrame:
-        """The answer."""
+        """Runs an expression."""
         return self.fetch(expression).to_pandas()
 
     def fetch(self, expression: ir.Table) -> pa.Table:
-        """The same in Arrow's form."""
+        """Runs an expression. Returns an Arrow table."""
         try:
             return self.connection.to_pyarrow(expression)
         except Exception as error:
@@ -80,7 +80,7 @@ class Engine:
 
 
 class DuckDb(Engine):
-    """In this process: nothing to install or to start."""
+    """DuckDB in this process, without anything to install or start."""
 
     # Whether every file is asked which columns it has. It takes twice as long to begin, and is seldom needed.
     mixed = False
@@ -144,7 +144,7 @@ class Spark(Engine):
 
 
 class ClickHouse(Engine):
-    """A server. Its tables are copies, which `load` makes."""
+    """A ClickHouse server. Its tables are copies that `load` creates."""
 
     def _table(self, name: str) -> ir.Table:
         if name not in self.connection.list_tables():
@@ -152,7 +152,7 @@ class ClickHouse(Engine):
         return self.connection.table(name)
 
     def load(self) -> None:
-        """Copies the data set, in place of an earlier copy."""
+        """Copies the data set to the server, and replaces an earlier copy."""
         for name, schema in TABLES.items():
             columns = ibis.Schema.from_pyarrow(schema)
             columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
@@ -215,7 +215,7 @@ def spark(url: str, data: DataSet) -> Engine:
 
 
 def clickhouse(url: str, data: DataSet) -> Engine:
-    """`clickhouse://USER:PASSWORD@HOST:PORT/DATABASE`; the port is that of HTTP."""
+    """`clickhouse://USER:PASSWORD@HOST:PORT/DATABASE`, with the HTTP port."""
     parts = urllib.parse.urlsplit(url)
     answers(url, 8123)
     connection = ibis.clickhouse.connect(
@@ -230,7 +230,7 @@ def clickhouse(url: str, data: DataSet) -> Engine:
 
 
 def answers(url: str, port: int) -> None:
-    """OSError where nobody listens. Spark itself would try for minutes."""
+    """Raises OSError if nothing listens at the address. Spark itself would retry for minutes."""
     import socket
 
     parts = urllib.parse.urlsplit(url)
@@ -244,5 +244,5 @@ def hidden(url: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an engine says, without its stack."""
+    """An engine's error message, without its stack trace."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]

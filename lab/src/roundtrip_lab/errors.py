@@ -1,5 +1,5 @@
-"""What goes wrong for a reason that the user can change."""
+"""Errors that the user can fix."""
 
 
 class LabError(Exception):
-    """Its text is one line: what, where, and how to fix it. The command ends with status 2."""
+    """One line: what failed, where, and how to fix it. The exit status is 2."""

@@ -6,12 +6,12 @@ import subprocess
 from roundtrip_lab import layers, runs
 from roundtrip_lab.errors import LabError
 
-# A recording of many slow calls takes seconds. One that takes longer is damaged.
+# Explaining many slow calls takes seconds. A recording that takes longer counts as damaged.
 LONGEST_S = 300
 
 
 def find(program: str | None) -> str | None:
-    """The program to ask: the one that is named, else the one on the path, else none."""
+    """The roundtrip binary: the given one, or else the one on the path, or else None."""
     found = shutil.which(program or "roundtrip")
     if program and not found:
         raise LabError(f"{program} is no program; name the roundtrip binary of this machine")
@@ -19,21 +19,21 @@ def find(program: str | None) -> str | None:
 
 
 def kept(document: dict) -> int:
-    """How many slow calls a run holds."""
+    """The number of slow calls that a run kept."""
     results = document["results"]
     own = ((results.get("latency") or {}).get("explained") or {}).get("misses", [])
     return len(own) + len((results.get("observed_calls") or {}).get("slow_calls", []))
 
 
 def ask(program: str, run: runs.Run) -> dict:
-    """The explanations of a run. Damaged for what Roundtrip cannot explain."""
+    """The explanations of a run. Raises Damaged if Roundtrip cannot explain it."""
     document = runs.parse(printed(program, "explain", run, "json"))
     runs.check(document, "explanations.schema.json")
     return document
 
 
 def divide(program: str, run: runs.Run) -> layers.Divided:
-    """The layers of a run's writes. Damaged for what Roundtrip cannot divide."""
+    """The layers of a run's writes. Raises Damaged if Roundtrip cannot read the recording."""
     try:
         return layers.of_figures(printed(program, "show", run, "csv").decode())
     except (ValueError, KeyError, TypeError) as error:
@@ -41,7 +41,7 @@ def divide(program: str, run: runs.Run) -> layers.Divided:
 
 
 def printed(program: str, command: str, run: runs.Run, form: str) -> bytes:
-    """What `roundtrip COMMAND RUN --format FORM` prints. Damaged if it prints nothing."""
+    """The output of `roundtrip COMMAND RUN --format FORM`. Raises Damaged if there is none."""
     words = [program, command, str(run.directory.absolute()), "--format", form]
     try:
         done = subprocess.run(words, capture_output=True, timeout=LONGEST_S, stdin=subprocess.DEVNULL, check=False)
@@ -49,7 +49,7 @@ def printed(program: str, command: str, run: runs.Run, form: str) -> bytes:
         raise runs.Damaged(f"roundtrip {command} took longer than {LONGEST_S} s") from error
     except OSError as error:
         raise LabError(f"cannot run {program}: {error.strerror}") from error
-    # 1: some of the recording is damaged; the rest is told.
+    # Status 1: a part of the recording is damaged, but the output has the rest.
     if done.returncode not in (0, 1) or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise runs.Damaged(f"roundtrip {command}: {lines[-1][:200] if lines else f'status {done.returncode}'}")

@@ -1,4 +1,4 @@
-"""Rows of a data set for the dashboards and databases that people have."""
+"""Converts rows of a data set for other dashboards and databases."""
 
 import json
 import re
@@ -23,12 +23,12 @@ def result(row: pd.Series, share: float) -> str:
 
 
 def word(text: object) -> str:
-    """What LAVA and KCIDB accept as a name: foreign text cannot end it, or begin another signal."""
+    """A name for LAVA and KCIDB. Replaces other characters, so that text cannot end or start a signal."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", str(text)).strip("-") or "none"
 
 
 def lava(rows: pd.DataFrame, share: float) -> str:
-    """LAVA's result signals: one for each figure of each series."""
+    """LAVA result signals, one per figure and series."""
     lines = []
     for row in rows.itertuples():
         verdict = result(row, share)
@@ -41,7 +41,7 @@ def lava(rows: pd.DataFrame, share: float) -> str:
 
 
 def kcidb(rows: pd.DataFrame, share: float, origin: str, builds: dict[str, str]) -> str:
-    """KCIDB's report, version 5.3: one test for each series, with its p99 as the number."""
+    """A KCIDB report, version 5.3: one test per series, with the p99 as its number."""
     words = {"pass": "PASS", "fail": "FAIL", "unknown": "ERROR"}
     tests = []
     for row in rows.itertuples():
@@ -62,12 +62,12 @@ def kcidb(rows: pd.DataFrame, share: float, origin: str, builds: dict[str, str])
 
 
 def clean(text: object) -> str:
-    """Text without NUL, which KCIDB refuses."""
+    """Removes NUL, which KCIDB rejects."""
     return str(text).replace("\0", "") if not pd.isna(text) else "none"
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it."""
+    """Converts a value to a JSON type."""
     if pd.isna(value):
         return None
     return value.item() if hasattr(value, "item") else value
@@ -94,7 +94,7 @@ def openmetrics(rows: pd.DataFrame) -> str:
             missed.add_metric(labels, int(row.missed))
 
     class Rows:
-        """What the library asks for the metrics."""
+        """The method that the library calls to get the metrics."""
 
         def collect(self) -> list:
             return [latency, calls, missed]

@@ -17,7 +17,7 @@ LARGEST = (1 << 63) - 1
 
 @dataclass
 class Histogram:
-    """Durations in nanoseconds."""
+    """A histogram of durations in nanoseconds."""
 
     count: int = 0
     min_ns: int | None = None
@@ -28,7 +28,7 @@ class Histogram:
 
     @classmethod
     def stored(cls, form: dict) -> "Histogram":
-        """Reads the form of `run.json`. ValueError where it contradicts itself."""
+        """Reads a histogram of `run.json`. Raises ValueError if it is inconsistent."""
         if (form["version"], form["unit"], form["significant_digits"]) != (1, "ns", 3):
             raise ValueError("a histogram of another form than version 1, ns, 3 digits")
         buckets = dict(form["counts"])
@@ -54,7 +54,7 @@ class Histogram:
         return cls(len(values), int(values.min()), int(values.max()), int(values.sum()), clamped, buckets)
 
     def merge(self, other: "Histogram") -> None:
-        """Adds what `other` counted."""
+        """Adds the counts of another histogram."""
         ends = [h for h in (self, other) if h.count]
         self.min_ns = min((h.min_ns for h in ends), default=None)
         self.max_ns = max((h.max_ns for h in ends), default=None)

@@ -8,9 +8,9 @@ import io
 from roundtrip_lab import schema
 
 COLUMNS = [name for name, _ in schema.DIVIDED]
-# The tests whose writes only the recording divides.
+# The tests for which only the recording contains the layers of writes.
 RECORDED = ("storage", "interference")
-# From here on a mean no longer tells its sum to the nanosecond.
+# Above this a sum cannot be computed from a mean to the nanosecond.
 LARGEST_NS = 1 << 52
 
 # By what was measured: its columns.
@@ -18,13 +18,13 @@ Divided = dict[tuple, dict[str, int]]
 
 
 def recorded(document: dict) -> bool:
-    """Whether a run has writes that are still to be divided."""
+    """Whether a run has writes whose layers only the recording contains."""
     results = document["results"]
     return any((results.get(test) or {}).get("recorder") for test in RECORDED)
 
 
 def stored(divided: dict | None) -> dict[str, int]:
-    """The columns of writes that `run.json` holds divided. ValueError where the layers are not the whole."""
+    """The columns of writes whose layers are in `run.json`. Raises ValueError if they do not add up."""
     if divided is None:
         return {}
     found = columns(divided["calls"], {name: layer["sum_ns"] for name, layer in divided["layers"].items()})

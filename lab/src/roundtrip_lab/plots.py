@@ -1,4 +1,4 @@
-"""The geometry of pictures: from figures to the paths and ticks of an SVG. Knows no data set, and asks nothing."""
+"""The geometry of charts: turns figures into paths and ticks of an SVG. Must not know the data set."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ UNITS = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")]
 
 @dataclass
 class Curve:
-    """One build's calls."""
+    """The calls of one build."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class Picture:
 
 
 def duration(ns: float) -> str:
-    """A duration with three digits and its unit."""
+    """Formats a duration with three digits and a unit."""
     size, unit = next(((size, unit) for size, unit in UNITS if ns >= size), UNITS[-1])
     return f"{ns / size:.3g} {unit}"
 

@@ -1,4 +1,4 @@
-"""Reads a run directory, which somebody else may have written, and makes rows of it."""
+"""Reads a run directory of unknown origin, and turns it into rows."""
 
 import datetime
 import hashlib
@@ -13,19 +13,19 @@ import jsonschema_rs
 
 from roundtrip_lab import layers, series
 
-# As Roundtrip itself limits it.
+# The same limit as in Roundtrip.
 LARGEST_RUN_BYTES = 256 << 20
-# No device measured before Roundtrip existed: a clock that says so is wrong.
+# An earlier date means that the clock is wrong: Roundtrip did not exist.
 FIRST_DAY = datetime.date(2020, 1, 1)
 
 
 class Damaged(Exception):
-    """Why a directory is not a run that can be collected."""
+    """The reason why a run cannot be collected."""
 
 
 @dataclass
 class Run:
-    """A run that holds what the schema promises."""
+    """A run that conforms to the schema."""
 
     directory: Path
     run_id: str
@@ -42,13 +42,13 @@ def read(directory: Path) -> Run:
 
 
 def identity(document: dict) -> str:
-    """The same for exact duplicates, however their JSON is laid out."""
+    """A digest of the run. Equal for exact duplicates, even if the JSON is formatted differently."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def read_bytes(path: Path) -> bytes:
-    """Reads a regular file of bounded size: nothing that blocks, and no link to elsewhere."""
+    """Reads a regular file of limited size. Neither blocks nor follows a symbolic link."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -64,14 +64,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse(content: bytes) -> dict:
-    """Reads JSON; Damaged for anything that is not an object of plain JSON in UTF-8."""
+    """Parses JSON. Raises Damaged if it is not an object of standard JSON in UTF-8."""
 
     def no_constant(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
 
     try:
         document = json.loads(content.decode(), parse_constant=no_constant)
-        # Half of a surrogate pair is JSON, and is no text.
+        # JSON allows an unpaired surrogate, which is not valid text.
         json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -85,7 +85,7 @@ _validators: dict[str, jsonschema_rs.Validator] = {}
 
 
 def check(document: dict, schema: str) -> None:
-    """Holds a document to the published schema."""
+    """Validates a document against a published schema. Raises Damaged if it does not conform."""
     if schema not in _validators:
         text = resources.files("roundtrip_lab.published").joinpath(schema).read_text()
         _validators[schema] = jsonschema_rs.validator_for(json.loads(text))
@@ -128,13 +128,13 @@ def place(document: dict, today: datetime.date) -> tuple[datetime.date | None, s
 
 
 def build(labels: dict, environment: dict) -> str:
-    """What was running: the label, else Android's build, else the kernel's release."""
+    """The label `build`, or else Android's build, or else the kernel's release."""
     android = environment.get("facts", {}).get("android_build", {}).get("value")
     return labels.get("build") or (android if isinstance(android, str) else "") or environment["kernel"]["release"]
 
 
 def day(date: str, today: datetime.date) -> datetime.date | None:
-    """The day that the device's clock shows; None if it cannot be: before FIRST_DAY, or after tomorrow."""
+    """The day by the device's clock; None if it is before FIRST_DAY or after tomorrow."""
     try:
         shown = datetime.datetime.fromisoformat(date).astimezone(datetime.UTC).date()
     except (ValueError, OverflowError):

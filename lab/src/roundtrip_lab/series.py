@@ -1,6 +1,6 @@
-"""What a run measured, as rows: one for each thing whose durations may be merged.
+"""Turns a run's results into rows, one per set of durations that may be merged.
 
-A row's histogram holds calls of one kind, under one plan. Its explanations are rows inside the row.
+A row's histogram contains calls of one kind, measured under one plan. Its causes are nested rows.
 """
 
 import hashlib
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from roundtrip_lab import layers
 from roundtrip_lab.histogram import Histogram
 
-# What of a plan only says how much was measured, where to, or what else was kept.
+# Settings of a plan that only determine the amount of work, the output, or what else is kept.
 AMOUNTS = {
     "amount", "budget_ns", "calls", "duration_ns", "events", "explain", "file", "iterations", "java",
     "keep_samples", "kilobytes", "latency_calls", "length", "limit", "record", "repetitions", "rounds",
     "buffer_kilobytes", "halt_trace", "strace", "verbose", "warm_up", "warm_up_ns",
 }  # fmt: skip
-# What of it has a column of its own. What is measured beside a series does not change the series.
+# Settings that have a separate column, or that list what else is measured: neither changes the series.
 COLUMNS = {
     "apis", "callers", "conditions", "deadline", "driver", "durabilities", "inheritance", "placements", "sizes_bytes",
     "stacks", "subject", "transports", "write",
@@ -26,7 +26,7 @@ PARTS = ["test", "driver", "stack", "inheritance", "caller", "transport", "place
 
 
 def of(results: dict, explanations: dict | None, divided: layers.Divided) -> list[dict]:
-    """All rows of a run's results. `divided` holds what only the recording tells of writes."""
+    """All rows of a run's results. `divided` has the layers of writes, known only from the recording."""
     explained = {call["explanation"]["start_ns"]: call for call in (explanations or {}).get("slow_calls", [])}
     rows: dict[str, dict] = {}
     for test, result in results.items():
@@ -38,12 +38,12 @@ def of(results: dict, explanations: dict | None, divided: layers.Divided) -> lis
 
 
 def finish(row: dict, plan: dict) -> dict:
-    """Names the series, by all that makes it different from others."""
+    """Sets the row's series name, from everything that distinguishes it from other series."""
     kept = {key: value for key, value in plan.items() if key not in AMOUNTS | COLUMNS}
     if "write" in plan:
         kept |= {key: value for key, value in plan["write"].items() if key not in AMOUNTS | COLUMNS}
     if row["test"] == "observed_writes" and plan["file"] is not None:
-        # Elsewhere it only says where Roundtrip wrote.
+        # For other tests `file` is only the file that Roundtrip wrote.
         kept["file"] = plan["file"]
     text = json.dumps(kept, sort_keys=True)
     row["plan"] = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -55,7 +55,7 @@ def finish(row: dict, plan: dict) -> dict:
 
 
 def merge(rows: dict[str, dict], row: dict) -> None:
-    """Adds a row to that of the same series: other pairs, methods of other nodes, other blocks."""
+    """Merges a row into the row of the same series, such as another pair, node or block."""
     before = rows.setdefault(row["series"], row)
     if before is not row:
         before["histogram"].merge(row["histogram"])
@@ -66,7 +66,7 @@ def merge(rows: dict[str, dict], row: dict) -> None:
 
 
 def stored(row: dict) -> dict:
-    """The row with its histogram spread over columns."""
+    """The row with its histogram as columns."""
     histogram = row.pop("histogram")
     return {
         "missed": None, "lost": 0, "slow_calls": 0, "explained": 0, "causes": [], **dict.fromkeys(layers.COLUMNS),
@@ -87,17 +87,17 @@ def policy(scheduling: dict) -> str:
 
 
 def driver(result: dict) -> str | None:
-    """`emulated` or `kernel`; none where no driver took part."""
+    """`emulated` or `kernel`; None if no driver was used."""
     return (result.get("backend") or {}).get("driver")
 
 
 def who(cause: dict) -> str:
-    """Whom or what to blame."""
+    """The thread or resource that the cause names, or an empty string."""
     return (cause["thread"] or {}).get("comm") or cause["name"] or ""
 
 
 def causes(kept: list[dict], explained: dict[int, dict]) -> dict:
-    """The slow calls that start at `start_ns`, as far as they are explained."""
+    """The causes of kept slow calls. An explanation belongs to the call with the same `start_ns`."""
     calls = [explained[call["start_ns"]] for call in kept if call["start_ns"] in explained]
     rows = [
         {
@@ -145,12 +145,12 @@ def latency(result: dict, explained: dict) -> Iterator[dict]:
 
 
 def timed(histogram: dict, time: str) -> dict:
-    """One kind of duration."""
+    """The columns of one kind of duration."""
     return {"time": time, "histogram": Histogram.stored(histogram)}
 
 
 def observed(result: dict, explained: dict) -> Iterator[dict]:
-    """`ipc observe`: by client, server and method; processes go by their names."""
+    """`ipc observe`: by the names of client and server, and by method."""
     deadline = result["plan"]["deadline"]["ns"]
     lost = result["unseen"]["lost_events"]
     for number, flow in enumerate(result["flows"]):
@@ -183,7 +183,7 @@ def baseline(result: dict, _: dict) -> Iterator[dict]:
 
 
 def throughput(result: dict, _: dict) -> Iterator[dict]:
-    """`ipc throughput`: the calls that were timed one by one."""
+    """`ipc throughput`: only the calls that were timed individually."""
     for row in result["rows"]:
         if row["latency"]:
             about = {"test": "throughput", "stack": row["stack"], "size_bytes": row["size_bytes"]}
@@ -191,14 +191,14 @@ def throughput(result: dict, _: dict) -> Iterator[dict]:
 
 
 def workers(result: dict, _: dict) -> Iterator[dict]:
-    """`ipc workers`: all callers together."""
+    """`ipc workers`: all callers merged."""
     plan = result["plan"]
     about = {"test": "workers", "stack": plan["stack"], "size_bytes": plan["size_bytes"]}
     yield about | {"driver": driver(result)} | timed(result["latency"], "call")
 
 
 def traits(result: dict, _: dict) -> Iterator[dict]:
-    """`ipc traits`: the calls that it times."""
+    """`ipc traits`: the rows with latencies."""
     for row in result["rows"]:
         for stack in ("binder", "hwbinder"):
             if "latency" in row[stack]:

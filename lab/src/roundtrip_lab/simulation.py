@@ -22,12 +22,12 @@ from roundtrip_lab.sums import list_of
 
 FIRST_NIGHT = datetime.date(2026, 1, 5)
 BUILD_NIGHTS = 7
-# A build reaches every device within so many nights.
+# The number of nights within which a build reaches all devices.
 ROLLOUT_NIGHTS = 4
 # How much devices, runs and nights differ, as standard deviations of logarithms.
 OF_DEVICES, OF_RUNS, OF_NIGHTS = 0.08, 0.03, 0.004
 SICK, SKEWED, WITHOUT_CLOCK, ABSENT, TWICE, LATE = 0.003, 0.005, 0.001, 0.03, 0.01, 0.02
-# Which share of builds is slower, of each kind.
+# The share of slower builds, by kind.
 SLOWER, LONGER_TAIL = 0.25, 0.25
 MODELS = ("alpha", "beta", "gamma")
 SITES = ("north", "south", "east", "west")
@@ -36,7 +36,7 @@ SERIES = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """How large a fleet, for how long."""
+    """The size of the fleet, and the number of nights."""
 
     devices: int
     nights: int
@@ -47,7 +47,7 @@ class Plan:
 
 @dataclass
 class Seed:
-    """A series of a real run: what calls are drawn from."""
+    """A series of a real run, from which calls are drawn."""
 
     row: dict
     values_ns: np.ndarray
@@ -60,7 +60,7 @@ class Seed:
 
 @dataclass
 class Fleet:
-    """What is made up once."""
+    """What is generated once per fleet."""
 
     plan: Plan
     random: np.random.Generator
@@ -70,7 +70,7 @@ class Fleet:
 
 
 def simulate(given: Iterable[Path], path: str, plan: Plan) -> str:
-    """Makes the data set, and says what it holds."""
+    """Generates the data set. Returns a summary."""
     seeds = read_seeds(given)
     if (Path(path) / "dataset.json").exists():
         raise LabError(f"{path} is a data set already; a simulated fleet needs a new one")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from roundtrip_lab import schema
 from roundtrip_lab.histogram import HIGHEST_NS
 
-# A label that names the device would leave nothing to merge.
+# With labels that identify the device, no rows could be merged.
 OF_ONE_DEVICE = {"device", "serial"}
 BITS = HIGHEST_NS.bit_length()
 MOST = np.iinfo(np.int64).max
@@ -19,7 +19,7 @@ KEYS = [name for name, _ in schema.KEY]
 
 
 def of(rows: pa.Table) -> pa.Table:
-    """One row for each key of the rows."""
+    """Merges rows into one row per key."""
     rows = rows.set_column(rows.schema.get_field_index("labels"), "labels", shared(rows["labels"]))
     group, first = groups(rows)
     size = len(first)
@@ -35,7 +35,7 @@ def of(rows: pa.Table) -> pa.Table:
 
 
 def shared(labels: pa.ChunkedArray) -> pa.Array:
-    """The labels without those of one device."""
+    """The labels, without those that identify a device."""
     kept = [[pair for pair in of_row or [] if pair[0] not in OF_ONE_DEVICE] for of_row in labels.to_pylist()]
     return pa.array(kept, schema.LABELS)
 
@@ -59,7 +59,7 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def total(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
-    """The sum of each group; null where none of its rows has a value."""
+    """The sum of each group; null if none of its rows has a value."""
     if column.null_count == len(column):
         return pa.nulls(size, pa.int64())
     has = np.asarray(pc.is_valid(column))
@@ -71,14 +71,14 @@ def total(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
 
 
 def extreme(column: pa.ChunkedArray, group: np.ndarray, size: int, better: np.ufunc, worst: int) -> pa.Array:
-    """The least or the most of each group; null where none of its rows has a value."""
+    """The minimum or maximum of each group; null if none of its rows has a value."""
     found = np.full(size, worst, dtype=np.int64)
     better.at(found, group, np.asarray(pc.fill_null(column, worst)))
     return pa.array(found, pa.int64(), mask=found == worst)
 
 
 def buckets(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
-    """The merged histogram of each group, ascending."""
+    """The merged histogram of each group, in ascending order."""
     lists = flat(column)
     parent = np.asarray(pc.list_parent_indices(lists))
     pairs = lists.flatten()
@@ -91,14 +91,14 @@ def buckets(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
 
 
 def list_of(offsets: np.ndarray, kind: pa.ListType, fields: dict[str, np.ndarray | pa.Array]) -> pa.Array:
-    """Lists of structs, from their columns."""
+    """Builds lists of structs from columns."""
     arrays = [pa.array(fields[field.name], field.type) for field in kind.value_type]
     structs = pa.StructArray.from_arrays(arrays, fields=list(kind.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=kind)
 
 
 def causes(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
-    """What delayed the calls of each group: how often, and for how long."""
+    """The causes of each group: how often each delayed a call, and for how long."""
     lists = flat(column)
     parent = pc.list_parent_indices(lists)
     rows = lists.flatten()

@@ -1,4 +1,4 @@
-"""Answers as text: a table for people, or a form for programs."""
+"""Formats answers: as a table for people, or for programs."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ def text(answer: pd.DataFrame, form: str) -> str:
 
 
 def as_csv(answer: pd.DataFrame) -> str:
-    """One header line; an empty field is a figure that is not known."""
+    """CSV with one header line. An empty field is an unknown figure."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(answer.columns)
@@ -40,7 +40,7 @@ def as_csv(answer: pd.DataFrame) -> str:
 
 
 def plain(value: object) -> object:
-    """A value as JSON has it."""
+    """Converts a value to a JSON type."""
     if pd.isna(value):
         return None
     if hasattr(value, "isoformat"):
@@ -49,7 +49,7 @@ def plain(value: object) -> object:
 
 
 def readable(answer: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Microseconds and percent, with the units in the headers."""
+    """Converts to microseconds and percent, and adds the units to the headers."""
     shares = {"low", "high"} if "missed_share" in answer.columns else set()
     headers, columns = [], []
     for name in answer.columns:
@@ -68,10 +68,10 @@ def readable(answer: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 
 def cell(value: object, form: callable) -> str:
-    """A dash where nothing is known."""
+    """Formats a cell; a dash if the figure is unknown."""
     return "-" if value is None else form(value)
 
 
 def numeric(column: pd.Series) -> bool:
-    """Whether a column holds numbers."""
+    """Whether a column contains numbers."""
     return pd.api.types.is_numeric_dtype(column)

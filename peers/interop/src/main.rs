@@ -1,9 +1,9 @@
-//! Calls between this project's stack and `rsbinder`, which others wrote after Android's library,
-//! over the kernel's binder driver: a client of each calls a service of the other, through either's
-//! service manager. `cargo xtask interop` runs it in a guest.
+//! Tests calls between this project's stack and `rsbinder`, an independent implementation of
+//! Android's library, over the kernel's binder driver. A client of each calls a service of the
+//! other, with the service manager of either. `cargo xtask interop` runs this in a guest.
 //!
-//! Each part is a process of its own, this program again with the part's name. Prints a line for
-//! each pair; fails at the first thing that is not as it must be.
+//! Each part is a separate process, which runs this program with the part's name. Prints a line for
+//! each pair, and stops at the first failure.
 
 mod foreign;
 mod observed;
@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// The device that all share.
+/// The device that all parts use.
 const DEVICE: &str = "/dev/binder";
-/// Where `rsbinder`'s service manager looks for it.
+/// The path at which `rsbinder`'s service manager opens the device.
 const THEIR_DEVICE: &str = "/dev/binderfs/binder";
 
-/// The interface's name, and what the service is registered as.
+/// The names of the interface and of the registered service.
 const INTERFACE: &str = "roundtrip.interop.IPeer";
 const SERVICE: &str = "roundtrip.interop";
 
-/// How long anything may take.
+/// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a client prints when it waits for the service's death.
+/// What a client prints when it is ready for the service's death.
 const LINKED: &str = "linked";
 
 fn main() -> Result<()> {
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Puts the device where `rsbinder`'s service manager looks for it.
+/// Links the device to the path that `rsbinder`'s service manager opens.
 fn link_device() -> Result<()> {
     if !Path::new(THEIR_DEVICE).exists() {
         std::fs::create_dir_all("/dev/binderfs")?;
@@ -60,7 +60,7 @@ fn link_device() -> Result<()> {
     Ok(())
 }
 
-/// Every pair through every service manager.
+/// Tests every pair with every service manager.
 fn all(rsb_hub: &str) -> Result<()> {
     link_device()?;
     for manager in ["roundtrip", "rsb_hub"] {
@@ -79,7 +79,7 @@ fn all(rsb_hub: &str) -> Result<()> {
     Ok(())
 }
 
-/// One client calls one service, until that is killed.
+/// One client calls one service until the service is killed.
 fn pair(server: &str, client: &str) -> Result<()> {
     let server = Running::own(&["serve", server])?;
     let mut client =
@@ -100,7 +100,7 @@ fn pair(server: &str, client: &str) -> Result<()> {
     }
 }
 
-/// A process, killed when it is not needed any more.
+/// A process. Dropping it kills the process.
 struct Running(Child);
 
 impl Running {
@@ -120,13 +120,13 @@ impl Drop for Running {
     }
 }
 
-/// Tells the parent that the service may die now.
+/// Tells the parent that it may now kill the service.
 fn say_linked() -> Result<()> {
     println!("{LINKED}");
     Ok(std::io::stdout().flush()?)
 }
 
-/// Tries until it works or [`PATIENCE`] is over: others are still starting.
+/// Retries until it succeeds or [`PATIENCE`] is over, because other processes are still starting.
 fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> Result<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! This project's side: the same interface by hand, a service of it, a client, and the service
+//! This project's side: the interface written by hand, with a service, a client and the service
 //! manager.
 
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Stub for Peer {
     }
 }
 
-/// Calls a method and hands over what its answer holds behind the status.
+/// Calls a method. Passes on the contents of the reply after the status.
 fn ask<R>(
     peer: &Proxy,
     code: u32,

@@ -1,5 +1,5 @@
-//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above.
-//! The server answers with the request as it lies in its area.
+//! Roundtrip's emulated binder driver without a stack: only the commands of the protocol. The
+//! server replies with the request directly from its receive area.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) const PEER: Peer = Peer {
     ends_with_client: false,
 };
 
-/// What is left where the quick wake-up is not to be had.
+/// The note if synchronous wake-ups are not available.
 pub(crate) const FUTEX: Peer = Peer {
     name: "driver-futex",
     about: "the same with futex wake-ups only",
@@ -29,24 +29,24 @@ pub(crate) const FUTEX: Peer = Peer {
     ..PEER
 };
 
-/// As the processes of `roundtrip` join.
+/// The same settings as in `roundtrip`'s processes.
 pub(crate) const QUICKEST: WakeUp = WakeUp::NoNewPrivileges;
 
-/// The rules that the context follows: Android's.
+/// The context follows Android's priority rules.
 pub(crate) const PROFILE: Profile = Profile::Ack;
 
 /// Android's receive area: 1 MiB less two pages.
 const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 
-/// What the server is asked for; it answers the same to anything.
+/// The method's code. The server does not check it.
 const CODE: u32 = 1;
 
-/// A context, kept by this process.
+/// A context that this process keeps open.
 pub(crate) fn create() -> Result<Context> {
     Context::create(PROFILE).context("create a context")
 }
 
-/// Joins a context, and tells the harness which driver that is.
+/// Joins a context, and reports the driver to the harness.
 pub(crate) fn join(address: &str, wake_up: WakeUp) -> Result<Arc<Emulated>> {
     let driver = Emulated::join_with(address, AREA_BYTES, wake_up).context("join the context")?;
     let wake_up = format!(", woken {}", driver.wake_up());
@@ -74,7 +74,7 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
     }
 }
 
-/// What the driver has told of, as it lies in the area.
+/// Received data, in the receive area.
 fn received<'d>(driver: &'d Emulated, told: &TransactionData) -> Result<RawBytes<'d>> {
     driver.area().part_at(told.buffer, told.data_size).context("what was delivered lies outside the area")
 }
@@ -96,7 +96,7 @@ impl Echo for Client {
         match binder_driver::call(&*self.driver, &mut self.commands, &[payload], &mut self.returns)? {
             Answer::Reply(reply) => {
                 take(received(&self.driver, &reply)?);
-                // Goes along with the next call.
+                // Sent with the next call.
                 self.commands.push(Command::FreeBuffer(reply.buffer));
                 Ok(())
             }

@@ -1,5 +1,5 @@
-//! Shared memory and two futexes, one copy each way: what a call with blocking costs at least.
-//! Pinned to one CPU it is the floor that others are weighed against.
+//! Shared memory and two futexes, with one copy each way: the lowest cost of a call that blocks. On
+//! one CPU it is the baseline for the other peers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,7 +23,8 @@ pub(crate) const PEER: Peer = Peer {
     ends_with_client: false,
 };
 
-/// Words in cache lines of their own, so that waiting for one does not slow writing the other.
+/// The words are in separate cache lines, so that waiting for one does not slow writes to the
+/// other.
 const REQUEST_TURN: usize = 0;
 const REPLY_TURN: usize = 128;
 const REQUEST_LEN: usize = 256;
@@ -45,7 +46,7 @@ fn serve(ready: Ready<'_>) -> Result<()> {
 
 struct Client {
     memory: Shared,
-    /// Calls so far; both words have this value between calls.
+    /// The number of calls so far. Between calls both words have this value.
     turn: u32,
 }
 
@@ -63,7 +64,7 @@ impl Echo for Client {
     }
 }
 
-/// Not private: the waiter is in another process.
+/// A shared futex, because the waiter is in another process.
 const SHARED: futex::Flags = futex::Flags::empty();
 
 fn signal(word: &AtomicU32, value: u32) -> Result<()> {
@@ -75,7 +76,7 @@ fn signal(word: &AtomicU32, value: u32) -> Result<()> {
 fn wait_while(word: &AtomicU32, value: u32) -> Result<()> {
     while word.load(Ordering::Acquire) == value {
         match futex::wait(word, SHARED, value, None) {
-            // It has changed already, or a signal came: look again.
+            // The word has already changed, or a signal arrived: check again.
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error).context("FUTEX_WAIT"),
         }

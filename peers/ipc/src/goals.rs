@@ -1,29 +1,29 @@
-//! What Roundtrip's driver is meant to reach beside its peers, and whether it did. Judges figures;
-//! must not know how they were measured.
+//! The goals for Roundtrip's driver in comparison with its peers, and whether it meets them. Must
+//! not know how the figures were measured.
 
 use latency::Comparison;
 
 use crate::plan::{Cell, Condition, Outcome};
 
-/// A cell's median may differ from itself by this much, or it is not judged by.
+/// The largest difference between a cell's two blocks with which the cell is still judged.
 pub(crate) const SELF_LIMIT: f64 = 0.10;
 
-/// Other processes may take this part of all CPU time, or nothing is judged.
+/// The largest share of all CPU time for other processes with which anything is judged.
 pub(crate) const FOREIGN_LIMIT: f64 = 0.10;
 
 /// Peer, condition, payload in bytes.
 pub(crate) type Key = (&'static str, Condition, usize);
 
-/// What is demanded of a ratio.
+/// The bound of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bound {
-    /// The driver takes at most so many times as long as the other.
+    /// The driver takes at most this many times as long as the peer.
     AtMost(f64),
-    /// The other takes at least so many times as long as the driver.
+    /// The peer takes at least this many times as long as the driver.
     Faster(f64),
 }
 
-/// One demand.
+/// A goal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Goal {
     pub(crate) subject: Key,
@@ -72,19 +72,19 @@ pub(crate) const GOALS: &[Goal] = &[
     apart("iceoryx2"),
     apart("zbus"),
     apart("tonic"),
-    // Without the quick wake-up it is to be no slower than a pipe.
+    // Without synchronous wake-ups the driver must be no slower than a pipe.
     goal(("driver-futex", Condition::OneCpu, 4), ("pipe", Condition::OneCpu, 4), Bound::AtMost(1.0)),
     goal(free("driver-futex", 4), free("pipe", 4), Bound::AtMost(1.0)),
 ];
 
-/// Whether a goal was reached.
+/// Whether a goal is met.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
-    /// The whole interval is on the right side.
+    /// The whole interval is within the bound.
     Met,
-    /// The whole interval is on the wrong side.
+    /// The whole interval is outside the bound.
     Missed,
-    /// It cannot be said: why.
+    /// Cannot tell, with the reason.
     NotJudged(String),
 }
 
@@ -98,7 +98,7 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// A goal's ratio, in the direction of its bound, and the verdict.
+/// A goal's ratio, in the direction of its bound, and its verdict.
 pub(crate) fn judge(goal: &Goal, outcome: &Outcome, foreign: Option<f64>) -> (Option<Comparison>, Verdict) {
     let find = |(peer, condition, size_bytes): Key| outcome.cell(peer, condition, size_bytes);
     let (Some(subject), Some(other)) = (find(goal.subject), find(goal.other)) else {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_is_met_or_missed_by_its_whole_interval_and_open_between() {
+    fn a_goal_is_met_or_missed_only_by_the_whole_interval() {
         let verdict = |least| judge(&faster(least), &measured(), Some(0.01)).1;
         assert_eq!(verdict(2.5), Verdict::Met);
         assert_eq!(verdict(4.0), Verdict::Missed);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_judged_by_a_cell_that_differs_from_itself_or_on_a_busy_machine_or_by_few_rounds() {
+    fn noisy_cells_busy_machines_and_few_rounds_give_no_verdict() {
         let mut noisy = measured();
         noisy.cells[1].halves_ns[1].iter_mut().for_each(|ns| *ns *= 1.2);
         let why = |outcome: &Outcome, foreign| judge(&faster(2.5), outcome, foreign).1.to_string();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn every_goal_names_peers_and_payloads_that_are_measured() {
+    fn every_goal_names_measured_peers_and_payloads() {
         for Goal { subject, other, .. } in GOALS {
             for (peer, condition, size_bytes) in [subject, other] {
                 find(peer).expect("a peer");

@@ -28,7 +28,7 @@ pub(crate) const PEER: Peer = Peer {
     connect: |address| {
         let runtime = runtime()?;
         let path = address.to_owned();
-        // The address is only for the header: the connector decides.
+        // The address is used only for a header; the connector selects the socket.
         let endpoint = Endpoint::from_static("http://localhost");
         let connector = tower::service_fn(move |_| {
             let path = path.clone();
@@ -40,14 +40,14 @@ pub(crate) const PEER: Peer = Peer {
     ends_with_client: false,
 };
 
-/// The message, each way.
+/// The message in both directions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Payload {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A runtime on the calling thread: for one caller the quickest.
+/// A runtime on the calling thread, which is the fastest for a single caller.
 pub(crate) fn runtime() -> Result<Runtime> {
     Builder::new_current_thread().enable_all().build().context("start a Tokio runtime")
 }

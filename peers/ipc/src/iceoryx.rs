@@ -1,6 +1,5 @@
-//! `iceoryx2`'s request and response over shared memory, with its events to block on: a caller that
-//! polls instead burns a CPU, and is not compared here. Payloads are written into loaned memory and
-//! read from where they arrive.
+//! `iceoryx2`'s request and response over shared memory, with its events for blocking. Polling
+//! keeps a CPU busy and is not compared. Payloads are written into loaned memory and read in place.
 
 use anyhow::{Context as _, Result, anyhow};
 use binder_driver::RawBytes;
@@ -22,7 +21,7 @@ pub(crate) const PEER: Peer = Peer {
             link.calls.client_builder().initial_max_slice_len(MAX_LEN).create().map_err(failed("client"))?;
         Ok(Box::new(Caller { client, link }))
     },
-    // What it has in /dev/shm only goes with its ports.
+    // Its files in /dev/shm are removed only when its ports are dropped.
     ends_with_client: true,
 };
 
@@ -39,7 +38,7 @@ struct Link {
     _node: Node<Ipc>,
 }
 
-/// An error with what was to be made: iceoryx2's are enumerations without text.
+/// Adds what failed to an error, because iceoryx2's errors are enumerations without text.
 fn failed<E: std::fmt::Debug>(what: &'static str) -> impl Fn(E) -> anyhow::Error {
     move |error| anyhow!("iceoryx2, {what}: {error:?}")
 }

@@ -1,9 +1,9 @@
-//! Calls between two processes by Roundtrip's emulated driver and by other means, measured side by
-//! side in one run: for `cargo xtask ipc-peers`.
+//! Compares calls over Roundtrip's emulated driver with other kinds of IPC, in one run, for `cargo
+//! xtask ipc-peers`.
 //!
-//! Each means is a [`Peer`](peer::Peer): a server and a client, each in a process of its own, which
-//! is this program again. The harness starts, places and asks them, sets the figures against each
-//! other, and says which goals are met.
+//! Each kind is a [`Peer`](peer::Peer): a server and a client in separate processes, which run this
+//! program again. The harness starts both, places them on CPUs, requests calls, compares the
+//! figures, and reports which goals are met.
 
 mod driver;
 mod futex;
@@ -102,7 +102,7 @@ fn compare(options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A few calls by every peer, one after the other.
+/// Makes a few calls with each peer in turn.
 fn check() -> Result<()> {
     let program = std::env::current_exe().context("find this program")?;
     let mut failed = Vec::new();
@@ -119,7 +119,7 @@ fn check() -> Result<()> {
     Ok(())
 }
 
-/// Each payload in each condition. The client compares every echo.
+/// Calls with each payload size in each condition. The client checks every echo.
 fn echoes(peer: &'static Peer, program: &Path) -> Result<()> {
     let scratch = scratch::Scratch::create()?;
     let usable = bench::sched::allowed_cpus(0)?;

@@ -1,5 +1,5 @@
-//! A peer's two processes: started, placed, asked, ended. A pair that hangs or dies is an error
-//! that names it, never a wait without end. Must not know what is compared.
+//! A peer's two processes: starts them, places them on CPUs, requests blocks of calls, and stops
+//! them. If a process hangs or dies, the error names the peer. Must not know what is compared.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -14,20 +14,19 @@ use rustix::time::Timespec;
 use crate::peer::Peer;
 use crate::place::place;
 
-/// How long a side may take to start or to answer beyond what its calls may take: no measurement,
-/// only the end of patience.
+/// The timeout for starting a side, and for its answer in addition to the time of its calls.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A series of calls.
+/// A block of calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
     pub(crate) size_bytes: usize,
     pub(crate) calls: u64,
-    /// What the client sleeps before each call.
+    /// How long the client sleeps before each call.
     pub(crate) gap: Duration,
-    /// Where client and server start.
+    /// The CPUs on which client and server start.
     pub(crate) start_cpus: [u32; 2],
-    /// Where both may run afterwards; nowhere else if empty.
+    /// The CPUs that both may use afterwards; if empty, they stay where they started.
     pub(crate) then_cpus: Vec<u32>,
 }
 
@@ -39,7 +38,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Starts both in a folder of the harness; `program` is this one.
+    /// Starts both in the harness's directory. `program` is this executable.
     pub(crate) fn start(peer: &'static Peer, program: &Path, folder: &Path) -> Result<Pair> {
         let mut server = Side::start(program, folder, &["serve", peer.name])
             .with_context(|| format!("start the server of {}", peer.name))?;
@@ -51,12 +50,12 @@ impl Pair {
         Ok(Pair { peer, client, server })
     }
 
-    /// What the two sides reported about themselves: the server, the client.
+    /// What the server and the client reported about themselves.
     pub(crate) fn about(&self) -> [&str; 2] {
         [&self.server.about, &self.client.about]
     }
 
-    /// Runs a block, and returns the nanoseconds of each call.
+    /// Runs a block. Returns the duration of each call, in nanoseconds.
     pub(crate) fn run(&mut self, block: &Block) -> Result<Vec<u64>> {
         self.run_block(block).with_context(|| format!("calls of {}", self.peer.name))
     }
@@ -80,12 +79,12 @@ impl Pair {
         Ok(times_ns)
     }
 
-    /// Whether the threads that do the work, one on each side, ran last on the same CPU.
+    /// Whether the working threads of both sides last ran on the same CPU.
     pub(crate) fn on_one_cpu(&self) -> Option<bool> {
         Some(self.server.cpu()? == self.client.cpu()?)
     }
 
-    /// Ends both.
+    /// Stops both processes.
     pub(crate) fn end(self) -> Result<()> {
         let Pair { peer, client, mut server } = self;
         client.end().with_context(|| format!("end the client of {}", peer.name))?;
@@ -96,19 +95,20 @@ impl Pair {
     }
 }
 
-/// One process, killed when it is dropped.
+/// One process. Dropping it kills the process.
 struct Side {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// What it reported about itself.
+    /// What the process reported about itself.
     about: String,
 }
 
 impl Side {
     fn start(program: &Path, folder: &Path, arguments: &[&str]) -> Result<Side> {
         let mut command = Command::new(program);
-        // A group of its own: a Ctrl-C is for the harness, which ends its pairs in order.
+        // In a separate process group, so that Ctrl-C reaches only the harness, which then stops
+        // the pairs.
         command.args(arguments).current_dir(folder).process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
@@ -116,11 +116,11 @@ impl Side {
         Ok(Side { child, input, output, about: String::new() })
     }
 
-    /// The CPU that the thread with the most running time ran on last.
+    /// The CPU on which the thread with the most running time last ran.
     fn cpu(&self) -> Option<u32> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
         let busiest = tasks.flatten().max_by_key(|task| {
-            // Nanoseconds on a CPU come first (Documentation/scheduler/sched-stats.rst).
+            // The first field is the time on a CPU in ns (Documentation/scheduler/sched-stats.rst).
             let times = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
             times.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
         })?;

@@ -1,11 +1,11 @@
-//! All peers. A new one is one file with a `const PEER: Peer`, and one line here.
+//! The list of peers. A new peer is one file with a `const PEER: Peer`, and one line here.
 
 use anyhow::Result;
 
 use crate::peer::Peer;
 use crate::{driver, futex, grpc, iceoryx, pipe, rsbinder_rpc, socket, stack, zbus_p2p};
 
-/// Every peer: the floors, this project's, the others'.
+/// All peers: the baselines, this project's, and others.
 pub(crate) const PEERS: &[Peer] = &[
     futex::PEER,
     pipe::PEER,
@@ -20,7 +20,7 @@ pub(crate) const PEERS: &[Peer] = &[
     grpc::PEER,
 ];
 
-/// The peer of this name.
+/// The peer with this name.
 pub(crate) fn find(name: &str) -> Result<&'static Peer> {
     let found = PEERS.iter().find(|peer| peer.name == name);
     let names = || PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Two pipes, one each way, found by the client through /proc.
+//! Two pipes, one each way. The client opens them through /proc.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -28,6 +28,6 @@ fn serve(ready: Ready<'_>) -> Result<()> {
     let (reply_out, reply_in) = pipe_with(PipeFlags::CLOEXEC).context("pipe2")?;
     let path = |end: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), end.as_raw_fd());
     ready(&format!("{} {}", path(&request_in), path(&reply_out)))?;
-    // The client's ends stay open here, too: this server is killed rather than told.
+    // The client's ends stay open here, so the server sees no end of file; the harness kills it.
     Stream::new(File::from(request_out), File::from(reply_in)).serve()
 }

@@ -1,10 +1,10 @@
-//! Where a process may run. Must not know why.
+//! Sets the CPUs that a process may use. Must not know why.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// Lets all threads of a process run on these CPUs only. Threads that they start later do the same.
+/// Restricts all threads of a process to these CPUs. Threads that they start later inherit this.
 pub(crate) fn place(pid: u32, cpus: &[u32]) -> Result<()> {
     let tasks = format!("/proc/{pid}/task");
     let mut placed = Vec::new();
@@ -17,13 +17,13 @@ pub(crate) fn place(pid: u32, cpus: &[u32]) -> Result<()> {
                 found = true;
                 placed.push(tid);
                 match bench::sched::set_allowed_cpus(tid, cpus) {
-                    // It has ended meanwhile.
+                    // The thread has exited meanwhile.
                     Err(_) if !Path::new(&format!("{tasks}/{tid}")).exists() => {}
                     result => result?,
                 }
             }
         }
-        // A thread that was not placed yet may have started another.
+        // A thread may have started another one before it was restricted.
         if !found {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! What is measured: conditions, sizes, cells. Plain data; must not know how it is measured or
-//! judged.
+//! What is measured, as plain data: conditions, sizes and cells. Must not know how it is measured
+//! or judged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use latency::{Comparison, Histogram};
 
 use crate::peer::Peer;
 
-/// Payloads, each way.
+/// The payload sizes in each direction, in bytes.
 pub(crate) const SIZES_BYTES: [usize; 3] = [4, 4096, 65_536];
 
-/// Where the two sides run, and how often they call.
+/// Where the two sides run, and how often the client calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// Both on one CPU, call after call.
+    /// Both on one CPU, calls without pauses.
     OneCpu,
-    /// Started on different CPUs, then wherever the kernel puts them; call after call.
+    /// Started on different CPUs and then placed by the kernel; calls without pauses.
     Free,
-    /// As [`Condition::Free`], with a millisecond of sleep before each call.
+    /// Like [`Condition::Free`], but the client sleeps 1 ms before each call.
     Apart,
 }
 
@@ -33,7 +33,7 @@ impl Condition {
         }
     }
 
-    /// What the client sleeps before each call.
+    /// How long the client sleeps before each call.
     pub(crate) fn gap(self) -> Duration {
         match self {
             Condition::Apart => Duration::from_millis(1),
@@ -42,23 +42,24 @@ impl Condition {
     }
 }
 
-/// One peer with one payload in one condition. Each round measures it twice, at different moments:
-/// how much the two differ says how far a difference to another cell can be trusted.
+/// One peer with one payload size in one condition. Each round measures it twice, at different
+/// times. The difference between the two shows how far a difference between cells can be trusted.
 #[derive(Debug)]
 pub(crate) struct Cell {
     pub(crate) peer: &'static Peer,
     pub(crate) condition: Condition,
     pub(crate) size_bytes: usize,
-    /// The median call of the first and the second block of each round, in nanoseconds.
+    /// The median call of the first and of the second block of each round, in nanoseconds.
     pub(crate) halves_ns: [Vec<f64>; 2],
-    /// Blocks that ended with both sides on one CPU, and all whose end was seen.
+    /// The number of blocks that ended with both sides on one CPU, and of all blocks for which this
+    /// is known.
     pub(crate) together: (u32, u32),
     /// Every timed call.
     pub(crate) latency: Histogram,
 }
 
 impl Cell {
-    /// One figure for each round, in nanoseconds: the mean of both medians.
+    /// For each round the mean of both medians, in nanoseconds.
     pub(crate) fn rounds_ns(&self) -> Vec<f64> {
         let [first, second] = &self.halves_ns;
         first.iter().zip(second).map(|(first, second)| (first + second) / 2.0).collect()
@@ -71,22 +72,22 @@ impl Cell {
         latency::quantile(&rounds, 0.5)
     }
 
-    /// The second blocks against the first ones: 1.0 where it is like itself.
+    /// The ratio of the second blocks to the first blocks; 1.0 without noise.
     pub(crate) fn against_itself(&self) -> Option<Comparison> {
         Comparison::of_rounds(&self.halves_ns[1], &self.halves_ns[0]).ok()
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) rounds: u32,
     pub(crate) cells: Vec<Cell>,
-    /// What peers reported about themselves: the server, the client.
+    /// What the server and the client of each peer reported about themselves.
     pub(crate) about: BTreeMap<&'static str, [String; 2]>,
-    /// Peers that did not go through with it, and why. None of their cells is among those above.
+    /// The peers that failed, and why. `cells` has none of their cells.
     pub(crate) failed: Vec<(&'static str, String)>,
-    /// Conditions that this machine does not have, and why.
+    /// The conditions that this machine does not support, and why.
     pub(crate) left_out: Vec<(Condition, String)>,
 }
 

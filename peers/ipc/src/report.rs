@@ -1,4 +1,4 @@
-//! The outcome as text: figures, goals, the machine. Must not measure or judge.
+//! Formats the result: figures, goals and the machine. Must not measure or judge.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::goals::{Bound, GOALS, Key, SELF_LIMIT, judge};
 use crate::peers::PEERS;
 use crate::plan::{Cell, Condition, Outcome, SIZES_BYTES};
 
-/// Everything.
+/// The whole report.
 pub(crate) fn write(out: &mut impl Write, outcome: &Outcome, environment: &Environment) -> io::Result<()> {
     machine(out, environment)?;
     peers(out, outcome)?;
@@ -171,7 +171,7 @@ mod tests {
     use latency::Histogram;
 
     #[test]
-    fn what_failed_is_named_and_what_was_measured_stands_under_its_head() {
+    fn failed_peers_are_named_and_figures_are_under_their_headings() {
         let mut latency = Histogram::new();
         (0..200).for_each(|_| latency.record(2_000));
         let cell = Cell {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_foreign_peer_has_a_version() {
+    fn every_third_party_peer_has_a_version() {
         for peer in PEERS.iter().filter_map(|peer| peer.package) {
             assert!(version(peer).is_some_and(|version| version.contains('.')), "{peer}");
         }

@@ -1,5 +1,5 @@
-//! The run: all pairs anew in each round, their blocks in an order shuffled anew, as many calls in
-//! each as the time allows. Must not know what is expected.
+//! Measures all peers. Each round starts new pairs and runs their blocks in a new random order, with
+//! as many calls per block as the remaining time allows. Must not know the goals.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,22 +17,26 @@ use crate::plan::{Cell, Condition, Outcome, SIZES_BYTES};
 use crate::scratch::Scratch;
 use crate::side::MAX_CALLS;
 
-/// The fewest calls that have a median worth the name.
+/// The fewest calls in a block, so that its median is meaningful.
 const MIN_CALLS: u64 = 9;
 
-/// Calls of the trial blocks, which find out how many fit into the others.
+/// Calls in a trial block, which determines how many calls fit into the other blocks.
 const TRIAL_CALLS: u64 = 20;
 
-/// What to do.
+/// What to measure.
 pub(crate) struct Plan {
     pub(crate) peers: Vec<&'static Peer>,
     pub(crate) rounds: u32,
-    /// About how long it may take in all.
+    /// About how long the whole run may take.
     pub(crate) budget: Duration,
 }
 
-/// Measures. Pairs that fail are left out from then on and named in the outcome. `stop` ends it
-/// early, with everything ended and removed; `progress` is told the round.
+/// Runs the measurement. A peer that fails is not measured again, and the outcome names it. `stop`
+/// ends the run early; all processes are then stopped and all files removed. `progress` gets the
+/// number of each round before it starts.
+///
+/// # Errors
+/// If no CPU is usable, if the temporary directory cannot be created, or if `stop` is set.
 pub(crate) fn run(
     plan: &Plan,
     program: &Path,
@@ -48,7 +52,31 @@ pub(crate) fn run(
         failed: Vec::new(),
         left_out: Vec::new(),
     };
-    let conditions: Vec<Condition> = match usable.len() {
+    let conditions = conditions(&usable, &mut outcome)?;
+    outcome.cells = cells(&plan.peers, &conditions);
+    let mut rounds = Rounds {
+        program,
+        folder: scratch.folder(),
+        usable: &usable,
+        stop,
+        budget: Budget::new(plan, outcome.cells.len()),
+        call_ns: vec![None; outcome.cells.len()],
+        shuffle: Rng::with_seed(0x9E37_79B9_7F4A_7C15),
+        outcome,
+    };
+    for round in 0..=plan.rounds {
+        progress(round);
+        rounds.run(round)?;
+    }
+    let mut outcome = rounds.outcome;
+    let failed: Vec<&str> = outcome.failed.iter().map(|(name, _)| *name).collect();
+    outcome.cells.retain(|cell| !failed.contains(&cell.peer.name));
+    Ok(outcome)
+}
+
+/// The conditions that this many CPUs allow. The outcome gets the others with the reason.
+fn conditions(usable: &[u32], outcome: &mut Outcome) -> Result<Vec<Condition>> {
+    Ok(match usable.len() {
         0 => bail!("this process may use no CPU"),
         1 => {
             let why = format!("this needs two CPUs, but this process may use only one (CPU {usable:?})");
@@ -57,11 +85,16 @@ pub(crate) fn run(
             vec![Condition::OneCpu]
         }
         _ => Condition::ALL.into(),
-    };
-    for &peer in &plan.peers {
-        for &condition in &conditions {
+    })
+}
+
+/// An empty cell for each peer, condition and size.
+fn cells(peers: &[&'static Peer], conditions: &[Condition]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &peer in peers {
+        for &condition in conditions {
             let sizes = if condition == Condition::Apart { &SIZES_BYTES[..1] } else { &SIZES_BYTES };
-            outcome.cells.extend(sizes.iter().map(|&size_bytes| Cell {
+            cells.extend(sizes.iter().map(|&size_bytes| Cell {
                 peer,
                 condition,
                 size_bytes,
@@ -71,118 +104,139 @@ pub(crate) fn run(
             }));
         }
     }
-    let mut budget = Budget::new(plan, outcome.cells.len());
-    let mut call_ns = vec![None; outcome.cells.len()];
-    let mut shuffle = Rng::with_seed(0x9E37_79B9_7F4A_7C15);
-    for round in 0..=plan.rounds {
-        progress(round);
-        round_of(
-            &mut outcome,
-            round,
-            program,
-            scratch.folder(),
-            &usable,
-            stop,
-            &mut budget,
-            &mut call_ns,
-            &mut shuffle,
-        )?;
-    }
-    let failed: Vec<&str> = outcome.failed.iter().map(|(name, _)| *name).collect();
-    outcome.cells.retain(|cell| !failed.contains(&cell.peer.name));
-    Ok(outcome)
+    cells
 }
 
-/// One round; the first is the trial.
-#[allow(clippy::too_many_arguments)] // what the rounds share
-fn round_of(
-    outcome: &mut Outcome,
-    round: u32,
-    program: &Path,
-    folder: &Path,
-    usable: &[u32],
-    stop: &AtomicBool,
-    budget: &mut Budget,
-    call_ns: &mut [Option<f64>],
-    shuffle: &mut Rng,
-) -> Result<()> {
-    let mut pairs = BTreeMap::new();
-    for cell in &outcome.cells {
-        let name = cell.peer.name;
-        if pairs.contains_key(name) || outcome.failed.iter().any(|(failed, _)| *failed == name) {
-            continue;
-        }
-        match Pair::start(cell.peer, program, folder) {
-            Ok(pair) => {
-                outcome.about.insert(name, pair.about().map(str::to_owned));
-                pairs.insert(name, pair);
+/// The state that all rounds share.
+struct Rounds<'a> {
+    program: &'a Path,
+    folder: &'a Path,
+    usable: &'a [u32],
+    stop: &'a AtomicBool,
+    outcome: Outcome,
+    budget: Budget,
+    /// For each cell the median call of its latest block, in nanoseconds.
+    call_ns: Vec<Option<f64>>,
+    shuffle: Rng,
+}
+
+impl Rounds<'_> {
+    /// Runs one round. Round 0 is the trial, whose times are not kept.
+    fn run(&mut self, round: u32) -> Result<()> {
+        let mut pairs = self.start_pairs();
+        for (index, half) in self.order() {
+            if self.stop.load(Ordering::Relaxed) {
+                bail!("interrupted before anything was complete");
             }
-            Err(error) => outcome.failed.push((name, format!("{error:#}"))),
+            let name = self.outcome.cells[index].peer.name;
+            let Some(pair) = pairs.get_mut(name) else {
+                self.budget.done += 1;
+                continue;
+            };
+            let block = self.block(index, round);
+            match pair.run(&block) {
+                Ok(times_ns) => {
+                    let median_ns = self.note(index, &block, &times_ns)?;
+                    if round > 0 {
+                        self.keep(index, half, median_ns, &times_ns, pair.on_one_cpu());
+                    }
+                }
+                Err(error) => {
+                    pairs.remove(name);
+                    self.outcome.failed.push((name, format!("{error:#}")));
+                }
+            }
         }
+        for (name, pair) in pairs {
+            if let Err(error) = pair.end() {
+                self.outcome.failed.push((name, format!("{error:#}")));
+            }
+        }
+        Ok(())
     }
-    // Each cell twice: which half a block is, is whichever comes first.
-    let blocks = outcome.cells.len() * 2;
-    let mut done = vec![false; outcome.cells.len()];
-    let mut order: Vec<usize> = (0..blocks).collect();
-    shuffle.shuffle(&mut order);
-    for index in order {
-        if stop.load(Ordering::Relaxed) {
-            bail!("interrupted before anything was complete");
+
+    /// Starts a pair of each peer that has not failed.
+    fn start_pairs(&mut self) -> BTreeMap<&'static str, Pair> {
+        let mut pairs = BTreeMap::new();
+        for cell in &self.outcome.cells {
+            let name = cell.peer.name;
+            if pairs.contains_key(name) || self.outcome.failed.iter().any(|(failed, _)| *failed == name) {
+                continue;
+            }
+            match Pair::start(cell.peer, self.program, self.folder) {
+                Ok(pair) => {
+                    self.outcome.about.insert(name, pair.about().map(str::to_owned));
+                    pairs.insert(name, pair);
+                }
+                Err(error) => self.outcome.failed.push((name, format!("{error:#}"))),
+            }
         }
-        let index = index / 2;
-        let half = usize::from(std::mem::replace(&mut done[index], true));
-        let cell = &mut outcome.cells[index];
-        let Some(pair) = pairs.get_mut(cell.peer.name) else {
-            budget.done += 1;
-            continue;
-        };
+        pairs
+    }
+
+    /// The cell and the half of each block, in random order. Each cell has two blocks; the first is
+    /// half 0.
+    fn order(&mut self) -> Vec<(usize, usize)> {
+        let cells = self.outcome.cells.len();
+        let mut order: Vec<usize> = (0..cells * 2).collect();
+        self.shuffle.shuffle(&mut order);
+        let mut done = vec![false; cells];
+        let half = |index: usize| (index, usize::from(std::mem::replace(&mut done[index], true)));
+        order.into_iter().map(|block| block / 2).map(half).collect()
+    }
+
+    /// A cell's next block.
+    fn block(&self, index: usize, round: u32) -> Block {
+        let (cell, usable) = (&self.outcome.cells[index], self.usable);
         let first = usable[round as usize % usable.len()];
         let second = usable[(round as usize + 1) % usable.len()];
         let one_cpu = cell.condition == Condition::OneCpu;
-        let block = Block {
+        let gap = cell.condition.gap();
+        Block {
             size_bytes: cell.size_bytes,
-            calls: call_ns[index].map_or(TRIAL_CALLS, |ns| budget.calls(ns, cell.condition.gap())),
-            gap: cell.condition.gap(),
+            calls: self.call_ns[index].map_or(TRIAL_CALLS, |ns| self.budget.calls(ns, gap)),
+            gap,
             start_cpus: if one_cpu { [first, first] } else { [first, second] },
             then_cpus: if one_cpu { Vec::new() } else { usable.to_vec() },
-        };
-        let times_ns = match pair.run(&block) {
-            Ok(times_ns) => times_ns,
-            Err(error) => {
-                pairs.remove(cell.peer.name);
-                outcome.failed.push((cell.peer.name, format!("{error:#}")));
-                continue;
-            }
-        };
-        budget.spend(times_ns.iter().sum::<u64>() + block.gap.as_nanos() as u64 * block.calls);
+        }
+    }
+
+    /// Subtracts a block's time from the budget. Returns the median of its calls, in nanoseconds.
+    fn note(&mut self, index: usize, block: &Block, times_ns: &[u64]) -> Result<f64> {
+        self.budget.spend(times_ns.iter().sum::<u64>() + block.gap.as_nanos() as u64 * block.calls);
         let mut sorted: Vec<f64> = times_ns.iter().map(|&ns| ns as f64).collect();
         sorted.sort_by(f64::total_cmp);
         let median_ns = quantile(&sorted, 0.5).context("no calls were timed")?;
-        call_ns[index] = Some(median_ns);
-        if round > 0 {
-            cell.halves_ns[half].push(median_ns);
-            if let Some(together) = pair.on_one_cpu() {
-                cell.together = (cell.together.0 + u32::from(together), cell.together.1 + 1);
-            }
-            times_ns.iter().for_each(|&ns| cell.latency.record(ns));
-        }
+        self.call_ns[index] = Some(median_ns);
+        Ok(median_ns)
     }
-    for (name, pair) in pairs {
-        if let Err(error) = pair.end() {
-            outcome.failed.push((name, format!("{error:#}")));
+
+    /// Adds a block's times to its cell.
+    fn keep(
+        &mut self,
+        index: usize,
+        half: usize,
+        median_ns: f64,
+        times_ns: &[u64],
+        on_one_cpu: Option<bool>,
+    ) {
+        let cell = &mut self.outcome.cells[index];
+        cell.halves_ns[half].push(median_ns);
+        if let Some(together) = on_one_cpu {
+            cell.together = (cell.together.0 + u32::from(together), cell.together.1 + 1);
         }
+        times_ns.iter().for_each(|&ns| cell.latency.record(ns));
     }
-    Ok(())
 }
 
-/// The time that a run may take, shared out among its blocks. What is lost to starting processes
-/// and blocks is taken from the calls of those to come.
+/// Divides the time of a run among its blocks. The overhead of starting processes and blocks reduces
+/// the calls of later blocks.
 struct Budget {
     start: Instant,
     total: Duration,
     blocks: u64,
     done: u64,
-    /// Spent in calls and the gaps between them.
+    /// The time spent in calls and in the gaps between them.
     calls: Duration,
 }
 
@@ -197,7 +251,8 @@ impl Budget {
         self.calls += Duration::from_nanos(ns);
     }
 
-    /// How many calls the next block can make if one takes so long.
+    /// The number of calls for the next block, if a call takes `call_ns`: from [`MIN_CALLS`] to
+    /// [`MAX_CALLS`].
     fn calls(&self, call_ns: f64, gap: Duration) -> u64 {
         let elapsed = self.start.elapsed();
         let left = self.total.saturating_sub(elapsed)
@@ -215,11 +270,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_that_is_left_is_shared_out_and_a_run_that_is_late_still_calls() {
+    fn blocks_share_the_remaining_time_and_a_late_run_still_makes_the_fewest_calls() {
         let plan = Plan { peers: Vec::new(), rounds: 9, budget: Duration::from_secs(3600) };
         let mut budget = Budget::new(&plan, 5);
-        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, or half of them with
-        // as long a gap.
+        // An hour for 100 blocks is 36 s each: 36,000 calls of 1 ms, or half as many with gaps of
+        // 1 ms.
         assert!((35_900..=36_000).contains(&budget.calls(1e6, Duration::ZERO)));
         assert!((17_900..=18_000).contains(&budget.calls(1e6, Duration::from_millis(1))));
         assert_eq!(budget.calls(1.0, Duration::ZERO), MAX_CALLS);

@@ -1,5 +1,5 @@
-//! Where the peers put their sockets and files: one folder, and names in /dev/shm that begin alike.
-//! Both go when the harness ends; what a killed one left, the next takes away.
+//! The directory for the peers' sockets and files, and the prefix of their names in /dev/shm. The
+//! harness removes both when it exits; the next harness removes what a killed one left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
 
-/// All names begin with it; the harness's process id and a count follow.
+/// The prefix of all names, before the harness's process id and a count.
 const PREFIX: &str = "ipc-peers";
 
 pub(crate) struct Scratch {
@@ -34,8 +34,7 @@ impl Scratch {
     }
 }
 
-/// What names of a server's files begin with, in a process whose working directory is the harness's
-/// folder.
+/// The prefix for the names of a server's files. The working directory must be that of the harness.
 pub(crate) fn prefix() -> Result<String> {
     let folder = std::env::current_dir().context("the working directory")?;
     let name =
@@ -53,7 +52,7 @@ fn places() -> [PathBuf; 2] {
     [std::env::temp_dir(), "/dev/shm".into()]
 }
 
-/// The process id in a name of ours.
+/// The process id in a name with the prefix.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.strip_prefix('_')?.split('_').next()?.parse().ok()
 }
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_dead_harness_left_is_removed_and_what_a_living_one_uses_is_not() {
+    fn files_of_a_dead_harness_are_removed_and_those_of_a_running_one_stay() {
         let mine = Scratch::create().expect("a folder");
         // No process has this id: it is above the highest limit that a kernel accepts.
         let dead = std::env::temp_dir().join(format!("{PREFIX}_99999999_0_"));

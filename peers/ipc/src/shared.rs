@@ -1,5 +1,5 @@
-//! Memory that two processes share: a memfd, found by the other through /proc. Hands out words and
-//! copies bytes; must not know any protocol, nor wait for anything.
+//! Memory shared between two processes: a memfd that the other process opens through /proc. Gives
+//! access to words and copies bytes. Must not know any protocol, and never waits.
 #![allow(unsafe_code)] // Shared memory is raw memory: mapping it and copying through pointers have no safe form.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use binder_driver::copy;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-/// A shared mapping, never unmapped: it is needed until the process ends.
+/// A shared mapping. Never unmapped, because it is used until the process exits.
 pub(crate) struct Shared {
     start: NonNull<u8>,
     len: usize,
@@ -20,14 +20,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// New memory of `len` zero bytes.
+    /// Creates memory of `len` zero bytes.
     pub(crate) fn create(len: usize) -> Result<Shared> {
         let file = memfd_create("ipc-peers", MemfdFlags::CLOEXEC).context("memfd_create")?;
         ftruncate(&file, len as u64).context("ftruncate a memfd")?;
         Shared::map(file, len)
     }
 
-    /// The memory that another process has created with the same length.
+    /// Opens the memory that another process created with the same length.
     pub(crate) fn open(path: &str, len: usize) -> Result<Shared> {
         let file =
             File::options().read(true).write(true).open(path).with_context(|| format!("open {path}"))?;
@@ -43,7 +43,7 @@ impl Shared {
         Ok(Shared { start, len, file })
     }
 
-    /// Where another process of the same user opens it while this one lives.
+    /// The path by which another process of the same user opens it while this process lives.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
@@ -64,7 +64,7 @@ impl Shared {
         unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
-    /// The bytes there, which the other side leaves alone until the next turn.
+    /// The bytes there. The other side must not write to them until its next turn.
     pub(crate) fn read(&self, offset: usize, len: usize) -> &[u8] {
         self.check(offset, len);
         // SAFETY: in bounds, mapped for ever; nobody writes to the range while it is this side's

@@ -1,10 +1,13 @@
-//! One side of a peer in its own process, talking to the harness in lines. The server says `ready
-//! ADDRESS`. The client says `ready`, then does what it is asked: `time BYTES CALLS GAP SERVER
-//! CPUS`, answered by `ok` and the nanoseconds of each call. The gap is what it sleeps before each
-//! call, in nanoseconds. After some calls where both sides were put it lets itself and the process
-//! SERVER run on CPUS (`-`: it leaves them), without a pause and without the harness: an idle CPU
-//! or the harness on one would decide where the kernel wakes the server. `about TEXT`, before any
-//! of these, is for the report. What fails is said as `error TEXT`, and ends the process.
+//! One side of a peer in a separate process, with a line protocol to the harness.
+//!
+//! Before anything else a side may send `about TEXT` for the report. The server sends `ready
+//! ADDRESS`. The client sends `ready`, and answers requests `time BYTES CALLS GAP SERVER CPUS` with
+//! `ok` and the nanoseconds of each call. It sleeps GAP nanoseconds before each call. After a
+//! failure a side sends `error TEXT` and exits.
+//!
+//! After some calls on the initial CPUs, the client allows itself and the process SERVER to run on
+//! CPUS (`-`: no change). It does so without a pause and without the harness, because an idle CPU,
+//! or the harness on a CPU, would influence where the kernel wakes the server.
 
 use std::io::{BufRead as _, Write as _};
 use std::time::Duration;
@@ -15,10 +18,10 @@ use bench::clock::now_ns;
 use crate::peer::{Echo, MAX_LEN, Peer};
 use crate::place::place;
 
-/// The most calls that are timed at once: how many times there is memory for.
+/// The most calls in a block: the number of durations that fit into memory.
 pub(crate) const MAX_CALLS: u64 = 50_000;
 
-/// Untimed calls before a block, first on the CPUs that it starts on, then where it may run.
+/// Untimed calls before a block: first on the initial CPUs, then on the CPUs that it may use.
 const WARM_UP: u64 = 20;
 
 fn say(line: &str) -> Result<()> {
@@ -26,12 +29,12 @@ fn say(line: &str) -> Result<()> {
     writeln!(out, "{line}").and_then(|()| out.flush()).context("tell the harness")
 }
 
-/// Tells the harness something about this side that belongs into the report.
+/// Sends text about this side to the harness, for the report.
 pub(crate) fn about(text: &str) -> Result<()> {
     say(&format!("about {text}"))
 }
 
-/// Says what went wrong, for the harness to report.
+/// Sends an error to the harness.
 fn told(result: Result<()>) -> Result<()> {
     if let Err(error) = &result {
         say(&format!("error {}", format!("{error:#}").replace('\n', " ")))?;
@@ -51,9 +54,9 @@ pub(crate) fn call(peer: &Peer, address: &str) -> Result<()> {
 }
 
 fn work(echo: &mut dyn Echo) -> Result<()> {
-    // Written once, so that its pages are there when calls are timed.
+    // Written once, so that its pages are mapped before calls are timed.
     let mut times_ns = vec![u64::MAX; MAX_CALLS as usize];
-    // From the beginning of a page on: where it begins decides on some CPUs how fast it is copied.
+    // Page-aligned, because on some CPUs the alignment determines the speed of copying.
     let mut memory = vec![1; MAX_LEN + 4096];
     let start = memory.as_ptr().align_offset(4096);
     let payload = &mut memory[start..];
@@ -89,7 +92,7 @@ fn work(echo: &mut dyn Echo) -> Result<()> {
     Ok(())
 }
 
-/// Calls, and notes the nanoseconds of each call.
+/// Makes calls, and records the nanoseconds of each.
 fn call_often(
     echo: &mut dyn Echo,
     payload: &[u8],

@@ -25,7 +25,7 @@ fn serve(ready: Ready<'_>) -> Result<()> {
     Stream::new(&socket, &socket).serve()
 }
 
-/// Where this process may put a socket: the harness's folder, which is its working directory.
+/// A path for a socket, in the harness's directory, which is the working directory.
 pub(crate) fn path() -> Result<PathBuf> {
     let folder = std::env::current_dir().context("the working directory")?;
     Ok(folder.join(format!("socket-{}", std::process::id())))

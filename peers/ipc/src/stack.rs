@@ -57,7 +57,7 @@ impl Echo for Client {
     }
 }
 
-/// What the service tells of itself in methods that are not called here.
+/// The service's answers to methods that are not called here.
 struct Nobody;
 
 impl Probe for Nobody {

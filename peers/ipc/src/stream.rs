@@ -1,5 +1,5 @@
-//! Echo over a stream of bytes: four bytes of length, then the payload, in one write where the
-//! kernel takes it. Must not know what kind of stream it is.
+//! Echo over a byte stream: a length of four bytes, then the payload, in a single write if the
+//! kernel accepts it. Must not know the kind of stream.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 
@@ -8,7 +8,7 @@ use binder_driver::RawBytes;
 
 use crate::peer::{Echo, MAX_LEN};
 
-/// Both ends of one side, and its buffer: length and payload.
+/// Both ends of one side, and a buffer for length and payload.
 pub(crate) struct Stream<R, W> {
     input: R,
     output: W,
@@ -22,7 +22,7 @@ impl<R: Read, W: Write> Stream<R, W> {
         Stream { input, output, buffer: vec![0; HEADER + MAX_LEN] }
     }
 
-    /// Echoes until the client has gone.
+    /// Echoes until the client closes the stream.
     pub(crate) fn serve(mut self) -> Result<()> {
         while let Some(len) = self.receive()? {
             self.output.write_all(&self.buffer[..HEADER + len]).context("write a reply")?;
@@ -30,11 +30,11 @@ impl<R: Read, W: Write> Stream<R, W> {
         Ok(())
     }
 
-    /// The length of the next message, which is then in the buffer; `None` when the other side has
-    /// closed.
+    /// Reads the next message into the buffer. Returns its length, or `None` at the end of the
+    /// stream.
     fn receive(&mut self) -> Result<Option<usize>> {
         let mut have = 0;
-        // As much as there is with each read: a short message takes one.
+        // Reads as much as is available, so that a short message takes one read.
         loop {
             let wanted = match self.buffer.first_chunk::<HEADER>() {
                 Some(header) if have >= HEADER => HEADER + u32::from_le_bytes(*header) as usize,
@@ -79,7 +79,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn messages_of_all_lengths_come_back_whole_and_the_end_is_told_from_a_torn_message() {
+    fn messages_of_all_lengths_are_echoed_and_a_truncated_message_is_an_error() {
         let (client, server) = UnixStream::pair().expect("a pair");
         let serving = std::thread::spawn(move || Stream::new(&server, &server).serve());
         let mut echo = Stream::new(client.try_clone().expect("a handle"), client);

@@ -1,4 +1,4 @@
-//! The program as the harness's user runs it. Nothing here looks at a duration.
+//! Runs the program as a user does. No test depends on a duration.
 
 use std::process::{Command, Output};
 
@@ -20,7 +20,7 @@ fn every_peer_echoes_every_payload_in_every_condition() {
 }
 
 #[test]
-fn a_short_comparison_has_figures_for_who_takes_part_and_judges_nothing_by_so_few_rounds() {
+fn a_short_comparison_has_figures_but_no_verdicts() {
     let output = run(&["compare", "--rounds", "1", "--seconds", "1", "--peers", "futex,binder-driver"]);
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
@@ -30,7 +30,7 @@ fn a_short_comparison_has_figures_for_who_takes_part_and_judges_nothing_by_so_fe
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_with_what_there_is_instead() {
+fn invalid_arguments_are_rejected_with_the_valid_values() {
     for (arguments, expected) in [
         (&["compare", "--peers", "pigeon"][..], "there is no peer 'pigeon': choose from futex, pipe"),
         (&["compare", "--rounds", "0"], "choose from 1 to 1000"),

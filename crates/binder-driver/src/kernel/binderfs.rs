@@ -1,8 +1,6 @@
-//! A binderfs instance that nobody else sees: a binder device of one's own, beside whatever the
-//! machine runs.
+//! A private binderfs instance: binder devices that do not interfere with the machine's own.
 //!
-//! The mount is never attached to a path, so nothing stays behind, and it goes with the last
-//! descriptor on it.
+//! The mount is not attached to a path. The kernel removes it with the last descriptor on it.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -11,21 +9,22 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use crate::Error;
 use crate::error::MOUNT;
 
-/// A private binderfs. Processes that may look into this one's `/proc` entry can open its devices
-/// while it lives.
+/// A private binderfs. While it exists, processes that may access this process's `/proc` entry can
+/// open its devices.
 #[derive(Debug)]
 pub struct PrivateBinderfs {
     mount: OwnedFd,
 }
 
 impl PrivateBinderfs {
-    /// What reports call it: the path of a device on it is another one in every process.
+    /// The name in reports. They do not show a path, because a device's path depends on the
+    /// process.
     pub const NAME: &str = "a private binderfs";
 
-    /// Mounts one.
+    /// Mounts a private binderfs.
     ///
     /// # Errors
-    /// [`Error::Device`]: ENODEV where the kernel has no binderfs, EPERM without `CAP_SYS_ADMIN`.
+    /// [`Error::Device`]: ENODEV if the kernel has no binderfs, EPERM without `CAP_SYS_ADMIN`.
     pub fn mount() -> Result<Self, Error> {
         let mounted = || {
             let context = rustix::mount::fsopen("binder", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -36,8 +35,8 @@ impl PrivateBinderfs {
         Ok(Self { mount })
     }
 
-    /// The path of one of its devices: the kernel makes those that it was configured with, "binder"
-    /// nearly always.
+    /// The path of one of its devices. The kernel's configuration decides which devices exist;
+    /// nearly every kernel makes "binder".
     #[must_use]
     pub fn device(&self, name: &str) -> String {
         format!("/proc/{}/fd/{}/{name}", std::process::id(), self.mount.as_raw_fd())

@@ -1,11 +1,9 @@
-//! What must hold of commands before the kernel sees them, so that it reads nothing but what its
-//! caller lent: the kernel's driver takes a command's whole length and every address in it as they
-//! are, and reads whatever lies there.
+//! Checks commands before the kernel sees them, so that the kernel reads only memory that the
+//! caller passed. The kernel driver itself trusts the length of a command and every address in it.
 //!
-//! A transaction that names other memory goes to the kernel with an address that no process has. So
-//! the kernel refuses it, as it refuses any memory that is not there. A command that is cut off or
-//! unknown here does not go to the kernel at all: a later one may know it, and read addresses in
-//! it.
+//! In a transaction that refers to other memory, this file replaces the address with one that no
+//! process has. The kernel then refuses it like any unmapped memory. Truncated and unknown commands
+//! do not reach the kernel: a later kernel might know the command and read addresses in it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,27 +16,26 @@ use crate::uapi::{
 };
 use crate::{Command, Commands, Lent};
 
-/// Above all that user space can have: the kernel answers EFAULT (`access_ok`).
+/// An address above all user-space addresses: the kernel fails with EFAULT (`access_ok`).
 const NOWHERE: u64 = 0xffff_ffff_ffff_f000;
 
-/// In the place of a command that is refused here: the kernel answers EINVAL as soon as it gets
-/// there, if it does. It is none of any kernel's commands, and names no payload.
+/// Replaces a refused command. No kernel has this command, and its number gives no payload. The
+/// kernel fails with EINVAL if it gets there.
 const NO_COMMAND: u32 = 0xff;
 
-/// What may be handed over of queued commands.
+/// The queued commands that may go to the kernel.
 pub(super) struct Checked<'c> {
-    /// Whole commands; then, where one is refused, the number of none.
+    /// Whole commands, and [`NO_COMMAND`] after them if the next one is refused.
     pub(super) commands: Cow<'c, [u8]>,
-    /// Bytes of the whole ones.
+    /// The length in bytes of the whole commands.
     pub(super) whole: usize,
-    /// Why what follows them is refused, if anything does.
+    /// The errno of the refused command, if there is one.
     pub(super) refused: Option<Errno>,
-    /// Memory that `commands` name, besides what was lent: it has to stay until the kernel has seen
-    /// them.
+    /// Further memory that `commands` refer to. It must stay alive until the kernel has read them.
     _copies: Vec<Vec<u8>>,
 }
 
-/// Looks through the commands of `pending`, whose caller lends `lent`.
+/// Checks the commands in `pending`, which may refer to `lent`.
 #[inline]
 pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
     let mut at = 0;
@@ -51,7 +48,7 @@ pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
         let Some((word, command)) = rest.split_first_chunk() else { return check_each(pending, at, lent) };
         let word = u32::from_ne_bytes(*word);
         let length = payload_size(word);
-        // Any but the plainest case is looked at again.
+        // The slow path handles every case but the simplest.
         let plain = Command::is_known(word)
             && command.get(..length).is_some_and(|payload| !carries(word) || is_lent(word, payload, lent));
         if !plain {
@@ -61,7 +58,7 @@ pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
     }
 }
 
-/// As [`check`], where the commands before `start` are known to be in order.
+/// As [`check`], if the commands before `start` are known to be valid.
 #[cold]
 fn check_each<'c>(pending: &'c [u8], start: usize, lent: &Lent<'_>) -> Checked<'c> {
     let mut copies = Vec::new();
@@ -90,21 +87,22 @@ fn check_each<'c>(pending: &'c [u8], start: usize, lent: &Lent<'_>) -> Checked<'
     Checked { commands, whole: at, refused, _copies: copies }
 }
 
-/// Whether a command of this number names memory.
+/// Returns true if a command of this number refers to memory.
 #[inline]
 fn carries(word: u32) -> bool {
     matches!(word, BC_TRANSACTION | BC_REPLY | BC_TRANSACTION_SG | BC_REPLY_SG)
 }
 
-/// Where the fields lie that name memory, in the payload of each command that does: `struct
-/// binder_transaction_data`.
+/// The offsets of the fields that refer to memory, in the payload of each command that
+/// [`carries`] memory: `struct binder_transaction_data`.
 const DATA_SIZE: usize = 32;
 const OFFSETS_SIZE: usize = 40;
 const BUFFER: usize = 48;
 const OFFSETS: usize = 56;
 
-/// Whether all memory that a command names was lent. The payload is that of one that [`carries`].
-// In line, and by fields: every call comes through here.
+/// Returns true if `lent` contains all memory that a command refers to. The command must be one
+/// that [`carries`] memory.
+// Inlined, and by single fields, because every call comes through here.
 #[inline]
 fn is_lent(word: u32, payload: &[u8], lent: &Lent<'_>) -> bool {
     let Some(payload) = payload.first_chunk::<{ TransactionData::SIZE }>() else { return false };
@@ -119,11 +117,11 @@ fn is_lent(word: u32, payload: &[u8], lent: &Lent<'_>) -> bool {
     !gathers || offsets.chunks_exact(8).all(|offset| object_is_lent(data, offset, lent))
 }
 
-/// Whether the object that an offset names is a buffer that was lent, or names no memory.
+/// Returns true if an object refers to no memory, or is a buffer inside `lent`.
 #[inline]
 fn object_is_lent(data: &[u8], offset: &[u8], lent: &Lent<'_>) -> bool {
     let object = usize::try_from(u64::take(offset)).ok().and_then(|at| data.get(at..)).unwrap_or_default();
-    // The kernel refuses an object that the data ends in.
+    // The kernel refuses an object that extends beyond the data.
     match object.first_chunk().map(|kind| u32::from_ne_bytes(*kind)) {
         Some(BINDER_TYPE_PTR) => object.first_chunk::<{ BufferObject::SIZE }>().is_none_or(|object| {
             lent.bytes(u64::take(&object[BUFFER_ADDRESS..]), u64::take(&object[BUFFER_LENGTH..])).is_some()
@@ -132,11 +130,12 @@ fn object_is_lent(data: &[u8], offset: &[u8], lent: &Lent<'_>) -> bool {
     }
 }
 
-/// Where a [`BufferObject`] has these.
+/// Offsets in a [`BufferObject`].
 const BUFFER_ADDRESS: usize = 8;
 const BUFFER_LENGTH: usize = 16;
 
-/// The command as the kernel may see it, where it names memory that was not lent.
+/// Returns a replacement for a command that refers to memory outside `lent`; `None` if it refers to
+/// no such memory.
 fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) -> Option<Commands> {
     let (command, _) = Command::parse(command)?;
     let (sent, gathers) = match command {
@@ -146,7 +145,8 @@ fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) ->
     };
     let offsets = lent.slice(sent.offsets, sent.offsets_size);
     let own = lent.slice(sent.buffer, sent.data_size);
-    // The kernel looks for objects in the data: nobody may put any there after this check.
+    // The kernel reads objects in the data, so data with objects must be the caller's own: no other
+    // process can change it after this check.
     let passed_on = || sent.offsets_size == 0 && lent.bytes(sent.buffer, sent.data_size).is_some();
     let is_lent = own.is_some() || passed_on();
     let hidden = match (own, offsets) {
@@ -178,19 +178,18 @@ fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) ->
     Some(commands)
 }
 
-/// What must be hidden of data with scatter-gather buffers.
+/// What must be hidden in data with scatter-gather buffers.
 enum Hidden {
-    /// Nothing: all buffers were lent.
+    /// Nothing: all buffers are inside the passed memory.
     Nothing,
-    /// The addresses of those that were not: this is the data without them.
+    /// Some addresses: this is the data without them.
     Buffers(Vec<u8>),
-    /// All of the data. Objects overlap, so that to hide the address of one makes up that of
-    /// another.
+    /// All of the data. Objects overlap, so hiding the address of one changes that of another.
     All,
 }
 
-/// Hides the addresses of the buffers in `data` that were not lent. An object that does not lie in
-/// the data, the driver refuses.
+/// Hides the addresses of the buffers in `data` that are outside `lent`. The driver itself refuses
+/// an object that is outside the data.
 fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Hidden {
     let wrong = not_lent(data, offsets, lent);
     if wrong.is_empty() {
@@ -205,8 +204,8 @@ fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Hidden {
     if all_hidden { Hidden::Buffers(hidden) } else { Hidden::All }
 }
 
-/// The objects of buffers that were not lent, or not as the caller's own where the kernel looks at
-/// what is in them, and where they lie in `data`.
+/// Finds buffer objects outside `lent`, and their ranges in `data`. A buffer with an array of
+/// descriptors must be the caller's own memory, because the kernel reads it.
 fn not_lent(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Vec<(Range<usize>, BufferObject)> {
     let mut wrong = Vec::new();
     for offset in offsets.chunks_exact(8) {
@@ -218,8 +217,7 @@ fn not_lent(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Vec<(Range<usize>, 
             object_at(data, offset, FdArrayObject::SIZE, FdArrayObject::from_bytes)
             && array.kind == BINDER_TYPE_FDA
         {
-            // The kernel looks at the numbers in an array's buffer, so that must be the caller's
-            // own.
+            // The kernel reads the numbers in an array's buffer, so it must be the caller's own.
             let parent = usize::try_from(array.parent).ok().and_then(|index| index.checked_mul(8));
             let parent = parent.and_then(|at| offsets.get(at..at.checked_add(8)?));
             let parent = parent.and_then(|offset| buffer_at(data, offset));
@@ -230,7 +228,7 @@ fn not_lent(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Vec<(Range<usize>, 
     wrong
 }
 
-/// The scatter-gather object that an offset names, and its position.
+/// The scatter-gather object at an offset, and its range.
 fn buffer_at(data: &[u8], offset: &[u8]) -> Option<(Range<usize>, BufferObject)> {
     object_at(data, offset, BufferObject::SIZE, BufferObject::from_bytes)
         .filter(|(_, object)| object.kind == BINDER_TYPE_PTR)

@@ -1,5 +1,4 @@
-//! What a driver of the kernel's can do beyond the protocol's first version, found by asking it.
-//! Changes nothing.
+//! Queries which features a kernel driver has beyond the protocol's first version. Changes nothing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,26 +10,27 @@ use serde::{Deserialize, Serialize};
 use super::sys;
 use crate::uapi::PROTOCOL_VERSION;
 
-/// What a driver can do.
+/// A driver's features.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
     /// `BINDER_VERSION`: 8 on every device that could be opened.
     pub protocol: i32,
-    /// What the driver is written in; `None` where `/sys/module` does not tell.
+    /// The driver's language; `None` if `/sys/module` does not show it.
     pub language: Option<Language>,
-    /// `BINDER_GET_EXTENDED_ERROR`: says why a transaction was refused (since Linux 5.19).
+    /// `BINDER_GET_EXTENDED_ERROR`: reports why a transaction failed (since Linux 5.19).
     pub extended_error: bool,
     /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION` (since Linux 5.13).
     pub oneway_spam_detection: bool,
     /// `BINDER_FREEZE` and `BINDER_GET_FROZEN_INFO` (since Linux 5.12).
     pub freeze: bool,
-    /// What the device's binderfs lists besides, under the kernel's names ("freeze_notification").
-    /// Only a device on a binderfs tells; none is no proof that there is none.
+    /// Further features that the device's binderfs lists, by the kernel's names
+    /// ("freeze_notification"). A device outside a binderfs lists none, so an empty set does not
+    /// mean that the driver has none.
     pub listed: BTreeSet<String>,
 }
 
-/// What a driver is written in. The two keep the same protocol; mainline's Rust driver lends no
-/// priority at all.
+/// The language of a driver. Both drivers use the same protocol. In mainline's Rust driver, server
+/// threads inherit no priority at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -40,13 +40,13 @@ pub enum Language {
     Rust,
 }
 
-/// The features that are asked for by ioctl, under the names that binderfs lists them by.
+/// The features that are queried by ioctl, by their names in binderfs.
 const ASKED: [&str; 2] = ["extended_error", "oneway_spam_detection"];
 
 impl Features {
-    /// Asks the device, and looks beside its path.
+    /// Queries the device, and reads the features that its binderfs lists.
     pub(super) fn ask(device: BorrowedFd<'_>, path: &str) -> Self {
-        // Asks for the state of a process that exists for certain: an unknown number is EINVAL too.
+        // Query this process's own state: an unknown process id would also fail with EINVAL.
         let mut own = [0; 12];
         own[..4].copy_from_slice(&std::process::id().to_ne_bytes());
         Self {
@@ -60,8 +60,9 @@ impl Features {
     }
 }
 
-/// The driver in C is a module (`binder_linux`) or built in (`binder`, for its parameters are), the
-/// one in Rust is `rust_binder`. With both there, nothing says whose a device is.
+/// Finds the driver's language. The C driver is the module `binder_linux`, or built in (`binder`,
+/// because it has parameters). The Rust driver is `rust_binder`. If both exist, it is unknown which
+/// one a device belongs to.
 fn language(modules: &Path) -> Option<Language> {
     let has = |name: &str| modules.join(name).is_dir();
     match (has("binder_linux") || has("binder"), has("rust_binder")) {
@@ -71,14 +72,14 @@ fn language(modules: &Path) -> Option<Language> {
     }
 }
 
-/// The files that hold "1" in the folder "features" of the binderfs that a device lies on, but for
-/// those asked for.
+/// The files that contain "1" in the folder "features" of a device's binderfs, without those in
+/// [`ASKED`].
 fn listed(path: &str) -> BTreeSet<String> {
-    // What a link leads to decides: Android's /dev/binder is one.
+    // Follow links: Android's /dev/binder is one.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let beside =
         |path: &Path| path.parent().and_then(|folder| std::fs::read_dir(folder.join("features")).ok());
-    // A mount without a path, as a private one, has no canonical name that leads back to it.
+    // A private mount has no path, so its canonical name is unusable.
     let Some(entries) = beside(&target).or_else(|| beside(Path::new(path))) else { return BTreeSet::new() };
     entries
         .filter_map(|entry| {
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn features_are_named_and_what_is_missing_is_said() {
+    fn features_are_listed_with_the_missing_ones() {
         let features = Features {
             protocol: 8,
             language: Some(Language::Rust),
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_tell_the_language_unless_there_are_both_or_none() {
+    fn the_language_is_known_if_exactly_one_driver_exists() {
         let folder = std::env::temp_dir().join(format!("binder-driver-modules-{}", std::process::id()));
         let mut found = Vec::new();
         for names in [&[][..], &["binder_linux"], &["rust_binder"], &["binder", "rust_binder"]] {
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binderfs_lists_what_is_on() {
+    fn only_enabled_features_of_a_binderfs_are_listed() {
         let folder = std::env::temp_dir().join(format!("binder-driver-features-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("features")).expect("a folder");
         for (name, text) in [("extended_error", "1\n"), ("freeze_notification", "1\n"), ("new", "0\n")] {

@@ -1,17 +1,18 @@
-//! The kernel's binder driver: any device that speaks its protocol, the one written in Rust
-//! included.
+//! The kernel's binder driver: any device that speaks its protocol, including the Rust driver.
 //!
-//! `sys` holds the ioctls and the mapping, `binderfs` a device of one's own. `check` looks through
-//! commands before the kernel does, so that it reads no memory that its caller did not lend.
+//! `sys` has the ioctls and the mapping, `binderfs` makes private devices. `check` checks commands,
+//! so that the kernel reads only memory that the caller passed.
 //!
-//! What is checked where, so that no safe call lets the kernel read or write other memory:
-//! [`Kernel::open`] refuses areas of no bytes and of more than 4 MiB. [`Returns::room`] refuses
-//! room of one to three bytes, into which the driver would write four; it writes nothing more
-//! without looking at the room. `check` hands over whole known commands only, and no data, offsets
-//! or buffers outside of [`Lent`]; lengths are compared without overflow. All other ioctls have
-//! arguments of one size each, without addresses, which the ioctl's number has in it (`sys` asserts
-//! that at compile time). What the driver returns is read as [`RawBytes`] inside of the mapped
-//! area.
+//! Several checks together ensure that no safe call lets the kernel read or write other memory:
+//!
+//! - [`Kernel::open`] refuses areas of 0 bytes and of more than 4 MiB.
+//! - [`Returns::room`] refuses room of one to three bytes, because the driver writes the first four
+//!   bytes without a check. It checks the room for everything else.
+//! - `check` passes on only whole, known commands, and no data, offsets or buffers outside
+//!   [`Lent`]. It compares lengths without overflow.
+//! - All other ioctls have arguments of a fixed size without addresses. The ioctl's number contains
+//!   the size, which `sys` asserts at compile time.
+//! - Received data is read as [`RawBytes`] inside the mapped area.
 
 mod binderfs;
 mod check;
@@ -40,9 +41,8 @@ use crate::{
 
 /// A process's opened binder device.
 ///
-/// To the driver each opened device is a process of its own, named after the real process that
-/// opened it. It refuses calls to the context manager between two that the same real process
-/// opened.
+/// The driver treats each opened device as one binder process with the pid of its opener. It
+/// refuses a call to the context manager if the same OS process opened both devices.
 #[derive(Debug)]
 pub struct Kernel {
     // Dropped in this order: the area is unmapped before the device is closed.
@@ -53,12 +53,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Opens the device at `path` with a receive area of `area_bytes` (whole pages are mapped, and
-    /// the driver uses no more than 4 MiB; Android's libraries ask for 1 MiB less two pages).
+    /// Opens the device at `path` with a receive area of `area_bytes`, 1 byte to 4 MiB, rounded up
+    /// to whole pages. Android's libraries use 1 MiB less two pages.
     ///
     /// # Errors
-    /// [`Error::Device`] when the file is missing, may not be opened, is no binder device, or
-    /// cannot be mapped; [`Error::Version`] for a driver that speaks another version;
+    /// [`Error::Device`] if the file is missing, may not be opened, is not a binder device, or
+    /// cannot be mapped. [`Error::Version`] if the driver speaks another version.
     /// [`Error::AreaSize`] for an impossible size.
     pub fn open(path: &str, area_bytes: u64) -> Result<Self, Error> {
         if area_bytes == 0 || area_bytes > MOST_AREA_BYTES {
@@ -70,11 +70,11 @@ impl Kernel {
         Ok(Self { area, device, fds: ReceivedFds::default(), path: path.into() })
     }
 
-    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to
-    /// return, instead of waiting.
+    /// Enables or disables nonblocking mode: [`Driver::write_read`] then fails with EAGAIN if there
+    /// is nothing to return, instead of waiting.
     ///
     /// # Errors
-    /// [`Error::Device`] when the system refuses.
+    /// [`Error::Device`] if the system refuses.
     pub fn set_nonblocking(&self, on: bool) -> Result<(), Error> {
         let set = || {
             let mut flags = rustix::fs::fcntl_getfl(&self.device)?;
@@ -84,17 +84,17 @@ impl Kernel {
         set().map_err(|errno| Error::device(&self.path, "set the flags of", errno))
     }
 
-    /// What this driver can do. Asks it, which makes the calling thread known to it.
+    /// Queries the driver's features. This registers the calling thread with the driver.
     #[must_use]
     pub fn features(&self) -> Features {
         Features::ask(self.device.as_fd(), &self.path)
     }
 
-    /// Whether a process is the device's context manager. Asks with a oneway ping, which every
-    /// context manager ignores or is built to answer.
+    /// Returns true if the device has a context manager. Sends a oneway ping, which every context
+    /// manager handles or ignores.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] when the driver refuses.
+    /// [`Error::WriteRead`] if the driver refuses.
     pub fn has_context_manager(&self) -> Result<bool, Error> {
         const PING: u32 = u32::from_be_bytes(*b"_PNG");
         let (mut commands, mut returns) = (Commands::default(), Returns::default());
@@ -107,8 +107,7 @@ impl Kernel {
             self.write_read(&mut commands, &[], Some(&mut returns))?;
             for item in &mut returns {
                 match item {
-                    // Refused by a manager's own process, or by a full or frozen manager: there is
-                    // one.
+                    // The manager exists even if it is this process, or is full or frozen.
                     Return::TransactionComplete
                     | Return::TransactionPendingFrozen
                     | Return::FrozenReply
@@ -122,10 +121,10 @@ impl Kernel {
     }
 }
 
-/// As `SZ_4M` in the driver's `binder_alloc_mmap_handler`: it maps no more.
+/// The largest area, in bytes: `SZ_4M` in the driver's `binder_alloc_mmap_handler`.
 const MOST_AREA_BYTES: u64 = 4 << 20;
 
-/// Opens a device and asks for the version, which nothing but a binder device answers.
+/// Opens a device and queries the version, which only a binder device answers.
 fn open_checked(path: &str) -> Result<OwnedFd, Error> {
     let device = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| Error::device(path, "open", errno))?;
@@ -135,12 +134,12 @@ fn open_checked(path: &str) -> Result<OwnedFd, Error> {
     Ok(device)
 }
 
-/// Judges what a device answered to `BINDER_VERSION`.
+/// Checks a device's answer to `BINDER_VERSION`.
 fn check_version(path: &str, answer: Result<i32, Errno>) -> Result<(), Error> {
     match answer {
         Ok(PROTOCOL_VERSION) => Ok(()),
-        // A 32-bit driver (version 7) has other numbers for ioctls that carry addresses, but not
-        // for this one.
+        // A 32-bit driver (version 7) has other numbers for ioctls with addresses, but the same
+        // one for this ioctl.
         Ok(found) => Err(Error::Version { device: path.into(), found }),
         Err(errno) => Err(Error::device(path, "ask for the binder version of", errno)),
     }
@@ -166,7 +165,7 @@ impl Driver for Kernel {
         let exchange = sys::write_read(device, &self.area, &self.fds, &checked.commands, room);
         let (whole, refused) = (checked.whole, checked.refused);
         commands.consume(exchange.taken);
-        // Unless an earlier command was refused, which the read tells, the driver has come so far.
+        // If no earlier command failed, the driver stopped at `NO_COMMAND`: report our own errno.
         let came_so_far = exchange.result == Err(Errno::INVAL) && exchange.taken == whole;
         let refused = refused.filter(|_| came_so_far);
         refused.map_or(exchange.result, Err).map_err(failed)?;
@@ -192,7 +191,7 @@ impl Driver for Kernel {
         let mut node = FlatBinderObject { flags, ..Default::default() }.to_bytes();
         let device = self.device.as_fd();
         let result = match sys::set_context_manager_ext(device, &mut node) {
-            // Before Linux 5.0, where a manager's node has no flags.
+            // Linux before 5.0, where a manager's node has no flags.
             Err(Errno::INVAL) => sys::set_context_manager(device, &mut [0; 4]),
             other => other,
         };
@@ -259,7 +258,7 @@ impl Driver for Kernel {
 
     fn poll(&self, timeout: Option<Duration>) -> Result<bool, Error> {
         let failed = |errno| Error::WriteRead { operation: "poll", errno };
-        // Times that the kernel cannot hold are as good as none.
+        // A timeout too long for the kernel's type counts as no limit.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut device = [PollFd::new(&self.device, PollFlags::IN)];
         rustix::event::poll(&mut device, timeout.as_ref()).map_err(failed)?;
@@ -273,8 +272,9 @@ impl Driver for Kernel {
     }
 
     fn interrupt(&self) {
-        // Closing any copy of the descriptor makes the driver wake the process's threads (its flush
-        // operation). Without a free descriptor nobody is woken, and there is nobody to tell.
+        // Closing a duplicate of the descriptor makes the driver wake the process's threads (its
+        // flush operation). If no descriptor is free, no thread is woken; this method reports no
+        // errors.
         drop(rustix::io::fcntl_dupfd_cloexec(&self.device, 0));
     }
 }
@@ -283,10 +283,9 @@ impl Driver for Kernel {
 mod tests {
     use super::*;
 
-    /// No kernel at hand speaks another version, so the answer is made up; what is said of it is
-    /// not.
+    /// Uses a simulated answer: no kernel at hand speaks another version.
     #[test]
-    fn another_version_of_the_protocol_is_refused_with_what_is_needed() {
+    fn another_version_of_the_protocol_is_refused_with_a_remedy() {
         assert!(check_version("/dev/binder", Ok(8)).is_ok());
         let error = check_version("/dev/binder", Ok(7)).expect_err("another version");
         assert_eq!(
@@ -309,8 +308,8 @@ mod tests {
         assert!(said(Errno::BUSY).starts_with("cannot map the receive area of /dev/binder: "));
     }
 
-    /// A file with the area of a device, whose ioctls all fail with ENOTTY: what fails otherwise
-    /// was refused before.
+    /// A fake device whose ioctls all fail with ENOTTY. Any other errno comes from a check before
+    /// the ioctl.
     fn no_device() -> Kernel {
         let path = "/dev/zero";
         let device = OwnedFd::from(std::fs::File::open(path).expect("a file"));
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn room_for_less_than_one_return_reaches_no_driver() {
+    fn room_for_less_than_one_return_does_not_reach_the_driver() {
         let kernel = no_device();
         for (bytes, expected) in [
             (0, Errno::NOTTY),
@@ -332,7 +331,7 @@ mod tests {
         ] {
             let (mut commands, mut returns) = (Commands::default(), Returns::with_room(bytes));
             commands.push(Command::EnterLooper);
-            // Also where the commands are wrong.
+            // Also with invalid commands.
             for wrong in [&[][..], &[1], &[1; 4]] {
                 commands.raw(wrong);
                 let before = commands.pending().len();
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptors_of_a_buffer_that_was_not_given_back_stay_known() {
+    fn the_descriptors_of_a_buffer_that_was_not_freed_stay_known() {
         let kernel = no_device();
         let (_reader, writer) = std::io::pipe().expect("a pipe");
         let number = std::os::fd::AsRawFd::as_raw_fd(&writer).unsigned_abs();
@@ -359,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_is_whole_pages_and_nothing_outside_is_received() {
+    fn an_area_has_whole_pages_and_reads_outside_are_refused() {
         let kernel = no_device();
         let page = rustix::param::page_size() as u64;
         let start = kernel.area().address();

@@ -1,5 +1,5 @@
-//! Which descriptors the kernel's driver has opened for a transaction that it returned: their
-//! numbers stand in the data and in the buffers of arrays, where only the kernel writes.
+//! Finds the descriptors that the kernel driver opened for a returned transaction. Their numbers
+//! are in the data and in the buffers of arrays, which only the kernel can write.
 
 use std::os::fd::RawFd;
 
@@ -13,11 +13,11 @@ use crate::uapi::{
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub(super) single: Vec<RawFd>,
-    /// Those that end with the buffer.
+    /// Descriptors that the driver closes with the buffer.
     pub(super) in_arrays: Vec<RawFd>,
 }
 
-/// The transactions and replies with objects among returns.
+/// Finds the transactions and replies with objects in `returns`.
 #[inline]
 pub(super) fn with_objects(mut returns: &[u8]) -> impl Iterator<Item = TransactionData> {
     std::iter::from_fn(move || {
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
     use crate::uapi::{BR_NOOP, BR_TRANSACTION_COMPLETE};
 
-    /// A single descriptor, a buffer, an array of two behind four bytes of that, another single
-    /// one, and then the offsets of these objects.
+    /// Builds a transaction: a single descriptor, a buffer, an array of two at offset 4 of that
+    /// buffer, another single descriptor, and the offsets of these objects.
     fn received(area: &mut [u8]) -> TransactionData {
         let base = area.as_ptr().expose_provenance() as u64;
         let single = |fd| FdObject { kind: BINDER_TYPE_FD, fd, ..Default::default() }.to_bytes();
@@ -125,7 +125,7 @@ mod tests {
         let told = received(&mut area);
         let found = numbers(RawBytes::from(&area), &told);
         assert_eq!(found, Numbers { single: vec![5, 9], in_arrays: vec![6, 7] });
-        // Outside the area there is nothing.
+        // Offsets outside the area yield nothing.
         let outside = TransactionData { offsets_size: 1 << 40, ..told };
         assert_eq!(numbers(RawBytes::from(&area), &outside), Numbers::default());
         let fewer = TransactionData { offsets_size: 8, ..told };
@@ -150,7 +150,7 @@ mod tests {
         bytes.extend(with(24).to_bytes());
         let sizes = |bytes| with_objects(bytes).map(|data| data.offsets_size).collect::<Vec<_>>();
         assert_eq!(sizes(&bytes), [8, 16, 24]);
-        // One that is cut off is none.
+        // A truncated transaction is ignored.
         assert_eq!(sizes(&bytes[..bytes.len() - 1]), [8, 16]);
     }
 }

@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
-//! What about a binder device needs unsafe: its ioctls, its mapped area, and the descriptors that
-//! it opens.
+//! The unsafe parts of a binder device: its ioctls, its mapped area, and the descriptors that it
+//! opens.
 //!
 //! Unsafe: ioctl numbers and their arguments are the kernel's contract
-//! (`include/uapi/linux/android/binder.h`), the area is memory that the driver writes, and it names
-//! descriptors by number. What else is sent and received is not this file's business.
+//! (`include/uapi/linux/android/binder.h`), the driver writes to the area, and it passes
+//! descriptors as numbers. This file does not interpret other data.
 
 use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
@@ -25,14 +25,14 @@ use crate::{Command, ForkGuard, RawBytes, ReceivedFds};
 use super::received::{numbers, with_objects};
 use crate::received_fds::forget;
 
-/// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of
-/// binder's are.
+/// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all of binder's
+/// except `BINDER_WRITE_READ`.
 fn plain<const NUMBER: Opcode, const SIZE: usize>(
     device: BorrowedFd<'_>,
     argument: &mut [u8; SIZE],
 ) -> Result<(), Errno> {
     const { assert!((NUMBER >> 16) & 0x3fff == SIZE as Opcode, "an ioctl's number has its argument's size") };
-    // SAFETY: the number says that the argument has SIZE bytes, and it holds no addresses.
+    // SAFETY: the number contains the argument's size, SIZE, and the argument has no addresses.
     unsafe { rustix::ioctl::ioctl(device, Updater::<NUMBER, [u8; SIZE]>::new(argument)) }
 }
 
@@ -47,9 +47,9 @@ macro_rules! plain_ioctls {
 plain_ioctls! {
     /// The protocol version.
     version: BINDER_VERSION(4);
-    /// The most threads.
+    /// Sets the number of threads that the driver may request.
     set_max_threads: BINDER_SET_MAX_THREADS(4);
-    /// The calling thread leaves.
+    /// The calling thread leaves the driver.
     thread_exit: BINDER_THREAD_EXIT(4);
     /// Become the context manager; kernels before 5.0.
     set_context_manager: BINDER_SET_CONTEXT_MGR(4);
@@ -71,16 +71,16 @@ plain_ioctls! {
 
 /// How one `BINDER_WRITE_READ` ended.
 pub(super) struct Exchange {
-    /// Bytes of commands that the driver has taken, also when it failed.
+    /// Bytes of commands that the driver consumed, even if it failed.
     pub(super) taken: usize,
-    /// Bytes of returns that it has written.
+    /// Bytes of returns that it wrote.
     pub(super) filled: usize,
     pub(super) result: Result<(), Errno>,
 }
 
-/// `BINDER_WRITE_READ`. The driver reads memory at the addresses in the commands: `check.rs` lets
-/// none pass that was not lent. What descriptors it has opened for what it returns, in the device's
-/// `area`, are added to `fds`; those that it closes with a buffer are taken from there before.
+/// `BINDER_WRITE_READ`. The driver reads memory at the addresses in the commands; `check.rs` has
+/// checked them. Adds the descriptors of returned transactions, found in `area`, to `fds`, and
+/// removes from `fds` the descriptors that the driver closes with a freed buffer.
 pub(super) fn write_read(
     device: BorrowedFd<'_>,
     area: &Area,
@@ -97,7 +97,7 @@ pub(super) fn write_read(
         ..Default::default()
     }
     .to_bytes();
-    // SAFETY: the argument has the size that the number says; the driver reads the commands, which
+    // SAFETY: the argument has the size in the ioctl's number. The driver reads the commands, which
     // are borrowed, and writes at most the room, which is borrowed mutably.
     let result = unsafe {
         rustix::ioctl::ioctl(device, Updater::<{ BINDER_WRITE_READ as Opcode }, _>::new(&mut argument))
@@ -118,14 +118,14 @@ pub(super) fn write_read(
     exchange
 }
 
-/// The descriptors of an array whose buffer is given back by the command that ends at a byte.
+/// The descriptors of an array whose buffer is freed by the command that ends at byte `end`.
 struct Ending {
     end: usize,
     buffer: u64,
     array: Vec<OwnedFd>,
 }
 
-/// Takes out the arrays of the buffers that commands give back, before the driver closes them.
+/// Takes the arrays of all buffers that `commands` free, before the driver closes them.
 #[cold]
 fn take_freed(fds: &ReceivedFds, commands: &[u8]) -> Vec<Ending> {
     let (mut ending, mut end) = (Vec::new(), 0);
@@ -138,28 +138,28 @@ fn take_freed(fds: &ReceivedFds, commands: &[u8]) -> Vec<Ending> {
     ending
 }
 
-/// Adds the descriptors of a transaction that the driver has just returned.
+/// Adds the descriptors of a transaction that the driver just returned.
 #[cold]
 fn take_over(area: &Area, fds: &ReceivedFds, told: &TransactionData) {
     let found = numbers(area.bytes(), told);
-    // SAFETY: the numbers stand where only the kernel writes. Its driver has opened each for this
-    // transaction alone (`binder.c`, `binder_apply_fd_fixups`), which it returns once, and nothing
-    // else in this process knows them yet.
+    // SAFETY: only the kernel can write these numbers. Its driver opened each descriptor for this
+    // transaction alone (`binder.c`, `binder_apply_fd_fixups`) and returns the transaction once.
+    // Nothing else in this process knows the descriptors yet.
     let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
     found.single.into_iter().map(owned).for_each(|fd| fds.add(fd));
     fds.add_array(told.buffer, found.in_arrays.into_iter().map(owned).collect());
 }
 
-/// Where `write_consumed` and `read_consumed` lie in `struct binder_write_read`.
+/// The offsets of `write_consumed` and `read_consumed` in `struct binder_write_read`.
 const WRITE_CONSUMED: usize = 8;
 const READ_CONSUMED: usize = 32;
 
-/// The area that the driver copies received data into; read-only for its process.
+/// The area for received data, read-only for this process.
 #[derive(Debug)]
 pub(super) struct Area {
     base: NonNull<u8>,
     bytes: usize,
-    /// A forked process does not have it (`VM_DONTCOPY`).
+    /// Detects a forked process, which does not have the mapping (`VM_DONTCOPY`).
     guard: ForkGuard,
 }
 
@@ -169,8 +169,8 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Maps `bytes` bytes of the device, which makes them this process's area: the driver allows it
-    /// once. Whole pages are mapped, and the driver uses them all.
+    /// Maps `bytes` bytes of the device, rounded up to whole pages, as this process's area. The
+    /// driver allows this once.
     pub(super) fn map(device: BorrowedFd<'_>, bytes: usize) -> Result<Self, Errno> {
         let bytes = bytes.next_multiple_of(rustix::param::page_size());
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -181,25 +181,24 @@ impl Area {
         Ok(Self { base, bytes, guard: ForkGuard::new() })
     }
 
-    /// All of it, for the driver to write and others to copy out. Nothing in a forked process,
-    /// where something else may lie there.
+    /// The whole area. Empty in a forked process, where other memory may have its addresses.
     pub(super) fn bytes(&self) -> RawBytes<'_> {
         if self.guard.forked() {
             return RawBytes::empty();
         }
-        // SAFETY: the mapping lives as long as `self` and is readable. Where the driver has mapped
-        // no page, a read ends in SIGBUS, which is a signal and no other bytes.
+        // SAFETY: the mapping lives as long as `self` and is readable. Reading a page that the
+        // driver has not mapped raises SIGBUS, which is not undefined behaviour.
         unsafe { RawBytes::new(self.base.as_ptr(), self.bytes) }
     }
 }
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // In a forked process something else may lie there.
+        // In a forked process, other memory may have these addresses.
         if self.guard.forked() {
             return;
         }
-        // SAFETY: mapped by `map` in this process with this length; nobody refers into it.
+        // SAFETY: mapped by `map` in this process with this length, and no longer borrowed.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
@@ -214,11 +213,11 @@ mod tests {
     fn a_forked_process_has_no_area() {
         let device = std::fs::File::open("/dev/zero").expect("a file");
         let area = Area::map(device.as_fd(), 1).expect("a page");
-        // SAFETY: the child looks at memory and ends, which any thread's child may.
+        // SAFETY: the child only reads memory and exits, which is allowed after fork.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let code = i32::from(!area.bytes().is_empty());
-            // SAFETY: it ends the child, and runs nothing of this process.
+            // SAFETY: ends the child without running destructors.
             unsafe { libc::_exit(code) };
         }
         let child = rustix::process::Pid::from_raw(child).expect("a child");

@@ -18,32 +18,33 @@ pub const BINDER_TYPE_FDA: u32 = object_type(b'f', b'd', b'a');
 /// A scatter-gather buffer.
 pub const BINDER_TYPE_PTR: u32 = object_type(b'p', b't', b'*');
 
-/// Bits of a node's flags: the least priority (nice, or real-time priority) of its server threads.
+/// Bits of a node's flags: the minimum priority (a nice value or a real-time priority) of its
+/// server threads.
 pub const FLAT_BINDER_FLAG_PRIORITY_MASK: u32 = 0xff;
 /// The node accepts file descriptors.
 pub const FLAT_BINDER_FLAG_ACCEPTS_FDS: u32 = 0x100;
-/// Where the least scheduling policy starts (Android's kernels): 2 bits, 0 OTHER, 1 FIFO, 2 RR, 3
-/// BATCH.
+/// The position of the minimum scheduling policy (Android's kernels): 2 bits, 0 OTHER, 1 FIFO, 2
+/// RR, 3 BATCH.
 pub const FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT: u32 = 9;
-/// The bits of the least scheduling policy.
+/// The bits of the minimum scheduling policy.
 pub const FLAT_BINDER_FLAG_SCHED_POLICY_MASK: u32 = 3 << FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT;
 /// Server threads inherit a real-time caller's policy and priority (Android's kernels).
 pub const FLAT_BINDER_FLAG_INHERIT_RT: u32 = 0x800;
 /// The receiver wants the caller's security context.
 pub const FLAT_BINDER_FLAG_TXN_SECURITY_CTX: u32 = 0x1000;
 
-/// This PTR buffer's address is to be written into its parent.
+/// The driver writes this PTR buffer's address into its parent.
 pub const BINDER_BUFFER_FLAG_HAS_PARENT: u32 = 0x01;
 
-/// No reply is wanted: the call returns when the driver has taken it.
+/// A oneway call: it has no reply, and completes when the driver has accepted it.
 pub const TF_ONE_WAY: u32 = 0x01;
 /// The data is a 32-bit status code (a reply of a failed method).
 pub const TF_STATUS_CODE: u32 = 0x08;
-/// The reply may carry file descriptors (a call may when its node has
-/// `FLAT_BINDER_FLAG_ACCEPTS_FDS`).
+/// The reply may contain file descriptors. (A call may if its node has
+/// `FLAT_BINDER_FLAG_ACCEPTS_FDS`.)
 pub const TF_ACCEPT_FDS: u32 = 0x10;
-/// The receiver's buffer is to be zeroed when it is freed.
+/// The driver zeroes the receiver's buffer when it is freed.
 pub const TF_CLEAR_BUF: u32 = 0x20;
-/// A oneway transaction that takes the place of an older one like it, which waits for a frozen
-/// process (since Linux 6.0).
+/// A oneway transaction that replaces an older, similar one that is queued for a frozen process
+/// (since Linux 6.0).
 pub const TF_UPDATE_TXN: u32 = 0x40;

@@ -69,7 +69,7 @@ layout! {
         target: u64,
         /// From the driver: the target node's cookie. To it: unused.
         cookie: u64,
-        /// The method, chosen by the interface; the driver only carries it.
+        /// The method's code, defined by the interface. The driver passes it on unchanged.
         code: u32,
         /// `TF_*`.
         flags: u32,
@@ -159,7 +159,7 @@ layout! {
         flags: u32,
         /// Address of the bytes: the sender's, and after the copy the receiver's.
         buffer: u64,
-        /// Their number.
+        /// The number of bytes.
         length: u64,
         /// Index, among the offsets, of the parent PTR object.
         parent: u64,
@@ -173,14 +173,14 @@ layout! {
     FdObject: 24 {
         /// `BINDER_TYPE_FD`.
         kind: u32,
-        /// Carried along.
+        /// Passed on unchanged.
         flags: u32,
-        /// The sender's descriptor, and in what the receiver gets, its own (close-on-exec, its to
-        /// close).
+        /// The sender's descriptor. In the receiver: its own descriptor (close-on-exec), which it
+        /// must close.
         fd: u32,
-        /// The driver makes it 0.
+        /// The driver sets it to 0.
         pad: u32,
-        /// Carried along.
+        /// Passed on unchanged.
         cookie: u64,
     }
 }
@@ -218,33 +218,34 @@ layout! {
 layout! {
     /// `struct binder_freeze_info`: the argument of `BINDER_FREEZE`.
     FreezeInfo: 12 {
-        /// Whom, by process id.
+        /// The process id.
         pid: u32,
         /// 1 freezes, 0 thaws.
         enable: u32,
-        /// How long to wait for its transactions to end, in milliseconds.
+        /// How long to wait until its transactions have ended, in milliseconds.
         timeout_ms: u32,
     }
 }
 
 layout! {
-    /// `struct binder_frozen_status_info`: what came for a process since it was frozen.
+    /// `struct binder_frozen_status_info`: the calls for a process since it was frozen.
     FrozenStatusInfo: 12 {
-        /// Whose, by process id.
+        /// The process id.
         pid: u32,
-        /// Bit 0: synchronous calls came, and were refused. Bit 1: it has unfinished transactions.
+        /// Bit 0: synchronous calls arrived and were refused. Bit 1: it has unfinished
+        /// transactions.
         sync_recv: u32,
-        /// 1: oneway calls came, and wait.
+        /// 1: oneway calls arrived and are queued.
         async_recv: u32,
     }
 }
 
 layout! {
-    /// `struct binder_frozen_state_info`: what `BR_FROZEN_BINDER` says.
+    /// `struct binder_frozen_state_info`: the payload of `BR_FROZEN_BINDER`.
     FrozenStateInfo: 16 {
-        /// The cookie that the notification was requested with.
+        /// The cookie of the notification request.
         cookie: u64,
-        /// 1 when the node's owner is frozen, 0 when it is not.
+        /// 1 if the node's owner is frozen, otherwise 0.
         is_frozen: u32,
         /// The driver makes it 0.
         reserved: u32,
@@ -256,7 +257,7 @@ layout! {
     WriteRead: 48 {
         /// Bytes of commands.
         write_size: u64,
-        /// Bytes of commands that the driver has taken.
+        /// Bytes of commands that the driver consumed.
         write_consumed: u64,
         /// Address of the commands.
         write_buffer: u64,
@@ -272,7 +273,7 @@ layout! {
 layout! {
     /// `struct binder_node_debug_info`: the argument of `BINDER_GET_NODE_DEBUG_INFO`.
     NodeDebugInfo: 24 {
-        /// To the driver: the `ptr` after which to look. From it: the node's; 0 when there is none.
+        /// To the driver: the `ptr` to search after. From it: the node's `ptr`, 0 if none follows.
         ptr: u64,
         /// The node's cookie.
         cookie: u64,

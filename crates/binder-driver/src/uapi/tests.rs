@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn numbers_are_those_that_the_kernels_header_expands_to() {
+fn numbers_match_the_kernels_header() {
     assert_eq!(BC_TRANSACTION, 0x4040_6300);
     assert_eq!(BC_TRANSACTION_SG, 0x4048_6311);
     assert_eq!(BC_FREE_BUFFER, 0x4008_6303);
@@ -22,7 +22,7 @@ fn numbers_are_those_that_the_kernels_header_expands_to() {
 }
 
 #[test]
-fn a_layout_read_back_is_the_layout_written() {
+fn an_encoded_layout_decodes_to_the_same_value() {
     let data = TransactionData { target: 7, code: 3, buffer: u64::MAX, sender_pid: -1, ..Default::default() };
     assert_eq!(TransactionData::from_bytes(&data.to_bytes()), Some(data));
     assert_eq!(TransactionData::from_bytes(&data.to_bytes()[..63]), None);

@@ -1,4 +1,4 @@
-//! Command words, return words and ioctls: each is a number with the length of its argument in it.
+//! The numbers of commands, returns and ioctls. Each number contains the length of its argument.
 
 use super::{
     ExtendedError, FlatBinderObject, FreezeInfo, FrozenStateInfo, FrozenStatusInfo, HandleCookie,
@@ -35,49 +35,50 @@ words! {
     BC_REPLY = iow(b'c', 1, TransactionData::SIZE);
     /// Never supported by the driver.
     BC_ACQUIRE_RESULT = iow(b'c', 2, 4);
-    /// Gives a received buffer back.
+    /// Frees a received buffer.
     BC_FREE_BUFFER = iow(b'c', 3, 8);
-    /// One more weak reference on a handle.
+    /// Takes a weak reference on a handle.
     BC_INCREFS = iow(b'c', 4, 4);
-    /// One more strong reference on a handle.
+    /// Takes a strong reference on a handle.
     BC_ACQUIRE = iow(b'c', 5, 4);
-    /// One strong reference less on a handle.
+    /// Releases a strong reference on a handle.
     BC_RELEASE = iow(b'c', 6, 4);
-    /// One weak reference less on a handle.
+    /// Releases a weak reference on a handle.
     BC_DECREFS = iow(b'c', 7, 4);
-    /// `BR_INCREFS` was carried out.
+    /// Acknowledges `BR_INCREFS`.
     BC_INCREFS_DONE = iow(b'c', 8, PtrCookie::SIZE);
-    /// `BR_ACQUIRE` was carried out.
+    /// Acknowledges `BR_ACQUIRE`.
     BC_ACQUIRE_DONE = iow(b'c', 9, PtrCookie::SIZE);
     /// Never supported by the driver.
     BC_ATTEMPT_ACQUIRE = iow(b'c', 10, 8);
-    /// A thread that the driver asked for has entered its loop.
+    /// A thread that the driver requested enters its loop.
     BC_REGISTER_LOOPER = io(b'c', 11);
-    /// A thread that the process started by itself has entered its loop.
+    /// A thread that the process started itself enters its loop.
     BC_ENTER_LOOPER = io(b'c', 12);
     /// The thread leaves its loop.
     BC_EXIT_LOOPER = io(b'c', 13);
-    /// Tell when the handle's node dies.
+    /// Requests a notification of the death of the handle's node.
     BC_REQUEST_DEATH_NOTIFICATION = iow(b'c', 14, HandleCookie::SIZE);
-    /// Do not tell any more.
+    /// Clears a death notification.
     BC_CLEAR_DEATH_NOTIFICATION = iow(b'c', 15, HandleCookie::SIZE);
-    /// `BR_DEAD_BINDER` was carried out.
+    /// Acknowledges `BR_DEAD_BINDER`.
     BC_DEAD_BINDER_DONE = iow(b'c', 16, 8);
     /// A transaction with scatter-gather buffers.
     BC_TRANSACTION_SG = iow(b'c', 17, TransactionDataSg::SIZE);
     /// A reply with scatter-gather buffers.
     BC_REPLY_SG = iow(b'c', 18, TransactionDataSg::SIZE);
-    /// Tell now, and whenever it changes, whether the owner of the handle's node is frozen (since
-    /// Linux 6.12).
+    /// Requests notifications of the frozen state of the owner of the handle's node: of the current
+    /// state, and of each change (since Linux 6.12).
     BC_REQUEST_FREEZE_NOTIFICATION = iow(b'c', 19, HandleCookie::SIZE);
-    /// Do not tell any more.
+    /// Clears a freeze notification.
     BC_CLEAR_FREEZE_NOTIFICATION = iow(b'c', 20, HandleCookie::SIZE);
-    /// `BR_FROZEN_BINDER` was carried out. The next one with this cookie comes only after that.
+    /// Acknowledges `BR_FROZEN_BINDER`. The driver sends the next one for this cookie only after
+    /// this.
     BC_FREEZE_NOTIFICATION_DONE = iow(b'c', 21, 8);
 
     /// An errno follows.
     BR_ERROR = ior(b'r', 0, 4);
-    /// Nothing was wrong.
+    /// Success.
     BR_OK = io(b'r', 1);
     /// A transaction for this process, with the caller's security context.
     BR_TRANSACTION_SEC_CTX = ior(b'r', 2, TransactionData::SIZE + 8);
@@ -87,27 +88,27 @@ words! {
     BR_REPLY = ior(b'r', 3, TransactionData::SIZE);
     /// Never sent.
     BR_ACQUIRE_RESULT = ior(b'r', 4, 4);
-    /// The target is gone.
+    /// The target is dead.
     BR_DEAD_REPLY = io(b'r', 5);
-    /// The driver has taken the transaction or reply.
+    /// The driver accepted the transaction or reply.
     BR_TRANSACTION_COMPLETE = io(b'r', 6);
-    /// Others hold weak references on the node now.
+    /// The node now has weak references.
     BR_INCREFS = ior(b'r', 7, PtrCookie::SIZE);
-    /// Others hold strong references on the node now.
+    /// The node now has strong references.
     BR_ACQUIRE = ior(b'r', 8, PtrCookie::SIZE);
-    /// No other holds strong references any more.
+    /// The node no longer has strong references.
     BR_RELEASE = ior(b'r', 9, PtrCookie::SIZE);
-    /// No other holds weak references any more.
+    /// The node no longer has weak references.
     BR_DECREFS = ior(b'r', 10, PtrCookie::SIZE);
     /// Never sent.
     BR_ATTEMPT_ACQUIRE = ior(b'r', 11, 24);
-    /// Nothing; comes first in every non-empty read.
+    /// No operation; the first return of every non-empty read.
     BR_NOOP = io(b'r', 12);
-    /// Start one more looper thread, please.
+    /// Requests another looper thread.
     BR_SPAWN_LOOPER = io(b'r', 13);
     /// Never sent.
     BR_FINISHED = io(b'r', 14);
-    /// The node with this cookie's death notification has died.
+    /// The node with this death notification's cookie died.
     BR_DEAD_BINDER = ior(b'r', 15, 8);
     /// The death notification is cleared.
     BR_CLEAR_DEATH_NOTIFICATION_DONE = ior(b'r', 16, 8);
@@ -115,38 +116,38 @@ words! {
     BR_FAILED_REPLY = io(b'r', 17);
     /// The target process is frozen.
     BR_FROZEN_REPLY = io(b'r', 18);
-    /// Taken, but this process sends suspiciously many oneway transactions.
+    /// Accepted, but this process sends suspiciously many oneway transactions.
     BR_ONEWAY_SPAM_SUSPECT = io(b'r', 19);
-    /// Taken, but the target process is frozen.
+    /// Accepted and queued: the target process is frozen.
     BR_TRANSACTION_PENDING_FROZEN = io(b'r', 20);
-    /// Whether a node's owner is frozen ([`FrozenStateInfo`]).
+    /// The frozen state of a node's owner ([`FrozenStateInfo`]).
     BR_FROZEN_BINDER = ior(b'r', 21, FrozenStateInfo::SIZE);
     /// The freeze notification with this cookie is cleared.
     BR_CLEAR_FREEZE_NOTIFICATION_DONE = ior(b'r', 22, 8);
 
     /// The ioctl that carries commands and returns.
     BINDER_WRITE_READ = ioc(3, b'b', 1, WriteRead::SIZE);
-    /// How many threads the driver may ask for.
+    /// Sets how many threads the driver may request.
     BINDER_SET_MAX_THREADS = iow(b'b', 5, 4);
-    /// Become the context manager.
+    /// Becomes the context manager.
     BINDER_SET_CONTEXT_MGR = iow(b'b', 7, 4);
     /// The calling thread leaves the driver.
     BINDER_THREAD_EXIT = iow(b'b', 8, 4);
-    /// Asks for the protocol version.
+    /// Returns the protocol version.
     BINDER_VERSION = ioc(3, b'b', 9, 4);
-    /// What was reported to a node's owner ([`NodeDebugInfo`]).
+    /// Returns what the driver reported to a node's owner ([`NodeDebugInfo`]).
     BINDER_GET_NODE_DEBUG_INFO = ioc(3, b'b', 11, NodeDebugInfo::SIZE);
-    /// The counts on a handle's node (`struct binder_node_info_for_ref`: handle, strong, weak,
-    /// three reserved words).
+    /// Returns the reference counts of a handle's node (`struct binder_node_info_for_ref`: handle,
+    /// strong, weak, three reserved words).
     BINDER_GET_NODE_INFO_FOR_REF = ioc(3, b'b', 12, 24);
-    /// Become the context manager, with flags for its node.
+    /// Becomes the context manager, with flags for its node.
     BINDER_SET_CONTEXT_MGR_EXT = iow(b'b', 13, FlatBinderObject::SIZE);
     /// Freezes or thaws a process ([`FreezeInfo`]).
     BINDER_FREEZE = iow(b'b', 14, FreezeInfo::SIZE);
-    /// What came for a frozen process ([`FrozenStatusInfo`]).
+    /// Returns which calls arrived for a frozen process ([`FrozenStatusInfo`]).
     BINDER_GET_FROZEN_INFO = ioc(3, b'b', 15, FrozenStatusInfo::SIZE);
-    /// Whether a process that sends suspiciously many oneway transactions is notified.
+    /// Enables or disables oneway spam detection.
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION = iow(b'b', 16, 4);
-    /// Why the calling thread's last transaction failed ([`ExtendedError`]).
+    /// Returns why the calling thread's last transaction failed ([`ExtendedError`]).
     BINDER_GET_EXTENDED_ERROR = ioc(3, b'b', 17, ExtendedError::SIZE);
 }

@@ -234,7 +234,7 @@ mod tests {
     use crate::{Context, WakeUp};
 
     #[test]
-    fn a_driver_says_how_its_threads_are_woken() {
+    fn a_driver_reports_how_its_threads_are_woken() {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let mut joined = Emulated::join_with(context.address(), 4096, WakeUp::Futex).expect("the context");
         assert_eq!(joined.wake_up(), "by a futex, on a CPU that the kernel chooses (it was asked for)");

@@ -9,7 +9,7 @@ use crate::sleep::{Slept, sleep};
 use crate::sleep_word::GOES_TO_SLEEP;
 
 #[test]
-fn those_on_their_way_to_sleep_are_waited_for_once() {
+fn threads_that_are_about_to_sleep_are_waited_for_once() {
     let region = Region::create().expect("memory");
     assert_eq!(send_home_in_rounds(&region), 1);
 }
@@ -27,7 +27,7 @@ fn wait_until_at_futex(tid: i32) {
 }
 
 #[test]
-fn every_thread_on_its_futex_is_sent_home() {
+fn every_thread_on_its_futex_is_woken_to_leave() {
     let region = Arc::new(Region::create().expect("memory"));
     let (tell, told) = channel();
     for index in [1, 2, THREADS - 1] {
@@ -50,8 +50,8 @@ fn every_thread_on_its_futex_is_sent_home() {
 }
 
 #[test]
-fn a_thread_in_seccomp_is_sent_home_by_its_answer() {
-    alone(concat!(module_path!(), "::a_thread_in_seccomp_is_sent_home_by_its_answer"), || {
+fn a_thread_in_seccomp_is_woken_to_leave_by_its_answer() {
+    alone(concat!(module_path!(), "::a_thread_in_seccomp_is_woken_to_leave_by_its_answer"), || {
         let Some(context) = InSeccomp::new() else { return };
         let (_, first) = context.sleeper();
         // Somebody has received this one's notification.
@@ -70,8 +70,8 @@ fn a_thread_in_seccomp_is_sent_home_by_its_answer() {
 }
 
 #[test]
-fn a_thread_whose_notification_is_lost_is_sent_home() {
-    alone(concat!(module_path!(), "::a_thread_whose_notification_is_lost_is_sent_home"), || {
+fn a_thread_whose_notification_is_lost_is_woken_to_leave() {
+    alone(concat!(module_path!(), "::a_thread_whose_notification_is_lost_is_woken_to_leave"), || {
         let Some(context) = InSeccomp::new() else { return };
         let (own, sleeper) = context.sleeper();
         let mut scratch = Scratch::default();
@@ -88,9 +88,9 @@ fn a_thread_whose_notification_is_lost_is_sent_home() {
 }
 
 #[test]
-fn nothing_is_received_for_a_context_whose_threads_are_not_in_seccomp() {
+fn no_notification_is_received_if_no_thread_of_the_context_is_in_seccomp() {
     alone(
-        concat!(module_path!(), "::nothing_is_received_for_a_context_whose_threads_are_not_in_seccomp"),
+        concat!(module_path!(), "::no_notification_is_received_if_no_thread_of_the_context_is_in_seccomp"),
         || {
             let Some(context) = InSeccomp::new() else { return };
             assert_eq!(receiving(&context.region, || 1), None);

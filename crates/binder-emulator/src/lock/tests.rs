@@ -2,7 +2,7 @@ use super::*;
 use crate::records::{Buffer, CONTEXT_MANAGER, TAG, buffer};
 
 #[test]
-fn a_list_that_was_bent_into_a_ring_ends() {
+fn a_cyclic_list_ends() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -19,7 +19,7 @@ fn a_list_that_was_bent_into_a_ring_ends() {
 }
 
 #[test]
-fn whoever_finds_a_journal_undoes_what_it_says_from_the_end() {
+fn a_journal_is_undone_from_its_end() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -47,7 +47,7 @@ fn whoever_finds_a_journal_undoes_what_it_says_from_the_end() {
 }
 
 #[test]
-fn an_operation_is_undone_to_its_mark_and_what_it_freed_stays_in_use() {
+fn a_rollback_restores_the_state_at_its_mark_and_frees_no_record() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -73,7 +73,7 @@ fn an_operation_is_undone_to_its_mark_and_what_it_freed_stays_in_use() {
 }
 
 #[test]
-fn numbers_of_transactions_are_never_0_and_not_undone() {
+fn transaction_numbers_are_never_0_and_are_not_undone() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -86,7 +86,7 @@ fn numbers_of_transactions_are_never_0_and_not_undone() {
 }
 
 #[test]
-fn a_slot_is_swept_once_however_often_that_was_noted() {
+fn a_slot_is_swept_once_even_if_it_is_queued_several_times() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -99,7 +99,7 @@ fn a_slot_is_swept_once_however_often_that_was_noted() {
 }
 
 #[test]
-fn one_that_waits_long_asks_the_supervisor_and_the_supervisor_ends_what_does_not_go_on() {
+fn a_long_waiter_notifies_the_supervisor_which_ends_a_context_without_progress() {
     let region = Region::create().expect("memory");
     let mut wait = Wait::default();
     // Each sign of progress restarts the count.
@@ -132,7 +132,7 @@ fn one_that_waits_long_asks_the_supervisor_and_the_supervisor_ends_what_does_not
 }
 
 #[test]
-fn the_journal_has_no_entry_behind_its_last() {
+fn the_journal_has_no_entry_after_its_end() {
     let region = Region::create().expect("memory");
     assert!(entry(&region, JOURNAL_ENTRIES - 1).is_some());
     assert!(entry(&region, JOURNAL_ENTRIES).is_none());

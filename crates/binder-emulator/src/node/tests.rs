@@ -3,7 +3,7 @@ use crate::lock::Scratch;
 use crate::region::Region;
 
 #[test]
-fn nodes_that_share_a_bucket_are_told_apart() {
+fn nodes_in_one_bucket_are_distinguished() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_lies_at_a_multiple_of_4_and_wholly_in_the_data() {
+    fn an_object_is_aligned_to_4_bytes_and_inside_the_data() {
         let fd = FdObject { kind: BINDER_TYPE_FD, ..Default::default() }.to_bytes();
         let data = [&[0; 4][..], &fd, &[0; 3]].concat();
         let size = |at| object_at(&data, at).map(|(_, size)| size);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_belong_where_their_objects_say_if_that_is_inside_the_area() {
+    fn descriptors_are_written_where_their_objects_say_if_that_is_inside_the_area() {
         let area = AREA_BYTES as u64;
         let alone = [(FD_AT, false)];
         assert_eq!(places(256, 2, 4, 3), [(FD_AT, false), (260, true), (264, true)]);

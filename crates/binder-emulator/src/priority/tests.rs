@@ -5,14 +5,14 @@ fn fifo(priority: i32) -> Priority {
 }
 
 #[test]
-fn ack_lends_real_time_only_to_nodes_that_inherit_it() {
+fn ack_inherits_real_time_only_for_nodes_that_ask_for_it() {
     assert_eq!(ack(fifo(99), 0x900, Priority::nice(0)), Some(fifo(99)));
     assert_eq!(ack(fifo(99), 0x100, Priority::nice(0)), None);
     assert_eq!(ack(fifo(99), 0x100, Priority::nice(5)), Some(Priority::nice(0)));
 }
 
 #[test]
-fn ack_never_goes_below_the_nodes_least_or_a_real_time_servers_own() {
+fn ack_never_goes_below_the_nodes_minimum_or_a_real_time_servers_own_priority() {
     assert_eq!(ack(Priority::nice(10), 0x332, Priority::nice(0)), Some(fifo(50)));
     assert_eq!(ack(Priority::nice(10), 0x100, Priority::nice(0)), None);
     assert_eq!(ack(Priority::nice(10), 0x113, Priority::nice(0)), Some(Priority::nice(10)));
@@ -25,7 +25,7 @@ fn ack_never_goes_below_the_nodes_least_or_a_real_time_servers_own() {
 }
 
 #[test]
-fn mainline_takes_the_lower_of_the_callers_nice_and_the_nodes_unsigned_least() {
+fn mainline_uses_the_lower_of_the_callers_nice_value_and_the_nodes_unsigned_minimum() {
     assert_eq!(mainline(Priority::nice(-10), 0x100, Priority::nice(0), false), Some(Priority::nice(-10)));
     assert_eq!(mainline(Priority::nice(10), 0x100, Priority::nice(0), false), None);
     assert_eq!(mainline(Priority::nice(10), 0x17f, Priority::nice(0), false), Some(Priority::nice(10)));
@@ -34,7 +34,7 @@ fn mainline_takes_the_lower_of_the_callers_nice_and_the_nodes_unsigned_least() {
 }
 
 #[test]
-fn only_participants_and_ones_own_threads_are_given_a_policy() {
+fn only_threads_of_participants_get_a_policy() {
     let region = Region::create().expect("memory");
     let mut scratch = crate::lock::Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -71,7 +71,7 @@ fn sent_by(guard: &mut Guard<'_>, way: InheritBy) -> (Id<Transaction>, Id<Thread
 }
 
 #[test]
-fn only_a_real_time_callers_own_priority_is_lent_through_a_futex() {
+fn only_a_real_time_callers_own_priority_is_inherited_through_a_futex() {
     use FLAT_BINDER_FLAG_INHERIT_RT as INHERIT;
     use InheritBy::{Auto, PiFutex, Policy};
     let cases = [
@@ -105,7 +105,7 @@ fn only_a_real_time_callers_own_priority_is_lent_through_a_futex() {
 }
 
 #[test]
-fn a_call_is_lent_for_once_and_a_thread_that_has_anothers_priority_gets_its_own_back() {
+fn a_call_boosts_once_and_a_boosted_thread_gets_its_own_priority_back() {
     let region = Region::create().expect("memory");
     let mut scratch = crate::lock::Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -133,7 +133,7 @@ fn a_call_is_lent_for_once_and_a_thread_that_has_anothers_priority_gets_its_own_
 }
 
 #[test]
-fn only_an_idle_looper_that_runs_lower_is_hurried() {
+fn only_an_idle_looper_of_lower_priority_is_boosted_early() {
     const FLAGS: u32 = FLAT_BINDER_FLAG_INHERIT_RT;
     type Change = dyn Fn(&mut Guard<'_>, Id<Transaction>, Id<Thread>);
     let hurried = |change: &Change| {
@@ -174,7 +174,7 @@ fn only_an_idle_looper_that_runs_lower_is_hurried() {
 }
 
 #[test]
-fn a_callers_policy_counts_where_the_nodes_least_is_no_higher() {
+fn a_callers_policy_counts_if_the_nodes_minimum_is_not_higher() {
     let batch = Priority { policy: BATCH, level: 120 };
     assert_eq!(ack(batch, 0, Priority::nice(5)), Some(batch));
     let rr = Priority { policy: RR, level: 39 };
@@ -187,7 +187,7 @@ fn a_callers_policy_counts_where_the_nodes_least_is_no_higher() {
 }
 
 #[test]
-fn what_a_dead_sender_may_have_set_is_set_back() {
+fn a_priority_that_a_dead_sender_may_have_set_is_restored() {
     let region = Region::create().expect("memory");
     let mut scratch = crate::lock::Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -209,7 +209,7 @@ fn what_a_dead_sender_may_have_set_is_set_back() {
 }
 
 #[test]
-fn who_was_refused_a_moment_ago_or_holds_the_call_already_is_not_asked_again() {
+fn a_thread_that_was_just_refused_or_already_holds_the_call_is_not_tried_again() {
     for (held, refused, asks) in [(false, false, true), (true, false, false), (false, true, false)] {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();

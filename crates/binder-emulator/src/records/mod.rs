@@ -61,7 +61,7 @@ pub(crate) const WATCH: usize = 7;
 pub(crate) const TAG: usize = 8;
 /// The thread whose policy was set last by another, see `Guard::undo_last_policy`.
 pub(crate) const POLICY_SET_LAST: usize = 10;
-/// The `InheritBy` of whoever joins.
+/// The `InheritBy` of participants.
 pub(crate) const INHERIT_BY: usize = 11;
 /// Where notifications are received: the kernel writes here.
 pub(crate) const RECEIVED_AT: usize = 64;
@@ -81,7 +81,7 @@ pub(crate) const STARTS_AT: usize = HANDLES_AT + PROCESSES * HANDLES;
 pub(crate) const STARTS: usize = AREA_BYTES / 8;
 const TABLES_AT: usize = STARTS_AT + PROCESSES * STARTS;
 
-/// A kind of record: where its table lies.
+/// A kind of record, and the position of its table.
 pub(crate) trait Record: 'static {
     /// First word of the table.
     const AT: usize;

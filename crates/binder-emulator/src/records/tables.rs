@@ -53,7 +53,7 @@ records! {
         CALLS_REFUSED: bool,
         /// Oneway calls came since it was frozen.
         ONEWAY_KEPT: bool,
-        /// It wants to be told when it sends suspiciously many oneway transactions.
+        /// It requested notifications of its oneway spam.
         TELL_SPAM: bool,
         /// Someone was suspected, and oneway transactions are still short of space.
         SPAM_FOUND: bool,
@@ -106,7 +106,7 @@ records! {
         ERROR_RETURN: u32,
         /// Why: a negative errno, or 0.
         ERROR_PARAM: i32,
-        /// The process that it freezes or thaws, until all who asked are told.
+        /// The process that it freezes or thaws, until all watchers are notified.
         FREEZING: Option<Id<Process>>,
         /// It sleeps in a poll, or is about to.
         POLLS: bool,
@@ -127,9 +127,9 @@ records! {
         LOCAL_STRONG: u32,
         /// Weak counts inside the driver and the owner.
         LOCAL_WEAK: u32,
-        /// The owner was told of strong references.
+        /// Strong references were reported to the owner.
         HAS_STRONG: bool,
-        /// The owner was told of weak references.
+        /// Weak references were reported to the owner.
         HAS_WEAK: bool,
         /// `BC_ACQUIRE_DONE` is due.
         PENDING_STRONG: bool,

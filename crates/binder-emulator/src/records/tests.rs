@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_index_that_is_none_names_no_record() {
+fn an_invalid_index_yields_no_record() {
     let index = |word| Id::<Thread>::new(word).map(Id::index);
     assert_eq!([index(0), index(1), index(4095)], [None, Some(1), Some(4095)]);
     assert_eq!([index(4096), index(u64::MAX), index(1 << 32 | 1)], [None; 3]);
@@ -30,7 +30,7 @@ fn rows_of_a_table_do_not_overlap() {
 }
 
 #[test]
-fn records_follow_each_other() {
+fn records_are_contiguous() {
     let id = |index| Id::<Work>::new(index).expect("an index");
     assert_eq!(id(1).words(), Work::AT + Work::WORDS..Work::AT + 2 * Work::WORDS);
     assert_eq!(id(Work::COUNT as u64 - 1).words().end, CONTROL_WORDS);

@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// How far from the region's begin something lies.
+/// The offset of an address from the start of the region.
 fn at<T>(region: &Region, what: &T) -> usize {
     std::ptr::from_ref(what) as usize - region.base.as_ptr() as usize
 }
 
 #[test]
-fn each_thread_has_its_words_where_no_other_has_any() {
+fn the_words_of_different_threads_do_not_overlap() {
     let region = Region::create().expect("memory");
     for (index, of) in [(0, 0), (1, 1), (2, 2), (THREADS - 1, THREADS - 1), (THREADS, 0), (usize::MAX, 0)] {
         let begin = FUTEXES_AT + of * FUTEX_STRIDE;
@@ -29,7 +29,7 @@ fn each_thread_has_its_words_where_no_other_has_any() {
 }
 
 #[test]
-fn each_process_has_an_area_that_nothing_is_copied_beyond() {
+fn no_copy_goes_beyond_a_processs_area() {
     let region = Region::create().expect("memory");
     let base = region.base.as_ptr() as u64;
     let most = AREA_BYTES as u64;
@@ -56,7 +56,7 @@ fn each_process_has_an_area_that_nothing_is_copied_beyond() {
 }
 
 #[test]
-fn the_first_reason_of_an_end_counts() {
+fn the_first_reason_for_the_end_is_kept() {
     let ends = [End::Closed, End::Gone, End::Stuck];
     for first in ends {
         let region = Region::create().expect("memory");

@@ -21,7 +21,7 @@ fn joined(slot: u64, generation: u64) -> Joined {
 }
 
 #[test]
-fn who_is_dead_stands_in_the_registry_no_more_unless_another_has_its_slot() {
+fn a_dead_process_is_removed_from_the_registry_unless_its_slot_was_reused() {
     let (mut supervisor, _stop) = supervisor("registry");
     let mut scratch = Scratch::default();
     let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
@@ -38,7 +38,7 @@ fn who_is_dead_stands_in_the_registry_no_more_unless_another_has_its_slot() {
 }
 
 #[test]
-fn a_slot_that_has_another_generation_is_not_released() {
+fn a_slot_of_another_generation_is_not_released() {
     let (mut supervisor, _stop) = supervisor("generation");
     let mut scratch = Scratch::default();
     let region = Arc::clone(&supervisor.region);
@@ -52,7 +52,7 @@ fn a_slot_that_has_another_generation_is_not_released() {
 }
 
 #[test]
-fn a_listener_that_fails_again_and_again_is_given_up() {
+fn a_listener_that_keeps_failing_is_dropped() {
     let (mut supervisor, _stop) = supervisor("pause");
     supervisor.refused = MOST_REFUSED - 2;
     supervisor.pause();
@@ -80,14 +80,14 @@ fn a_connection_ends_with_its_last_request() {
 }
 
 #[test]
-fn only_a_want_of_descriptors_is_taken_for_one() {
+fn only_a_lack_of_descriptors_counts_as_one() {
     for (errno, is_want) in [(Errno::MFILE, true), (Errno::NFILE, true), (Errno::CONNABORTED, false)] {
         assert_eq!(is_out_of_descriptors(&errno.into()), is_want, "{errno}");
     }
     assert!(!is_out_of_descriptors(&io::Error::other("no error of the system")));
 }
 
-/// A thread in seccomp that is claimed, and that nobody here can wake.
+/// A claimed thread in seccomp that this process cannot wake.
 fn claimed(region: &Region) -> Id<Thread> {
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(region, &mut scratch);
@@ -101,7 +101,7 @@ fn claimed(region: &Region) -> Id<Thread> {
 }
 
 #[test]
-fn a_claimed_thread_is_looked_after_until_it_has_left_seccomp() {
+fn a_claimed_thread_is_watched_until_it_has_left_seccomp() {
     let (mut supervisor, _stop) = supervisor("claimed");
     let region = Arc::clone(&supervisor.region);
     let mut scratch = Scratch::default();
@@ -143,7 +143,7 @@ fn a_claimed_thread_is_looked_after_until_it_has_left_seccomp() {
 }
 
 #[test]
-fn who_asks_for_help_gets_it_soon_and_never_later_than_before() {
+fn a_request_for_help_shortens_the_supervisors_wait_and_never_extends_it() {
     let (mut supervisor, _stop) = supervisor("help");
     let mut scratch = Scratch::default();
     supervisor.joined.push(joined(2, 1));
@@ -160,8 +160,8 @@ fn who_asks_for_help_gets_it_soon_and_never_later_than_before() {
 }
 
 #[test]
-fn only_a_listener_is_kept_and_given_to_who_asks_for_it() {
-    alone(concat!(module_path!(), "::only_a_listener_is_kept_and_given_to_who_asks_for_it"), || {
+fn only_a_listener_is_stored_and_given_to_participants() {
+    alone(concat!(module_path!(), "::only_a_listener_is_stored_and_given_to_participants"), || {
         let Some(InSeccomp { listener, .. }) = InSeccomp::new() else { return };
         let (mut supervisor, _stop) = supervisor("listener");
         let mut scratch = Scratch::default();

@@ -13,7 +13,7 @@ use crate::records::{Buffer, Id, Node, Process, Thread, buffer, process};
 use binder_driver::RawBytes;
 use binder_driver::uapi::{TF_CLEAR_BUF, TransactionDataSg};
 
-/// From this many bytes on, data is copied outside the lock, so that nobody waits for the copy.
+/// From this many bytes on, data is copied outside the lock, so that no thread waits for the copy.
 const COPY_OUTSIDE_LOCK: u64 = 4096;
 
 /// Where a transaction goes.

@@ -45,7 +45,7 @@ impl Ioctl<'_> {
     /// one before.
     pub(super) fn begin(&mut self) -> u64 {
         let number = self.guard.next_number();
-        // Not journalled: nobody asks for what a dead thread was to be told.
+        // Not journalled: a dead thread's extended error is never read.
         self.guard.init(self.thread, thread::ERROR_NUMBER, number);
         if self.guard.get(self.thread, thread::ERROR_RETURN) != 0 {
             self.guard.init(self.thread, thread::ERROR_RETURN, 0);
@@ -198,7 +198,7 @@ impl Ioctl<'_> {
         Ok(())
     }
 
-    /// What its sender is told of a transaction that was taken.
+    /// The return for the sender of an accepted transaction.
     fn completion(&self, receiver: Id<Process>, filled: Id<Buffer>, oneway: bool) -> Kind {
         match oneway {
             true if self.guard.get(receiver, process::FROZEN) => Kind::CompletePending,

@@ -1,4 +1,4 @@
-//! [`Refusal`]: why a transaction was refused, and what is reported to whom.
+//! [`Refusal`]: why a transaction was refused, and the reports for both sides.
 
 use rustix::io::Errno;
 

@@ -1,5 +1,5 @@
-//! An actor: one thread of one process at the device. The driver tells threads apart by the calling
-//! one, so cases send their steps to actors.
+//! An actor: one thread of one process at the device. The driver identifies a thread by the calling
+//! thread, so cases run their steps on actors.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -22,7 +22,7 @@ pub(crate) struct Actor {
     pub(crate) driver: Arc<dyn Driver>,
 }
 
-/// What an actor works with, on its own thread.
+/// An actor's state, on its own thread.
 pub(crate) struct Desk {
     pub(crate) driver: Arc<dyn Driver>,
     returns: Returns,
@@ -32,7 +32,7 @@ pub(crate) struct Desk {
 pub(crate) struct Pending<T>(Begun<T>);
 
 impl<T> Pending<T> {
-    /// Waits for it.
+    /// Waits for the step's result.
     pub(crate) fn wait(self) -> T {
         self.0.wait()
     }
@@ -42,19 +42,19 @@ impl<T> Pending<T> {
         self.0.end_or_sleep().is_none()
     }
 
-    /// What it gave if it ends within this time.
+    /// The step's result, if it ends within this time.
     pub(crate) fn ended_within(&self, time: Duration) -> Option<T> {
         self.0.result.recv_timeout(time).ok()
     }
 
-    /// Sends its thread signals that are handled, whenever it sleeps, until the step ends.
+    /// Sends its thread handled signals whenever it sleeps, until the step ends.
     pub(crate) fn end_by_signals(self) -> T {
         for _ in 0..1000 {
             match self.0.end_or_sleep() {
                 Some(result) => return result,
                 None => crate::signals::signal(self.0.tid),
             }
-            // It needs a processor for its handler.
+            // Let its signal handler run.
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         panic!("a thousand signals did not end the wait");
@@ -62,14 +62,14 @@ impl<T> Pending<T> {
 }
 
 impl Actor {
-    /// A thread that has made itself known to the driver, so that its reads wait.
+    /// Starts a thread that the driver already knows, so that its reads wait.
     pub(crate) fn new(driver: &Arc<dyn Driver>) -> Self {
         let actor = Self::unknown(driver);
         actor.read();
         actor
     }
 
-    /// A thread that the driver has not seen yet.
+    /// Starts a thread that is new to the driver.
     pub(crate) fn unknown(driver: &Arc<dyn Driver>) -> Self {
         let (steps, received) = channel::<Step>();
         let mut desk = Desk { driver: Arc::clone(driver), returns: Returns::with_room(4096) };
@@ -119,7 +119,7 @@ impl Actor {
         self.run(move |desk| desk.write_read(&commands, &[]))
     }
 
-    /// Begins a synchronous call with `bytes` as data; ends with what the read brought.
+    /// Starts a synchronous call with `bytes` as data. Its result is what it reads.
     pub(crate) fn call(&self, handle: u32, code: u32, bytes: &[u8]) -> Pending<Vec<Return>> {
         let bytes = bytes.to_vec();
         self.start(move |desk| {
@@ -132,7 +132,7 @@ impl Actor {
         transaction(&self.write_read(&[Command::EnterLooper]))
     }
 
-    /// Waits for a transaction, and skips what else comes.
+    /// Waits for a transaction, and skips all other returns.
     pub(crate) fn next_call(&self) -> TransactionData {
         loop {
             if let Some(found) = find_transaction(&self.read()) {
@@ -175,7 +175,7 @@ impl Actor {
 impl Drop for Actor {
     fn drop(&mut self) {
         self.steps = None;
-        // A step that still waits in the driver ends when its case drops the device; joining it
+        // A step that waits in the driver ends only when its case drops the device, so joining it
         // here would hang.
         drop(self.thread.take());
     }
@@ -219,7 +219,7 @@ pub(crate) fn data(handle: u32, code: u32, flags: u32, bytes: &[u8]) -> Transact
     TransactionData { target: handle.into(), flags, ..TransactionData::new(code, bytes) }
 }
 
-/// The transaction among what was returned.
+/// Finds the transaction in the returns.
 pub(crate) fn find_transaction(returns: &[Return]) -> Option<TransactionData> {
     returns.iter().find_map(|item| match item {
         Return::Transaction(data) => Some(*data),
@@ -227,12 +227,12 @@ pub(crate) fn find_transaction(returns: &[Return]) -> Option<TransactionData> {
     })
 }
 
-/// As [`find_transaction`], and there must be one.
+/// As [`find_transaction`], but panics if there is none.
 pub(crate) fn transaction(returns: &[Return]) -> TransactionData {
     find_transaction(returns).unwrap_or_else(|| panic!("no transaction in {returns:?}"))
 }
 
-/// The reply among what was returned.
+/// Finds the reply in the returns.
 pub(crate) fn reply(returns: &[Return]) -> TransactionData {
     let found = returns.iter().find_map(|item| match item {
         Return::Reply(data) => Some(*data),
@@ -241,7 +241,7 @@ pub(crate) fn reply(returns: &[Return]) -> TransactionData {
     found.unwrap_or_else(|| panic!("no reply in {returns:?}"))
 }
 
-/// The returns' names, in order: what sequences are compared by.
+/// The names of the returns in order, for comparing sequences.
 pub(crate) fn names(returns: &[Return]) -> Vec<String> {
     let name = |item: &Return| format!("{item:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
     returns.iter().map(name).collect()

@@ -1,6 +1,6 @@
-//! What Android's own tests of its driver check and no other case here does:
-//! binderDriverInterfaceTest and binderLibTest, over the raw protocol. docs/conformance.md lists
-//! all of them, with the case for each.
+//! The checks of Android's own driver tests (binderDriverInterfaceTest and binderLibTest) that no
+//! other case here covers, over the raw protocol. docs/conformance.md lists all of them with their
+//! cases.
 
 use std::os::fd::AsRawFd as _;
 
@@ -26,7 +26,7 @@ fn nothing_to_read(actor: &Actor) {
 }
 
 /// `Transaction`.
-pub(crate) fn an_empty_reply_names_no_target_no_code_and_no_flags<D: Device>() {
+pub(crate) fn an_empty_reply_has_no_target_code_or_flags<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, u32::from_be_bytes(*b"_PNG"), b"");
@@ -42,7 +42,7 @@ pub(crate) fn an_empty_reply_names_no_target_no_code_and_no_flags<D: Device>() {
 }
 
 /// `WriteReadEmpty`, `IncRefsAcquireReleaseDecRefs`.
-pub(crate) fn counts_on_handle_0_come_and_go_and_nobody_is_told<D: Device>() {
+pub(crate) fn counts_on_handle_0_change_without_a_notification<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     client.write(&[]).unwrap();
@@ -73,7 +73,7 @@ pub(crate) fn a_thread_that_has_left_may_enter_again<D: Device>() {
     let (server, client) = pair(&device);
     server.write(&[Command::EnterLooper]).unwrap();
     server.run(|desk| desk.driver.exit_thread());
-    // The driver knows nothing of it any more, so its first read does not wait.
+    // The driver has forgotten the thread, so its first read does not wait.
     assert_eq!(server.write_read(&[Command::EnterLooper]), []);
     let call = client.call(0, 1, b"again");
     assert_eq!(server.bytes(&server.next_call()), b"again");
@@ -82,7 +82,7 @@ pub(crate) fn a_thread_that_has_left_may_enter_again<D: Device>() {
 }
 
 /// `CheckHandleZeroBinderHighBitsZeroCookie`.
-pub(crate) fn nothing_of_a_nodes_address_and_cookie_is_left_in_a_handle<D: Device>() {
+pub(crate) fn a_handle_contains_nothing_of_the_nodes_address_and_cookie<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"");
@@ -93,7 +93,7 @@ pub(crate) fn nothing_of_a_nodes_address_and_cookie_is_left_in_a_handle<D: Devic
 }
 
 /// `DeathNotificationMultiple`.
-pub(crate) fn a_death_is_told_to_each_process_that_asked_and_to_no_other<D: Device>() {
+pub(crate) fn a_death_is_notified_only_to_processes_that_requested_it<D: Device>() {
     let device = D::new();
     let (server, target) = pair(&device);
     let (held, _) = hold_node(&server, &target, 0x41, 0);
@@ -116,7 +116,9 @@ pub(crate) fn a_death_is_told_to_each_process_that_asked_and_to_no_other<D: Devi
 }
 
 /// `DeathNotificationThread`.
-pub(crate) fn a_death_before_the_request_is_told_to_another_looper_while_the_asking_one_is_busy<D: Device>() {
+pub(crate) fn a_death_before_the_request_is_notified_to_another_looper_while_the_requester_is_busy<
+    D: Device,
+>() {
     let device = D::new();
     let (server, target) = pair(&device);
     let (held, _) = hold_node(&server, &target, 0x41, 0);
@@ -131,13 +133,13 @@ pub(crate) fn a_death_before_the_request_is_told_to_another_looper_while_the_ask
     let got = handle_in(&client, &client.next_call());
     let waiting = other.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
     assert!(waiting.is_waiting());
-    // It asks, and does not read.
+    // The thread requests the notification and does not read.
     client.write(&[Command::RequestDeathNotification(HandleCookie { handle: got, cookie: 7 })]).unwrap();
     assert_eq!(waiting.wait(), [Return::DeadBinder(7)]);
 }
 
-/// `CheckNoHeaderMappedInUser`: nothing of the driver's own lies between buffers.
-pub(crate) fn the_buffers_of_nested_calls_lie_side_by_side_from_the_start_of_a_page<D: Device>() {
+/// `CheckNoHeaderMappedInUser`: the driver stores no data of its own between buffers.
+pub(crate) fn the_buffers_of_nested_calls_are_adjacent_from_the_start_of_a_page<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = Message::to(0).object(&node(0x61, 0, 0)).call(&client);
@@ -156,7 +158,7 @@ pub(crate) fn the_buffers_of_nested_calls_lie_side_by_side_from_the_start_of_a_p
 }
 
 /// `FileDescriptorRemainsNonBlocking`.
-pub(crate) fn a_descriptor_that_does_not_block_arrives_as_one<D: Device>() {
+pub(crate) fn a_nonblocking_descriptor_stays_nonblocking<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (read, _write) = std::io::pipe().expect("a pipe");

@@ -1,11 +1,11 @@
-//! A step that another thread has started: waits for its end, or for its sleep in the driver.
+//! A step that runs on another thread: waits until it ends or sleeps in the driver.
 
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-/// A step that a thread has started.
+/// A step that runs on a thread.
 pub(crate) struct Begun<T> {
-    /// Where its result comes from.
+    /// Receives its result.
     pub(crate) result: Receiver<T>,
     /// The thread's id in the system.
     pub(crate) tid: i32,
@@ -17,7 +17,7 @@ impl<T> Begun<T> {
         self.result.recv_timeout(Duration::from_secs(20)).expect("the step hangs, or its thread panicked")
     }
 
-    /// Waits until it has ended, and gives the result, or until the thread sleeps in the driver.
+    /// Waits until the step ends, and returns its result, or until the thread sleeps in the driver.
     pub(crate) fn end_or_sleep(&self) -> Option<T> {
         let mut asleep = 0;
         for _ in 0..400_000 {
@@ -26,7 +26,7 @@ impl<T> Begun<T> {
                 Err(TryRecvError::Disconnected) => panic!("the thread panicked"),
                 Err(TryRecvError::Empty) => {}
             }
-            // Seen twice: a lock that the thread meets for a moment is no sleep.
+            // Check twice: a short wait for a lock does not count as sleep.
             asleep = if self.sleeps() { asleep + 1 } else { 0 };
             if asleep == 2 {
                 return None;
@@ -36,7 +36,7 @@ impl<T> Begun<T> {
         panic!("the step hangs");
     }
 
-    /// Whether the thread sleeps in a driver.
+    /// Returns true if the thread sleeps in a driver.
     fn sleeps(&self) -> bool {
         let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
         is_wait_in_driver(&told.expect("a kernel that says where threads sleep"))
@@ -94,7 +94,7 @@ fn is_wait_at_futex(word: u64, operation: u64, until: u64) -> bool {
 const FUTEX_LOCK_PI: u64 = libc::FUTEX_LOCK_PI as u64;
 const FUTEX_WAIT_BITSET: u64 = libc::FUTEX_WAIT_BITSET as u64;
 
-/// Lets the thread run, which may have to share the processor with this one.
+/// Yields, because the thread may share the CPU with this one.
 const PAUSE: Duration = Duration::from_micros(50);
 
 mod tests {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_work_sleeps() {
+    fn a_thread_that_waits_for_work_sleeps() {
         let words = Arc::new(Words(Default::default()));
         let waits = Arc::clone(&words);
         let begun = begin(move || while futex::wait(&waits.0[0], Flags::empty(), 0, None).is_ok() {});
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_a_lock_of_its_process_does_not_sleep() {
+    fn a_thread_that_waits_for_a_process_lock_does_not_count_as_asleep() {
         let lock = Arc::new(Mutex::new(()));
         let held = lock.lock().expect("a new lock");
         let waits = Arc::clone(&lock);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_its_contexts_lock_does_not_sleep_but_one_that_lends_does() {
+    fn a_thread_that_waits_for_the_context_lock_is_not_asleep_but_one_that_boosts_is() {
         let long = Timespec { tv_sec: i64::MAX >> 32, tv_nsec: 0 };
         let words = Arc::new(Words(Default::default()));
         let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_computes_or_wakes_others_does_not_sleep() {
+    fn a_thread_that_computes_or_wakes_others_is_not_asleep() {
         let futex = libc::SYS_futex;
         for told in
             ["running\n".to_owned(), "-1 0x7f 0x8\n".into(), format!("{futex} 0x1000 0x1 0x1 0x0 0x0 0x0\n")]

@@ -1,4 +1,4 @@
-//! The receive area: exhaustion, recovery, and who may free what.
+//! The receive area: exhaustion, recovery, and the rules for freeing buffers.
 
 use binder_driver::uapi::{TF_CLEAR_BUF, TransactionData};
 use binder_driver::{Command, Return};
@@ -63,7 +63,7 @@ pub(crate) fn freed_neighbours_merge<D: Device>() {
     }
 }
 
-pub(crate) fn a_large_payload_arrives_whole<D: Device>() {
+pub(crate) fn a_large_payload_arrives_unchanged<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let bytes: Vec<u8> = (0..65536_u32).map(|i| (i % 251) as u8).collect();
@@ -81,7 +81,7 @@ pub(crate) fn a_buffer_is_freed_once_and_only_by_its_receiver<D: Device>() {
     let (server, clients) = small(&device, 8192, 2);
     let first = clients[0].call(0, 1, &[1; 4000]);
     let received = server.next_call();
-    // Another process names the address: nothing of its own lies there.
+    // Another process uses the address, where it has no buffer.
     clients[1].write(&[Command::FreeBuffer(received.buffer), Command::FreeBuffer(0)]).unwrap();
     assert_eq!(server.bytes(&received), [1; 4000]);
     server.reply(b"").unwrap();
@@ -89,7 +89,7 @@ pub(crate) fn a_buffer_is_freed_once_and_only_by_its_receiver<D: Device>() {
     for _ in 0..3 {
         server.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
     }
-    // Were the second and third counted, more than the area would be free now.
+    // If the second and third free counted, more than the area would be free now.
     let call = clients[0].call(0, 1, &[1; 8192]);
     server.next_call();
     assert_eq!(clients[1].call(0, 1, b"x").wait(), [Return::FailedReply]);
@@ -111,8 +111,8 @@ pub(crate) fn sizes_that_overflow_are_refused<D: Device>() {
     }
 }
 
-/// A call of which the server gets the buffer back at once, and what lay in `length` bytes from its
-/// beginning.
+/// Makes a call whose buffer the server frees immediately. Returns the first `length` bytes of the
+/// buffer.
 fn served(server: &Actor, client: &Actor, message: Message, length: u64) -> (TransactionData, Vec<u8>) {
     let call = message.call(client);
     let received = server.next_call();
@@ -123,10 +123,10 @@ fn served(server: &Actor, client: &Actor, message: Message, length: u64) -> (Tra
     (received, lay)
 }
 
-pub(crate) fn a_buffer_is_cleared_when_it_is_freed_if_its_sender_asks_for_that<D: Device>() {
+pub(crate) fn a_buffer_is_zeroed_when_it_is_freed_if_its_sender_requests_that<D: Device>() {
     let device = D::new();
     let (server, clients) = small(&device, 8192, 1);
-    // Room for buffers that nobody fills shows what the last user left there.
+    // Unfilled room for buffers contains the bytes of the last user.
     let look = || Message { room: 1024, ..Message::to(0).plain(&[1; 8]) };
     for (flags, left) in [(0, 7), (TF_CLEAR_BUF, 0)] {
         let (first, _) = served(&server, &clients[0], Message::to(0).flags(flags).plain(&[7; 1024]), 1024);
@@ -136,7 +136,7 @@ pub(crate) fn a_buffer_is_cleared_when_it_is_freed_if_its_sender_asks_for_that<D
     }
 }
 
-pub(crate) fn a_replys_buffer_is_cleared_as_well<D: Device>() {
+pub(crate) fn the_buffer_of_a_reply_is_zeroed_too<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.write(&[Command::EnterLooper]).unwrap();
@@ -158,7 +158,7 @@ pub(crate) fn a_buffer_that_was_not_delivered_cannot_be_freed<D: Device>() {
     let device = D::new();
     let (server, clients) = small(&device, 8192, 2);
     let (first, _) = served(&server, &clients[0], Message::to(0).plain(&[1; 512]), 512);
-    // It lies where that lay.
+    // It has the same address.
     let call = clients[0].call(0, 1, &[2; 512]);
     assert!(call.is_waiting());
     server.write(&[Command::FreeBuffer(first.buffer)]).unwrap();
@@ -173,7 +173,7 @@ pub(crate) fn a_buffer_that_was_not_delivered_cannot_be_freed<D: Device>() {
     other.wait();
 }
 
-pub(crate) fn the_smallest_free_stretch_that_fits_is_taken<D: Device>() {
+pub(crate) fn the_smallest_free_range_that_fits_is_used<D: Device>() {
     let device = D::new();
     let (server, clients) = small(&device, 16 << 10, 1);
     let client = &clients[0];
@@ -186,7 +186,7 @@ pub(crate) fn the_smallest_free_stretch_that_fits_is_taken<D: Device>() {
     };
     let kept: Vec<u64> = [4096, 64, 1024, 64, 2048, 64].map(put).into();
     let (large, small, middle) = (kept[0], kept[2], kept[4]);
-    // Whatever was freed last, and wherever it lies.
+    // This does not depend on the order of frees or on the addresses.
     for order in [[small, large, middle], [large, small, middle], [middle, large, small]] {
         server.write(&order.map(Command::FreeBuffer)).unwrap();
         assert_eq!([put(1000), put(1600), put(3000)], [small, middle, large]);

@@ -13,7 +13,7 @@ pub(crate) fn pair<D: Device>(device: &D) -> (Actor, Actor) {
     (server, Actor::new(&device.open()))
 }
 
-pub(crate) fn a_call_is_answered_and_complete_comes_with_the_reply<D: Device>() {
+pub(crate) fn a_call_gets_its_reply_together_with_transaction_complete<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 7, b"hello");
@@ -42,13 +42,13 @@ pub(crate) fn a_reply_without_a_transaction_is_refused<D: Device>() {
     assert_eq!(actor.read(), [Return::FailedReply]);
 }
 
-pub(crate) fn an_unknown_handle_is_refused_and_nobody_waits<D: Device>() {
+pub(crate) fn a_call_to_an_unknown_handle_is_refused_without_waiting<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     assert_eq!(client.call(5, 1, b"x").wait(), [Return::FailedReply]);
 }
 
-pub(crate) fn a_call_without_a_context_manager_finds_it_dead<D: Device>() {
+pub(crate) fn a_call_without_a_context_manager_gets_a_dead_reply<D: Device>() {
     let device = D::new();
     let client = Actor::new(&device.open());
     assert_eq!(client.call(0, 1, b"x").wait(), [Return::DeadReply]);
@@ -60,7 +60,7 @@ pub(crate) fn the_context_manager_cannot_call_itself_by_handle_0<D: Device>() {
     assert_eq!(server.call(0, 1, b"x").wait(), [Return::FailedReply]);
 }
 
-pub(crate) fn there_is_one_context_manager<D: Device>() {
+pub(crate) fn a_context_has_one_manager<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     for actor in [&client, &server] {
@@ -69,10 +69,10 @@ pub(crate) fn there_is_one_context_manager<D: Device>() {
     }
 }
 
-pub(crate) fn a_nested_call_comes_back_to_the_waiting_thread<D: Device>() {
+pub(crate) fn a_nested_call_arrives_at_the_waiting_thread<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    // The client hands over a node of its own, and the server calls it while the client waits.
+    // The client passes its own node, and the server calls it while the client waits.
     let call = crate::objects::call_with_node(&client, 0, 0xbeef, 0xcafe);
     let received = server.serve();
     let handle = crate::objects::handle_in(&server, &received);
@@ -88,7 +88,7 @@ pub(crate) fn a_nested_call_comes_back_to_the_waiting_thread<D: Device>() {
     assert_eq!(client.bytes(&reply(&seen)), b"outer");
 }
 
-pub(crate) fn an_unknown_command_is_invalid_and_what_came_before_it_was_taken<D: Device>() {
+pub(crate) fn an_unknown_command_is_invalid_and_earlier_commands_are_consumed<D: Device>() {
     let device = D::new();
     let actor = Actor::new(&device.open());
     let (result, left) = actor.run(|desk| {
@@ -100,7 +100,7 @@ pub(crate) fn an_unknown_command_is_invalid_and_what_came_before_it_was_taken<D:
     assert_eq!((result, left), (Err(Errno::INVAL), 4));
 }
 
-pub(crate) fn a_command_that_is_cut_off_is_a_fault_and_what_came_before_it_was_taken<D: Device>() {
+pub(crate) fn a_truncated_command_is_a_fault_and_earlier_commands_are_consumed<D: Device>() {
     let device = D::new();
     let actor = Actor::new(&device.open());
     let mut whole = Commands::default();
@@ -119,10 +119,10 @@ pub(crate) fn a_command_that_is_cut_off_is_a_fault_and_what_came_before_it_was_t
     }
 }
 
-pub(crate) fn a_refused_call_is_told_before_what_is_wrong_with_the_commands_behind_it<D: Device>() {
+pub(crate) fn a_refused_call_is_reported_before_an_error_in_later_commands<D: Device>() {
     let device = D::new();
     let actor = Actor::new(&device.open());
-    // No command at all, and one that is cut off.
+    // An invalid command, and a truncated one.
     for (wrong, errno) in [(0xdead_beef, Errno::INVAL), (BC_ACQUIRE, Errno::FAULT)] {
         let (first, told, left, second) = actor.run(move |desk| {
             let (mut commands, mut returns) = (Commands::default(), Returns::with_room(256));
@@ -136,11 +136,11 @@ pub(crate) fn a_refused_call_is_told_before_what_is_wrong_with_the_commands_behi
     }
 }
 
-pub(crate) fn memory_that_was_not_lent_is_not_read<D: Device>() {
+pub(crate) fn memory_outside_the_passed_slices_is_not_read<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let returns = client.run(|desk| {
-        // An address that no process has mapped: refused whoever checks it.
+        // An address that no process has mapped, which every check refuses.
         let mut unmapped = data(0, 1, 0, &[]);
         (unmapped.buffer, unmapped.data_size) = (0xffff_ffff_ffff_0000, 16);
         desk.write_read(&[Command::Transaction(unmapped)], &[])
@@ -148,7 +148,7 @@ pub(crate) fn memory_that_was_not_lent_is_not_read<D: Device>() {
     assert_eq!(returns, [Return::FailedReply]);
 }
 
-pub(crate) fn the_caller_is_named_to_the_server<D: Device>() {
+pub(crate) fn a_server_sees_its_callers_process_and_user<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"who");
@@ -159,7 +159,7 @@ pub(crate) fn the_caller_is_named_to_the_server<D: Device>() {
     assert_eq!(reply(&call.wait()).sender_pid, 0, "a reply names nobody");
 }
 
-pub(crate) fn a_read_with_room_for_the_largest_return_brings_a_transaction<D: Device>() {
+pub(crate) fn a_read_with_room_for_the_largest_return_gets_a_transaction<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.write(&[Command::EnterLooper]).unwrap();
@@ -176,13 +176,13 @@ pub(crate) fn a_read_with_room_for_the_largest_return_brings_a_transaction<D: De
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_read_with_little_room_brings_nothing_and_leaves_what_waits<D: Device>() {
+pub(crate) fn a_read_with_little_room_returns_nothing_and_leaves_pending_work<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.write(&[Command::EnterLooper]).unwrap();
     let call = client.call(0, 3, b"x");
     assert!(call.is_waiting());
-    // One byte less than BR_NOOP and the largest return take.
+    // One byte less than BR_NOOP and the largest return need.
     for (room, expected) in [(0, &[][..]), (4, &[Return::Noop]), (79, &[Return::Noop])] {
         let returns: Vec<Return> = server.run(move |desk| {
             let mut returns = Returns::with_room(room);
@@ -209,7 +209,7 @@ pub(crate) fn a_signal_ends_the_wait_of_a_looper<D: Device>() {
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_signal_ends_the_wait_of_a_caller_and_its_call_goes_on<D: Device>() {
+pub(crate) fn a_signal_ends_the_wait_of_a_caller_and_its_call_continues<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 3, b"x");

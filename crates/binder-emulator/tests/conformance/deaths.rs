@@ -1,4 +1,4 @@
-//! Processes and threads that leave: dead replies and death notifications.
+//! Processes and threads that leave the driver: dead replies and death notifications.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(crate) fn a_caller_of_a_server_that_dies_during_the_call_gets_a_dead_reply<D
     assert_eq!(names(&call.wait()), ["TransactionComplete", "DeadReply"]);
 }
 
-pub(crate) fn a_death_is_told_once_to_those_who_asked<D: Device>() {
+pub(crate) fn a_death_is_notified_once_to_each_requester<D: Device>() {
     let device = D::new();
     let (server, client, held) = held(&device);
     server.write(&[notify(held, 0xd1), notify(held, 0xd2)]).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn a_death_is_told_once_to_those_who_asked<D: Device>() {
     server.driver.interrupt();
 }
 
-pub(crate) fn asking_for_the_death_of_a_dead_node_is_answered_at_once<D: Device>() {
+pub(crate) fn a_death_request_for_a_dead_node_is_notified_immediately<D: Device>() {
     let device = D::new();
     let (server, client, held) = held(&device);
     end::<D>(client);
@@ -90,7 +90,7 @@ pub(crate) fn a_reply_to_a_dead_caller_is_complete<D: Device>() {
     let driver = Arc::clone(&client.driver);
     let call = client.call(0, 1, b"x");
     server.serve();
-    // The caller's process is interrupted out of its wait and closes.
+    // An interruption ends the wait of the caller's process, which then closes.
     driver.interrupt();
     let _ = call.wait();
     drop(driver);

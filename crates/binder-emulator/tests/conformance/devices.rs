@@ -36,7 +36,7 @@ impl EmulatedDevice {
         Self { context, opener: AtomicI32::new(0), last_number: AtomicU32::new(0) }
     }
 
-    /// Opens it under the name of another process, as the kernel's is opened.
+    /// Opens it with the pid of another process, like the kernel's device.
     fn open_as_another_process(&self, area_bytes: u64) -> Emulated {
         let connect = || Emulated::connect(self.context.address()).expect("a connection");
         let (connection, pid) = crate::sys::in_another_process(connect);
@@ -91,17 +91,16 @@ emulated! {
     EmulatedMainline: Profile::Mainline;
 }
 
-/// The kernel's driver: one device for each case, since what a case leaves waiting keeps its device
-/// busy.
+/// The kernel driver: one device for each case, because threads that a case leaves waiting keep its
+/// device busy.
 pub(crate) struct KernelDevice {
     path: String,
     opener: AtomicI32,
     _binderfs: Option<PrivateBinderfs>,
 }
 
-/// The devices that cases may use where there is no binderfs: this name with 0, 1, … behind it. The
-/// kernel has fewer numbers for them than there are cases, so the first is used again after the
-/// last, when those that had opened it are long gone.
+/// The name of the devices for cases without binderfs, followed by 0, 1, …. There are fewer devices
+/// than cases, so cases reuse them in turn, long after the earlier users have closed them.
 const DEVICES: &str = "/dev/case";
 
 /// How many there are.
@@ -117,13 +116,13 @@ impl KernelDevice {
         &self.path
     }
 
-    /// Whether the devices lie on a binderfs.
+    /// True if the devices are on a binderfs.
     pub(crate) fn is_on_binderfs() -> bool {
         PrivateBinderfs::mount().is_ok()
     }
 
-    /// Opens it by a process of its own, which shares everything with this one: the driver refuses
-    /// calls between a context manager and others that the same process opened.
+    /// Opens it in a separate process that shares everything with this one. The driver refuses
+    /// calls between a context manager and other devices opened by the same process.
     fn open_as_another_process(&self, area_bytes: u64) -> Kernel {
         let open = || Kernel::open(&self.path, area_bytes).expect("an opened device");
         let (driver, pid) = crate::sys::in_another_process(open);
@@ -172,7 +171,7 @@ impl Device for KernelDevice {
         (numbers.next(), numbers.next()) >= (Some(6), Some(2))
     }
 
-    /// No ioctl tells; the kernel that has it has binderfs here.
+    /// No ioctl reports this feature. The kernels that have it also have binderfs here.
     fn tells_of_freezes() -> bool {
         PrivateBinderfs::mount().is_ok_and(|mounted| {
             let listed = std::fs::read_to_string(mounted.device("features/freeze_notification"));
@@ -180,8 +179,7 @@ impl Device for KernelDevice {
         })
     }
 
-    /// The driver releases what a process held from a work queue, and nothing tells when it is
-    /// done.
+    /// The driver releases a closed process from a work queue, and does not report the end.
     fn settle() {
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -230,8 +228,8 @@ impl Device for KernelDevice {
 
 const LOGS: &str = "/sys/kernel/debug/binder";
 
-/// Whether the driver's logs have the form that is read here: that of Linux 6.1. Later kernels word
-/// them otherwise.
+/// Returns true if the driver's logs have the format of Linux 6.1, which is parsed here. Later
+/// kernels use other words.
 fn log_is_known() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.starts_with("6.1.") && std::path::Path::new(LOGS).join("state").exists()
@@ -244,7 +242,7 @@ fn log(name: &str) -> String {
 }
 
 #[test]
-fn nobody_is_led_to_the_contexts_of_cases() {
+fn contexts_of_cases_are_not_listed() {
     let devices = [EmulatedAck::new().0, EmulatedMainline::new().0];
     let listed = binder_emulator::running().expect("/proc/net/unix");
     for device in devices {

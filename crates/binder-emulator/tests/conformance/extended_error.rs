@@ -1,4 +1,4 @@
-//! What the driver reports of a refusal besides its return: `BINDER_GET_EXTENDED_ERROR`.
+//! The details of a refusal that the driver reports with `BINDER_GET_EXTENDED_ERROR`.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use crate::deaths::end;
 use crate::message::{Message, handle, node};
 use crate::objects::handle_in;
 
-/// The extended error of the actor's thread: the return's number and the errno, negative as from
-/// the kernel.
+/// The extended error of the actor's thread: the return's number and the negative errno.
 pub(crate) fn told(actor: &Actor) -> (u32, i32) {
     let told = error(actor);
     (told.command, told.param)
@@ -29,7 +28,7 @@ fn failed(errno: Errno) -> (u32, i32) {
 
 const FINE: (u32, i32) = (BR_OK, 0);
 
-pub(crate) fn an_error_is_told_once_with_the_number_of_its_transaction<D: Device>() {
+pub(crate) fn an_error_is_reported_once_with_the_number_of_its_transaction<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     assert_eq!(error(&client), ExtendedError { id: 0, command: BR_OK, param: 0 }, "nothing was sent yet");
@@ -41,7 +40,7 @@ pub(crate) fn an_error_is_told_once_with_the_number_of_its_transaction<D: Device
         numbers.push(told.id);
         assert_eq!(error(&client), ExtendedError { id: 0, command: BR_OK, param: 0 }, "told already");
     }
-    // One that is taken has a number too, and forgets the error before it.
+    // An accepted transaction also has a number, and clears the earlier error.
     assert_eq!(client.call(9, 1, b"x").wait(), [Return::FailedReply]);
     let call = client.call(0, 1, b"x");
     server.serve();
@@ -55,7 +54,7 @@ pub(crate) fn an_error_is_told_once_with_the_number_of_its_transaction<D: Device
     assert_eq!(error(&other).id, 0, "each thread has its own");
 }
 
-pub(crate) fn a_wrong_target_is_told<D: Device>() {
+pub(crate) fn a_wrong_target_is_reported<D: Device>() {
     let device = D::new();
     let lonely = Actor::new(&device.open());
     assert_eq!(lonely.call(0, 1, b"x").wait(), [Return::DeadReply]);
@@ -76,7 +75,7 @@ pub(crate) fn a_wrong_target_is_told<D: Device>() {
     assert_eq!(told(&server), (BR_DEAD_REPLY, -Errno::INVAL.raw_os_error()), "a dead node");
 }
 
-pub(crate) fn wrong_sizes_and_addresses_are_told<D: Device>() {
+pub(crate) fn wrong_sizes_and_addresses_are_reported<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let refused = |what: &str, change: fn(&mut TransactionDataSg), with_object: bool| {
@@ -124,10 +123,10 @@ pub(crate) fn wrong_sizes_and_addresses_are_told<D: Device>() {
     assert_eq!(told, expected.map(failed));
 }
 
-pub(crate) fn wrong_objects_are_told<D: Device>() {
+pub(crate) fn wrong_objects_are_reported<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    // A node that the driver knows already.
+    // A node that is already known to the driver.
     let call = Message::to(0).object(&node(0x10, 0x20, 0)).call(&client);
     let received = server.serve();
     assert_eq!(handle_in(&server, &received), 1);
@@ -179,7 +178,7 @@ pub(crate) fn wrong_objects_are_told<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn a_full_area_is_told<D: Device>() {
+pub(crate) fn a_full_area_is_reported<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open_with_area(8192));
     server.driver.become_context_manager(0x100).unwrap();
@@ -196,7 +195,7 @@ pub(crate) fn a_full_area_is_told<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn a_refused_reply_is_told_to_the_caller<D: Device>() {
+pub(crate) fn a_refused_reply_is_reported_to_the_caller<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.reply(b"to nobody").unwrap();
@@ -209,7 +208,7 @@ pub(crate) fn a_refused_reply_is_told_to_the_caller<D: Device>() {
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     assert_eq!(told(&client), failed(Errno::INVAL));
     assert_eq!(told(&server), FINE);
-    // The answer to a thread that has left.
+    // The reply to a thread that has left.
     let call = client.call(0, 1, b"x");
     server.next_call();
     client.driver.interrupt();
@@ -220,7 +219,7 @@ pub(crate) fn a_refused_reply_is_told_to_the_caller<D: Device>() {
     assert_eq!(told(&server), FINE);
 }
 
-pub(crate) fn a_server_that_leaves_is_no_error_of_the_transaction<D: Device>() {
+pub(crate) fn a_server_that_leaves_is_not_an_error_of_the_transaction<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"x");
@@ -230,7 +229,7 @@ pub(crate) fn a_server_that_leaves_is_no_error_of_the_transaction<D: Device>() {
     assert_eq!(told(&client), FINE);
 }
 
-pub(crate) fn a_call_with_a_transaction_unread_is_refused_as_a_protocol_error<D: Device>() {
+pub(crate) fn a_call_before_reading_a_transaction_is_a_protocol_error<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = Message::to(0).object(&node(1, 1, 0)).call(&client);
@@ -242,14 +241,14 @@ pub(crate) fn a_call_with_a_transaction_unread_is_refused_as_a_protocol_error<D:
     let nested = server.call(held, 2, b"nested");
     call.wait();
     let _ = (&other, nested);
-    // The client serves the nested call; a thread that serves nothing cannot reply to it.
+    // The client serves the nested call. A thread that serves no call cannot reply.
     let stranger = Actor::new(&client.driver);
     stranger.reply(b"").unwrap();
     assert_eq!(stranger.read(), [Return::FailedReply]);
     assert_eq!(told(&stranger), failed(Errno::PROTO));
 }
 
-pub(crate) fn a_node_that_wants_its_callers_security_context_gets_it_or_no_call<D: Device>() {
+pub(crate) fn a_node_that_requests_security_contexts_gets_them_or_no_call<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open());
     let flags = FLAT_BINDER_FLAG_ACCEPTS_FDS | FLAT_BINDER_FLAG_TXN_SECURITY_CTX;
@@ -264,7 +263,7 @@ pub(crate) fn a_node_that_wants_its_callers_security_context_gets_it_or_no_call<
     };
     assert_eq!(returns, [Return::FailedReply]);
     if device.later_features().extended_error {
-        // Linux 7 says EINVAL.
+        // Linux 7 returns EINVAL.
         let told = told(&client);
         assert!([Errno::OPNOTSUPP, Errno::INVAL].map(failed).contains(&told), "{told:?}");
     }

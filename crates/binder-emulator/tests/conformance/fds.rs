@@ -1,5 +1,5 @@
-//! File descriptors inside transactions: who accepts them, what arrives, and that none is left open
-//! by anyone.
+//! File descriptors inside transactions: which nodes accept them, what arrives, and that none is
+//! leaked.
 
 use std::os::fd::AsRawFd;
 
@@ -26,7 +26,7 @@ fn refused(errno: Errno) -> (u32, i32) {
     (BR_FAILED_REPLY, -errno.raw_os_error())
 }
 
-pub(crate) fn a_descriptor_arrives_as_one_of_the_receivers_own<D: Device>() {
+pub(crate) fn a_descriptor_arrives_as_a_descriptor_of_the_receiver<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let mut pipe = Pipe::new();
@@ -44,7 +44,7 @@ pub(crate) fn a_descriptor_arrives_as_one_of_the_receivers_own<D: Device>() {
     assert!(server.driver.take_fd(arrived.fd).is_none());
     assert_eq!(server.driver.duplicate_fd(arrived.fd).err(), Some(Errno::BADF));
     assert_eq!(rustix::io::fcntl_getfd(&owned), Ok(FdFlags::CLOEXEC));
-    // It is the receiver's: the end of the buffer does not end it.
+    // The receiver owns it: freeing the buffer does not close it.
     server.write(&[free(&received)]).unwrap();
     server.reply(b"").unwrap();
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
@@ -66,7 +66,7 @@ pub(crate) fn a_node_that_does_not_accept_descriptors_gets_none<D: Device>() {
         let message = with_array(Message::to(0).flags(flags), &[pipe.number()]);
         assert_eq!(message.call(&client).wait(), [Return::FailedReply], "flags {flags:#x}, an array");
         assert_eq!(told(&client), refused(Errno::PERM));
-        // Nothing is asked of an empty one.
+        // An empty array is not checked.
         let empty = with_array(Message::to(0).flags(TF_ONE_WAY), &[]);
         assert_eq!(empty.call(&client).wait(), [Return::TransactionComplete]);
     }
@@ -74,7 +74,7 @@ pub(crate) fn a_node_that_does_not_accept_descriptors_gets_none<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn a_reply_brings_descriptors_to_a_caller_that_accepts_them<D: Device>() {
+pub(crate) fn a_reply_carries_descriptors_to_a_caller_that_accepts_them<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let mut pipe = Pipe::new();
@@ -97,7 +97,7 @@ pub(crate) fn a_reply_brings_descriptors_to_a_caller_that_accepts_them<D: Device
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn a_descriptor_that_is_none_is_refused<D: Device>() {
+pub(crate) fn an_invalid_descriptor_is_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let path = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("a directory");
@@ -129,7 +129,7 @@ pub(crate) fn a_descriptor_outlives_its_sender<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn an_array_arrives_and_ends_with_its_buffer<D: Device>() {
+pub(crate) fn an_array_arrives_and_is_closed_with_its_buffer<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (mut first, mut second) = (Pipe::new(), Pipe::new());
@@ -151,7 +151,7 @@ pub(crate) fn an_array_arrives_and_ends_with_its_buffer<D: Device>() {
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     assert!(!first.is_closed_by_now());
-    // The driver closes them, and for that the thread goes back to its program at once.
+    // The driver closes them when the thread returns to user space, so the read returns now.
     assert_eq!(server.write_read(&[free(&received)]), []);
     assert!(!first.is_open() && !second.is_open());
     assert!(arrived.iter().all(|&fd| server.driver.duplicate_fd(fd).is_err()));
@@ -191,11 +191,11 @@ pub(crate) fn an_array_in_the_wrong_place_is_refused<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn many_descriptors_arrive_in_their_order<D: Device>() {
+pub(crate) fn many_descriptors_arrive_in_order<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let mut pipes = [Pipe::new(), Pipe::new(), Pipe::new()];
-    // More than one message of a Unix socket carries.
+    // More than one message of a Unix socket can carry.
     let numbers: Vec<u32> = (0..300).map(|index| pipes[index % 3].number()).collect();
     let message = with_array(Message::to(0).object(&object(pipes[2].number())), &numbers);
     let call = message.object(&object(pipes[1].number())).call(&client);
@@ -218,7 +218,7 @@ pub(crate) fn many_descriptors_arrive_in_their_order<D: Device>() {
     }
 }
 
-pub(crate) fn a_refused_transaction_keeps_no_descriptor<D: Device>() {
+pub(crate) fn a_refused_transaction_leaks_no_descriptor<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open_with_area(8192));
     server.driver.become_context_manager(0x100).unwrap();
@@ -234,7 +234,7 @@ pub(crate) fn a_refused_transaction_keeps_no_descriptor<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn a_receiver_that_leaves_keeps_no_descriptor<D: Device>() {
+pub(crate) fn a_receiver_that_leaves_leaks_no_descriptor<D: Device>() {
     let device = D::new();
     // The process closes with one unread, and with one read and not freed, which is its own.
     let (server, client) = pair(&device);
@@ -319,7 +319,7 @@ pub(crate) fn descriptors_of_waiting_oneway_calls_wait_with_them<D: Device>() {
     assert!(!pipe.is_open());
 }
 
-pub(crate) fn an_update_keeps_no_descriptor_of_what_it_replaces<D: Device>() {
+pub(crate) fn an_update_closes_the_descriptors_of_the_replaced_call<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open());
     let pid = device.last_opener().cast_unsigned();
@@ -332,7 +332,7 @@ pub(crate) fn an_update_keeps_no_descriptor_of_what_it_replaces<D: Device>() {
         message.write(&client);
         pipe.close();
     }
-    // The first is already handed out.
+    // The first is already delivered.
     assert!(!pipes[1].is_open(), "the last took the second's place");
     assert!(!pipes[0].is_closed_by_now() && !pipes[2].is_closed_by_now());
 }

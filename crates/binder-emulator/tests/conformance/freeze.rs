@@ -1,4 +1,4 @@
-//! Frozen processes: calls to them are refused, oneway ones kept.
+//! Frozen processes: synchronous calls to them are refused, oneway calls are queued.
 
 use binder_driver::uapi::*;
 use binder_driver::{Errno, Return};
@@ -22,7 +22,7 @@ pub(crate) fn freeze(by: &Actor, pid: u32, frozen: bool, timeout_ms: u32) -> Res
     })
 }
 
-/// Synchronous and oneway calls since.
+/// Synchronous and oneway calls since the freeze.
 fn came(by: &Actor, pid: u32) -> (u32, u32) {
     let info = by.run(move |desk| desk.driver.frozen_info(pid).expect("a process that is known"));
     assert_eq!(info.pid, pid);
@@ -45,7 +45,7 @@ pub(crate) fn a_call_to_a_frozen_process_is_refused_until_it_thaws<D: Device>() 
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_frozen_process_may_call_others<D: Device>() {
+pub(crate) fn a_frozen_process_can_call_others<D: Device>() {
     let device = D::new();
     let server = Actor::new(&device.open());
     server.driver.become_context_manager(0x100).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn a_frozen_process_may_call_others<D: Device>() {
     assert_eq!(came(&server, pid), (0, 0), "a reply is no call");
 }
 
-/// What a sender reads for a oneway call that a frozen process keeps.
+/// The return that a sender reads for a oneway call to a frozen process.
 fn kept<D: Device>() -> Return {
     if D::tells_of_frozen_receivers() {
         Return::TransactionPendingFrozen
@@ -68,7 +68,7 @@ fn kept<D: Device>() -> Return {
     }
 }
 
-pub(crate) fn oneway_calls_to_a_frozen_process_are_kept<D: Device>() {
+pub(crate) fn oneway_calls_to_a_frozen_process_are_queued<D: Device>() {
     let device = D::new();
     let (server, pid, client) = pair(&device);
     freeze(&client, pid, true, 0).unwrap();
@@ -87,7 +87,7 @@ pub(crate) fn oneway_calls_to_a_frozen_process_are_kept<D: Device>() {
     assert_eq!(returns, [Return::TransactionComplete]);
 }
 
-pub(crate) fn an_update_takes_the_place_of_an_older_one_at_a_frozen_process<D: Device>() {
+pub(crate) fn an_update_replaces_an_older_one_that_is_queued_for_a_frozen_process<D: Device>() {
     let device = D::new();
     let (server, pid, client) = pair(&device);
     let send = |flags: u32, code: u32, byte: u8| {
@@ -97,7 +97,7 @@ pub(crate) fn an_update_takes_the_place_of_an_older_one_at_a_frozen_process<D: D
     };
     let other = Actor::new(&device.open());
     freeze(&client, pid, true, 0).unwrap();
-    // The first is already handed out; the others wait for it.
+    // The first is already delivered; the others wait for it.
     send(TF_UPDATE_TXN, 1, 1);
     send(TF_UPDATE_TXN, 1, 2);
     send(0, 1, 3);
@@ -108,7 +108,7 @@ pub(crate) fn an_update_takes_the_place_of_an_older_one_at_a_frozen_process<D: D
     message.code = 1;
     message.write(&other);
     freeze(&client, pid, false, 0).unwrap();
-    // One that is not frozen keeps all.
+    // A process that is not frozen keeps all updates.
     send(TF_UPDATE_TXN, 1, 8);
     let mut seen = Vec::new();
     while seen.last() != Some(&8) {
@@ -146,7 +146,7 @@ pub(crate) fn freezing_waits_for_transactions_to_end<D: Device>() {
     server.serve();
     let freezing = other.start(move |desk| desk.driver.set_frozen(pid, true, 10_000).is_ok());
     assert!(freezing.is_waiting());
-    // It counts as frozen while that waits.
+    // It counts as frozen during that wait.
     let third = Actor::new(&device.open());
     assert_eq!(third.call(0, 1, b"x").wait(), [Return::FrozenReply]);
     server.reply(b"").unwrap();
@@ -178,7 +178,7 @@ pub(crate) fn an_unknown_process_cannot_be_frozen<D: Device>() {
     assert_eq!(info, Err(Some(Errno::INVAL)));
 }
 
-pub(crate) fn a_frozen_process_that_closes_is_gone<D: Device>() {
+pub(crate) fn a_frozen_process_that_closes_is_unknown<D: Device>() {
     let device = D::new();
     let (server, pid, client) = pair(&device);
     freeze(&client, pid, true, 0).unwrap();

@@ -1,7 +1,7 @@
-//! Freeze notifications: who asked is told whether a node's owner is frozen, now and whenever that
-//! changes (since Linux 6.12).
+//! Freeze notifications: a watcher is notified of the frozen state of a node's owner, immediately
+//! and at each change (since Linux 6.12).
 //!
-//! Each case uses a device, of which a guest has few: so each has several scenes.
+//! Each case uses a device, of which a guest has few. Therefore each case has several scenes.
 
 use binder_driver::uapi::{FrozenStateInfo, HandleCookie};
 use binder_driver::{Command, Errno, Return};
@@ -18,7 +18,8 @@ const FIRST: u64 = 0xf1;
 const SECOND: u64 = 0xf2;
 const OTHERS: u64 = 0xf3;
 
-/// Who watches (the context manager), who is watched, its process id, and somebody who freezes.
+/// The watcher (the context manager), the watched process and its pid, and a process that freezes
+/// it.
 struct Cast {
     watcher: Actor,
     owner: Actor,
@@ -28,8 +29,7 @@ struct Cast {
     handles: [u32; 2],
 }
 
-/// `None`, and a skip is noted, where the driver has no freeze notifications. No device is used up
-/// then.
+/// `None`, with a skip, if the driver has no freeze notifications. Then no device is used.
 fn device<D: Device>() -> Option<D> {
     if !D::tells_of_freezes() {
         skip(Need::Machine, "this kernel has no freeze notifications (Linux 6.12 brought them)");
@@ -44,7 +44,7 @@ fn cast<D: Device>(device: &D) -> Cast {
     let owner = Actor::new(&device.open());
     let owner_pid = device.last_opener().cast_unsigned();
     let warden = Actor::new(&device.open());
-    // The higher name first, so that the nodes' order is not that in which they were made.
+    // The higher name first, so that the nodes' order differs from the order of their creation.
     let [second, first] = [0x42, 0x41].map(|ptr| held(&watcher, &owner, ptr));
     Cast { watcher, owner, owner_pid, warden, handles: [first, second] }
 }
@@ -95,7 +95,7 @@ fn cleared(cookie: u64) -> [Return; 1] {
     [Return::ClearFreezeNotificationDone(cookie)]
 }
 
-pub(crate) fn who_asks_is_told_at_once_and_of_each_change<D: Device>() {
+pub(crate) fn a_watcher_is_notified_immediately_and_of_each_change<D: Device>() {
     let Some(device) = device::<D>() else { return };
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
@@ -107,17 +107,17 @@ pub(crate) fn who_asks_is_told_at_once_and_of_each_change<D: Device>() {
     assert_eq!(waiting.wait(), told(FIRST, true), "the change wakes who waits");
     assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, true), "frozen by now");
     watcher.write(&[done(SECOND), done(FIRST)]).unwrap();
-    // Both change, and are told in the order of their nodes' names, one with each read.
+    // Both change. Each read returns one notification, in the order of the nodes' names.
     cast.freezes(false);
     assert_eq!(watcher.read(), told(FIRST, false));
     assert_eq!(watcher.read(), told(SECOND, false));
     watcher.write(&[done(FIRST), done(SECOND)]).unwrap();
-    // Told again without a change, as often as somebody says it.
+    // Each freeze or thaw is notified, even without a change.
     cast.freezes(false);
     assert_eq!(watcher.read(), told(FIRST, false));
     assert_eq!(watcher.read(), told(SECOND, false));
     watcher.write(&[done(FIRST), done(SECOND)]).unwrap();
-    // One that cannot be frozen was never frozen: nobody is told.
+    // A failed freeze sends no notification.
     let call = cast.owner.call(0, 1, b"");
     let _ = watcher.next_call();
     assert_eq!(freeze(&cast.warden, cast.owner_pid, true, 0), Err(Errno::AGAIN));
@@ -127,11 +127,11 @@ pub(crate) fn who_asks_is_told_at_once_and_of_each_change<D: Device>() {
     cast.nothing_comes();
 }
 
-pub(crate) fn a_change_meanwhile_is_told_after_the_acknowledgement<D: Device>() {
+pub(crate) fn a_change_during_a_notification_is_sent_after_the_acknowledgement<D: Device>() {
     let Some(device) = device::<D>() else { return };
     let cast = cast(&device);
     let (watcher, [first, _]) = (&cast.watcher, cast.handles);
-    // What was not read yet is told as it is then.
+    // An unread notification reports the state at the time of the read.
     watcher.write(&[request(first, FIRST)]).unwrap();
     cast.freezes(true);
     assert_eq!(watcher.read(), told(FIRST, true));
@@ -139,19 +139,19 @@ pub(crate) fn a_change_meanwhile_is_told_after_the_acknowledgement<D: Device>() 
     cast.nothing_comes();
     watcher.write(&[done(FIRST)]).unwrap();
     cast.nothing_comes();
-    // A change before the acknowledgement waits for it.
+    // A change before the acknowledgement is sent after it.
     cast.freezes(false);
     assert_eq!(watcher.read(), told(FIRST, false));
     cast.freezes(true);
     cast.nothing_comes();
     assert_eq!(watcher.write_read(&[done(FIRST)]), told(FIRST, true));
-    // Two are told as one, also when they amount to nothing.
+    // Two changes are sent as one notification, even if they cancel out.
     cast.freezes(false);
     cast.freezes(true);
     assert_eq!(watcher.write_read(&[done(FIRST)]), told(FIRST, true));
     watcher.write(&[done(FIRST)]).unwrap();
     cast.nothing_comes();
-    // An acknowledgement wakes another thread that waits for work of the process.
+    // An acknowledgement wakes another thread that waits for the process's work.
     cast.freezes(false);
     assert_eq!(watcher.read(), told(FIRST, false));
     cast.freezes(true);
@@ -166,24 +166,24 @@ pub(crate) fn a_cleared_freeze_notification_is_acknowledged_once<D: Device>() {
     let Some(device) = device::<D>() else { return };
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
-    // Acknowledged before.
+    // The notification was acknowledged before.
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));
     assert_eq!(watcher.write_read(&[done(FIRST), clear(first, FIRST)]), cleared(FIRST));
-    // Still to be told: that it is cleared takes its place.
+    // The notification is unread: its clearing replaces it.
     assert_eq!(watcher.write_read(&[request(first, FIRST), clear(first, FIRST)]), cleared(FIRST));
-    // Told and not acknowledged: the end comes after the acknowledgement.
+    // The notification was read but not acknowledged: the clearing is sent after that.
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));
     watcher.write(&[clear(first, FIRST)]).unwrap();
     cast.freezes(true);
     cast.nothing_comes();
     assert_eq!(watcher.write_read(&[done(FIRST)]), cleared(FIRST));
     cast.nothing_comes();
-    // Asked for anew before that, under the same cookie.
+    // Requested again before that, with the same cookie.
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, true));
     assert_eq!(watcher.write_read(&[clear(first, FIRST), request(first, FIRST)]), told(FIRST, true));
     assert_eq!(watcher.write_read(&[done(FIRST)]), cleared(FIRST), "the older one is acknowledged first");
     watcher.write(&[done(FIRST)]).unwrap();
-    // Several ends fit into one read, unlike notifications.
+    // One read can return several clearings, but only one notification.
     assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, true));
     let returns = watcher.write_read(&[done(SECOND), clear(first, FIRST), clear(second, SECOND)]);
     assert_eq!(returns, [cleared(FIRST), cleared(SECOND)].concat());
@@ -209,7 +209,7 @@ pub(crate) fn wrong_freeze_commands_are_invalid<D: Device>() {
     assert_eq!(refused(&[clear(77, FIRST)]), (Errno::INVAL, with_handle), "no such handle");
     assert_eq!(refused(&[clear(first, FIRST)]), (Errno::INVAL, with_handle), "nothing was asked for");
     assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "nothing was told");
-    // What came before is taken, the rest is left.
+    // Earlier commands are consumed, later ones are not.
     let left = refused(&[request(first, FIRST), request(first, SECOND), done(FIRST)]);
     assert_eq!(left, (Errno::INVAL, with_handle + 12), "asked for already");
     assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "not told yet");
@@ -218,7 +218,7 @@ pub(crate) fn wrong_freeze_commands_are_invalid<D: Device>() {
     assert_eq!(refused(&[done(SECOND)]), (Errno::INVAL, 12), "another cookie");
     watcher.write(&[done(FIRST)]).unwrap();
     assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "acknowledged already");
-    // A weak handle will do.
+    // A weak handle is sufficient.
     watcher.write(&[Command::Increfs(second), Command::Release(second)]).unwrap();
     assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, false));
 }
@@ -227,14 +227,14 @@ pub(crate) fn a_freeze_notification_ends_with_its_handle_or_its_watcher<D: Devic
     let Some(device) = device::<D>() else { return };
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
-    // One of each kind: still to be told, and told.
+    // One unread notification, and one that was read.
     assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, false));
     watcher.write(&[request(first, FIRST)]).unwrap();
     watcher.write(&[Command::Release(first), Command::Release(second)]).unwrap();
     cast.nothing_comes();
     assert_eq!(watcher.write(&[done(SECOND)]), Err(Errno::INVAL), "it went with its handle");
-    // Others hold handles on the same node; each is told of its own, and one that closes is told no
-    // more.
+    // Other processes hold handles on the same node. Each gets its own notifications until it
+    // closes.
     let first = held(watcher, &cast.owner, 0x41);
     let other = Actor::new(&device.open());
     let call = other.call(0, 1, b"");
@@ -262,10 +262,10 @@ pub(crate) fn a_dead_node_is_neither_frozen_nor_thawed<D: Device>() {
     watcher.write(&[Command::RequestDeathNotification(HandleCookie { handle: first, cookie: 0xd })]).unwrap();
     let Cast { watcher, owner, warden, owner_pid, .. } = cast;
     end::<D>(owner);
-    // A death is no change of the other kind.
+    // A death is not a change of the frozen state.
     assert_eq!(watcher.read(), [Return::DeadBinder(0xd)]);
     assert_eq!(freeze(&warden, owner_pid, false, 0), Err(Errno::INVAL));
-    // One that is dead can be asked about, once; nothing is told but the end of that.
+    // A dead node can be watched once; only the clearing is reported.
     watcher.write(&[request(second, SECOND)]).unwrap();
     assert_eq!(watcher.write(&[request(second, SECOND)]), Err(Errno::INVAL));
     let waiting = watcher.start(|desk| desk.read());

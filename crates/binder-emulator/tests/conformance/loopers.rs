@@ -1,4 +1,4 @@
-//! Looper threads: how they are asked for, chosen and sent home.
+//! Looper threads: how they are requested, chosen and interrupted.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::Device;
 use crate::actor::{Actor, names, transaction};
 use crate::calls::pair;
 
-pub(crate) fn a_looper_is_asked_for_when_none_is_left_up_to_the_limit<D: Device>() {
+pub(crate) fn a_looper_is_requested_when_none_is_free_up_to_the_limit<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.driver.set_max_threads(1).unwrap();
@@ -21,7 +21,7 @@ pub(crate) fn a_looper_is_asked_for_when_none_is_left_up_to_the_limit<D: Device>
     assert!(waiting.is_waiting());
     let other = Actor::new(&device.open());
     let second = other.call(0, 2, b"");
-    // The limit is reached: no further one is asked for, though none is left.
+    // The limit is reached: no further looper is requested, although none is free.
     assert_eq!(names(&waiting.wait()), ["Transaction"]);
     server.reply(b"").unwrap();
     spawned.reply(b"").unwrap();
@@ -38,7 +38,7 @@ pub(crate) fn two_loopers_serve_two_callers_at_once<D: Device>() {
     let first = server.serve();
     let next = second.serve();
     assert_eq!([first.code.min(next.code), first.code.max(next.code)], [1, 2]);
-    // Each replies with what it received; the replies go to their own callers.
+    // Each looper replies with the data that it received; each caller gets its own reply.
     for (actor, received) in [(&second, &next), (&server, &first)] {
         actor.reply(&actor.bytes(received)).unwrap();
     }
@@ -59,7 +59,7 @@ pub(crate) fn an_interrupted_wait_returns_with_nothing<D: Device>() {
     driver.interrupt();
 }
 
-pub(crate) fn registering_unasked_does_not_count<D: Device>() {
+pub(crate) fn registering_an_unrequested_looper_does_not_count<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     server.driver.set_max_threads(1).unwrap();
@@ -72,7 +72,7 @@ pub(crate) fn registering_unasked_does_not_count<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn the_looper_that_came_last_is_chosen_first<D: Device>() {
+pub(crate) fn the_looper_that_waited_last_is_chosen_first<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let loopers = [Actor::new(&server.driver), Actor::new(&server.driver), Actor::new(&server.driver)];
@@ -93,8 +93,7 @@ pub(crate) fn the_looper_that_came_last_is_chosen_first<D: Device>() {
     calls.into_iter().for_each(|call| assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]));
 }
 
-/// What the driver says of the calling thread's part in its process's work, after these commands of
-/// it.
+/// The driver's looper state of the calling thread, after these commands.
 fn noted<D: Device>(commands: &[Command]) -> String {
     let device = D::new();
     let actor = Actor::new(&device.open());
@@ -102,14 +101,14 @@ fn noted<D: Device>(commands: &[Command]) -> String {
     part(&device, &actor)
 }
 
-/// The same of any thread.
+/// The looper state of any thread.
 fn part<D: Device>(device: &D, actor: &Actor) -> String {
     let (state, start) = (device.state(), format!("thread {}: l ", actor.tid));
     let line = state.lines().find_map(|line| line.trim_start().strip_prefix(&start));
     line.and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("{start} in\n{state}")).to_owned()
 }
 
-pub(crate) fn what_a_thread_says_of_itself_is_noted<D: Device>() {
+pub(crate) fn the_looper_state_of_a_thread_is_recorded<D: Device>() {
     if !D::tells_state() {
         return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
     }
@@ -130,7 +129,7 @@ pub(crate) fn what_a_thread_says_of_itself_is_noted<D: Device>() {
     }
 }
 
-pub(crate) fn a_poll_is_noted_beside_what_a_thread_has_said_of_itself<D: Device>() {
+pub(crate) fn a_poll_is_recorded_with_the_looper_state<D: Device>() {
     if !D::tells_state() {
         return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
     }

@@ -1,11 +1,11 @@
-//! A transaction or reply with objects and scatter-gather buffers, put together piece by piece.
+//! Builds a transaction or reply with objects and scatter-gather buffers.
 
 use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Errno, Return};
 
 use crate::actor::{Actor, Desk, Pending, data};
 
-/// What is to be sent.
+/// A transaction or reply to send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message {
     pub(crate) target: u32,
@@ -13,9 +13,9 @@ pub(crate) struct Message {
     pub(crate) flags: u32,
     pub(crate) bytes: Vec<u8>,
     pub(crate) offsets: Vec<u64>,
-    /// Lent, for PTR objects.
+    /// The buffers of PTR objects.
     pub(crate) buffers: Vec<Vec<u8>>,
-    /// Room for them that is asked for.
+    /// The announced size of the buffers.
     pub(crate) room: u64,
 }
 

@@ -15,7 +15,7 @@ fn handle(handle: u32) -> FlatBinderObject {
     FlatBinderObject { kind: BINDER_TYPE_HANDLE, flags: 0, binder: handle.into(), cookie: 0 }
 }
 
-/// A call whose data is `bytes`, with objects at `offsets`, and `lent` besides.
+/// A call whose data is `bytes`, with objects at `offsets` and further memory `lent`.
 fn call_with(
     actor: &Actor,
     target: u32,
@@ -39,7 +39,7 @@ fn call_with_object(actor: &Actor, target: u32, object: FlatBinderObject) -> Pen
     call_with(actor, target, object.to_bytes().to_vec(), &[0], 0, Vec::new())
 }
 
-/// A call that carries a node of the caller.
+/// A call with a node of the caller.
 pub(crate) fn call_with_node(actor: &Actor, target: u32, ptr: u64, cookie: u64) -> Pending<Vec<Return>> {
     call_with_object(actor, target, node(ptr, cookie))
 }
@@ -60,8 +60,8 @@ fn object_in(actor: &Actor, received: &TransactionData) -> FlatBinderObject {
     FlatBinderObject::from_bytes(&actor.bytes(received)).expect("an object")
 }
 
-/// Has the context manager hold a strong reference to a node of the client. Its handle, and what
-/// the client was told up to the reply.
+/// Makes the context manager hold a strong reference to a node of the client. Returns its handle,
+/// and the client's returns up to the reply.
 pub(crate) fn hold_node(server: &Actor, client: &Actor, ptr: u64, cookie: u64) -> (u32, Vec<Return>) {
     let call = call_with_node(client, 0, ptr, cookie);
     server.write(&[Command::EnterLooper]).unwrap();
@@ -72,14 +72,14 @@ pub(crate) fn hold_node(server: &Actor, client: &Actor, ptr: u64, cookie: u64) -
     (held, client.until_reply(call.wait()))
 }
 
-/// The handle that a transaction carries.
+/// The handle in a transaction.
 pub(crate) fn handle_in(actor: &Actor, received: &TransactionData) -> u32 {
     let object = object_in(actor, received);
     assert_eq!(object.kind, BINDER_TYPE_HANDLE);
     object.binder as u32
 }
 
-pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
+pub(crate) fn a_node_arrives_as_a_handle_and_returns_to_its_owner_as_a_node<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x10, 0x20);
@@ -89,13 +89,13 @@ pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
     // The reply sends the handle back to the node's owner.
     reply_with_object(&server, handle(held));
     let returns = client.until_reply(call.wait());
-    // The owner hears of its node's first references before anything else.
+    // The owner is notified of its node's first references before anything else.
     assert_eq!(names(&returns)[..2], ["Increfs", "Acquire"]);
     let home = object_in(&client, &crate::actor::reply(&returns));
     assert_eq!((home.kind, home.binder, home.cookie), (BINDER_TYPE_BINDER, 0x10, 0x20));
 }
 
-pub(crate) fn the_lowest_free_handle_is_given_out<D: Device>() {
+pub(crate) fn the_lowest_free_handle_is_used<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let hold = |ptr| hold_node(&server, &client, ptr, 0).0;
@@ -104,12 +104,12 @@ pub(crate) fn the_lowest_free_handle_is_given_out<D: Device>() {
     assert_eq!([hold(4), hold(5)], [2, 4]);
 }
 
-pub(crate) fn a_handle_passed_on_reaches_the_same_node<D: Device>() {
+pub(crate) fn a_handle_that_is_passed_on_refers_to_the_same_node<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let third = Actor::new(&device.open());
     server.write(&[Command::EnterLooper]).unwrap();
-    // The client gives the server a node; the server hands it to a third process in its reply.
+    // The client sends the server a node; the server passes it to a third process in its reply.
     let given = call_with_node(&client, 0, 0x77, 0x88);
     let received = server.next_call();
     let held = handle_in(&server, &received);
@@ -129,7 +129,7 @@ pub(crate) fn a_handle_passed_on_reaches_the_same_node<D: Device>() {
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_cookie_that_changed_is_refused<D: Device>() {
+pub(crate) fn a_changed_cookie_is_refused<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x10, 0x20);
@@ -141,7 +141,7 @@ pub(crate) fn a_cookie_that_changed_is_refused<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn offsets_that_overlap_or_lie_outside_are_refused<D: Device>() {
+pub(crate) fn overlapping_offsets_and_offsets_outside_the_data_are_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let two: Vec<u8> = [node(1, 0).to_bytes(), node(2, 0).to_bytes()].concat();
@@ -162,7 +162,7 @@ fn ptr_object(bytes: &[u8], parent: Option<(u64, u64)>) -> BufferObject {
     }
 }
 
-/// A parent with room for a pointer at 0, and a child; the parent lies at `at` in the data.
+/// A parent with room for a pointer at offset 0, and a child. The parent is at `at` in the data.
 fn tree(at: usize, parent_offset: u64) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
     let (parent, child) = (vec![0xaa; 16], b"payload of the child".to_vec());
     let mut bytes = vec![0; at];
@@ -171,7 +171,7 @@ fn tree(at: usize, parent_offset: u64) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
     (bytes, vec![at as u64, (at + BufferObject::SIZE) as u64], vec![parent, child])
 }
 
-pub(crate) fn a_scatter_gather_tree_arrives_with_its_pointers_put_right<D: Device>() {
+pub(crate) fn a_scatter_gather_tree_arrives_with_fixed_up_pointers<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (bytes, offsets, lent) = tree(8, 0);
@@ -188,7 +188,7 @@ pub(crate) fn a_scatter_gather_tree_arrives_with_its_pointers_put_right<D: Devic
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }
 
-pub(crate) fn a_tree_whose_root_lies_at_offset_0_is_refused<D: Device>() {
+pub(crate) fn a_tree_with_its_root_at_offset_0_is_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     let (bytes, offsets, lent) = tree(0, 0);
@@ -215,17 +215,16 @@ pub(crate) fn buffers_larger_than_their_announced_size_are_refused<D: Device>() 
     }
 }
 
-pub(crate) fn a_refused_transaction_leaves_no_reference_and_no_buffer<D: Device>() {
+pub(crate) fn a_refused_transaction_leaks_no_reference_and_no_buffer<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    // A good node, then an object that is refused: the first one's reference must go again.
+    // A valid node, then an object that is refused: the node's reference must be released.
     let bytes: Vec<u8> = [node(0x51, 1).to_bytes(), handle(99).to_bytes()].concat();
     for _ in 0..2000 {
         let returns = call_with(&client, 0, bytes.clone(), &[0, 24], 0, Vec::new()).wait();
         assert_eq!(returns, [Return::FailedReply]);
     }
-    // Had they left buffers, the area would be full; had they left a handle, this would not be
-    // handle 1.
+    // With leaked buffers the area would be full; with a leaked handle this would not be handle 1.
     let call = call_with_node(&client, 0, 0x52, 0);
     let received = server.serve();
     assert_eq!(handle_in(&server, &received), 1);

@@ -15,7 +15,7 @@ fn send(actor: &Actor, handle: u32, code: u32, bytes: &[u8]) -> Vec<Return> {
     })
 }
 
-pub(crate) fn oneway_calls_of_one_node_are_served_in_order_one_at_a_time<D: Device>() {
+pub(crate) fn oneway_calls_to_one_node_are_served_in_order_one_at_a_time<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let second = Actor::new(&server.driver);
@@ -33,7 +33,7 @@ pub(crate) fn oneway_calls_of_one_node_are_served_in_order_one_at_a_time<D: Devi
     assert_eq!(server.next_call().code, 3);
 }
 
-pub(crate) fn oneway_calls_of_two_nodes_do_not_wait_for_each_other<D: Device>() {
+pub(crate) fn oneway_calls_to_two_nodes_do_not_wait_for_each_other<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     // The client calls two nodes: the context manager and one that the client itself owns for the

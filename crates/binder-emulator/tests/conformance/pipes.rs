@@ -1,4 +1,4 @@
-//! Descriptors to send, and what a message does with them. Knows no case.
+//! Descriptors to send and to receive. This file knows no case.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::actor::Actor;
 use crate::message::Message;
 
-/// A pipe whose write end is given away: when nobody has it open any more, the read end says so.
+/// A pipe whose write end is sent. The read end shows when no process has the write end open.
 pub(crate) struct Pipe {
     read: OwnedFd,
     write: Option<OwnedFd>,
@@ -30,8 +30,8 @@ impl Pipe {
         self.write = None;
     }
 
-    /// True when someone has the write end open. Waits a while for those that are about to close
-    /// it.
+    /// Returns true if a process has the write end open. Waits a while for processes that are about
+    /// to close it.
     pub(crate) fn is_open(&self) -> bool {
         let until = Instant::now() + Duration::from_secs(5);
         while Instant::now() < until {
@@ -68,11 +68,11 @@ pub(crate) fn with_array(message: Message, fds: &[u32]) -> Message {
     let parent = message.offsets.len() as u64;
     let array =
         FdArrayObject { kind: BINDER_TYPE_FDA, count: fds.len() as u64, parent, parent_offset: 4, pad: 3 };
-    // The root of a tree must not lie at the start.
+    // The root of a tree must not be at offset 0.
     message.plain(&[0; 8]).buffer(numbers).object(&array.to_bytes())
 }
 
-/// The descriptors that a PTR object at `at` of a received transaction brings.
+/// The descriptors of the PTR object at `at` of a received transaction.
 pub(crate) fn array_in(actor: &Actor, received: &TransactionData, at: usize) -> Vec<u32> {
     let bytes = actor.bytes(received);
     let object = BufferObject::from_bytes(&bytes[at..]).expect("an object");

@@ -1,4 +1,4 @@
-//! Polling: what a thread would find that reads, and which threads are woken for it.
+//! Polling: when a poll finds work, and which threads are woken for it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn begin(actor: &Actor, timeout: Option<Duration>) -> Pending<Found> {
     actor.start(move |desk| desk.driver.poll(timeout).map_err(|error| error.errno()))
 }
 
-/// Whether there is something now.
+/// Returns true if a poll finds work now.
 fn finds(actor: &Actor) -> bool {
     begin(actor, Some(Duration::ZERO)).wait().expect("a driver that can be polled")
 }
@@ -30,10 +30,10 @@ fn oneway(by: &Actor, code: u32) {
     });
 }
 
-pub(crate) fn a_thread_that_polls_finds_what_a_read_would<D: Device>() {
+pub(crate) fn a_poll_finds_the_work_that_a_read_would<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    // A thread's first read returns at once, and polling changes nothing of that.
+    // A thread's first read returns immediately, even after a poll.
     let new = Actor::unknown(&server.driver);
     assert!(finds(&new) && finds(&new));
     assert_eq!(new.read(), []);
@@ -44,7 +44,7 @@ pub(crate) fn a_thread_that_polls_finds_what_a_read_would<D: Device>() {
         assert!(polling.is_waiting());
         assert_eq!(polling.end_by_signals(), Err(Some(Errno::INTR)));
     }
-    // As after an interruption, which does not end a poll, but is found by one that ends.
+    // The same holds after an interruption: it does not end a poll, but the next poll finds it.
     let polling = begin(&new, Some(LONG));
     assert!(polling.is_waiting());
     server.driver.interrupt();
@@ -53,10 +53,10 @@ pub(crate) fn a_thread_that_polls_finds_what_a_read_would<D: Device>() {
     assert_eq!(new.read(), []);
     let _ = server.read();
 
-    // Only a descriptor of the kernel's can be waited for beside others.
+    // Only the kernel driver has a descriptor to wait for with others.
     assert_eq!(server.driver.descriptor().is_some(), !server.driver.backend().is_emulated());
 
-    // Work of the process is for any thread that serves nobody, whatever it said of itself.
+    // Any thread that serves no call finds the process's work, even if it is not a looper.
     let polling = [begin(&server, None), begin(&new, Some(LONG))];
     assert!(polling.iter().all(Pending::is_waiting));
     let call = client.call(0, 1, b"");
@@ -89,7 +89,7 @@ pub(crate) fn a_thread_that_polls_finds_what_a_read_would<D: Device>() {
     let _ = second.wait();
 }
 
-pub(crate) fn who_polls_is_woken_when_nobody_reads<D: Device>() {
+pub(crate) fn a_polling_thread_is_woken_when_no_thread_reads<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let pollers = [Actor::new(&server.driver), Actor::new(&server.driver)];

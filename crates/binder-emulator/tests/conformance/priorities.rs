@@ -19,7 +19,7 @@ struct Priority {
 const FIFO: i32 = 1;
 const OTHER: i32 = 0;
 
-/// The calling thread's, from /proc: fields 18 (priority), 19 (nice), 40 and 41 of `stat`
+/// The calling thread's scheduling: fields 18 (priority), 19 (nice), 40 and 41 of /proc's `stat`
 /// (proc_pid_stat(5)).
 fn own() -> Priority {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
@@ -73,7 +73,7 @@ fn served_from<D: Device>(flags: u32, prepare: fn() -> bool) -> Option<[Priority
     Some([before, during, server.run(|_| own())])
 }
 
-pub(crate) fn ack_lends_a_real_time_priority_to_a_node_that_inherits_it<D: Device>() {
+pub(crate) fn ack_inherits_a_real_time_priority_if_the_node_asks_for_it<D: Device>() {
     let Some([before, during, after]) = served::<D>(0x900, || become_fifo(42)) else {
         return denied();
     };
@@ -81,20 +81,20 @@ pub(crate) fn ack_lends_a_real_time_priority_to_a_node_that_inherits_it<D: Devic
     assert_eq!((before.policy, after), (OTHER, before));
 }
 
-pub(crate) fn ack_lends_no_real_time_priority_to_other_nodes<D: Device>() {
+pub(crate) fn ack_inherits_no_real_time_priority_otherwise<D: Device>() {
     let Some([before, during, after]) = served::<D>(0x100, || become_fifo(42)) else {
         return denied();
     };
     assert_eq!((during, after), (before, before));
 }
 
-pub(crate) fn mainline_ignores_the_wish_to_inherit<D: Device>() {
+pub(crate) fn mainline_ignores_the_inherit_flag<D: Device>() {
     let served = served::<D>(0x900, || become_fifo(42));
     let Some([before, during, after]) = served else { return denied() };
     assert_eq!((during, after), (before, before));
 }
 
-pub(crate) fn a_nice_value_is_lent_and_restored<D: Device>() {
+pub(crate) fn a_nice_value_is_inherited_and_restored<D: Device>() {
     let Some([before, during, after]) = served::<D>(0x113, || become_nice(10)) else {
         return denied();
     };
@@ -111,7 +111,7 @@ fn served_oneway<D: Device>(flags: u32) -> Option<[Priority; 3]> {
         server.driver.become_context_manager(flags).unwrap();
         let client = Actor::new(&device.open());
         let before = server.run(|_| own());
-        // Whether the server may be raised.
+        // True if the server's priority may be raised.
         if !Actor::new(&device.open()).run(|_| become_fifo(1)) {
             return None;
         }
@@ -131,13 +131,13 @@ fn served_oneway<D: Device>(flags: u32) -> Option<[Priority; 3]> {
     .flatten()
 }
 
-pub(crate) fn ack_gives_a_oneway_call_its_nodes_least_priority<D: Device>() {
+pub(crate) fn ack_serves_a_oneway_call_at_its_nodes_minimum_priority<D: Device>() {
     let Some([before, during, after]) = served_oneway::<D>(0x332) else { return denied() };
     assert_eq!(during, Priority { policy: FIFO, realtime: 50, ..before });
     assert_eq!(after, before);
 }
 
-pub(crate) fn ack_takes_a_nodes_least_nice_value_as_signed<D: Device>() {
+pub(crate) fn ack_reads_a_nodes_nice_value_as_signed<D: Device>() {
     let Some([before, during, after]) = served::<D>(0x1f6, || become_nice(10)) else { return denied() };
     assert_eq!((during.nice, during.policy), (-10, OTHER));
     assert_eq!(after, before);
@@ -145,15 +145,15 @@ pub(crate) fn ack_takes_a_nodes_least_nice_value_as_signed<D: Device>() {
     assert_eq!((during.nice, after), (-10, before));
 }
 
-pub(crate) fn ack_lends_to_a_caller_that_a_nested_call_comes_back_to<D: Device>() {
+pub(crate) fn ack_boosts_a_waiting_caller_that_serves_a_nested_call<D: Device>() {
     let seen = at_nice_0(|| {
         let device = D::new();
-        // Whether priorities may be raised.
+        // True if priorities may be raised.
         if !Actor::new(&device.open()).run(|_| become_fifo(1)) {
             return None;
         }
         let (server, client) = crate::calls::pair(&device);
-        // The driver sees it at the call.
+        // The driver reads it at the call.
         assert!(client.run(|_| become_nice(7)));
         let call = crate::objects::call_with_node(&client, 0, 0xbeef, 0xcafe);
         let handle = crate::objects::handle_in(&server, &server.serve());
@@ -168,7 +168,7 @@ pub(crate) fn ack_lends_to_a_caller_that_a_nested_call_comes_back_to<D: Device>(
     assert_eq!(seen, (0, 7), "the nested call's, and its own again");
 }
 
-pub(crate) fn mainline_takes_a_nodes_least_nice_value_as_unsigned<D: Device>() {
+pub(crate) fn mainline_reads_a_nodes_nice_value_as_unsigned<D: Device>() {
     let Some([before, during, after]) = served::<D>(0x1f6, || become_nice(10)) else { return denied() };
     assert_eq!((during.nice, during.policy), (10, OTHER));
     assert_eq!(after, before);

@@ -1,4 +1,4 @@
-//! Which references are reported to owners, and how counts end.
+//! References: what is reported to owners, and when counts are released.
 
 use binder_driver::uapi::PtrCookie;
 use binder_driver::{Command, Errno, NodeInfo, Return};
@@ -9,7 +9,7 @@ use crate::calls::pair;
 use crate::message::{Message, handle};
 use crate::objects::{call_with_node, handle_in, hold_node};
 
-pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() {
+pub(crate) fn an_owner_is_notified_of_the_first_and_the_last_reference<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
@@ -17,17 +17,17 @@ pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() 
     assert_eq!(seen[..2], [Return::Increfs(named), Return::Acquire(named)]);
     assert_eq!(names(&seen[2..]), ["TransactionComplete", "Reply"]);
     client.write(&[Command::IncrefsDone(named), Command::AcquireDone(named), Command::EnterLooper]).unwrap();
-    // Nobody else holds it after this: the owner is told in the same order as the kernel tells.
+    // After this only the owner holds it. It is notified in the same order as by the kernel.
     server.write(&[Command::Release(held)]).unwrap();
     assert_eq!(client.read(), [Return::Release(named), Return::Decrefs(named)]);
 }
 
-pub(crate) fn an_owner_is_told_of_the_last_reference_when_it_has_acknowledged_the_first<D: Device>() {
+pub(crate) fn an_owner_is_notified_of_the_last_reference_after_it_acknowledged_the_first<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
     assert_eq!(names(&seen), ["Increfs", "Acquire", "TransactionComplete", "Reply"]);
-    // From here on nobody else holds it.
+    // From here on only the owner holds it.
     server.write(&[Command::Release(held)]).unwrap();
     let waiting = client.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
     assert!(waiting.is_waiting());
@@ -44,7 +44,7 @@ pub(crate) fn counts_on_a_handle_end_with_the_handle<D: Device>() {
     let (server, client) = pair(&device);
     client.write(&[Command::Increfs(0), Command::Acquire(0), Command::Acquire(0)]).unwrap();
     client.write(&[Command::Release(0), Command::Release(0), Command::Decrefs(0)]).unwrap();
-    // Surplus ones do no harm, and handle 0 still leads to the context manager.
+    // Surplus releases have no effect, and handle 0 still refers to the context manager.
     client.write(&[Command::Release(0), Command::Decrefs(0)]).unwrap();
     let call = client.call(0, 1, b"still here");
     assert_eq!(server.bytes(&server.serve()), b"still here");
@@ -69,14 +69,14 @@ pub(crate) fn wrong_handles_and_acknowledgements_are_ignored<D: Device>() {
     drop(call);
 }
 
-pub(crate) fn the_manager_reads_the_counts_on_a_node_over_all_processes<D: Device>() {
+pub(crate) fn the_manager_reads_a_nodes_counts_over_all_processes<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x61, 0x62);
     let received = server.serve();
     let held = handle_in(&server, &received);
     let counts = |handle| server.run(move |desk| desk.driver.node_counts(handle).map_err(|e| e.errno()));
-    // One strong count for the handle in the buffer; the owner was not told yet.
+    // One strong count for the handle in the buffer; the owner was not notified yet.
     assert_eq!(counts(held), Ok((1, 0)));
     server.write(&[Command::Acquire(held), Command::Acquire(held), Command::Increfs(held)]).unwrap();
     assert_eq!(counts(held), Ok((1, 0)), "a process counts once");
@@ -121,7 +121,7 @@ pub(crate) fn the_manager_does_not_count_on_its_own_handle_0<D: Device>() {
     }
 }
 
-pub(crate) fn what_a_buffer_holds_ends_with_the_buffer<D: Device>() {
+pub(crate) fn references_of_a_buffer_are_released_with_it<D: Device>() {
     let device = D::new();
     let (server, owner) = pair(&device);
     let third = Actor::new(&device.open());
@@ -131,7 +131,7 @@ pub(crate) fn what_a_buffer_holds_ends_with_the_buffer<D: Device>() {
     let call = call_with_node(&owner, 0, 0x91, 0x92);
     let received = server.next_call();
     let held = handle_in(&server, &received);
-    // A handle that is passed on, whose buffer goes first.
+    // A handle that is passed on, whose buffer is freed first.
     let passed = Message::to(to_third).object(&handle(held)).call(&server);
     let at_third = third.next_call();
     let got = handle_in(&third, &at_third);

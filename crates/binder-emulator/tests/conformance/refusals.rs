@@ -1,4 +1,4 @@
-//! What only a device of the kernel's can refuse, and what it says that it can do.
+//! Refusals and features that only the kernel driver has.
 
 use binder_driver::kernel::{Features, Kernel};
 use binder_driver::uapi::PROTOCOL_VERSION;
@@ -24,7 +24,7 @@ fn features(device: &KernelDevice) -> Features {
 
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
-fn features_are_those_of_this_kernels_version() {
+fn features_match_this_kernels_version() {
     let found = features(&KernelDevice::new());
     assert_eq!(found.protocol, PROTOCOL_VERSION);
     assert_eq!(found.freeze, release() >= (5, 12), "{found}");
@@ -38,7 +38,7 @@ fn features_are_those_of_this_kernels_version() {
 
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
-fn a_mapping_for_which_there_is_no_address_space_is_refused_and_the_device_stays_usable() {
+fn a_mapping_without_address_space_is_refused_and_the_device_stays_usable() {
     let device = KernelDevice::new();
     let before = getrlimit(Resource::As);
     // Less than what is mapped already: whatever is mapped from now on is too much.
@@ -60,7 +60,7 @@ fn a_mapping_for_which_there_is_no_address_space_is_refused_and_the_device_stays
 
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
-fn a_context_manager_is_found_and_a_second_one_refused() {
+fn a_context_manager_is_detected_and_a_second_one_is_refused() {
     let device = KernelDevice::new();
     let open = || Kernel::open(device.path(), AREA_BYTES).expect("an opened device");
     let (first, second) = (open(), open());
@@ -76,7 +76,7 @@ fn a_context_manager_is_found_and_a_second_one_refused() {
 
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
-fn a_frozen_context_manager_is_one() {
+fn a_frozen_context_manager_is_detected() {
     let device = KernelDevice::new();
     let manager = device.open();
     manager.become_context_manager(0).expect("there was none");

@@ -9,8 +9,8 @@ use crate::message::Message;
 
 const AREA: u64 = 64 << 10;
 
-/// What `count` oneway calls of `bytes` bytes to a server that reads nothing bring their sender:
-/// the first letter of each return (C complete, S suspect, F failed).
+/// The returns of `count` oneway calls of `bytes` bytes to a server that reads nothing: the first
+/// letter of each (C complete, S suspect, F failed).
 fn send(client: &Actor, count: usize, bytes: usize) -> String {
     let letter = |item: &Return| match item {
         Return::TransactionComplete => 'C',
@@ -34,7 +34,7 @@ fn client_of<D: Device>(device: &D, on: bool) -> Actor {
     client
 }
 
-/// Run lengths, so that a failure can be read.
+/// Run lengths, for readable failures.
 fn runs(letters: &str) -> String {
     let mut text = String::new();
     let mut left = letters;
@@ -46,7 +46,7 @@ fn runs(letters: &str) -> String {
     text
 }
 
-pub(crate) fn the_sender_of_too_many_oneway_bytes_is_suspected_once<D: Device>() {
+pub(crate) fn the_sender_of_too_many_oneway_bytes_is_reported_once<D: Device>() {
     let device = D::new();
     let (_server, client) = server_with_client(&device, true);
     // Oneway calls have 32 KiB; from less than 6553 bytes left on, a sender with more than 16 KiB
@@ -54,13 +54,13 @@ pub(crate) fn the_sender_of_too_many_oneway_bytes_is_suspected_once<D: Device>()
     assert_eq!(runs(&send(&client, 40, 1024)), "C25 S1 C6 F8 ");
 }
 
-pub(crate) fn who_did_not_ask_is_not_told_of_spam<D: Device>() {
+pub(crate) fn spam_is_not_reported_without_a_request<D: Device>() {
     let device = D::new();
     let (_server, client) = server_with_client(&device, false);
     assert_eq!(runs(&send(&client, 40, 1024)), "C32 F8 ");
 }
 
-pub(crate) fn suspicion_begins_anew_when_the_area_was_freed<D: Device>() {
+pub(crate) fn spam_is_reported_again_after_the_area_was_freed<D: Device>() {
     let device = D::new();
     let (server, client) = server_with_client(&device, true);
     server.write(&[binder_driver::Command::EnterLooper]).unwrap();

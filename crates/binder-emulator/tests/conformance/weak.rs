@@ -1,4 +1,4 @@
-//! Weak nodes and handles: what they become on their way, and what may not be done with them.
+//! Weak nodes and handles: their translation, and what is refused for them.
 
 use binder_driver::uapi::{
     BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, FlatBinderObject, PtrCookie, TransactionData,
@@ -23,14 +23,14 @@ fn weak_handle(held: u32) -> [u8; FlatBinderObject::SIZE] {
     FlatBinderObject { kind, flags: 0, binder: held.into(), cookie: 0 }.to_bytes()
 }
 
-/// The handle in a transaction that brought a weak node.
+/// The handle in a transaction with a weak node.
 fn weak_handle_in(actor: &Actor, received: &TransactionData) -> u32 {
     let object = FlatBinderObject::from_bytes(&actor.bytes(received)).expect("an object");
     assert_eq!((object.kind, object.cookie), (BINDER_TYPE_WEAK_HANDLE, 0));
     object.binder as u32
 }
 
-pub(crate) fn a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node<D: Device>() {
+pub(crate) fn a_weak_node_arrives_as_a_weak_handle_and_returns_to_its_owner_as_a_weak_node<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = Message::to(0).object(&weak_node()).call(&client);
@@ -44,7 +44,7 @@ pub(crate) fn a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node
     assert_eq!((home.kind, home.binder, home.cookie), (BINDER_TYPE_WEAK_BINDER, NAMED.ptr, NAMED.cookie));
 }
 
-pub(crate) fn a_weak_handle_is_neither_called_nor_made_strong<D: Device>() {
+pub(crate) fn a_weak_handle_cannot_be_called_or_made_strong<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let call = Message::to(0).object(&weak_node()).call(&client);
@@ -61,7 +61,7 @@ pub(crate) fn a_weak_handle_is_neither_called_nor_made_strong<D: Device>() {
     assert_eq!(client.read(), [Return::Decrefs(NAMED)]);
 }
 
-pub(crate) fn a_weak_handle_is_passed_on_as_a_weak_one_only<D: Device>() {
+pub(crate) fn a_weak_handle_is_passed_on_only_as_a_weak_one<D: Device>() {
     let device = D::new();
     let (server, owner) = pair(&device);
     let third = Actor::new(&device.open());
@@ -86,7 +86,7 @@ pub(crate) fn a_weak_handle_is_passed_on_as_a_weak_one_only<D: Device>() {
     assert_eq!(told, ["TransactionComplete", "FailedReply"], "the handle has ended with the buffer");
 }
 
-pub(crate) fn a_strong_reference_that_ended_does_not_come_back_through_a_weak_one<D: Device>() {
+pub(crate) fn a_released_strong_reference_cannot_be_regained_through_a_weak_one<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
     let (held, seen) = hold_node(&server, &client, NAMED.ptr, NAMED.cookie);
@@ -94,7 +94,7 @@ pub(crate) fn a_strong_reference_that_ended_does_not_come_back_through_a_weak_on
     client.write(&[Command::IncrefsDone(NAMED), Command::AcquireDone(NAMED)]).unwrap();
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     server.write(&[Command::Increfs(held), Command::Release(held)]).unwrap();
-    // The owner was not told yet that nobody has a strong one.
+    // The owner was not notified yet that no strong reference is left.
     server.write(&[Command::Acquire(held)]).unwrap();
     assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
 }

@@ -96,7 +96,7 @@ fn serve(driver: &Emulated, current: &Current) -> (Errno, u64) {
     }
 }
 
-/// Whether anybody has the writing end open after a while.
+/// Returns true if any process still has the write end open after a while.
 fn stays_open(pipe: &PipeReader) -> bool {
     let mut watched = [PollFd::new(pipe, PollFlags::IN)];
     poll(&mut watched, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).expect("a poll") == 0

@@ -1,5 +1,5 @@
-//! One thread of one participant: it calls, and serves what comes meanwhile, as libbinder's threads
-//! do.
+//! One thread of one participant: it makes calls, and serves nested calls while it waits, like
+//! libbinder's threads.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -11,40 +11,39 @@ use binder_emulator::Emulated;
 
 use crate::message::{Arrived, Message};
 
-/// Answered with the same bytes.
+/// Echoes the same bytes.
 pub(crate) const ECHO: u32 = 1;
-/// Comes with descriptors; answered with one of them and a node.
+/// Carries descriptors. The reply carries one of them and a node.
 pub(crate) const EXCHANGE: u32 = 2;
-/// Oneway; what came is let go of.
+/// Oneway. The receiver releases everything.
 pub(crate) const DROP: u32 = 3;
-/// Comes with handles, which are called before this is answered.
+/// Carries handles, which the receiver calls before it replies.
 pub(crate) const CALL_BACK: u32 = 4;
-/// Comes with a handle that the manager keeps, and calls or passes on.
+/// Carries a handle that the manager keeps, and calls or passes on.
 pub(crate) const KEEP: u32 = 5;
-/// Comes with a number; answered with that one of the handles that the manager keeps, if it has as
-/// many.
+/// Carries an index. The reply carries the manager's handle of that index, if there is one.
 pub(crate) const GIVE: u32 = 6;
-/// Answered with the number of the process that serves.
+/// The reply carries the number of the serving process.
 pub(crate) const WHO: u32 = 7;
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Reply(Arrived),
-    /// A oneway call was taken.
+    /// A oneway call was accepted.
     Taken,
     Dead,
     Failed,
 }
 
-/// What a manager does with the handles that it is to keep.
+/// What a manager does with the handles that it gets.
 #[derive(Default)]
 pub(crate) enum Kept {
     #[default]
     Refused,
-    /// Somebody else will call and release them.
+    /// Another thread calls and releases them.
     Announced(Sender<u32>),
-    /// The last few, for whoever asks.
+    /// It keeps the last few for other processes.
     Given(Vec<u32>),
 }
 
@@ -60,7 +59,7 @@ pub(crate) struct Desk {
     pub(crate) served: u64,
     /// Death notifications that arrived.
     pub(crate) deaths: u64,
-    /// A notification that was cleared is gone.
+    /// The clearing of a notification was acknowledged.
     pub(crate) cleared: bool,
     /// The driver has asked for another looper.
     pub(crate) looper_wanted: bool,
@@ -86,14 +85,14 @@ impl Desk {
         self.commands.push(command);
     }
 
-    /// Sends what is queued, without reading.
+    /// Sends the queued commands without reading.
     pub(crate) fn flush(&mut self) -> Result<(), Errno> {
         self.driver
             .write_read(&mut self.commands, &[], None)
             .map_err(|error| error.errno().expect("an errno"))
     }
 
-    /// The next return. `memory` is lent to the commands that are queued.
+    /// Reads the next return. The queued commands may refer to `memory`.
     fn next(&mut self, memory: &[&[u8]]) -> Result<Return, Errno> {
         loop {
             if let Some(item) = self.returns.next() {
@@ -105,7 +104,7 @@ impl Desk {
         }
     }
 
-    /// Calls, and serves what comes back meanwhile.
+    /// Makes a call, and serves nested calls while it waits.
     pub(crate) fn call(&mut self, target: u32, code: u32, message: &Message) -> Result<Answer, Errno> {
         self.send(target, code, TF_ACCEPT_FDS, message)
     }
@@ -122,7 +121,7 @@ impl Desk {
             match self.next(&memory)? {
                 Return::Reply(told) => {
                     let arrived = Arrived::read(&*self.driver, &told);
-                    // The handles live as long as the buffer, unless they are counted on.
+                    // The handles end with the buffer unless this process takes references.
                     arrived.handles.iter().for_each(|&handle| self.queue(Command::Acquire(handle)));
                     self.queue(Command::FreeBuffer(told.buffer));
                     return Ok(Answer::Reply(arrived));
@@ -153,7 +152,7 @@ impl Desk {
         }
     }
 
-    /// Serves until the context has gone, with as many further threads as the driver asks for.
+    /// Serves until the context has ended, with as many further threads as the driver requests.
     pub(crate) fn serve(&mut self) -> Errno {
         self.queue(Command::EnterLooper);
         self.loop_until_gone()
@@ -175,7 +174,7 @@ impl Desk {
         }
     }
 
-    /// Does what the next return asks for.
+    /// Handles the next return.
     pub(crate) fn serve_next(&mut self) -> Result<(), Errno> {
         let item = self.next(&[])?;
         self.handle(item)
@@ -214,7 +213,7 @@ impl Desk {
             }
             CALL_BACK => {
                 for &handle in &arrived.handles {
-                    // Whoever called may have died meanwhile.
+                    // The caller may have died meanwhile.
                     if let Answer::Reply(arrived) = self.call(handle, ECHO, &Message::plain(b"back"))? {
                         self.release(&arrived);
                     }
@@ -246,7 +245,7 @@ impl Desk {
                 Kept::Refused => {}
                 Kept::Announced(to) => {
                     self.commands.push(Command::Acquire(handle));
-                    // Counted before anybody else hears of it.
+                    // Count it before other threads learn of it.
                     if self.driver.write_read(&mut self.commands, &[], None).is_ok() {
                         let _ = to.send(handle);
                     }

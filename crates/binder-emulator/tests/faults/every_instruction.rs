@@ -1,5 +1,5 @@
-//! Processes killed at each instruction of whatever they do: the others go on within 100 ms, and
-//! nothing of the dead one stays.
+//! Processes killed at each instruction of an operation: the others continue within 100 ms, and
+//! nothing is leaked.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::scenarios::SCENARIOS;
 use crate::stepped::Stage;
 use crate::stepping::Stopped;
 
-/// The longest that the others may be held up by a death.
+/// The longest delay that a death may cause.
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// The addresses of a scenario's instructions in their order, from a victim that is stepped, and
@@ -29,7 +29,7 @@ fn instructions(stage: &mut Stage<'_>) -> Vec<u64> {
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn a_process_killed_at_any_instruction_leaves_nothing_behind_within_100_ms() {
+fn a_process_killed_at_any_instruction_is_cleaned_up_within_100_ms() {
     let _turn = alone();
     let most = std::env::var("KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1000);
     let mut random = Random::from(2);

@@ -1,4 +1,4 @@
-//! Garbage in the memory that participants share: those who meet it get wrong answers or errors,
+//! Garbage in the participants' shared memory: participants may get wrong results or errors, but
 //! never crash, and all of them end with their context.
 
 use std::fs::File;
@@ -23,19 +23,19 @@ const PEER: &str = "a peer amid garbage";
 
 const AREA: u64 = 128 << 10;
 
-/// What is waited for before a test fails.
+/// The longest wait before a test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The driver's threads of this process that have panicked.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// In a peer: calls and serves whatever comes until the context has gone, and expects nothing.
-/// False for what is no such peer.
+/// In a peer: makes and serves calls until the context has ended, and expects no results. Returns
+/// false if this process is not such a peer.
 pub(crate) fn play(scenario: &str, address: &str) -> bool {
     if scenario != PEER {
         return false;
     }
-    // Refused when the context is full of garbage already.
+    // The context may already be full of garbage, so joining may fail.
     let Ok(driver) = Emulated::join(address, AREA) else { return true };
     let driver = Arc::new(driver);
     let _ = driver.become_context_manager(0x100);
@@ -100,7 +100,7 @@ fn act(driver: &Emulated, serves: bool) {
     assert!(as_sent == after, "somebody has written to this process's own memory");
 }
 
-/// The memory of the only context that this process keeps.
+/// The memory of the only context in this process.
 pub(crate) fn memory() -> File {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc");
     let paths = descriptors.map(|entry| entry.expect("an entry").path());
@@ -111,7 +111,7 @@ pub(crate) fn memory() -> File {
     File::options().read(true).write(true).open(path).expect("the context's memory")
 }
 
-/// The pages that are in use: where each begins.
+/// The offsets of the pages in use.
 fn pages(memory: &mut File) -> Vec<u64> {
     const PAGE: u64 = 4096;
     let mut found = Vec::new();
@@ -125,7 +125,7 @@ fn pages(memory: &mut File) -> Vec<u64> {
     found
 }
 
-/// One that writes anything anywhere.
+/// A writer of arbitrary words to arbitrary places.
 struct Scribbler {
     memory: File,
     random: Random,
@@ -145,7 +145,7 @@ impl Scribbler {
         }
     }
 
-    /// Until it is told to stop.
+    /// Writes until it is stopped.
     fn go_on(mut self) -> (Arc<AtomicBool>, JoinHandle<()>) {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -164,7 +164,7 @@ impl Scribbler {
         pages[self.random.below(pages.len() as u64) as usize]
     }
 
-    /// A word that may be worse than others: a small number, one that is elsewhere, or anything.
+    /// A word that is likely to do harm: a small number, a copy of another word, or any value.
     fn garbage(&mut self, pages: &[u64]) -> u64 {
         match self.random.below(5) {
             0 => 0,
@@ -243,7 +243,7 @@ fn scribble(rounds: u64, seed: u64) {
             }
         };
         std::thread::sleep(Duration::from_millis(random.below(10)));
-        // A death amid garbage: the supervisor meets it too.
+        // A death, so that the supervisor meets the garbage too.
         let killed = random.below(2) == 0;
         if killed {
             peers[1].kill().expect("a child");
@@ -266,21 +266,21 @@ fn scribble(rounds: u64, seed: u64) {
 }
 
 #[test]
-fn garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_context_has_ended() {
+fn garbage_in_shared_memory_crashes_and_blocks_no_participant() {
     let _turn = alone();
     scribble(15, 3);
 }
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn much_garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_context_has_ended() {
+fn much_garbage_in_shared_memory_crashes_and_blocks_no_participant() {
     let _turn = alone();
     let given = |name| std::env::var(name).ok().and_then(|number| number.parse().ok());
     scribble(given("ROUNDS").unwrap_or(2000), given("SEED").unwrap_or(4));
 }
 
 #[test]
-fn only_descriptors_that_the_driver_has_brought_pass_for_such_whatever_the_data_says() {
+fn only_descriptors_that_the_driver_delivered_can_be_taken() {
     use std::os::fd::{AsFd as _, AsRawFd as _};
     let _turn = alone();
     let context = Context::create_unlisted(Profile::Ack).expect("a context");

@@ -1,13 +1,13 @@
 #![allow(clippy::print_stdout, reason = "the long tests, which are ignored, report figures")]
-//! Faults: what a context is like after processes were killed in it, have scribbled on it, or have
-//! used it for long.
+//! Faults: the state of a context after processes were killed, overwrote shared memory, or used it
+//! for a long time.
 //!
 //! Knows only what a participant or a context's owner can see. Victims and peers are this test
 //! binary itself, started again.
 //!
 //! The long tests (`cargo xtask faults`) take their lengths from the environment: `KILLS` for each
-//! scenario, of which `SCENARIO` names some, `TRANSACTIONS`, and `ROUNDS` of scribbling, which
-//! begins with `SEED`.
+//! scenario (`SCENARIO` selects some), `TRANSACTIONS`, and `ROUNDS` of overwriting memory, with the
+//! random seed `SEED`.
 
 mod alone;
 mod descriptors;

@@ -1,5 +1,4 @@
-//! What participants send each other, put together piece by piece, and taken apart where it
-//! arrives.
+//! The messages of participants: builds them, and decodes received ones.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -77,7 +76,7 @@ impl Message {
     }
 }
 
-/// What arrived, copied out of the area.
+/// A received message, copied out of the area.
 #[derive(Default, Debug)]
 pub(crate) struct Arrived {
     pub(crate) data: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Processes that do everything with each other, in no order: what a busy context is made of.
+//! Processes that exchange all kinds of calls in random order, for a busy context.
 //!
-//! Each peer has one thread that calls, and loopers. Peers find each other through a manager, which
-//! is one of them.
+//! Each peer has one calling thread, and loopers. Peers find each other through a manager, which is
+//! one of them.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::fd::AsFd;
@@ -17,10 +17,10 @@ use crate::message::Message;
 use crate::random::Random;
 use crate::stepping;
 
-/// Each peer's receive area: small enough that it runs full now and then.
+/// The size of each peer's receive area: small enough to run full now and then.
 const AREA: u64 = 512 << 10;
 
-/// A peer says how many transactions it has sent whenever it has sent as many again.
+/// A peer reports its count each time it has sent this many transactions.
 pub(crate) const TOLD_EVERY: u64 = 4096;
 
 const PEER: &str = "a peer";
@@ -29,13 +29,13 @@ const MANAGER: &str = "a manager among peers";
 /// A peer, seen from the process that has started it.
 pub(crate) struct Peer {
     pub(crate) child: Child,
-    /// What [`Emulated::number`] says.
+    /// Its [`Emulated::number`].
     pub(crate) number: u32,
     told: Option<Lines<BufReader<ChildStderr>>>,
 }
 
 impl Peer {
-    /// Starts one, which has joined when this returns.
+    /// Starts a peer and waits until it has joined.
     pub(crate) fn start(address: &str, manages: bool) -> Self {
         let scenario = if manages { MANAGER } else { PEER };
         let mut child = stepping::start(scenario, address)
@@ -64,7 +64,7 @@ fn tell(number: u64) {
     let _ = std::io::stderr().write_all(format!("{number}\n").as_bytes());
 }
 
-/// In a peer: plays its part until the context has gone. False for what is no part of peers.
+/// In a peer: runs until the context has ended. Returns false if this process is not a peer.
 pub(crate) fn play(scenario: &str, address: &str) -> bool {
     let manages = match scenario {
         PEER => false,

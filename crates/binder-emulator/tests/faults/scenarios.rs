@@ -1,4 +1,4 @@
-//! What victims do while they are stepped: each part of the driver that a process can die in.
+//! The scenarios of stepped victims: they cover each part of the driver in which a process can die.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub(crate) struct Scenario {
     act: fn(&str),
     /// The survivors call it.
     pub(crate) serves: bool,
-    /// It is the context manager, so that the survivors have none.
+    /// It is the context manager instead of a survivor.
     pub(crate) manages: bool,
-    /// Those who call it are real-time, and lend their priority through a futex.
+    /// Its callers are real-time, and it inherits their priority through a PI futex.
     pub(crate) is_lent_to: bool,
 }
 
@@ -135,7 +135,7 @@ fn lender(address: &str) -> Desk {
     desk
 }
 
-/// Its priority is lent by setting the manager's policy, where that is permitted.
+/// The manager inherits its priority by a change of policy, where that is permitted.
 fn realtime_call(address: &str) {
     let desk = lender(address);
     desk.driver.set_inherit_by(InheritBy::Policy);
@@ -217,7 +217,7 @@ fn laden(address: &str) -> Desk {
     desk
 }
 
-/// An empty call, whose reply nobody reads.
+/// An empty call whose reply is not read.
 fn some_call() -> binder_driver::Commands {
     let mut commands = binder_driver::Commands::default();
     commands.push(Command::Transaction(TransactionData { code: ECHO, ..Default::default() }));

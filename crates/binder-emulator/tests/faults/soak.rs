@@ -1,5 +1,5 @@
-//! Millions of transactions among eight processes: memory, records and descriptors stay what they
-//! are after the beginning.
+//! Millions of transactions among eight processes: the use of memory, records and descriptors must
+//! not grow after the start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PROCESSES: usize = 8;
 const LOOKS: u64 = 20;
 /// So many looks belong to the beginning.
 const WARM_UP: usize = 5;
-/// When so long nothing is sent, somebody waits for ever.
+/// If nothing is sent for this long, a process hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a run uses at a moment.
@@ -140,14 +140,14 @@ fn soak(profile: Profile, transactions: u64, mut report: impl FnMut(u64, Duratio
 }
 
 #[test]
-fn eight_processes_that_send_transactions_leave_nothing_behind() {
+fn transactions_among_eight_processes_leak_nothing() {
     let _turn = alone();
     soak(Profile::Ack, 100_000, |_, _, _| {});
 }
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn ten_million_transactions_among_eight_processes_take_no_more_memory_than_the_first() {
+fn ten_million_transactions_among_eight_processes_do_not_grow_memory() {
     let _turn = alone();
     let all = std::env::var("TRANSACTIONS").ok().and_then(|all| all.parse().ok()).unwrap_or(10_000_000);
     println!(

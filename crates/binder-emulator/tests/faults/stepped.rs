@@ -1,5 +1,4 @@
-//! Processes killed in the middle of whatever they do: the others go on, and nothing of the dead
-//! one stays.
+//! Processes killed in the middle of an operation: the others continue, and nothing is leaked.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +15,9 @@ use crate::world::World;
 pub(crate) struct Stage<'s> {
     scenario: &'s Scenario,
     pub(crate) world: World,
-    /// How long the scenario takes when nobody steps it.
+    /// How long the scenario takes without stepping.
     duration: Duration,
-    /// The time from each kill to when everybody was served and everything was as before.
+    /// The time from each kill until all survivors were served and the state was as before.
     pub(crate) times: Vec<Duration>,
 }
 
@@ -48,7 +47,7 @@ impl<'s> Stage<'s> {
         Stepped::start(self.scenario.name, self.world.context.address())
     }
 
-    /// Kills it where it stands, and looks at what it leaves behind.
+    /// Kills the victim at its current instruction, and checks that nothing is leaked.
     pub(crate) fn kill(&mut self, victim: Stepped, place: &str) {
         let begin = Instant::now();
         victim.kill();
@@ -67,7 +66,7 @@ impl<'s> Stage<'s> {
 }
 
 #[test]
-fn a_process_killed_at_a_random_moment_of_anything_leaves_nothing_behind() {
+fn a_process_killed_at_a_random_moment_leaks_nothing() {
     let _turn = alone();
     let mut random = Random::from(1);
     for scenario in &SCENARIOS {

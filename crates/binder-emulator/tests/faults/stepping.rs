@@ -30,7 +30,7 @@ pub(crate) fn start(scenario: &str, address: &str) -> Process {
     // SAFETY: one system call between fork and exec.
     unsafe {
         process.pre_exec(|| {
-            // Instructions lie at the same addresses in every victim.
+            // Instructions have the same addresses in every victim.
             libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
             Ok(())
         });
@@ -38,8 +38,7 @@ pub(crate) fn start(scenario: &str, address: &str) -> Process {
     process
 }
 
-/// In a victim: tells its parent which thread is to be stepped, and stops until the parent goes on
-/// with it.
+/// In a victim: reports the thread to step to its parent, and stops until the parent continues it.
 pub(crate) fn let_parent_step() {
     // SAFETY: makes the parent this thread's tracer; no memory is passed.
     let traced = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, NOTHING, NOTHING) };
@@ -50,8 +49,8 @@ pub(crate) fn let_parent_step() {
     stop();
 }
 
-/// Makes the calling thread real-time, where that is permitted, and lets its process lend that
-/// through a futex.
+/// Makes the calling thread real-time, where that is permitted, and makes its process boost servers
+/// through a PI futex.
 pub(crate) fn become_lender(driver: &Emulated) {
     let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 3, ..Default::default() };
     // Else it is one more ordinary caller.
@@ -119,7 +118,7 @@ impl Stepped {
         }
     }
 
-    /// Kills it where it stands.
+    /// Kills it at its current instruction.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("a child");
         // The tracer takes note of a thread's end before its process can be waited for; if it was
@@ -145,7 +144,7 @@ impl Stepped {
         self.thread
     }
 
-    /// Where it stands.
+    /// The address of its current instruction.
     pub(crate) fn address(&self) -> u64 {
         self.registers().rip
     }

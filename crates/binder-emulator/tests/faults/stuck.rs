@@ -9,7 +9,7 @@ use crate::alone::alone;
 use crate::garbage::memory;
 use crate::world::World;
 
-/// Calls fail, and all participants and the context's owner are told why.
+/// Checks that calls fail, and that all participants and the context's owner get the reason.
 fn ends_for_all(mut world: World) {
     let told = world.probe_fails();
     assert!(told.contains("held the lock without progress"), "{told}");
@@ -19,7 +19,7 @@ fn ends_for_all(mut world: World) {
 }
 
 #[test]
-fn a_context_whose_lock_has_an_owner_that_knows_nothing_of_it_ends_for_all() {
+fn a_context_ends_if_its_lock_names_an_owner_that_never_took_it() {
     let _turn = alone();
     let mut world = World::new(Profile::Ack, true, false);
     assert!(world.probe());
@@ -62,7 +62,7 @@ mod stopped {
     }
 
     #[test]
-    fn a_process_that_is_stopped_while_it_has_the_lock_and_goes_on_in_time_loses_nothing() {
+    fn a_lock_owner_that_is_stopped_briefly_loses_nothing() {
         let _turn = alone();
         let mut world = World::new(Profile::Ack, true, false);
         assert!(world.probe());
@@ -82,13 +82,13 @@ mod stopped {
     }
 
     #[test]
-    fn a_process_that_stays_stopped_while_it_has_the_lock_ends_the_context() {
+    fn a_lock_owner_that_stays_stopped_ends_the_context() {
         let _turn = alone();
         let mut world = World::new(Profile::Ack, true, false);
         assert!(world.probe());
         let mut victim = stopped(&world, &memory());
         ends_for_all(world);
-        // It goes on, and finds that it is alone.
+        // It continues, and finds that the context has ended.
         victim.let_run();
         victim.kill();
     }

@@ -1,4 +1,4 @@
-//! Processes that keep a context, and do nothing else.
+//! Processes that only supervise a context.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use crate::stepping;
 
 const SUPERVISOR: &str = "a supervisor";
 
-/// Starts one; gives its context's address.
+/// Starts a supervisor and returns its context's address.
 pub(crate) fn start() -> (Child, String) {
     let mut child = stepping::start(SUPERVISOR, "")
         .stderr(Stdio::piped())
@@ -22,7 +22,8 @@ pub(crate) fn start() -> (Child, String) {
     (child, address.trim_end().to_owned())
 }
 
-/// In a supervisor: keeps a context until it is killed. False for what is no supervisor.
+/// In a supervisor: keeps a context until it is killed. Returns false if this process is not a
+/// supervisor.
 pub(crate) fn play(scenario: &str) -> bool {
     if scenario == SUPERVISOR {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");

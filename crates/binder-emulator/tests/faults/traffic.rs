@@ -1,5 +1,5 @@
-//! Processes of a busy context killed at random moments: all others go on, and nothing of the dead
-//! ones stays.
+//! Processes of a busy context killed at random moments: all others continue, and nothing is
+//! leaked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use crate::message::Message;
 use crate::peers::Peer;
 use crate::random::Random;
 
-/// What is waited for before a test fails: far more than anything should take, also on a busy
-/// machine.
+/// The longest wait before a test fails: far longer than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Peers, of which the first is the manager, and a participant of this process that looks after
@@ -70,7 +69,7 @@ impl Crowd {
         numbers
     }
 
-    /// Waits until all peers answer, and nobody has the number of one that was killed.
+    /// Waits until all peers answer, and no answer comes from a killed peer.
     fn wait_for_all(&mut self, dead: Option<u32>) {
         let begin = Instant::now();
         // The manager is asked by its handle.
@@ -93,7 +92,7 @@ impl Crowd {
         Usage { memory_bytes: 0, ..self.context.usage().expect("its size") }
     }
 
-    /// Waits until the context is as it was with nobody but the probe.
+    /// Waits until the context is as it was with only the probe.
     fn wait_for(&self, before: Usage) {
         let begin = Instant::now();
         while self.usage() != before {
@@ -147,14 +146,14 @@ fn kill_at_random(profile: Profile, kills: u64) -> Vec<Duration> {
 }
 
 #[test]
-fn peers_killed_at_random_moments_leave_the_others_working_and_nothing_behind() {
+fn peers_killed_at_random_moments_affect_no_other_and_leak_nothing() {
     let _turn = alone();
     kill_at_random(Profile::Mainline, 20);
 }
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn thousands_of_peers_killed_at_random_moments_leave_the_others_working_and_nothing_behind() {
+fn thousands_of_peers_killed_at_random_moments_affect_no_other_and_leak_nothing() {
     let _turn = alone();
     for profile in [Profile::Ack, Profile::Mainline] {
         let mut waits = kill_at_random(profile, 1000);
@@ -182,8 +181,7 @@ fn thousands_of_supervisors_killed_at_random_moments_end_every_call() {
     supervisors_killed(2000);
 }
 
-/// Kills processes that keep a context, in which this process's threads call each other, join and
-/// leave.
+/// Kills supervisors of contexts in which this process's threads call each other, join and leave.
 fn supervisors_killed(kills: u64) {
     let mut random = Random::from(kills);
     for kill in 0..=kills {

@@ -1,5 +1,5 @@
-//! The survivors: a manager that serves, a client that looks whether it does, and what must be as
-//! before after each death.
+//! The survivors: a manager, a client that checks the manager, and the state that must be as before
+//! after each death.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +20,7 @@ pub(crate) const AREA: u64 = 256 << 10;
 const ACCEPTS_DESCRIPTORS: u32 = 0x100;
 const INHERITS_REALTIME: u32 = 0x800;
 
-/// What is waited for before a test fails: far more than anything should take, also on a busy
-/// machine.
+/// The longest wait before a test fails: far longer than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct World {
@@ -36,7 +35,7 @@ pub(crate) struct World {
     before: Option<Quiet>,
 }
 
-/// What a context that nobody uses looks like from outside.
+/// The visible state of an idle context.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Quiet {
     state: Vec<String>,
@@ -112,7 +111,8 @@ impl World {
         })
     }
 
-    /// Returns when calls to the manager of the moment, or to none, go on.
+    /// Waits until two more calls to the current manager, or to none, have ended. The second began
+    /// after this method.
     pub(crate) fn wait_for_answers(&self) {
         let (begin, first) = (Instant::now(), self.answers.load(Ordering::Relaxed));
         while self.answers.load(Ordering::Relaxed) < first + 2 {
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Ends the context, and with it everybody in it.
+    /// Ends the context and all its participants.
     pub(crate) fn end(self) {
         drop(self.context);
         assert_eq!(self.serving.join().expect("no panic"), Errno::NODEV);
@@ -167,7 +167,7 @@ impl World {
     }
 }
 
-/// A call that brings along all kinds of objects.
+/// A call with all kinds of objects.
 fn with_everything(desk: &mut Desk, target: u32) -> Result<Answer, Errno> {
     let (reader, _writer) = std::io::pipe().expect("a pipe");
     let fd = std::os::fd::AsFd::as_fd(&reader);
@@ -190,12 +190,12 @@ fn call_announced(driver: Arc<Emulated>, announced: &Receiver<u32>, tell: &Sende
             desk.flush()?;
             Ok::<_, Errno>(answer)
         })();
-        // Nobody listens any more when a test has failed.
+        // The receiver is gone if the test has failed.
         let _ = tell.send(outcome.ok());
     }
 }
 
-/// Calls whoever is the context manager, as long as there is a context. Counts the answers.
+/// Calls the current context manager until the context ends. Counts the results.
 fn call_managers(driver: Arc<Emulated>, answers: &AtomicU64) {
     let mut desk = Desk::at(driver);
     loop {
@@ -220,7 +220,7 @@ fn realtime_threads() -> usize {
     ids.filter(|&tid| is_realtime(tid)).count()
 }
 
-/// A line of the state without the numbers of records, which are given out anew each time.
+/// A line of the state without the numbers of records, which differ each time.
 fn without_numbers(line: &str) -> String {
     let mut words = Vec::new();
     for word in line.split(' ') {

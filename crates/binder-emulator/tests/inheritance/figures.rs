@@ -48,7 +48,7 @@ fn measure(how: &str, inherit_by: InheritBy) {
 
 #[test]
 #[ignore = "takes a minute, and all CPUs: shows figures"]
-fn what_calls_take_by_how_a_priority_is_lent() {
+fn call_times_by_the_way_of_priority_inheritance() {
     let only = std::env::var("INHERIT_BY").unwrap_or_default();
     let chosen = move |how: &str| how.contains(&only);
     if chosen("root") {

@@ -29,8 +29,8 @@ const PRIORITY: u32 = 60;
 /// The boosted priority in /proc: field 18 of /proc/PID/stat (proc_pid_stat(5)).
 const SHOWN: i64 = -1 - PRIORITY as i64;
 
-/// Makes the calling thread an ordinary one, as servers are. Its nice value stays: to lower that
-/// takes rights.
+/// Makes the calling thread an ordinary one, as servers are. Keeps its nice value, because lowering
+/// it needs privileges.
 fn become_ordinary() {
     let nice = rustix::process::getpriority_process(None).expect("one's own");
     sched_attr::set(0, SchedAttr { policy: OTHER, nice, ..Default::default() }).expect("a lower policy");
@@ -56,7 +56,7 @@ fn context() -> Context {
 }
 
 #[test]
-fn a_server_runs_at_its_callers_priority_though_nobody_may_set_it_and_its_policy_does_not_show_it() {
+fn a_server_inherits_its_callers_priority_through_a_pi_futex_without_a_policy_change() {
     unprivileged(PRIORITY, || {
         let context = context();
         let server = Party::manager(&context);
@@ -76,7 +76,7 @@ fn a_server_runs_at_its_callers_priority_though_nobody_may_set_it_and_its_policy
 }
 
 #[test]
-fn who_may_set_policies_can_choose_the_futex_all_the_same() {
+fn a_privileged_process_can_choose_the_pi_futex() {
     unprivileged::as_root(PRIORITY, || {
         let context = context();
         let server = Party::manager(&context);
@@ -90,7 +90,7 @@ fn who_may_set_policies_can_choose_the_futex_all_the_same() {
 }
 
 #[test]
-fn a_nested_call_comes_back_to_the_lender_at_once_and_what_is_lent_goes_on_after_it() {
+fn a_nested_call_back_to_the_caller_keeps_the_inherited_priority() {
     unprivileged(PRIORITY, || {
         let context = context();
         let _server = Party::manager(&context);
@@ -100,7 +100,7 @@ fn a_nested_call_comes_back_to_the_lender_at_once_and_what_is_lent_goes_on_after
 }
 
 #[test]
-fn a_server_that_calls_another_hands_its_callers_priority_on() {
+fn a_server_passes_its_callers_priority_on_to_the_next_server() {
     unprivileged(PRIORITY, || {
         let context = context();
         let _first = Party::manager(&context);
@@ -114,7 +114,7 @@ fn a_server_that_calls_another_hands_its_callers_priority_on() {
 }
 
 #[test]
-fn the_last_of_a_chain_calls_the_first_and_all_of_them_go_on() {
+fn a_chain_of_calls_that_ends_at_its_first_caller_completes() {
     unprivileged(PRIORITY, || {
         let context = context();
         let _first = Party::manager(&context);
@@ -125,7 +125,7 @@ fn the_last_of_a_chain_calls_the_first_and_all_of_them_go_on() {
 }
 
 #[test]
-fn a_transaction_that_waits_in_the_queue_lends_to_whoever_takes_it() {
+fn a_thread_that_takes_a_queued_transaction_inherits_the_callers_priority() {
     unprivileged(PRIORITY, || {
         let context = context();
         let server = Party::manager(&context);
@@ -138,7 +138,7 @@ fn a_transaction_that_waits_in_the_queue_lends_to_whoever_takes_it() {
         let (answer, answered) = channel();
         let mut client = Party::join(&context);
         let waiting = std::thread::spawn(move || answer.send(client.ask(0, RUNS_AT, None)));
-        // It has found nobody to lend to.
+        // It found no thread to boost.
         while !context.state().contains("pending transaction") {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -151,7 +151,7 @@ fn a_transaction_that_waits_in_the_queue_lends_to_whoever_takes_it() {
 }
 
 #[test]
-fn a_caller_that_lends_is_told_of_its_servers_end_and_a_server_survives_its_lenders() {
+fn a_boosting_caller_is_notified_of_its_servers_death_and_a_server_survives_its_callers() {
     unprivileged(PRIORITY, || {
         let context = context();
         for round in 0..20 {
@@ -203,7 +203,7 @@ fn called_amid_signals(inherit_by: InheritBy) -> Option<i64> {
 }
 
 #[test]
-fn no_signal_ends_the_wait_of_a_caller_that_lends_through_a_futex() {
+fn signals_do_not_interrupt_a_caller_that_boosts_through_a_pi_futex() {
     unprivileged(PRIORITY, || {
         assert_eq!(called_amid_signals(InheritBy::Auto), Some(0), "the server's answer");
         assert_eq!(called_amid_signals(InheritBy::Policy), None, "this one lends nothing: EINTR");
@@ -211,7 +211,7 @@ fn no_signal_ends_the_wait_of_a_caller_that_lends_through_a_futex() {
 }
 
 #[test]
-fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_inheritance_they_wait_for_those() {
+fn calls_complete_beside_fifo_hogs_only_with_inheritance() {
     /// Calls among these that take no longer than this.
     const CALLS: usize = 5;
     const QUICK: Duration = Duration::from_millis(20);
@@ -238,7 +238,7 @@ fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_inheritance_the
 }
 
 #[test]
-fn a_context_can_choose_the_futex_for_whoever_joins_it() {
+fn a_context_can_choose_the_pi_futex_for_all_participants() {
     unprivileged::as_root(PRIORITY, || {
         let context = context();
         context.set_inherit_by(InheritBy::PiFutex);

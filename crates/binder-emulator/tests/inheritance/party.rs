@@ -27,7 +27,7 @@ pub(crate) const WAIT: u32 = 6;
 pub(crate) fn ordinary() -> i64 {
     20 + i64::from(rustix::process::getpriority_process(None).expect("one's own"))
 }
-/// Nodes whose servers are lent real-time priorities.
+/// The flags of nodes whose servers inherit real-time priorities.
 const INHERITS: u32 = 0x900;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 

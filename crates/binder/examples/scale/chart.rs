@@ -1,5 +1,4 @@
-//! The axes as an SVG picture: calls per second, the time of a call, and memory, each over what is
-//! counted.
+//! Draws the axes as SVG: calls per second, the time of a call, and memory, each over the count.
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,10 @@
-//! How the emulated driver scales: calls per second, the time of a call, and memory, over 1 to 64
-//! clients of one service, over 1 to 1,000 services of one context, and over 1 to 1,000 objects of
-//! one process. Looks for cliffs, and fails where there is one.
+//! Measures how the emulated driver scales: calls per second, the time of a call, and memory. It
+//! varies the clients of one service (1 to 64), the services of one context (1 to 1,000) and the
+//! objects of one process (1 to 1,000). It fails if a figure has a cliff.
 //!
-//! `cargo run --release -p binder --example scale -- [--rounds N] [--milliseconds N] [--svg FILE]`;
-//! a run with the defaults takes about a minute. All processes are this program again.
+//! `cargo run --release -p binder --example scale -- [--rounds N] [--milliseconds N] [--svg FILE]`
+//!
+//! A run with the defaults takes about a minute. The child processes run this same program.
 
 mod chart;
 mod process;
@@ -25,11 +26,11 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USE: &str = "use: scale [--rounds N] [--milliseconds N] [--svg FILE]";
 
-/// What is counted on the first axis.
+/// The numbers of clients.
 const CLIENTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// And on the two others.
+/// The numbers of services and of objects.
 const OBJECTS: [u32; 7] = [1, 3, 10, 30, 100, 300, 1000];
-/// The services are spread over so many processes.
+/// The most processes that share the services.
 const HOSTS: u32 = 16;
 
 fn main() -> ExitCode {
@@ -104,7 +105,7 @@ fn compare(arguments: &[&str]) -> Result<()> {
     }
 }
 
-/// So many clients calling so many services, which so many processes hold.
+/// Measures `clients` that call `services`, which `hosts` processes serve.
 fn measure(clients: u32, services: u32, hosts: u32, time: Duration) -> Result<Sample> {
     let context = Context::create(Profile::Ack)?;
     let address = context.address();
@@ -114,7 +115,7 @@ fn measure(clients: u32, services: u32, hosts: u32, time: Duration) -> Result<Sa
     for host in 0..hosts {
         let (first, end) = (services * host / hosts, services * (host + 1) / hosts);
         let mut child = Child::start(&["host", address, &first.to_string(), &(end - first).to_string()])?;
-        // How long each registration took, in nanoseconds.
+        // The mean time of a registration, in nanoseconds.
         let register_ns: f64 = child.line()?.parse()?;
         holders.push((child, register_ns));
     }
@@ -143,7 +144,7 @@ fn measure(clients: u32, services: u32, hosts: u32, time: Duration) -> Result<Sa
     let pids = children.map(Child::pid).chain([std::process::id()]);
     sample.memory_kb = pids.map(process::memory_kb).sum::<Result<u64>>()?;
     sample.register_ns = holders.iter().map(|(_, ns)| ns).sum::<f64>() / f64::from(hosts);
-    // Clients first, so that nobody calls a service that has gone.
+    // End the clients first, so that none calls a dead service.
     callers.into_iter().try_for_each(Child::end)?;
     holders.into_iter().try_for_each(|(child, _)| child.end())?;
     manager.end()?;

@@ -1,12 +1,12 @@
-//! This program as a child: started, heard line by line, ended. A child that dies is an error here,
-//! since its lines end.
+//! Starts this program as a child process, reads its lines, and ends it. A child that dies is an
+//! error, because its output ends.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::Result;
 
-/// One child. Its standard input is its life: it ends when that does.
+/// A child process. It exits when its standard input is closed.
 pub(crate) struct Child {
     process: std::process::Child,
     input: Option<ChildStdin>,
@@ -26,7 +26,7 @@ impl Child {
         self.process.id()
     }
 
-    /// The next line that it says.
+    /// Reads the child's next line.
     pub(crate) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         match self.output.read_line(&mut line)? {
@@ -35,7 +35,7 @@ impl Child {
         }
     }
 
-    /// Tells it to go on.
+    /// Lets the child continue.
     pub(crate) fn go(&mut self) -> Result<()> {
         Ok(writeln!(self.input.as_mut().ok_or("a child was told to end")?, "go")?)
     }
@@ -54,8 +54,8 @@ impl Drop for Child {
     }
 }
 
-/// A process's share of the memory that is in use, in units of 1,024 bytes: pages of its own, and
-/// its part of those that it shares (`Pss` in proc_pid_smaps_rollup(5)).
+/// A process's proportional share of memory, in KiB: its own pages and its share of shared pages
+/// (`Pss` in proc_pid_smaps_rollup(5)).
 pub(crate) fn memory_kb(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/smaps_rollup");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;

@@ -1,8 +1,8 @@
-//! The figures of an axis as a table with bars, and whether there is a cliff in them.
+//! Prints the figures of an axis as a table with bars, and finds cliffs in them.
 
 use std::io::{self, Write};
 
-/// What no cliff means, in words.
+/// Describes what "no cliff" means.
 pub(crate) const MEANING: &str = "with twice as many clients, calls per second never fall to less than half; with more services \
      or objects no call, registration or look-up takes more than twice what it takes with few; and memory for each further one \
      does not double";
@@ -10,28 +10,28 @@ pub(crate) const MEANING: &str = "with twice as many clients, calls per second n
 /// The result of one measurement.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
-    /// All clients' calls.
+    /// The calls of all clients together.
     pub(crate) calls_per_s: f64,
     /// One call: the mean of the clients' medians.
     pub(crate) median_ns: f64,
     /// The slowest client's 99th percentile.
     pub(crate) p99_ns: f64,
-    /// Registering one service.
+    /// The mean time to register a service.
     pub(crate) register_ns: f64,
-    /// Looking one service up.
+    /// The mean time to look a service up.
     pub(crate) look_up_ns: f64,
-    /// All processes together, in units of 1,024 bytes.
+    /// The memory of all processes, in KiB.
     pub(crate) memory_kb: u64,
 }
 
-/// One number of clients, services or objects.
+/// One count of clients, services or objects, with its measurements.
 pub(crate) struct Point {
     pub(crate) count: u32,
     pub(crate) samples: Vec<Sample>,
 }
 
 impl Point {
-    /// The median round.
+    /// The median of a figure over the rounds.
     pub(crate) fn median(&self, figure: impl Fn(&Sample) -> f64) -> f64 {
         let mut values: Vec<f64> = self.samples.iter().map(figure).collect();
         values.sort_by(f64::total_cmp);
@@ -39,18 +39,18 @@ impl Point {
     }
 }
 
-/// What is counted, and the figures for each count.
+/// One kind of count, and the figures for each count.
 pub(crate) struct Axis {
     pub(crate) name: &'static str,
     pub(crate) about: String,
     pub(crate) points: Vec<Point>,
 }
 
-/// A figure's name and where it is found.
+/// A figure's name, and a function that returns it.
 type Figure = (&'static str, fn(&Sample) -> f64);
 
 impl Axis {
-    /// Where it falls off, in words.
+    /// Describes the cliffs.
     pub(crate) fn cliffs(&self) -> Vec<String> {
         let mut cliffs = Vec::new();
         let mut found = |count: u32, what: &str, before: f64, now: f64| {
@@ -65,7 +65,8 @@ impl Axis {
             }
             return cliffs;
         }
-        // One alone pays for what the first call of a process costs: from the second point on.
+        // Skip the first point: its single service or object pays the cost of a process's first
+        // call.
         let figures: [Figure; 3] = [
             ("nanoseconds of a call", |sample| sample.median_ns),
             ("nanoseconds of a registration", |sample| sample.register_ns),
@@ -84,7 +85,8 @@ impl Axis {
             (kb(to) - kb(from)).max(0.0) / f64::from(self.points[to].count - self.points[from].count)
         };
         let last = self.points.len() - 1;
-        // The first few hundred decide what one costs; a megabyte more or less is nobody's.
+        // Compare the last step's memory for each with that of the steps before. Ignore differences
+        // below 1 MiB.
         let (before, now) = (each(0, last - 1), each(last - 1, last));
         if now > before * 2.0 && kb(last) - kb(last - 1) > 1024.0 {
             found(self.points[last].count, "bytes of memory for each", before * 1024.0, now * 1024.0);
@@ -93,7 +95,7 @@ impl Axis {
     }
 }
 
-/// The table.
+/// Prints the table.
 pub(crate) fn write(out: &mut impl Write, axis: &Axis) -> io::Result<()> {
     let most = axis.points.iter().map(|point| point.median(|sample| sample.calls_per_s)).fold(1.0, f64::max);
     writeln!(out, "{}", axis.about)?;

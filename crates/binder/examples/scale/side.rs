@@ -1,5 +1,5 @@
-//! The processes that are measured: the service manager, processes that hold services, clients.
-//! Each says in lines what it has to say, and ends when its standard input does.
+//! The measured processes: the service manager, hosts of services, and clients. Each reports its
+//! results as lines, and exits when its standard input is closed.
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use binder_emulator::Emulated;
 
 use crate::Result;
 
-/// What Android gives each process: 1 MiB less two pages, and 15 threads besides the first.
+/// Android's defaults for each process: an area of 1 MiB less two pages, and 15 more threads.
 const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 const MAX_THREADS: u32 = 15;
 
@@ -49,7 +49,7 @@ fn say(line: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// The next line of the parent; false when there is none any more.
+/// Waits for the parent's next line. Returns false at the end of the input.
 fn told() -> Result<bool> {
     Ok(std::io::stdin().lock().read_line(&mut String::new())? > 0)
 }
@@ -69,7 +69,7 @@ pub(crate) fn manager(address: &str) -> Result<()> {
     Ok(())
 }
 
-/// Registers services, and says how many nanoseconds each took.
+/// Registers services and reports the mean time of a registration, in nanoseconds.
 pub(crate) fn host(address: &str, first: &str, count: &str) -> Result<()> {
     let (first, count): (u32, u32) = (first.parse()?, count.parse()?);
     let process = join(address)?;
@@ -87,8 +87,9 @@ pub(crate) fn host(address: &str, first: &str, count: &str) -> Result<()> {
     Ok(())
 }
 
-/// Looks services up, says how many nanoseconds each took, waits, calls them in turn for so long,
-/// and says calls per second, and the median and the 99th percentile of a call in nanoseconds.
+/// Looks services up and reports the mean time of a lookup, in nanoseconds. Then waits, calls the
+/// services in turn for the given time, and reports calls per second and the median and the 99th
+/// percentile of a call, in nanoseconds.
 pub(crate) fn client(address: &str, first: &str, count: &str, milliseconds: &str) -> Result<()> {
     let (first, count): (u32, u32) = (first.parse()?, count.parse()?);
     let time = Duration::from_millis(milliseconds.parse()?);
@@ -104,7 +105,7 @@ pub(crate) fn client(address: &str, first: &str, count: &str, milliseconds: &str
         .map(|service| service.remote().ok_or("a service of this process"))
         .collect::<std::result::Result<Vec<_>, _>>()?;
     told()?;
-    // Every call that fits into the time; grown before it is needed, outside of calls.
+    // Room for all calls, so that the vector does not grow during the measurement.
     let mut times_ns: Vec<u64> = Vec::with_capacity(2_000_000);
     let start = Instant::now();
     for (number, proxy) in (0_u32..).zip(proxies.iter().cycle()) {
@@ -128,7 +129,7 @@ pub(crate) fn client(address: &str, first: &str, count: &str, milliseconds: &str
     times_ns.sort_unstable();
     let at = |percent: usize| times_ns[(times_ns.len() * percent / 100).min(times_ns.len() - 1)];
     say(&format!("{per_second} {} {}", at(50), at(99)))?;
-    // It stays in the context until memory has been looked at.
+    // Stay in the context until the parent has measured memory.
     told()?;
     Ok(())
 }

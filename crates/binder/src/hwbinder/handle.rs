@@ -1,5 +1,5 @@
-//! Native handles: file descriptors and integers in one buffer (`native_handle_t`), the descriptors
-//! named by a `binder_fd_array_object`.
+//! Native handles: file descriptors and integers in one buffer (`native_handle_t`). A
+//! `binder_fd_array_object` lists the descriptors.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -8,30 +8,30 @@ use binder_driver::uapi::{BINDER_TYPE_FDA, FdArrayObject, Field};
 use super::{HwParcel, HwReader};
 use crate::{Error, descriptors};
 
-/// `native_handle_t` before its data: `version` (its own size), `numFds`, `numInts`, 32 bits each
-/// (`cutils/native_handle.h`).
+/// The size in bytes of `native_handle_t` before its data: `version` (which is this size),
+/// `numFds` and `numInts`, 32 bits each (`cutils/native_handle.h`).
 const HEAD: usize = 12;
 /// `NATIVE_HANDLE_MAX_FDS` and `NATIVE_HANDLE_MAX_INTS`.
 const MOST: usize = 1024;
-/// The longest buffer of one.
+/// The size of the largest native handle, in bytes.
 const MOST_BYTES: usize = HEAD + 2 * 4 * MOST;
 
-/// What a native handle carries.
+/// The contents of a native handle.
 #[derive(Debug, Default)]
 pub struct NativeHandle {
-    /// Descriptors, at most 1024: when sent, closed with the parcel; when received, duplicates to
-    /// keep.
+    /// At most 1024 descriptors. Sent ones are closed with the parcel; received ones are
+    /// duplicates that the receiver owns.
     pub descriptors: Vec<OwnedFd>,
-    /// Anything, at most 1024.
+    /// At most 1024 integers, with any values.
     pub integers: Vec<i32>,
 }
 
 impl HwParcel<'_> {
     /// Writes a native handle, or null (`Parcel::writeNativeHandleNoDup`): its size in bytes, its
-    /// buffer, its descriptors.
+    /// buffer, and the array of its descriptors.
     ///
     /// # Errors
-    /// [`Error::Unsendable`] for more than 1024 descriptors or integers; as
+    /// [`Error::Unsendable`] for more than 1024 descriptors or integers; the errors of
     /// [`HwParcel::write_buffer`].
     pub fn write_native_handle(&mut self, handle: Option<NativeHandle>) -> Result<(), Error> {
         let Some(NativeHandle { descriptors, integers }) = handle else {
@@ -61,8 +61,8 @@ impl HwReader<'_> {
     /// Reads a native handle, or null.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when size, buffer and array of descriptors do not agree;
-    /// [`Error::Descriptor`] when this process may not open more.
+    /// [`Error::Malformed`] if the size, the buffer and the array of descriptors do not agree.
+    /// [`Error::Descriptor`] if this process has too many open descriptors.
     pub fn read_native_handle(&mut self) -> Result<Option<NativeHandle>, Error> {
         const WHAT: &str = "a native handle";
         let size = self.plain().read_u64()?;
@@ -70,7 +70,7 @@ impl HwReader<'_> {
             return Ok(None);
         }
         let (bytes, buffer) = self.read_buffer()?;
-        // What was checked is what is used, whoever writes there meanwhile.
+        // Copy before checking, because other processes can write to the buffer.
         let bytes = match bytes.len() {
             0..=MOST_BYTES => bytes.to_vec(),
             _ => return Err(self.plain().malformed(WHAT, "it has more than 1024 descriptors and integers")),

@@ -1,8 +1,8 @@
-//! Scatter-gather parcels: data that names memory (`BINDER_TYPE_PTR`) instead of holding it.
+//! Scatter-gather parcels: the data lists buffers (`BINDER_TYPE_PTR`) instead of containing them.
 //!
-//! The driver copies each named buffer from where it lies into the receiver's area, and writes its
-//! new address into the object and, for an embedded buffer, into its parent. The layouts of vectors
-//! and strings are libhidl's.
+//! The driver copies each listed buffer into the receiver's area. It writes the new address into
+//! the buffer's object and, for an embedded buffer, into its parent. Vectors and strings have
+//! libhidl's layout.
 
 mod handle;
 mod parcel;
@@ -13,13 +13,13 @@ pub(crate) use parcel::HwStore;
 pub use parcel::{BufferIndex, HwParcel};
 pub use reader::HwReader;
 
-/// A `hidl_vec` or `hidl_string` as it lies in memory: the address of its bytes (the driver's to
-/// fill in), the number of its items, whether the receiver owns them (never), padding.
+/// The size of a `hidl_vec` or `hidl_string` in memory: the address of its items, which the driver
+/// fills in; the number of items; a flag that the receiver owns them, always 0; padding.
 const VECTOR_SIZE: usize = 16;
 
-/// Where in a `hidl_vec` or `hidl_string` the address of its bytes lies: its first word.
+/// The offset of the address of the items in a `hidl_vec` or `hidl_string`.
 const VECTOR_POINTER: u64 = 0;
-/// The offset of the number of its items.
+/// The offset of the number of items.
 const VECTOR_LENGTH: usize = 8;
 
 fn vector_header(length: u32) -> [u8; VECTOR_SIZE] {

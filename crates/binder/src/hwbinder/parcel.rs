@@ -1,4 +1,4 @@
-//! [`HwParcel`]: a scatter-gather transaction on its way out.
+//! [`HwParcel`]: an outgoing scatter-gather transaction.
 
 use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, align8};
@@ -8,18 +8,20 @@ use crate::Error;
 use crate::outgoing::Outgoing;
 use crate::parcel::Parcel;
 
-/// How many buffers one transaction names where they lie. Further ones are copied into the parcel's
-/// own memory first. Few, because each call passes all of them on.
+/// The most buffers that one transaction sends without a copy of its own. Further buffers are
+/// first copied into the parcel's memory. The number is small because each call passes the whole
+/// array.
 const MOST_BORROWED: usize = 6;
 
 /// The offset of the address in a `binder_buffer_object`.
 const ADDRESS: usize = 8;
 
-/// A buffer of this parcel, which another can be embedded in.
+/// A buffer of this parcel. Another buffer can be embedded in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferIndex(pub(super) u64);
 
-/// Data on its way out: plain data, and buffers that the driver copies from where they lie (`'a`).
+/// An outgoing transaction: plain data, and buffers in memory of lifetime `'a`, from which the
+/// driver copies.
 #[derive(Debug)]
 pub struct HwParcel<'a> {
     store: Box<HwStore>,
@@ -27,18 +29,16 @@ pub struct HwParcel<'a> {
     borrowed_count: usize,
 }
 
-/// What of a parcel outlives the memory that it names, so that it is used again without an
-/// allocation.
+/// The reusable part of a parcel: its allocations, without the borrowed buffers.
 #[derive(Debug)]
 pub(crate) struct HwStore {
     plain: Parcel,
-    /// Buffers of the parcel's own, each padded to 8 bytes: headers of vectors, and what had to be
-    /// copied.
+    /// Buffers that the parcel owns, each padded to 8 bytes: vector headers, and copied buffers.
     own: Vec<u8>,
-    /// Objects that name own memory: where the object lies in the plain data, and where the bytes
-    /// lie in `own`, whose address is known only when nothing more is added.
+    /// Objects for buffers in `own`: the object's offset in the plain data, and the buffer's offset
+    /// in `own`. `own` may move while it grows, so addresses are filled in when the parcel is sent.
     unresolved: Vec<(usize, usize)>,
-    /// The bytes of all buffers, each rounded up to 8.
+    /// The total size of all buffers, each rounded up to 8 bytes.
     buffers_size: u64,
 }
 
@@ -58,7 +58,8 @@ impl HwStore {
 }
 
 impl<'a> HwParcel<'a> {
-    /// An empty parcel; for tests and fuzzing. Calls use [`Proxy::call_hw`](crate::Proxy::call_hw).
+    /// Makes an empty parcel, for tests and fuzzing. Calls use
+    /// [`Proxy::call_hw`](crate::Proxy::call_hw).
     #[must_use]
     pub fn new() -> Self {
         Self::from_store(Box::default())
@@ -77,20 +78,19 @@ impl<'a> HwParcel<'a> {
         self.borrowed_count = 0;
     }
 
-    /// The plain data, for values and binders. A vector that is written here is copied: see
-    /// [`HwParcel::write_vec`].
+    /// The plain data, for values and binders. A vector written to it is copied;
+    /// [`HwParcel::write_vec`] avoids that copy.
     pub fn plain(&mut self) -> &mut Parcel {
         &mut self.store.plain
     }
 
-    /// The plain data that was written so far, with an object for each buffer.
+    /// The plain data written so far, with an object for each buffer.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         self.store.plain.data()
     }
 
-    /// How many payload bytes were copied into this parcel's own memory; see
-    /// [`Parcel::copied_bytes`].
+    /// The payload bytes copied into this parcel's own memory; see [`Parcel::copied_bytes`].
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.store.plain.copied_bytes()
@@ -100,8 +100,7 @@ impl<'a> HwParcel<'a> {
         self.store.plain.take_copied()
     }
 
-    /// Writes what a call to a method of `interface` begins with: its fully qualified name as a C
-    /// string.
+    /// Writes the interface token of a call: the interface's fully qualified name as a C string.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for a name with a NUL in it.
@@ -114,20 +113,20 @@ impl<'a> HwParcel<'a> {
         self.store.plain.write_no_exception();
     }
 
-    /// Names a buffer. The driver copies it when the parcel is sent.
+    /// Lists a buffer. The driver copies it when the parcel is sent.
     ///
     /// # Errors
-    /// [`Error::Unsendable`] when nothing stands before it: some drivers refuse a parent at the
-    /// data's very start.
+    /// [`Error::Unsendable`] if the plain data is still empty: some drivers refuse a parent object
+    /// at offset 0.
     pub fn write_buffer(&mut self, bytes: impl Into<RawBytes<'a>>) -> Result<BufferIndex, Error> {
         self.put(bytes.into(), None)
     }
 
-    /// Names a buffer whose address the driver writes into `parent`, `offset` bytes from its start.
+    /// Lists a buffer whose address the driver writes into `parent`, `offset` bytes from its start.
     /// The offsets within one parent must ascend.
     ///
     /// # Errors
-    /// As [`HwParcel::write_buffer`].
+    /// See [`HwParcel::write_buffer`].
     pub fn write_embedded_buffer(
         &mut self,
         bytes: impl Into<RawBytes<'a>>,
@@ -137,11 +136,11 @@ impl<'a> HwParcel<'a> {
         self.put(bytes.into(), Some((parent, offset)))
     }
 
-    /// Writes a vector of bytes (`hidl_vec<uint8_t>`): its header, and its bytes from where they
-    /// lie.
+    /// Writes a vector of bytes (`hidl_vec<uint8_t>`): its header, and its bytes as a listed
+    /// buffer.
     ///
     /// # Errors
-    /// [`Error::Unsendable`] for 2³² bytes or more; as [`HwParcel::write_buffer`].
+    /// [`Error::Unsendable`] for 2³² bytes or more; the errors of [`HwParcel::write_buffer`].
     pub fn write_vec(&mut self, bytes: impl Into<RawBytes<'a>>) -> Result<(), Error> {
         let bytes = bytes.into();
         let length = u32::try_from(bytes.len()).map_err(|_| Error::Unsendable {
@@ -149,28 +148,27 @@ impl<'a> HwParcel<'a> {
             problem: "it has more than 4294967295 bytes",
         })?;
         let header = self.put_own((&vector_header(length)).into(), None)?;
-        // An empty vector names nothing: its address stays 0.
+        // An empty vector has no buffer: its address stays 0.
         if !bytes.is_empty() {
             self.write_embedded_buffer(bytes, header, VECTOR_POINTER)?;
         }
         Ok(())
     }
 
-    /// Writes a string (`hidl_string`). It is copied into the parcel, because it needs a NUL at its
-    /// end.
+    /// Writes a string (`hidl_string`). The parcel copies it, because it must end with a NUL.
     ///
     /// # Errors
-    /// As [`HwParcel::write_vec`].
+    /// See [`HwParcel::write_vec`].
     pub fn write_string(&mut self, text: &str) -> Result<(), Error> {
         let header = self.put_own((&vector_header(string_length(text)?)).into(), None)?;
         self.put_string(text, header, VECTOR_POINTER)
     }
 
-    /// Writes a vector of strings (`hidl_vec<hidl_string>`): its header, the strings' headers, the
-    /// strings.
+    /// Writes a vector of strings (`hidl_vec<hidl_string>`): its header, the strings' headers, and
+    /// the strings.
     ///
     /// # Errors
-    /// As [`HwParcel::write_string`].
+    /// See [`HwParcel::write_string`].
     pub fn write_string_vec<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<(), Error> {
         let length = u32::try_from(texts.len()).map_err(|_| Error::Unsendable {
             what: "a vector",
@@ -212,7 +210,7 @@ impl<'a> HwParcel<'a> {
         self.name(address, bytes.len(), parent).map(|(index, _)| index)
     }
 
-    /// Puts bytes into the parcel's own memory and names them there.
+    /// Copies bytes into the parcel's own memory and lists them.
     pub(super) fn put_own(
         &mut self,
         bytes: RawBytes<'_>,
@@ -223,7 +221,7 @@ impl<'a> HwParcel<'a> {
         self.name_own(start, parent)
     }
 
-    /// Names own memory from `start` to its end.
+    /// Lists the parcel's own memory from `start` to its end.
     fn name_own(&mut self, start: usize, parent: Option<(BufferIndex, u64)>) -> Result<BufferIndex, Error> {
         let length = self.store.own.len() - start;
         self.store.own.resize(self.store.own.len().next_multiple_of(8), 0);
@@ -232,7 +230,7 @@ impl<'a> HwParcel<'a> {
         Ok(index)
     }
 
-    // In line: a call names several buffers.
+    // Inlined because each call lists several buffers.
     #[inline(always)]
     fn name(
         &mut self,
@@ -262,7 +260,7 @@ impl<'a> HwParcel<'a> {
         Ok((index, self.store.plain.put_object(&object.to_bytes())))
     }
 
-    /// Hands the parcel to `send` with all addresses in place.
+    /// Fills in all addresses and passes the parcel to `send`.
     pub(crate) fn send<R>(&mut self, send: impl FnOnce(&Outgoing<'_>) -> R) -> R {
         let store = &mut *self.store;
         let own = store.own.as_ptr().expose_provenance();
@@ -282,7 +280,7 @@ impl Default for HwParcel<'_> {
     }
 }
 
-/// A string's length as it travels; its buffer has one byte more.
+/// A string's length on the wire. Its buffer is one byte longer.
 fn string_length(text: &str) -> Result<u32, Error> {
     u32::try_from(text.len())
         .ok()

@@ -1,10 +1,11 @@
 //! [`HwReader`]: a received scatter-gather transaction.
 //!
-//! The data comes from another process. The driver has written the address of every listed buffer,
-//! and of no other, so only listed objects are followed: an address in a parent counts only where
-//! it is the one of the child that is listed for that place. Others may change the bytes at any
-//! time: each number is read once, strings are copied before they are looked at, and byte vectors
-//! are lent as they lie.
+//! The data comes from another process. The driver wrote only the addresses of listed buffers, so
+//! the reader follows only listed objects. It accepts an address in a parent only if it equals the
+//! address of the child that is listed for that position.
+//!
+//! Other processes may change the bytes at any time. The reader therefore reads each number once,
+//! copies strings before it checks them, and returns byte vectors as [`RawBytes`].
 
 use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject};
@@ -13,16 +14,16 @@ use super::{BufferIndex, VECTOR_LENGTH, VECTOR_POINTER, VECTOR_SIZE};
 use crate::parcel::ParcelReader;
 use crate::{Error, Status};
 
-/// A reader over received data and the buffers that it names.
+/// Reads received data and the buffers that it lists.
 #[derive(Clone, Debug)]
 pub struct HwReader<'a> {
     plain: ParcelReader<'a>,
-    /// The memory that buffers lie in.
+    /// The memory that contains the buffers.
     area: RawBytes<'a>,
 }
 
 impl<'a> HwReader<'a> {
-    /// A reader over received data, whose buffers lie in `area`.
+    /// Makes a reader for received data whose buffers are in `area`.
     #[must_use]
     pub fn new(plain: ParcelReader<'a>, area: RawBytes<'a>) -> Self {
         Self { plain: plain.with_layout(None), area }
@@ -36,7 +37,7 @@ impl<'a> HwReader<'a> {
     /// Reads a call's interface token and checks that it names `interface`.
     ///
     /// # Errors
-    /// `BAD_TYPE` when it names another interface, `BAD_VALUE` when there is no token.
+    /// `BAD_TYPE` if the token names another interface, `BAD_VALUE` if there is no token.
     pub fn check_interface(&mut self, interface: &str) -> Result<(), Status> {
         self.plain.check_name(interface)
     }
@@ -69,11 +70,11 @@ impl<'a> HwReader<'a> {
         }
     }
 
-    /// Reads a buffer that is embedded in none.
+    /// Reads a buffer that is not embedded in another.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when no such buffer is listed here, and when it does not lie in this
-    /// process's area.
+    /// [`Error::Malformed`] if no such buffer is listed here, or if it is outside this process's
+    /// area.
     pub fn read_buffer(&mut self) -> Result<(RawBytes<'a>, BufferIndex), Error> {
         self.read_object(None).map(|(bytes, index, _)| (bytes, index))
     }
@@ -82,7 +83,8 @@ impl<'a> HwReader<'a> {
     /// start.
     ///
     /// # Errors
-    /// As [`HwReader::read_buffer`]; also when the parent does not hold the buffer's address there.
+    /// See [`HwReader::read_buffer`]; also if the parent does not contain the buffer's address at
+    /// `offset`.
     pub fn read_embedded_buffer(
         &mut self,
         parent: (RawBytes<'a>, BufferIndex),
@@ -96,8 +98,8 @@ impl<'a> HwReader<'a> {
         }
     }
 
-    /// Reads the bytes of a vector whose header lies in `parent` at `at`; `unit` bytes go with each
-    /// item and `extra` with all.
+    /// Reads the bytes of a vector whose header is in `parent` at `at`. The vector has `unit` bytes
+    /// for each item, and `extra` bytes at its end.
     fn read_contents(
         &mut self,
         parent: (RawBytes<'a>, BufferIndex),
@@ -129,10 +131,10 @@ impl<'a> HwReader<'a> {
         String::from_utf8(bytes).map_err(|_| self.plain.malformed(WHAT, "it is not UTF-8"))
     }
 
-    /// Reads a vector of bytes, lent from where they lie.
+    /// Reads a vector of bytes without copying it.
     ///
     /// # Errors
-    /// As [`HwReader::read_embedded_buffer`]; also when header and buffer differ in length.
+    /// See [`HwReader::read_embedded_buffer`]; also if header and buffer differ in length.
     pub fn read_vec(&mut self) -> Result<RawBytes<'a>, Error> {
         let header = self.read_buffer()?;
         self.read_contents(header, 0, 1, 0).map(|(bytes, _)| bytes)
@@ -141,7 +143,7 @@ impl<'a> HwReader<'a> {
     /// Reads a string.
     ///
     /// # Errors
-    /// As [`HwReader::read_vec`]; also for a missing NUL and bytes that are not UTF-8.
+    /// See [`HwReader::read_vec`]; also for a missing NUL and bytes that are not UTF-8.
     pub fn read_string(&mut self) -> Result<String, Error> {
         let header = self.read_buffer()?;
         let (bytes, _) = self.read_contents(header, 0, 1, 1)?;
@@ -151,7 +153,7 @@ impl<'a> HwReader<'a> {
     /// Reads a vector of strings.
     ///
     /// # Errors
-    /// As [`HwReader::read_string`].
+    /// See [`HwReader::read_string`].
     pub fn read_string_vec(&mut self) -> Result<Vec<String>, Error> {
         let vector = self.read_buffer()?;
         let headers = self.read_contents(vector, 0, VECTOR_SIZE, 0)?;

@@ -1,5 +1,5 @@
-//! Scatter-gather parcels against a driver that does the copy and the fix-ups in one block of
-//! memory.
+//! Tests scatter-gather parcels with a fake driver that copies and fixes up addresses in one block
+//! of memory.
 
 use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BufferObject, Field};
@@ -9,11 +9,11 @@ use super::*;
 use crate::Error;
 use crate::parcel::ParcelReader;
 
-/// The area that buffers are copied into, which must stay where it is.
+/// The area that buffers are copied into. It must not be reallocated.
 type Area = Vec<u8>;
 const AREA_BYTES: usize = 1 << 16;
 
-/// What the receiver gets: data, offsets, and the area with the buffers.
+/// Returns what the receiver gets: data, offsets, and the area with the buffers.
 fn deliver(parcel: &mut HwParcel<'_>) -> (Vec<u8>, Vec<u8>, Area) {
     parcel.send(|outgoing| {
         let lent = outgoing.lent();
@@ -48,12 +48,12 @@ fn reader((data, offsets, area): &(Vec<u8>, Vec<u8>, Area)) -> HwReader<'_> {
 }
 
 #[test]
-fn a_vector_is_a_header_and_a_buffer_that_is_fixed_up_into_it() {
+fn a_vector_is_a_header_and_an_embedded_buffer() {
     let payload = [7; 5];
     let mut parcel = HwParcel::new();
     parcel.write_no_exception();
     parcel.write_vec(&payload).unwrap();
-    assert_eq!(parcel.copied_bytes(), 0, "the payload is sent from where it lies");
+    assert_eq!(parcel.copied_bytes(), 0, "the payload is sent without a copy");
     let header = BufferObject::from_bytes(&parcel.data()[4..]).unwrap();
     assert_eq!((header.flags, header.length), (0, 16));
     let bytes = BufferObject::from_bytes(&parcel.data()[44..]).unwrap();
@@ -63,7 +63,7 @@ fn a_vector_is_a_header_and_a_buffer_that_is_fixed_up_into_it() {
 }
 
 #[test]
-fn a_buffer_at_the_very_start_is_refused() {
+fn a_buffer_at_offset_zero_is_refused() {
     let error = HwParcel::new().write_vec(&[1]).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -72,7 +72,7 @@ fn a_buffer_at_the_very_start_is_refused() {
 }
 
 #[test]
-fn an_address_in_a_parent_counts_only_where_a_child_is_listed_for_it() {
+fn an_address_in_a_parent_is_refused_if_no_child_is_listed_for_it() {
     let payload = [1, 2, 3, 4];
     let mut parcel = HwParcel::new();
     parcel.write_no_exception();
@@ -99,7 +99,7 @@ fn a_parent_that_points_elsewhere_is_refused() {
 }
 
 #[test]
-fn more_buffers_than_are_sent_from_their_place_are_copied_and_arrive() {
+fn buffers_beyond_the_borrowed_limit_are_copied_and_arrive() {
     let payloads: Vec<[u8; 3]> = (0..40).map(|value| [value; 3]).collect();
     let mut parcel = HwParcel::new();
     parcel.write_no_exception();
@@ -117,7 +117,7 @@ fn more_buffers_than_are_sent_from_their_place_are_copied_and_arrive() {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(
+    fn written_items_read_back(
         bytes in any::<Vec<u8>>(),
         text in any::<String>(),
         texts in prop::collection::vec(any::<String>(), 0..6),
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_never_panic_and_never_lend_bytes_from_outside_the_area(
+    fn corrupt_bytes_never_panic_and_never_yield_bytes_outside_the_area(
         bytes in prop::collection::vec(any::<u8>(), 0..64),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
     ) {
@@ -157,11 +157,11 @@ proptest! {
             *byte.unwrap() ^= change;
         }
         let area = &delivered.2;
-        let lent = |bytes: &[u8]| bytes.is_empty() || area.windows(bytes.len()).any(|part| part == bytes);
+        let inside = |bytes: &[u8]| bytes.is_empty() || area.windows(bytes.len()).any(|part| part == bytes);
         let mut hw = reader(&delivered);
         let _ = hw.plain().read_i32();
-        prop_assert!(hw.read_vec().map_or(true, |bytes| lent(&bytes.to_vec())));
-        prop_assert!(hw.read_string().map_or(true, |text| lent(text.as_bytes())));
-        prop_assert!(hw.read_string_vec().map_or(true, |texts| texts.iter().all(|text| lent(text.as_bytes()))));
+        prop_assert!(hw.read_vec().map_or(true, |bytes| inside(&bytes.to_vec())));
+        prop_assert!(hw.read_string().map_or(true, |text| inside(text.as_bytes())));
+        prop_assert!(hw.read_string_vec().map_or(true, |texts| texts.iter().all(|text| inside(text.as_bytes()))));
     }
 }

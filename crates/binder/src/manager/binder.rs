@@ -1,5 +1,5 @@
-//! The binder stack's service manager: `android.os.IServiceManager`, in the layout and with the
-//! codes of the process's [`Dialect`].
+//! The binder stack's service manager, `android.os.IServiceManager`. Layout and method codes are
+//! those of the process's [`Dialect`].
 
 use std::sync::Arc;
 
@@ -7,18 +7,19 @@ use super::{Registry, check_name};
 use crate::{Binder, Call, Dialect, Error, Parcel, ParcelReader, Proxy, Stack, Status, Stub, status};
 
 const INTERFACE: &str = "android.os.IServiceManager";
-/// `DUMP_FLAG_PRIORITY_DEFAULT` and `DUMP_FLAG_PRIORITY_ALL`: when a service is dumped, which
-/// nobody asks here.
+/// `DUMP_FLAG_PRIORITY_DEFAULT` and `DUMP_FLAG_PRIORITY_ALL`: dump priorities, which this manager
+/// ignores.
 const PRIORITY_DEFAULT: i32 = 8;
 const PRIORITY_ALL: i32 = 15;
-/// The kind of `android.os.Service` that this manager knows: an object, and whether it may be
-/// stopped when it is not used.
+/// The only kind of `android.os.Service` that this manager uses: an object, and a flag that the
+/// service is lazy.
 const SERVICE_WITH_METADATA: i32 = 0;
 
-/// What a method of the interface does.
+/// A method of the interface, by its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    /// `getService` and `checkService`, which are one here: nobody starts services on demand.
+    /// `getService` and `checkService`. They do the same here, because this manager starts no
+    /// services on demand.
     Get,
     /// `getService2` and `checkService2`.
     GetWithMetadata,
@@ -26,7 +27,7 @@ enum Method {
     List,
 }
 
-/// A dialect's methods, by their codes from 1 on.
+/// A dialect's methods in the order of their codes, from 1 up.
 fn methods(dialect: Dialect) -> &'static [Method] {
     use Method::{Add, Get, GetWithMetadata, List};
     match dialect {
@@ -36,14 +37,15 @@ fn methods(dialect: Dialect) -> &'static [Method] {
     }
 }
 
-/// The code of a method; of the last that does it, which asks for nothing to be started.
+/// The code of a method. If several codes have the same effect, the last one starts no service on
+/// demand.
 fn code(dialect: Dialect, method: Method) -> u32 {
     let found = methods(dialect).iter().rposition(|known| *known == method);
     found.map_or(0, |index| index as u32 + 1)
 }
 
-/// True for Android 10 and earlier, whose manager puts no status header in front of what it found,
-/// and lists one name a call.
+/// Returns true for Android 10 and earlier: that manager writes no status header before a result,
+/// and lists one name for each call.
 fn is_old(dialect: Dialect) -> bool {
     dialect == Dialect::Android10
 }
@@ -108,8 +110,8 @@ impl Stub for Manager {
     }
 }
 
-/// Writes an `android.os.Service`: a union, whose kind comes first, of parcelables, whose size
-/// does.
+/// Writes an `android.os.Service`: a union, which begins with its kind. Its member is a parcelable,
+/// which begins with its size.
 fn write_service(parcel: &mut Parcel, binder: Option<&Binder>) {
     parcel.write_bool(true); // it is not null
     parcel.write_i32(SERVICE_WITH_METADATA);
@@ -117,7 +119,7 @@ fn write_service(parcel: &mut Parcel, binder: Option<&Binder>) {
     let start = parcel.data().len();
     parcel.write_i32(0);
     parcel.write_nullable_binder(binder);
-    parcel.write_bool(false); // nobody stops it when it is not used
+    parcel.write_bool(false); // not a lazy service
     let size = (parcel.data().len() - start) as i32;
     parcel.patch(start, &size.to_le_bytes());
 }
@@ -134,7 +136,8 @@ pub(super) fn add(manager: &Proxy, name: &str, binder: &Binder) -> Result<(), Er
     reply.reader()?.read_exception()
 }
 
-/// Asks without metadata, which every dialect's manager answers alike.
+/// Looks a name up without metadata: the reply is the same in every dialect, except for Android
+/// 10's missing status header.
 pub(super) fn check(manager: &Proxy, name: &str) -> Result<Option<Binder>, Error> {
     let dialect = manager.process().dialect();
     let reply = manager.call(code(dialect, Method::Get), |parcel| {
@@ -163,7 +166,7 @@ pub(super) fn list(manager: &Proxy) -> Result<Vec<String>, Error> {
     reader.read_string16_vec()
 }
 
-/// Until the manager has no name with that number.
+/// Lists one name for each call, until the manager has no name with that index.
 fn list_one_by_one(manager: &Proxy) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     loop {
@@ -186,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_those_of_the_releases() {
+    fn method_codes_match_the_android_releases() {
         let codes = |dialect| [Method::Get, Method::Add, Method::List].map(|method| code(dialect, method));
         assert_eq!(codes(Dialect::Android10), [2, 3, 4]);
         assert_eq!(codes(Dialect::Android13), [2, 3, 4]);

@@ -1,8 +1,8 @@
 //! The hwbinder stack's service manager: `android.hidl.manager@1.0::IServiceManager`, with its
-//! codes.
+//! method codes.
 //!
-//! One difference: `add` names the interface, where Android's manager asks the object for the
-//! interfaces that it inherits.
+//! It differs from Android's in one point: `add` names the interface. Android's manager asks the
+//! object for its interface chain instead.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Service managers: the one object that everybody finds (handle 0), and the names that it knows.
+//! Service managers: the context manager (handle 0), and the names that it registers.
 //!
-//! One for each stack, each in a context of its own. What they keep is the same (`registry`);
-//! interfaces, codes and parcels are those of the stack.
+//! Each stack has its own manager, in a separate context. Both use the same registry; interfaces,
+//! method codes and parcels differ.
 
 mod binder;
 mod hwbinder;
@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 use crate::{Binder, Error, Process, Service, Stack};
 use registry::Registry;
 
-/// The longest name that is accepted, in bytes: Android's limit.
+/// The longest accepted name, in bytes: Android's limit.
 pub const LONGEST_NAME: usize = 127;
 
-/// How long [`ServiceManager::wait`] sleeps before it asks again, at first and at most.
+/// The first and the longest pause between two lookups of [`ServiceManager::wait`].
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// Makes `process` the service manager of its context, for services of `stack`. It serves on the
-/// process's loopers.
+/// Makes `process` the service manager of its context, for services of `stack`. The process's
+/// loopers serve it.
 ///
 /// # Errors
-/// [`Error::Driver`] when the context has a manager already.
+/// [`Error::Driver`] if the context already has a manager.
 pub fn serve(process: &Arc<Process>, stack: Stack) -> Result<(), Error> {
     let registry = Arc::new(Registry::default());
     process.become_context_manager(match stack {
@@ -32,10 +32,10 @@ pub fn serve(process: &Arc<Process>, stack: Stack) -> Result<(), Error> {
     })
 }
 
-/// A context's service manager, as its clients see it.
+/// A client of a context's service manager.
 ///
-/// Names of the binder stack are any words; those of hwbinder are a fully qualified interface and
-/// an instance, `package@1.0::IName/instance`.
+/// A name of the binder stack is 1 to 127 ASCII letters, digits and `._-/`. A name of the hwbinder
+/// stack is a fully qualified interface and an instance: `package@1.0::IName/instance`.
 #[derive(Clone, Debug)]
 pub struct ServiceManager {
     process: Arc<Process>,
@@ -43,17 +43,17 @@ pub struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// The manager of the context that `process` has joined.
+    /// Makes a client for the manager of the context that `process` joined.
     #[must_use]
     pub fn new(process: &Arc<Process>, stack: Stack) -> Self {
         Self { process: process.clone(), stack }
     }
 
-    /// Registers an object. A name that is taken already changes its object; an object that dies
-    /// loses its name.
+    /// Registers an object. A second registration of a name replaces the first. The manager removes
+    /// a name when its object dies.
     ///
     /// # Errors
-    /// [`Error::Name`] for a name that cannot be one; those of
+    /// [`Error::Name`] for an invalid name; the errors of
     /// [`Proxy::transact`](crate::Proxy::transact).
     pub fn add(&self, name: &str, binder: &Binder) -> Result<(), Error> {
         check_name(self.stack, name)?;
@@ -64,10 +64,10 @@ impl ServiceManager {
         }
     }
 
-    /// The object that is registered under a name.
+    /// Returns the object registered under a name.
     ///
     /// # Errors
-    /// [`Error::NotRegistered`] when there is none; as [`ServiceManager::add`].
+    /// [`Error::NotRegistered`] if there is none; the errors of [`ServiceManager::add`].
     pub fn get(&self, name: &str) -> Result<Binder, Error> {
         check_name(self.stack, name)?;
         let manager = self.process.context_manager();
@@ -78,10 +78,10 @@ impl ServiceManager {
         found?.ok_or_else(|| Error::NotRegistered { name: name.to_owned() })
     }
 
-    /// All names, in alphabetical order.
+    /// Returns all names in alphabetical order.
     ///
     /// # Errors
-    /// Those of [`Proxy::transact`](crate::Proxy::transact).
+    /// The errors of [`Proxy::transact`](crate::Proxy::transact).
     pub fn list(&self) -> Result<Vec<String>, Error> {
         let manager = self.process.context_manager();
         match self.stack {
@@ -90,17 +90,17 @@ impl ServiceManager {
         }
     }
 
-    /// The object that is registered under a name, as soon as it is, and as soon as there is a
-    /// service manager. It asks again and again, so it needs no looper.
+    /// Waits until the name is registered, and returns its object. The service manager need not
+    /// have started yet. This method polls, so it needs no looper.
     ///
     /// # Errors
-    /// [`Error::WaitedTooLong`] after `timeout`; as [`ServiceManager::get`].
+    /// [`Error::WaitedTooLong`] after `timeout`; the errors of [`ServiceManager::get`].
     pub fn wait(&self, name: &str, timeout: Duration) -> Result<Binder, Error> {
         let start = Instant::now();
         let mut pause = ASK_AGAIN.0;
         loop {
             match self.get(name) {
-                // No manager yet is no name yet.
+                // Either the name or the manager is missing; both may still come.
                 Err(Error::NotRegistered { .. } | Error::DeadObject { handle: 0 }) => {}
                 other => return other,
             }
@@ -114,7 +114,7 @@ impl ServiceManager {
     }
 }
 
-/// Checks a name: length, characters, and, for hwbinder, its two parts.
+/// Checks a name's length and characters and, for hwbinder, its form.
 fn check_name(stack: Stack, name: &str) -> Result<(), Error> {
     let separators = if stack == Stack::Hwbinder { "._-/@:" } else { "._-/" };
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || separators.contains(letter);
@@ -135,7 +135,7 @@ fn check_name(stack: Stack, name: &str) -> Result<(), Error> {
     Err(Error::Name { name: name.to_owned(), problem })
 }
 
-/// An hwbinder name's interface and instance.
+/// Splits a hwbinder name into interface and instance.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     let (interface, instance) = name.split_once('/')?;
     let (package, rest) = interface.split_once('@')?;

@@ -1,11 +1,11 @@
-//! The names that a service manager knows. It knows no parcels.
+//! The names that a service manager registers. This file knows no parcels.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Binder;
 
-/// Names and what is registered under them.
+/// Registered objects by name.
 #[derive(Debug, Default)]
 pub(super) struct Registry(Mutex<BTreeMap<String, Binder>>);
 
@@ -14,7 +14,7 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an object, in place of another of the same name, for as long as it lives.
+    /// Registers an object, which replaces another of the same name, until it dies.
     pub(super) fn add(self: &Arc<Self>, name: &str, binder: Binder) {
         let old = self.lock().insert(name.to_owned(), binder.clone());
         drop(old); // outside the lock: giving up a reference talks to the driver
@@ -26,14 +26,14 @@ impl Registry {
                     registry.remove(&name, handle);
                 }
             };
-            // Only an object that is dead already cannot be watched.
+            // Linking fails only if the object is already dead.
             if proxy.link_to_death(forget.clone()).is_err() {
                 forget();
             }
         }
     }
 
-    /// Forgets a name, unless another object has taken it meanwhile.
+    /// Removes a name, unless another object has replaced it meanwhile.
     fn remove(&self, name: &str, handle: u32) {
         let mut names = self.lock();
         let same = |binder: &Binder| binder.remote().is_some_and(|proxy| proxy.handle() == handle);

@@ -1,5 +1,5 @@
-//! File descriptors in parcels: `binder_fd_object`, listed in the offsets so that the driver opens
-//! the file for the receiver.
+//! File descriptors in parcels: `binder_fd_object`. The offsets list it, so the driver opens the
+//! file in the receiver.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -9,14 +9,14 @@ use super::{Parcel, ParcelReader};
 use crate::{Error, descriptors};
 
 impl Parcel {
-    /// Writes a file descriptor (`Parcel::writeFileDescriptor`). The receiver gets one of its own
-    /// for the same file, if its node takes them
-    /// ([`NodeOptions::accept_fds`](crate::NodeOptions::accept_fds)). This one is closed when the
-    /// parcel is cleared.
+    /// Writes a file descriptor (`Parcel::writeFileDescriptor`). The receiver gets its own
+    /// descriptor for the same file if its node accepts descriptors
+    /// ([`NodeOptions::accept_fds`](crate::NodeOptions::accept_fds)). The parcel closes
+    /// `descriptor` when it is cleared.
     pub fn write_fd(&mut self, descriptor: OwnedFd) {
         let fd = descriptor.as_raw_fd().unsigned_abs();
-        // The flags and the cookie ("the sender owns it") are Android's; the driver carries them
-        // along.
+        // The flags and the cookie ("the sender owns it") are what Android writes. The driver
+        // passes them on unchanged.
         let flags = 0x7f | FLAT_BINDER_FLAG_ACCEPTS_FDS;
         let object = FdObject { kind: BINDER_TYPE_FD, flags, fd, pad: 0, cookie: 1 };
         self.put_object(&object.to_bytes());
@@ -30,12 +30,12 @@ impl Parcel {
 }
 
 impl ParcelReader<'_> {
-    /// Reads a file descriptor: a duplicate, for the caller to keep (close-on-exec).
+    /// Reads a file descriptor. Returns a duplicate (close-on-exec) that the caller owns.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when no offset says that one lies here, for another type of object, and
-    /// for a reader without a process; [`Error::Descriptor`] when this process may not open
-    /// more.
+    /// [`Error::Malformed`] if no offset lists an object here, for another type of object, and for
+    /// a reader without a process. [`Error::Descriptor`] if this process has too many open
+    /// descriptors.
     pub fn read_fd(&mut self) -> Result<OwnedFd, Error> {
         const WHAT: &str = "a file descriptor";
         let object = FdObject::from_bytes(&self.peek_object::<{ FdObject::SIZE }>(WHAT)?);

@@ -1,27 +1,26 @@
-//! What stands in front of a call's arguments and of its result: the interface token and the status
-//! header.
+//! The headers of a parcel: the interface token before a call's arguments, and the status header
+//! before its result.
 
 use super::{Parcel, ParcelReader};
 use crate::{Dialect, Error, Status, exception, status, work_source};
 
-/// The word before the name of an interface token since Android 11: which kind of partition the
-/// sender belongs to.
+/// The word before the name of an interface token, since Android 11: the sender's partition.
 const HEADER_SYSTEM: i32 = i32::from_be_bytes(*b"SYST");
 /// The strict-mode word of native callers: `STRICT_MODE_PENALTY_GATHER`, and no policy.
 const STRICT_MODE: i32 = 1 << 31;
 
-/// Headers that a Java service may put in front of its status: app-ops that it noted (Android 11
-/// and later; the status follows), and strict-mode violations (there was no exception).
+/// Headers that a Java service may write before its status: noted app-ops (since Android 11; the
+/// status follows), and strict-mode violations (which replace the status "no exception").
 const NOTED_APP_OPS: i32 = -127;
 const STRICT_MODE_STACKS: i32 = -128;
 
 impl Parcel {
-    /// Writes what a call to a method of `interface` begins with: the strict-mode policy, the work
-    /// source's uid ([`WorkSource`](crate::WorkSource)), from Android 11 on the header `SYST`,
-    /// the name as UTF-16.
+    /// Writes a call's interface token: the strict-mode policy, the work source's uid
+    /// ([`WorkSource`](crate::WorkSource)), the header `SYST` (since Android 11), and the
+    /// interface's name as UTF-16.
     ///
     /// # Errors
-    /// As [`Parcel::write_string16`].
+    /// See [`Parcel::write_string16`].
     pub fn write_interface_token(&mut self, interface: &str) -> Result<(), Error> {
         self.write_i32(STRICT_MODE);
         self.write_u32(work_source::current());
@@ -30,7 +29,7 @@ impl Parcel {
         }
         let copied = self.copied.get();
         self.write_string16(interface)?;
-        self.copied.set(copied); // a name is no payload
+        self.copied.set(copied); // the name is not payload
         Ok(())
     }
 
@@ -40,25 +39,25 @@ impl Parcel {
     }
 
     /// Writes a reply's status header: an exception, its message, and, in the binder stack, an
-    /// empty remote stack trace. A service-specific exception carries 0 as its number; see
-    /// [`Parcel::write_service_specific`].
+    /// empty remote stack trace. A service-specific exception gets the number 0; use
+    /// [`Parcel::write_service_specific`] for another number.
     ///
     /// # Errors
-    /// As [`Parcel::write_string16`].
+    /// See [`Parcel::write_string16`].
     pub fn write_exception(&mut self, code: i32, message: &str) -> Result<(), Error> {
         self.put_exception(code, message)?;
-        // Two kinds carry more, which is empty here: a number, and the size of an object.
+        // Two kinds have one more word, here 0: the error's number, or the size of the parcelable.
         if self.dialect.is_some() && [exception::SERVICE_SPECIFIC, exception::PARCELABLE].contains(&code) {
             self.write_i32(0);
         }
         Ok(())
     }
 
-    /// Writes a reply's status header: an error of the service's own numbering
+    /// Writes a reply's status header: an error that the service defines
     /// (`Status::fromServiceSpecificError`).
     ///
     /// # Errors
-    /// As [`Parcel::write_string16`].
+    /// See [`Parcel::write_string16`].
     pub fn write_service_specific(&mut self, error: i32, message: &str) -> Result<(), Error> {
         self.put_exception(exception::SERVICE_SPECIFIC, message)?;
         self.write_i32(error);
@@ -68,7 +67,7 @@ impl Parcel {
     fn put_exception(&mut self, code: i32, message: &str) -> Result<(), Error> {
         self.write_i32(code);
         self.write_string16(message)?;
-        // The size of the remote stack trace, which hwbinder's headers do not have.
+        // The size of the remote stack trace. Hwbinder's headers do not have it.
         if self.dialect.is_some() {
             self.write_i32(0);
         }
@@ -77,11 +76,11 @@ impl Parcel {
 }
 
 impl ParcelReader<'_> {
-    /// Reads a call's interface token and checks that it names `interface`; without an allocation.
+    /// Reads a call's interface token and checks that it names `interface`. Allocates nothing.
     ///
     /// # Errors
-    /// `BAD_TYPE` when it names another interface or has another header, `BAD_VALUE` when there is
-    /// no token.
+    /// `BAD_TYPE` if the token has another name or another header, `BAD_VALUE` if there is no
+    /// token.
     pub fn check_interface(&mut self, interface: &str) -> Result<(), Status> {
         self.read_i32()?;
         let work_source = self.read_u32()?;
@@ -96,12 +95,12 @@ impl ParcelReader<'_> {
         }
     }
 
-    /// Reads a reply's status header, as Java services write it too: with headers of their own in
-    /// front, and with a remote stack trace, which are skipped.
+    /// Reads a reply's status header. Skips the additional headers and the remote stack trace that
+    /// Java services write.
     ///
     /// # Errors
-    /// [`Error::ServiceSpecific`] or [`Error::Exception`] when the service answered with one,
-    /// [`Error::Malformed`] when there is no header.
+    /// [`Error::ServiceSpecific`] or [`Error::Exception`] if the service answered with one,
+    /// [`Error::Malformed`] if there is no header.
     pub fn read_exception(&mut self) -> Result<(), Error> {
         let mut code = self.read_i32()?;
         if code == NOTED_APP_OPS {
@@ -128,8 +127,8 @@ impl ParcelReader<'_> {
         Err(Error::Exception { code, message })
     }
 
-    /// Skips what begins with its own size in bytes, which the size's word is part of; an empty one
-    /// says 0.
+    /// Skips an item that begins with its size in bytes. The size includes its own word, except
+    /// that an empty item has size 0.
     fn skip_sized(&mut self, what: &'static str) -> Result<(), Error> {
         let start = self.position();
         match self.read_i32()? {
@@ -143,7 +142,7 @@ impl ParcelReader<'_> {
 mod tests {
     use super::*;
 
-    /// A reply as a Java service writes it: words, a message, and what follows.
+    /// A reply as a Java service writes it: words, a message, and more words.
     fn reply(before: &[i32], message: Option<&str>, after: &[i32]) -> Parcel {
         let mut parcel = Parcel::new();
         before.iter().for_each(|word| parcel.write_i32(*word));
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_is_read_with_its_trace_its_number_and_its_object() {
+    fn an_exception_is_read_with_its_trace_number_and_parcelable() {
         for trace in [&[0][..], &[12, 7, 7]] {
             let parcel = reply(&[exception::SERVICE_SPECIFIC], Some("no"), &[trace, &[-3, 42]].concat());
             let mut reader = parcel.reader();
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn written_exceptions_read_back() {
         let mut parcel = Parcel::new();
         parcel.write_service_specific(7, "seven").unwrap();
         parcel.write_exception(exception::SECURITY, "no").unwrap();
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_sizes_are_malformed() {
+    fn impossible_header_sizes_are_malformed() {
         for size in [-1, 3, 1000, i32::MIN, i32::MAX] {
             for before in [&[-128, size][..], &[-127, size, 0]] {
                 let parcel = reply(before, None, &[]);
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn hwbinder_has_neither_trace_nor_number() {
+    fn hwbinder_exceptions_have_no_trace_and_no_number() {
         let mut parcel = Parcel::of_hwbinder();
         parcel.write_exception(exception::SERVICE_SPECIFIC, "no").unwrap();
         assert_eq!(parcel.data().len(), 4 + 4 + 8);
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_has_the_layout_of_its_dialect_and_says_for_whom_it_works() {
+    fn a_token_has_the_layout_of_its_dialect_and_contains_the_work_source() {
         for dialect in Dialect::ALL {
             let mut parcel = Parcel::in_dialect(dialect);
             parcel.write_interface_token("a.B").unwrap();

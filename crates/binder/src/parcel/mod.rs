@@ -1,9 +1,8 @@
-//! [`Parcel`]: data on its way out, in Android's standard layout.
+//! [`Parcel`]: outgoing data in the layout of Android's `Parcel.cpp`.
 //!
-//! Little-endian, every item padded with zeros to 4 bytes. Values, strings and vectors are laid out
-//! as by `Parcel.cpp`; binders and what stands in front of the arguments as by that of the
-//! [`Dialect`]'s release. It knows nothing of threads or drivers: it is bytes, offsets, and the
-//! objects that those bytes name.
+//! Values are little-endian. Every item is padded with zeros to 4 bytes. Binders and headers have
+//! the layout of the [`Dialect`]'s release; all other items are the same in every release. A parcel
+//! is bytes, offsets and the objects in those bytes; it knows no threads and no drivers.
 
 mod descriptor;
 mod header;
@@ -24,25 +23,24 @@ use binder_driver::{RawBytes, copy};
 
 use crate::{Dialect, Error};
 
-/// The length that means a null string or vector.
+/// The length of a null string or vector.
 const NULL: i32 = -1;
 
-/// What lives at least until the driver has taken references of its own to it.
+/// An object that must stay alive until the driver holds its own references to it.
 pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
-/// Data on its way out. Written once, sent, and, when cleared, written again without a new
-/// allocation.
+/// Outgoing data. A cleared parcel keeps its capacity for the next call.
 #[derive(Debug)]
 pub struct Parcel {
-    /// Whose layout it has; `None` for hwbinder's.
+    /// The layout; `None` for hwbinder's.
     dialect: Option<Dialect>,
     data: Vec<u8>,
-    /// Where in `data` the objects lie: native 64-bit words, kept as the bytes that the driver
+    /// The offsets of the objects in `data`: native 64-bit words, as the bytes that the driver
     /// reads.
     offsets: Vec<u8>,
-    /// What the objects name. Kept until the driver has taken its own references.
+    /// Keeps the objects alive until the driver holds its own references.
     objects: Vec<Kept>,
-    /// Descriptors of this process that the bytes name.
+    /// The descriptors that the bytes name, open until the parcel is cleared.
     descriptors: Vec<OwnedFd>,
     copied: Cell<u64>,
 }
@@ -52,7 +50,7 @@ pub(crate) const fn padded(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
 
-/// A length as it travels: 31 bits.
+/// A length on the wire: 31 bits.
 fn wire_length(what: &'static str, length: usize) -> Result<i32, Error> {
     i32::try_from(length)
         .map_err(|_| Error::Unsendable { what, problem: "it has more than 2147483647 items" })
@@ -65,14 +63,15 @@ impl Default for Parcel {
 }
 
 impl Parcel {
-    /// An empty parcel in the newest dialect. A process that has another refuses it; see
+    /// Makes an empty parcel in the newest dialect. Only a process of that dialect can send it; see
     /// [`Parcel::in_dialect`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty parcel in a process's dialect ([`Process::dialect`](crate::Process::dialect)).
+    /// Makes an empty parcel in a process's dialect
+    /// ([`Process::dialect`](crate::Process::dialect)).
     #[must_use]
     pub fn in_dialect(dialect: Dialect) -> Self {
         Self::with_layout(Some(dialect))
@@ -98,7 +97,7 @@ impl Parcel {
         self.dialect.is_none()
     }
 
-    /// Refuses a parcel that has another layout than a process's calls.
+    /// Refuses a parcel whose layout differs from that of the process.
     pub(crate) fn check_dialect(&self, of_process: Dialect) -> Result<(), Error> {
         match self.dialect {
             Some(dialect) if dialect == of_process => Ok(()),
@@ -109,13 +108,13 @@ impl Parcel {
         }
     }
 
-    /// An empty parcel with room for `bytes` bytes before it must allocate.
+    /// Makes an empty parcel with a capacity of `bytes` bytes, in the newest dialect.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { data: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Forgets everything that was written, and keeps the room.
+    /// Clears the parcel and keeps its capacity.
     pub fn clear(&mut self) {
         self.data.clear();
         self.offsets.clear();
@@ -124,31 +123,31 @@ impl Parcel {
         self.copied.set(0);
     }
 
-    /// What was written.
+    /// The bytes written so far.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Where in [`Parcel::data`] objects lie: one native 64-bit word each, ascending.
+    /// The ascending offsets of the objects in [`Parcel::data`], as native 64-bit words.
     #[must_use]
     pub fn offsets(&self) -> &[u8] {
         &self.offsets
     }
 
-    /// How many bytes of strings and vectors were copied into this parcel since it was made,
-    /// cleared, or last sent.
+    /// The bytes of strings and vectors copied into this parcel since it was made, cleared, or last
+    /// sent.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.copied.get()
     }
 
-    /// The count of [`Parcel::copied_bytes`], which starts again from 0.
+    /// Returns [`Parcel::copied_bytes`] and resets it to 0.
     pub(crate) fn take_copied(&self) -> u64 {
         self.copied.take()
     }
 
-    /// Hands over what the parcel keeps.
+    /// Moves the objects that the parcel keeps alive.
     pub(crate) fn move_objects(&mut self, to: &RefCell<Vec<Kept>>) {
         if !self.objects.is_empty() {
             to.borrow_mut().append(&mut self.objects);
@@ -174,7 +173,7 @@ impl Parcel {
         self.data.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Writes a 64-bit integer; aligned to 4 bytes only, as everything is.
+    /// Writes a 64-bit integer, aligned to 4 bytes only.
     pub fn write_i64(&mut self, value: i64) {
         self.data.extend_from_slice(&value.to_le_bytes());
     }
@@ -199,7 +198,7 @@ impl Parcel {
         self.write_i32(value.into());
     }
 
-    /// Writes one signed byte: as a 32-bit integer.
+    /// Writes a signed byte as a 32-bit integer.
     pub fn write_byte(&mut self, value: i8) {
         self.write_i32(value.into());
     }
@@ -268,11 +267,11 @@ impl Parcel {
         }
     }
 
-    /// Writes a NUL-terminated string without its length (`writeCString`): hwbinder's interface
-    /// tokens.
+    /// Writes a NUL-terminated string without its length (`writeCString`), as in hwbinder's
+    /// interface tokens.
     ///
     /// # Errors
-    /// [`Error::Unsendable`] for a string with a NUL in it.
+    /// [`Error::Unsendable`] for a string that contains a NUL.
     pub fn write_c_string(&mut self, text: &str) -> Result<(), Error> {
         if text::has_nul(text) {
             return Err(Error::Unsendable { what: "a C string", problem: "it contains a NUL" });
@@ -284,8 +283,8 @@ impl Parcel {
         Ok(())
     }
 
-    /// Writes a byte vector: its length, the bytes, padding (`writeByteVector`). This is the copy
-    /// that the scatter-gather stack does without.
+    /// Writes a byte vector: its length, the bytes, padding (`writeByteVector`). The scatter-gather
+    /// stack avoids this copy.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³¹ bytes or more.

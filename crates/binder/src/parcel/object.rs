@@ -1,5 +1,4 @@
-//! Binders in parcels: `flat_binder_object`, listed in the offsets so that the driver translates
-//! them.
+//! Binders in parcels: `flat_binder_object`. The offsets list them, so the driver translates them.
 
 use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, FlatBinderObject};
 
@@ -7,14 +6,12 @@ use super::{Parcel, ParcelReader};
 use crate::{Binder, Error, Local, Stability};
 
 impl Parcel {
-    /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, and from Android 11 on its
-    /// stability word.
-    ///
-    /// The parcel keeps the binder until it is cleared.
+    /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, and its stability word
+    /// (since Android 11). The parcel keeps the binder alive until it is cleared.
     pub fn write_binder(&mut self, binder: &Binder) {
         let object = binder.to_object();
-        // Handle 0 means the same in every process: as on Android, nobody translates it, and it
-        // needs no reference.
+        // Handle 0 means the same in every process. As on Android, it is not listed: it needs no
+        // translation and no reference.
         if object.binder != 0 || object.kind == BINDER_TYPE_BINDER {
             self.list_object();
         }
@@ -29,7 +26,7 @@ impl Parcel {
         }
     }
 
-    /// Writes a strong binder, or null: an object of zeros that is not listed in the offsets, as on
+    /// Writes a strong binder, or null. Null is a zeroed object that the offsets do not list, as on
     /// Android.
     pub fn write_nullable_binder(&mut self, binder: Option<&Binder>) {
         match binder {
@@ -42,26 +39,26 @@ impl Parcel {
         }
     }
 
-    /// Lists the object that is about to be written.
+    /// Lists the object that is written next.
     pub(crate) fn list_object(&mut self) {
         self.offsets.extend_from_slice(&(self.data.len() as u64).to_ne_bytes());
     }
 
-    /// Appends an object's bytes; returns where they lie.
+    /// Lists and appends an object. Returns its offset.
     pub(crate) fn put_object(&mut self, bytes: &[u8]) -> usize {
         self.list_object();
         self.data.extend_from_slice(bytes);
         self.data.len() - bytes.len()
     }
 
-    /// Overwrites bytes that were written before.
+    /// Overwrites bytes at an offset.
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.data[at..at + bytes.len()].copy_from_slice(bytes);
     }
 }
 
 impl ParcelReader<'_> {
-    /// True if an offset names an object at the current position.
+    /// Returns true if an offset lists an object at the current position.
     pub(crate) fn at_object(&mut self) -> bool {
         while let Some(offset) = self.offset(self.next_offset) {
             if offset >= self.at as u64 {
@@ -72,12 +69,12 @@ impl ParcelReader<'_> {
         false
     }
 
-    /// The position of the object with this index.
+    /// The offset of the object with this index.
     pub(crate) fn offset(&self, index: usize) -> Option<u64> {
         self.offsets.array(index.checked_mul(8)?).map(u64::from_ne_bytes)
     }
 
-    /// A copy of a listed object, which stays the next.
+    /// Returns a copy of the listed object at the current position without consuming it.
     pub(crate) fn peek_object<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
         if !self.at_object() {
             return Err(self.malformed(what, "there is no object here"));
@@ -88,7 +85,7 @@ impl ParcelReader<'_> {
     /// Reads a strong binder.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when no offset says that one lies here, for null, for another type of
+    /// [`Error::Malformed`] if no offset lists an object here, for null, for another type of
     /// object, for a local node that this process does not have, and for a reader without a
     /// process.
     pub fn read_binder(&mut self) -> Result<Binder, Error> {
@@ -142,7 +139,8 @@ impl ParcelReader<'_> {
         self.dialect.is_some_and(|dialect| dialect.stability_word(Stability::Undeclared).is_some())
     }
 
-    /// The stability that stands `after` bytes from here; what Android assumes where none does.
+    /// Reads the stability word `after` bytes from here without consuming it. Without a word,
+    /// Android assumes `System`.
     fn peek_stability(&self, after: usize) -> Result<Stability, Error> {
         const WHAT: &str = "a binder's stability";
         if !self.has_stability() {

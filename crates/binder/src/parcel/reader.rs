@@ -1,9 +1,9 @@
-//! [`ParcelReader`]: received data, read in the order in which it was written.
+//! [`ParcelReader`]: reads received data in the order in which it was written.
 //!
-//! The bytes come from another process, and may change at any time. Every read is checked against
-//! what is there, allocates no more than that, and ends with an error instead of a panic. Each
-//! number is read once, strings are copied before they are looked at, and byte vectors are lent as
-//! they lie: [`RawBytes`].
+//! The bytes come from another process and may change at any time. Every read checks the remaining
+//! length, allocates at most as much, and returns an error instead of panicking. The reader reads
+//! each number once, copies strings before it checks them, and returns byte vectors as
+//! [`RawBytes`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::{NULL, Parcel, padded};
 use crate::copies::Copies;
 use crate::{Dialect, Error, Process, work_source};
 
-/// A reader over received data. It stays on its thread: what it reads is held by commands that this
-/// thread hands over, in order with the one that gives the data back.
+/// Reads received data. A reader is not `Send`: the references to objects that it reads are queued
+/// as commands of its thread, and must reach the driver before the command that frees the data.
 ///
 /// ```compile_fail,E0277
 /// fn moves<T: Send>(_: T) {}
@@ -26,19 +26,19 @@ pub struct ParcelReader<'a> {
     data: RawBytes<'a>,
     pub(super) offsets: RawBytes<'a>,
     pub(super) at: usize,
-    /// How many of the offsets lie before `at`, as far as was looked.
+    /// The index of the first offset that may be at or after `at`.
     pub(crate) next_offset: usize,
     pub(crate) process: Option<&'a Arc<Process>>,
     copies: Option<&'a Copies>,
-    /// Whose layout the data has; `None` for hwbinder's.
+    /// The layout; `None` for hwbinder's.
     pub(super) dialect: Option<Dialect>,
-    /// What the interface token said of it.
+    /// The work source in the interface token, once it was read.
     pub(super) work_source: u32,
     of_this_thread: PhantomData<*const ()>,
 }
 
 impl Parcel {
-    /// A reader over what was written; it can read all but binders and descriptors back.
+    /// Makes a reader for the bytes written so far. It cannot read binders and descriptors.
     #[must_use]
     pub fn reader(&self) -> ParcelReader<'_> {
         ParcelReader::new(&self.data, &self.offsets).with_layout(self.dialect)
@@ -46,14 +46,14 @@ impl Parcel {
 }
 
 impl<'a> ParcelReader<'a> {
-    /// A reader over bytes from anywhere: `offsets` says where in `data` objects lie (native 64-bit
-    /// words). It has no process, so it reads all but binders and descriptors.
+    /// Makes a reader for arbitrary bytes. `offsets` are native 64-bit words: the offsets of the
+    /// objects in `data`. The reader has no process, so it cannot read binders and descriptors.
     #[must_use]
     pub fn new(data: &'a [u8], offsets: &'a [u8]) -> Self {
         Self::over(data.into(), offsets.into())
     }
 
-    /// As [`ParcelReader::new`], over bytes that others may change.
+    /// As [`ParcelReader::new`], for bytes that others may change.
     #[must_use]
     pub fn over(data: RawBytes<'a>, offsets: RawBytes<'a>) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl<'a> ParcelReader<'a> {
         }
     }
 
-    /// The same for bytes in another dialect than the newest.
+    /// Changes the dialect, which is the newest by default.
     #[must_use]
     pub fn in_dialect(self, dialect: Dialect) -> Self {
         self.with_layout(Some(dialect))
@@ -95,20 +95,20 @@ impl<'a> ParcelReader<'a> {
         self.data
     }
 
-    /// Where the next read begins, in bytes from the start.
+    /// The offset of the next read, in bytes from the start.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.data.len() - self.at
     }
 
-    /// On whose behalf the call is made: the uid in the interface token, once that was checked.
-    /// `None` when the caller works for nobody else.
+    /// The uid on whose behalf the call is made. It comes from the interface token, once that was
+    /// checked. `None` if the caller set no work source.
     #[must_use]
     pub fn work_source(&self) -> Option<u32> {
         (self.work_source != work_source::UNSET).then_some(self.work_source)
@@ -124,7 +124,7 @@ impl<'a> ParcelReader<'a> {
         }
     }
 
-    /// Takes `length` bytes and the padding after them. The padding may be missing at the very end.
+    /// Takes `length` bytes and their padding. The padding may be missing at the end of the data.
     pub(crate) fn take(&mut self, what: &'static str, length: usize) -> Result<RawBytes<'a>, Error> {
         let bytes = self.peek(length).ok_or_else(|| self.too_short(what))?;
         self.at += padded(length).min(self.remaining());
@@ -136,7 +136,7 @@ impl<'a> ParcelReader<'a> {
         self.malformed(what, "the parcel ends too early")
     }
 
-    /// Goes on `length` bytes after `start`, which lies at or before the next read.
+    /// Continues `length` bytes after `start`, which is at or before the current position.
     pub(super) fn skip_from(&mut self, what: &'static str, start: usize, length: i32) -> Result<(), Error> {
         let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
         let end = end.filter(|end| (self.at..=self.data.len()).contains(end));
@@ -159,8 +159,7 @@ impl<'a> ParcelReader<'a> {
         Ok(array)
     }
 
-    /// A length, `None` for null. It is checked against the bytes that are left when `unit` bytes
-    /// go with each item.
+    /// Reads a length, `None` for null. Checks that `unit` bytes are left for each item.
     fn take_length(&mut self, what: &'static str, unit: usize) -> Result<Option<usize>, Error> {
         let start = self.at;
         let length = self.read_i32()?;
@@ -185,8 +184,8 @@ impl<'a> ParcelReader<'a> {
     /// Reads a 32-bit integer.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the parcel ends first. So it is for each of these methods, and for
-    /// anything else that cannot be what was asked for.
+    /// [`Error::Malformed`] if the parcel ends too early. All read methods return it for data that
+    /// they cannot decode.
     pub fn read_i32(&mut self) -> Result<i32, Error> {
         Ok(i32::from_le_bytes(self.take_array("a 32-bit integer")?))
     }
@@ -239,7 +238,7 @@ impl<'a> ParcelReader<'a> {
         Ok(self.read_i32()? != 0)
     }
 
-    /// Reads one signed byte: the lowest of a 32-bit integer, as on Android.
+    /// Reads a signed byte: the lowest of a 32-bit integer, as on Android.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`].
@@ -247,8 +246,8 @@ impl<'a> ParcelReader<'a> {
         Ok(self.read_i32()? as i8)
     }
 
-    /// The UTF-16 units of a string without the NUL, each read once and when it is asked for;
-    /// `None` for null.
+    /// Takes a string and returns its UTF-16 units without the NUL; `None` for null. The iterator
+    /// reads each unit once.
     pub(super) fn take_units(
         &mut self,
     ) -> Result<Option<impl ExactSizeIterator<Item = u16> + use<'a>>, Error> {
@@ -306,7 +305,7 @@ impl<'a> ParcelReader<'a> {
         String::from_utf8(text).map(Some).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
     }
 
-    /// Reads a string that ends at its NUL.
+    /// Reads a NUL-terminated string.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`]; also for a missing NUL and bytes that are not UTF-8.

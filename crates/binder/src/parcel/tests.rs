@@ -1,4 +1,4 @@
-//! Layouts byte by byte, and what foreign bytes can do.
+//! Tests layouts byte by byte, and reads of arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn bytes_of(write: impl FnOnce(&mut Parcel)) -> Vec<u8> {
 }
 
 #[test]
-fn values_are_little_endian_and_four_bytes_at_least() {
+fn values_are_little_endian_and_at_least_four_bytes_long() {
     assert_eq!(bytes_of(|p| p.write_i32(-2)), [0xfe, 0xff, 0xff, 0xff]);
     assert_eq!(bytes_of(|p| p.write_u32(0x0102_0304)), [4, 3, 2, 1]);
     assert_eq!(bytes_of(|p| p.write_i64(-2)), [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
@@ -24,7 +24,7 @@ fn values_are_little_endian_and_four_bytes_at_least() {
 }
 
 #[test]
-fn a_utf16_string_has_its_length_in_units_a_nul_and_padding() {
+fn a_utf16_string_is_its_length_in_units_the_units_a_nul_and_padding() {
     assert_eq!(bytes_of(|p| p.write_string16("ab").unwrap()), [2, 0, 0, 0, b'a', 0, b'b', 0, 0, 0, 0, 0]);
     assert_eq!(bytes_of(|p| p.write_string16("a").unwrap()), [1, 0, 0, 0, b'a', 0, 0, 0]);
     assert_eq!(bytes_of(|p| p.write_string16("").unwrap()), [0, 0, 0, 0, 0, 0, 0, 0]);
@@ -37,7 +37,7 @@ fn a_utf16_string_has_its_length_in_units_a_nul_and_padding() {
 }
 
 #[test]
-fn a_utf8_string_has_its_length_in_bytes_a_nul_and_padding() {
+fn a_utf8_string_is_its_length_in_bytes_the_bytes_a_nul_and_padding() {
     assert_eq!(bytes_of(|p| p.write_string8("abc").unwrap()), [3, 0, 0, 0, b'a', b'b', b'c', 0]);
     assert_eq!(bytes_of(|p| p.write_string8("").unwrap()), [0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(bytes_of(|p| p.write_nullable_string8(None).unwrap()), [0xff; 4]);
@@ -45,7 +45,7 @@ fn a_utf8_string_has_its_length_in_bytes_a_nul_and_padding() {
 }
 
 #[test]
-fn vectors_have_their_length_in_items_first() {
+fn a_vector_begins_with_its_length_in_items() {
     assert_eq!(bytes_of(|p| p.write_bytes(&[1, 2, 3, 4, 5]).unwrap()), [5, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0]);
     assert_eq!(bytes_of(|p| p.write_bytes(&[]).unwrap()), [0; 4]);
     assert_eq!(bytes_of(|p| p.write_nullable_bytes(None).unwrap()), [0xff; 4]);
@@ -58,7 +58,7 @@ fn vectors_have_their_length_in_items_first() {
 }
 
 #[test]
-fn an_interface_token_is_that_of_android_11() {
+fn an_interface_token_has_the_layout_of_android_11() {
     let token = bytes_of(|p| p.write_interface_token("i").unwrap());
     assert_eq!(
         token,
@@ -80,7 +80,7 @@ fn an_exception_carries_its_message_and_no_stack_trace() {
 }
 
 #[test]
-fn a_null_binder_is_an_object_of_zeros_that_is_not_listed() {
+fn a_null_binder_is_a_zeroed_object_that_is_not_listed() {
     for dialect in Dialect::ALL {
         let mut parcel = Parcel::in_dialect(dialect);
         parcel.write_nullable_binder(None);
@@ -113,7 +113,7 @@ fn a_token_of_another_interface_is_refused() {
 }
 
 #[test]
-fn an_object_is_read_only_where_an_offset_says_so() {
+fn an_object_that_no_offset_lists_is_refused() {
     let mut data = [0; 24];
     data[..4].copy_from_slice(&binder_driver::uapi::BINDER_TYPE_HANDLE.to_ne_bytes());
     data[8] = 7;
@@ -211,7 +211,7 @@ fn reads_back(reader: &mut ParcelReader<'_>, item: &Item) -> Result<bool, Error>
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back_and_everything_is_aligned(items in prop::collection::vec(item(), 0..12)) {
+    fn written_items_read_back_and_are_aligned(items in prop::collection::vec(item(), 0..12)) {
         let mut parcel = Parcel::new();
         for item in &items {
             write(&mut parcel, item).unwrap();
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_off_parcel_is_an_error_and_no_panic(
+    fn a_truncated_parcel_is_an_error_and_never_panics(
         items in prop::collection::vec(item(), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {

@@ -1,8 +1,8 @@
-//! Bytes looked at without a branch for each: every call carries its interface's name.
+//! Checks of text without a branch for each byte, because every call contains its interface's name.
 //!
-//! The loop here runs to its end, which lets the compiler work on many bytes at once.
+//! The loop has no early exit, so the compiler can vectorise it.
 
-/// True when there is a NUL in `text`.
+/// Returns true if `text` contains a NUL.
 pub(super) fn has_nul(text: &str) -> bool {
     text.bytes().fold(false, |any, byte| any | (byte == 0))
 }
@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nul_is_found_wherever_it_is() {
+    fn a_nul_is_found_at_any_position() {
         assert!(!has_nul("") && !has_nul("abc"));
         assert!(has_nul("\0abc") && has_nul("a\0bc") && has_nul("abc\0"));
     }

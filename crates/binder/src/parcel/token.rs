@@ -1,23 +1,23 @@
-//! Interface tokens: the name in front of each call, made once where a call's cost matters.
+//! Prepared interface tokens, for proxies and stubs that make many calls.
 
 use super::{Parcel, ParcelReader};
 use crate::{Dialect, Error, Status, status, work_source};
 
-/// How many bytes of a token are the sender's own: its strict-mode policy and its work source.
+/// The size in bytes of the sender's part of a token: its strict-mode policy and work source.
 const OWN: usize = 8;
-/// Where the work source begins.
+/// The offset of the work source.
 const WORK_SOURCE: usize = 4;
 
-/// What calls to one interface of the binder stack begin with, as [`Parcel::write_interface_token`]
-/// writes it. Proxies and stubs that keep one write and compare it as a whole.
+/// The interface token of the binder stack that [`Parcel::write_interface_token`] writes. Proxies
+/// and stubs that keep one write and compare it as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceToken(Vec<u8>);
 
 impl InterfaceToken {
-    /// The token of an interface, for processes of the dialect.
+    /// Makes the token of an interface, for processes of the dialect.
     ///
     /// # Errors
-    /// As [`Parcel::write_interface_token`].
+    /// See [`Parcel::write_interface_token`].
     pub fn new(dialect: Dialect, interface: &str) -> Result<Self, Error> {
         let mut parcel = Parcel::in_dialect(dialect);
         parcel.write_interface_token(interface)?;
@@ -33,21 +33,21 @@ impl Parcel {
         self.data[at..at + 4].copy_from_slice(&work_source::current().to_le_bytes());
     }
 
-    /// Writes what a call in the hwbinder stack begins with: the interface's name as a C string.
+    /// Writes the interface token of the hwbinder stack: the interface's name as a C string.
     pub(crate) fn write_name(&mut self, interface: &str) -> Result<(), Error> {
         let copied = self.copied.get();
         self.write_c_string(interface)?;
-        self.copied.set(copied); // a name is no payload
+        self.copied.set(copied); // the name is not payload
         Ok(())
     }
 }
 
 impl ParcelReader<'_> {
-    /// Reads a call's interface token and checks that it is this one; what the sender said of
-    /// itself may differ.
+    /// Reads a call's interface token and checks that it equals `token`, except for the sender's
+    /// strict-mode policy and work source.
     ///
     /// # Errors
-    /// As [`ParcelReader::check_interface`].
+    /// See [`ParcelReader::check_interface`].
     pub fn check_token(&mut self, token: &InterfaceToken) -> Result<(), Status> {
         let length = token.0.len();
         let received = self.peek(length).unwrap_or_default();
@@ -56,7 +56,7 @@ impl ParcelReader<'_> {
             self.take("an interface token", length)?;
             return Ok(());
         }
-        // Which of the two is wrong is for the slow way to say; no interface is called that.
+        // The slow path tells a wrong token from a missing one. No interface has an empty name.
         self.check_interface("").and(Err(Status::Code(status::BAD_TYPE)))
     }
 
@@ -64,7 +64,7 @@ impl ParcelReader<'_> {
     /// `interface`.
     ///
     /// # Errors
-    /// `BAD_TYPE` when it names another interface, `BAD_VALUE` when there is no token.
+    /// `BAD_TYPE` if the token names another interface, `BAD_VALUE` if there is no token.
     pub(crate) fn check_name(&mut self, interface: &str) -> Result<(), Status> {
         let token = self.peek(interface.len() + 1).unwrap_or_default();
         let name = token.part(0, interface.len());
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_made_before_is_the_one_that_is_written_each_time() {
+    fn a_prepared_token_equals_one_written_each_time() {
         let (token, expected) = token("example.IThing");
         let mut parcel = Parcel::new();
         parcel.write_token(&token);
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_tells_what_its_sender_says_of_itself_from_what_it_wants() {
+    fn a_token_check_ignores_only_the_senders_part() {
         let (token, parcel) = token("example.IThing");
         for at in 0..parcel.data().len() - 4 {
             let mut data = parcel.data().to_vec();
             data[at] ^= 1;
             let whole = ParcelReader::new(&data, &[]).check_interface("example.IThing");
             let made = ParcelReader::new(&data, &[]).check_token(&token);
-            // Padding is compared too, which is always zero.
+            // `check_token` also compares the padding, which is always zero.
             if at < parcel.data().len() - 6 {
                 assert_eq!(made.is_ok(), whole.is_ok(), "{at}");
                 assert_eq!(made.is_ok(), at < OWN, "{at}");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_is_a_bad_type_and_none_a_bad_value() {
+    fn another_name_is_a_bad_type_and_a_missing_token_is_a_bad_value() {
         let (_, parcel) = token("example.IThing");
         let other = InterfaceToken::new(Dialect::default(), "example.IThin").unwrap();
         let refused = parcel.reader().check_token(&other);

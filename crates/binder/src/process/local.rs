@@ -1,4 +1,4 @@
-//! [`Local`]: an object of this process that others call, whatever serves it.
+//! [`Local`]: an object that this process publishes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::nodes::{self, Node};
 use crate::thread::ThreadState;
 use crate::{Error, Stability};
 
-/// What can be published: it serves the calls that the driver hands over.
+/// An object that can be published: it serves incoming calls.
 pub(crate) trait Object: fmt::Debug + Send + Sync {
-    /// Serves one call on this thread, and queues its answer.
+    /// Serves one call on this thread and queues its reply.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order.
+    /// [`Error::Driver`] if the driver fails.
     fn serve(
         &self,
         process: &Arc<Process>,
@@ -27,8 +27,8 @@ pub(crate) trait Object: fmt::Debug + Send + Sync {
 /// A process's published objects.
 pub(crate) type Nodes = nodes::Nodes<Box<dyn Object>>;
 
-/// A published object. It can be called as long as a clone of this, or another process's reference,
-/// is left.
+/// A published object. It can be called while a clone of this value or a reference of another
+/// process exists.
 #[derive(Clone, Debug)]
 pub struct Local(pub(crate) Arc<Node<Box<dyn Object>>>);
 
@@ -41,7 +41,7 @@ impl Local {
         self.0.stability()
     }
 
-    /// True for two clones of one.
+    /// Returns true if both are clones of one object.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

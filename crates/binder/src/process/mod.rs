@@ -1,7 +1,7 @@
-//! [`Process`]: one opened driver with what this process publishes, holds and runs over it.
+//! [`Process`]: one opened driver, with the objects, proxies and looper threads that use it.
 //!
-//! Both stacks share it; what differs between them lies in the kind of service and in the parcels.
-//! It knows neither: a published object is whatever can serve ([`local::Object`]).
+//! Both stacks share it. They differ in services and parcels, which this module does not know: a
+//! published object is any [`local::Object`].
 
 mod local;
 mod proxy;
@@ -24,7 +24,7 @@ pub use proxy::Proxy;
 
 /// One opened driver: published objects, proxies, and looper threads.
 ///
-/// Looper threads and proxies keep it alive; [`Process::stop`] ends the former.
+/// Looper threads and proxies keep it alive. [`Process::stop`] ends the looper threads.
 #[derive(Debug)]
 pub struct Process {
     connection: Arc<Connection>,
@@ -33,18 +33,18 @@ pub struct Process {
     pool: Pool,
     background_scheduling: AtomicBool,
     spam_suspicions: AtomicU64,
-    /// Keeps the context manager's object, which the driver counts no references for.
+    /// Keeps the context manager's object alive: the driver counts no references on it.
     manager: Mutex<Option<Local>>,
 }
 
 impl Process {
-    /// A process over an opened driver, in the newest dialect.
+    /// Makes a process over an opened driver, in the newest dialect.
     #[must_use]
     pub fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         Self::in_dialect(driver, Dialect::default())
     }
 
-    /// A process that exchanges binder-stack parcels with those of an Android release.
+    /// Makes a process that exchanges parcels with processes of an Android release.
     #[must_use]
     pub fn in_dialect(driver: Arc<dyn Driver>, dialect: Dialect) -> Arc<Self> {
         Arc::new(Self {
@@ -69,20 +69,20 @@ impl Process {
         ThreadState::current(&self.connection)
     }
 
-    /// Whose layout its parcels of the binder stack have.
+    /// The layout of its parcels of the binder stack.
     #[must_use]
     #[inline]
     pub fn dialect(&self) -> Dialect {
         self.connection.dialect()
     }
 
-    /// True in a fork of the process that opened the driver.
+    /// Returns true in a fork of the process that opened the driver.
     #[inline]
     pub(crate) fn forked(&self) -> bool {
         self.connection.forked()
     }
 
-    /// The driver, unless this is a fork.
+    /// Returns the driver, or [`Error::Forked`] in a fork.
     pub(crate) fn own_driver(&self) -> Result<&dyn Driver, Error> {
         self.connection.own_driver()
     }
@@ -91,14 +91,14 @@ impl Process {
         self.spam_suspicions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the driver has said that this process's oneway calls fill an area
+    /// How often the driver reported that this process's oneway calls seem to fill an area
     /// ([`Process::set_oneway_spam_detection`]).
     #[must_use]
     pub fn spam_suspicions(&self) -> u64 {
         self.spam_suspicions.load(Ordering::Relaxed)
     }
 
-    /// The driver below.
+    /// The underlying driver.
     #[must_use]
     pub fn driver(&self) -> &Arc<dyn Driver> {
         self.connection.driver()
@@ -121,49 +121,49 @@ impl Process {
         self.manager.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many looper threads the driver may ask for besides those that the process starts by
-    /// itself; 0 at first.
+    /// Sets how many looper threads the driver may request, besides those that the process starts
+    /// itself. The default is 0.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     pub fn set_max_threads(&self, threads: u32) -> Result<(), Error> {
         self.own_driver()?
             .set_max_threads(threads)
             .map_err(|cause| Error::Driver { operation: "set the most looper threads", cause })
     }
 
-    /// Whether a thread that serves a background caller of the binder stack runs as background;
-    /// true at first.
+    /// Returns true if a thread runs as background while it serves a background caller of the
+    /// binder stack. The default is true.
     #[must_use]
     pub fn background_scheduling(&self) -> bool {
         self.background_scheduling.load(Ordering::Relaxed)
     }
 
-    /// Switches background scheduling for calls from now on and for objects that are published from
-    /// now on (Android's `disableBackgroundScheduling`).
+    /// Enables or disables background scheduling for later calls and later published objects
+    /// (Android's `disableBackgroundScheduling`).
     pub fn set_background_scheduling(&self, on: bool) {
         self.background_scheduling.store(on, Ordering::Relaxed);
     }
 
-    /// Hands over what the calling thread has queued: buffers that it gives back, references that
-    /// it drops. They go along with its next call by themselves; a thread that makes none for
-    /// long calls this.
+    /// Sends the calling thread's queued commands to the driver: buffers to free and references to
+    /// drop. They also go out with the thread's next call. A thread that makes no call for a long
+    /// time should call this.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order.
+    /// [`Error::Driver`] if the driver fails.
     pub fn flush(self: &Arc<Self>) -> Result<(), Error> {
         self.thread().flush(&self.connection)
     }
 
-    /// Payload bytes that this process has copied into and out of parcels so far. The driver's own
-    /// copy is not among them.
+    /// The payload bytes that this process copied into and out of parcels so far, without the
+    /// driver's own copy.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.connection.copies().total()
     }
 
-    /// Ends the looper threads, waits for them (not for the calling thread, if it is one: it ends
-    /// when its call is served), and lets go of objects that only other processes hold.
+    /// Stops the looper threads, waits for them, and drops objects that only other processes
+    /// reference. If the calling thread is a looper, it stops when its current call is served.
     pub fn stop(self: &Arc<Self>) {
         if self.forked() {
             return; // the threads are the parent's

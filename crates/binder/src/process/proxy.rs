@@ -1,5 +1,4 @@
-//! [`Proxy`]: another process's object, by this process's handle for it, and the references that
-//! the driver counts for it.
+//! [`Proxy`]: a remote object, with this process's handle for it and the references on that handle.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,8 +8,8 @@ use crate::notices::{Death, Frozen};
 use crate::parcel::Kept;
 use crate::references::CONTEXT_MANAGER;
 
-/// Another process's object, by this process's handle for it. Clones share one handle; the last one
-/// gives it back.
+/// A remote object, with this process's handle for it. Clones share one handle; the last clone
+/// releases it.
 #[derive(Clone, Debug)]
 pub struct Proxy(pub(crate) Arc<Handle>);
 
@@ -30,7 +29,7 @@ impl Proxy {
         self.0.handle
     }
 
-    /// What the object's interface promises, as its owner said when it was received.
+    /// The interface's stability, as the received parcel stated it.
     #[must_use]
     pub fn stability(&self) -> Stability {
         self.0.stability
@@ -42,12 +41,12 @@ impl Proxy {
         &self.0.process
     }
 
-    /// True when both are one handle.
+    /// Returns true if both share one handle.
     pub(crate) fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its reference, to be held for a while.
+    /// A reference that keeps the handle alive.
     pub(crate) fn kept(&self) -> Kept {
         self.0.clone()
     }
@@ -67,7 +66,7 @@ impl Drop for Handle {
             self.process.handles().unask(cookie);
             thread.clear_frozen(self.handle, cookie);
         }
-        // Handle 0 is there without a reference; only who asks for its death holds one.
+        // Handle 0 exists without a reference. Only notification requests take references on it.
         if self.handle != CONTEXT_MANAGER {
             thread.give_references(self.handle);
         }
@@ -76,26 +75,25 @@ impl Drop for Handle {
 }
 
 impl Process {
-    /// The manager of this process's context; whether there is one shows when it is called.
+    /// Returns a proxy for the context manager. A call fails if there is none.
     #[must_use]
     pub fn context_manager(self: &Arc<Self>) -> Proxy {
         self.proxy_for(CONTEXT_MANAGER, Stability::System)
     }
 
-    /// The proxy for a handle that the driver gave to this process, in a buffer that this thread
-    /// holds.
+    /// Returns the proxy for a handle that was received in a buffer of this thread.
     pub(crate) fn proxy_for(self: &Arc<Self>, handle: u32, stability: Stability) -> Proxy {
         let (held, new) = self.handles().find_or_insert(handle, || {
             let (death, frozen) = (Mutex::default(), Mutex::default());
             Arc::new(Handle { process: self.clone(), handle, stability, death, frozen })
         });
-        // Handle 0 is always there and needs no reference. The buffer keeps any other alive until
-        // this thread gives it back: its commands go out in order, so these come first.
+        // Handle 0 always exists and needs no reference. The buffer keeps any other handle alive
+        // until this thread frees it. Commands go out in order, so the references come first.
         if new && handle != CONTEXT_MANAGER {
             let thread = self.thread();
             thread.take_references(handle);
-            // Another thread may give up its clone, and the references with it, before these are
-            // taken: the proxy lives until they are.
+            // Keep the proxy until the driver has taken the references. Otherwise another thread
+            // could drop the last clone and release references that were not yet taken.
             thread.keep_until_sent(held.clone());
             thread.flush_unless_soon(self.connection());
         }

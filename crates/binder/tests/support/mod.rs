@@ -1,4 +1,4 @@
-//! Processes over one emulated context, and small services to call.
+//! Processes in one emulated context, and small services to call.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use binder_emulator::{Context, Emulated};
 pub(crate) const AREA_BYTES: u64 = 1 << 20;
 pub(crate) const STACKS: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];
 
-/// A context and the processes that were made in it, which are stopped with it.
+/// A context and its processes. Dropping it stops them.
 pub(crate) struct World {
     context: Context,
     dialect: Dialect,
@@ -25,17 +25,17 @@ impl World {
         Self::in_dialect(Dialect::default())
     }
 
-    /// A context whose processes have a dialect.
+    /// Makes a context whose processes use `dialect`.
     pub(crate) fn in_dialect(dialect: Dialect) -> Self {
         Self { context: Context::create_unlisted(Profile::Ack).unwrap(), dialect, processes: Vec::new() }
     }
 
-    /// A driver that joined it.
+    /// Makes a driver that joined the context.
     pub(crate) fn driver(&self) -> Arc<dyn Driver> {
         Arc::new(Emulated::join(self.context.address(), AREA_BYTES).unwrap())
     }
 
-    /// What the driver says of all processes.
+    /// The driver's state of all processes.
     pub(crate) fn state(&self) -> String {
         self.context.state()
     }
@@ -45,14 +45,14 @@ impl World {
         self.processes.drain(..).for_each(|process| process.stop());
     }
 
-    /// A process without loopers.
+    /// Makes a process without loopers.
     pub(crate) fn process(&mut self) -> Arc<Process> {
         let process = Process::in_dialect(self.driver(), self.dialect);
         self.processes.push(process.clone());
         process
     }
 
-    /// A process with this many loopers.
+    /// Makes a process with this many loopers.
     pub(crate) fn server(&mut self, loopers: usize) -> Arc<Process> {
         let process = self.process();
         for _ in 0..loopers {
@@ -61,12 +61,12 @@ impl World {
         process
     }
 
-    /// Forgets a process: it dies when its last owner drops it.
+    /// Forgets a process, which then dies when its last owner drops it.
     pub(crate) fn forget(&mut self, process: &Arc<Process>) {
         self.processes.retain(|known| !Arc::ptr_eq(known, process));
     }
 
-    /// Makes `service` the context's manager, in a server of its own.
+    /// Makes `service` the context manager, in a separate server.
     pub(crate) fn manager(&mut self, service: binder::Service, loopers: usize) -> Arc<Process> {
         let process = self.process();
         process.become_context_manager(service).unwrap();
@@ -83,7 +83,7 @@ impl Drop for World {
     }
 }
 
-/// A binder object made of a function.
+/// A binder object that runs a function.
 pub(crate) struct Function<F>(pub(crate) F);
 
 impl<F> Stub for Function<F>
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// A binder service made of a function.
+/// Makes a binder service that runs a function.
 pub(crate) fn function<F>(function: F) -> binder::Service
 where
     F: Fn(&Call, &mut ParcelReader<'_>, &mut Parcel) -> Result<(), Status> + Send + Sync + 'static,
@@ -143,7 +143,7 @@ impl HwStub for HwEcho {
     }
 }
 
-/// The proxy in a binder that came from another process.
+/// The proxy of a binder of another process.
 pub(crate) fn proxy(binder: &Binder) -> Proxy {
     binder.remote().expect("another process's object").clone()
 }

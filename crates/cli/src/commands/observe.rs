@@ -52,27 +52,30 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "observe"],
     kind: Kind::Command,
     summary: "shows other programs' binder calls, and what delayed the slow ones",
-    description: "Watches the kernel's binder driver and counts each round trip between any two processes: a table by \
-                  client, server, thread pool, node and method, with rates, percentiles, the three legs and the time \
-                  for which no thread of the server was ready. Keeps the slowest calls that miss the deadline, with \
-                  what the kernel recorded around them.\n\n\
-                  The programs are neither stopped nor changed. It needs root and the kernel's driver: the emulated \
-                  one has no events.",
+    description: "Observes the binder calls of other programs through the kernel driver's events. Shows a table by client, \
+                  server, thread pool, node and method: rates, percentiles, the three legs, and how long no thread \
+                  of the server was ready. Keeps the slowest calls that missed the deadline, with the kernel events \
+                  around them, and explains them.\n\n\
+                  The programs are neither stopped nor changed. Requires root and the kernel driver, because the \
+                  emulated driver has no events.",
     positionals: Some(observe_options::command()),
     groups: &[
         Group {
             heading: "What to observe",
             options: &[
-                observe_options::pid("Only calls that this process makes or serves."),
+                observe_options::pid("Observes only the calls that this process makes or serves."),
                 observe_options::name(
-                    "Only calls that processes of this name make or serve: a program's name without its folder, or an Android \
-                     package's.",
+                    "Observes only the calls that processes with this name make or serve: the program's file name without its \
+                     directory, or the name of an Android package.",
                 ),
                 observe_options::duration(),
-                observe_options::deadline("A call that takes longer is slow, as in 2.5ms.", "2.5ms"),
+                observe_options::deadline(
+                    "A call that takes longer than this, such as 2.5ms, is slow.",
+                    "2.5ms",
+                ),
                 observe_options::limit(
-                    "Keeps this many of the slowest calls and counts the rest. With 0, it records no scheduler events, which slows \
-                     the observed programs less.",
+                    "Keeps and explains this many of the slowest slow calls, and only counts the others. 0 records no scheduler \
+                     events, which slows the observed programs less.",
                 ),
                 observe_options::buffer("4M"),
             ],
@@ -82,14 +85,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 Opt::flag(
                     &["--live"],
-                    "Shows the calls of each interval while observing, those with the most total time first; q ends it. \
-                     If standard output is not a terminal, or with COMMAND, it prints lines.",
+                    "Shows the calls of each interval while observing, those with the most total time first. Press q to stop. \
+                     Prints plain lines if standard output is not a terminal, or with COMMAND.",
                     |typed: &mut Typed| typed.live = true,
                 ),
                 Opt::value(
                     &["--interval"],
                     "TIME",
-                    "The length of an interval of --live, from 200ms to 1m.",
+                    "The length of an interval for --live, from 200ms to 1m.",
                     |typed: &mut Typed, text| values::set(&mut typed.interval_ns, values::interval_ns(text)),
                 )
                 .default("1s"),
@@ -100,9 +103,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             heading: "Output",
             options: &[
                 output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out(
-                    "Also writes the run, with what was recorded of slow calls, into this directory.",
-                ),
+                output::out("Also writes the run into this directory, with the recordings of slow calls."),
                 output::force(),
                 output::label(),
                 output::histogram(),
@@ -111,11 +112,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     ],
     examples: &[
-        ("roundtrip ipc observe --duration 30s", "Shows who calls whom, and how long it takes."),
-        ("roundtrip ipc observe --live --duration 10m", "Shows the calls of each second until you press q."),
+        (
+            "roundtrip ipc observe --duration 30s",
+            "Shows which processes call each other, and how long the calls take.",
+        ),
+        ("roundtrip ipc observe --live --duration 10m", "Shows the calls of each second, until you press q."),
         (
             "roundtrip ipc observe --name system_server --deadline 5ms --out monday",
-            "Keeps the slow calls of one process, to explain them later.",
+            "Keeps the slow calls of one process, so that they can be explained later.",
         ),
     ],
     run,
@@ -141,7 +145,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let directory = typed.output.directory()?;
     plan.directory = directory.path().join(run::RECORDING);
-    // A program reads the other formats: it gets the result and nothing else.
+    // Other formats are for programs: only the result is printed.
     let is_shown =
         typed.live && !typed.output.quiet && matches!(typed.output.format.as_deref(), None | Some("table"));
     let mut live = is_shown.then(|| Live::open(&plan, typed.interval_ns, terminal)).transpose()?;
@@ -158,7 +162,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })
     };
-    // Before anything is printed.
+    // Restores the terminal before anything is printed.
     let shown = live.map_or(Ok(()), Live::close);
     let run = measured?;
     shown?;
@@ -175,7 +179,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 tables => report::run::page(&shown, Divided::default(), tables, terminal.look),
             };
             let page = page + &typed.output.histograms(&shown, terminal.look);
-            // A recording that cannot be read any more costs the explanations, not the table.
+            // If the recording cannot be read, only the explanations are missing.
             match explanations(&shown, Some(directory.path())) {
                 Ok(explained) => (page + &terminal.look.fit(explained), None),
                 Err(error) => (page, Some(error)),

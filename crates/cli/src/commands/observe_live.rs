@@ -1,4 +1,4 @@
-//! `ipc observe --live`: what is seen, shown while it goes on. The picture is `report`'s.
+//! `ipc observe --live`: shows the calls of each interval while observing. `report` renders them.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -21,19 +21,22 @@ pub(super) struct Live {
     title: String,
     colour: bool,
     interval_ns: u64,
-    /// When the interval under way began, since the begin of the observing.
+    /// When the current interval began, in nanoseconds since observing began.
     began_ns: u64,
-    /// How long the last interval was.
+    /// The length of the last complete interval, in nanoseconds.
     last_ns: u64,
-    /// `None` where lines are printed.
+    /// `None` if the view prints lines.
     screen: Option<Screen>,
-    /// Why nothing can be shown any more.
+    /// The error after which nothing more is shown.
     failed: Option<std::io::Error>,
 }
 
 impl Live {
-    /// Shows nothing yet. A program that is started for it writes to the same terminal, and reads
-    /// from it.
+    /// Opens the view without drawing. It prints lines if COMMAND is observed, because COMMAND uses
+    /// the same terminal.
+    ///
+    /// # Errors
+    /// If the terminal cannot be set up.
     pub(super) fn open(
         plan: &ObservePlan,
         interval_ns: Option<u64>,
@@ -54,10 +57,10 @@ impl Live {
         })
     }
 
-    /// Takes a round in, and shows what there is to show.
+    /// Adds a round, and updates the view if an interval is over.
     pub(super) fn round(&mut self, round: &Round<'_>, out: &mut dyn Write) -> ControlFlow<()> {
         self.session.add(round.ended);
-        match self.told(round, out) {
+        match self.update(round, out) {
             Ok(going_on) => going_on,
             Err(error) => {
                 self.failed.get_or_insert(error);
@@ -66,7 +69,7 @@ impl Live {
         }
     }
 
-    fn told(&mut self, round: &Round<'_>, out: &mut dyn Write) -> std::io::Result<ControlFlow<()>> {
+    fn update(&mut self, round: &Round<'_>, out: &mut dyn Write) -> std::io::Result<ControlFlow<()>> {
         let so_far_ns = round.elapsed_ns.saturating_sub(self.began_ns);
         let is_interval = so_far_ns >= self.interval_ns;
         if is_interval {
@@ -97,10 +100,10 @@ impl Live {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     ///
     /// # Errors
-    /// What was in the way of showing it.
+    /// The first error that stopped the view.
     pub(super) fn close(self) -> std::io::Result<()> {
         self.failed.map_or(Ok(()), Err)
     }

@@ -1,5 +1,5 @@
-//! The options of every command that observes other people's programs: whom, how long, and what
-//! counts as slow. Only the table; the plan says what they mean together.
+//! The options that `ipc observe` and `storage observe` share: what to observe, for how long, and
+//! what counts as slow. Parses them and applies defaults; must not know what is recorded.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use run::observe::Subject;
 use crate::args::values::set;
 use crate::args::{Opt, Positionals, Usage, ValueKind, values};
 
-/// What was typed of them.
+/// The options as typed.
 #[derive(Default)]
 pub(crate) struct ObserveOptions {
     pid: Option<u32>,
@@ -21,12 +21,12 @@ pub(crate) struct ObserveOptions {
     buffer_kilobytes: Option<u64>,
 }
 
-/// A command's typed arguments with these among them.
+/// Typed arguments of a command that has these options.
 pub(crate) trait Observes {
     fn observing(&mut self) -> &mut ObserveOptions;
 }
 
-/// What an observer's plan is made of: what was typed, and defaults for the rest.
+/// The resolved options: what was typed, and defaults for the rest.
 pub(crate) struct Observing {
     pub(crate) subject: Subject,
     pub(crate) duration_ns: Option<u64>,
@@ -36,7 +36,11 @@ pub(crate) struct Observing {
 }
 
 impl ObserveOptions {
-    /// Their meaning, with these defaults. A command is observed until it ends.
+    /// Resolves the options. With COMMAND there is no default duration: it is observed until it
+    /// exits.
+    ///
+    /// # Errors
+    /// If several subjects are given, or `--pid` names no process.
     pub(crate) fn meant(&self, default: Observing) -> Result<Observing, Usage> {
         let until_it_ends = !self.command.is_empty();
         Ok(Observing {
@@ -68,7 +72,7 @@ impl ObserveOptions {
 pub(crate) const fn command<A: Observes>() -> Positionals<A> {
     Positionals {
         usage: "[-- COMMAND...]",
-        help: "A program to start and to observe until it ends, with what it starts.",
+        help: "A program to run. Observes it and the processes that it starts, until it exits.",
         count: 0..=1000,
         kind: ValueKind::Text,
         set: |typed: &mut A, text| {
@@ -95,7 +99,7 @@ pub(crate) const fn duration<A: Observes>() -> Opt<A> {
     Opt::value(
         &["--duration"],
         "TIME",
-        "For how long, as in 30s; Ctrl-C ends it earlier. With COMMAND: until it ends.",
+        "How long to observe, such as 30s. Ctrl-C ends it earlier. With COMMAND the default is until it exits.",
         |typed: &mut A, text| set(&mut typed.observing().duration_ns, values::duration_ns(text)),
     )
     .default("10s")
@@ -119,7 +123,8 @@ pub(crate) const fn buffer<A: Observes>(default: &'static str) -> Opt<A> {
     Opt::value(
         &["--buffer"],
         "SIZE",
-        "The trace buffer of each CPU. It is emptied ten times a second; what does not fit is lost, and counted.",
+        "The size of each CPU's trace buffer. Roundtrip reads the buffers ten times a second. Events that do not fit are \
+         lost; the report counts them.",
         |typed: &mut A, text| {
             set(&mut typed.observing().buffer_kilobytes, values::buffer_kilobytes(text))
         },

@@ -1,4 +1,4 @@
-//! `roundtrip storage observe`: other programs' synchronous writes, divided among the layers.
+//! `roundtrip storage observe`: attributes the time of other programs' synchronous writes to layers.
 
 use std::path::{Path, PathBuf};
 
@@ -53,28 +53,38 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["storage", "observe"],
     kind: Kind::Command,
     summary: "shows where other programs' synchronous writes spend their time",
-    description: "Watches the synchronous writes of programs that are not Roundtrip's: fsync, fdatasync, \
-                  sync_file_range, msync, sync and syncfs, writes to files opened with O_SYNC or O_DSYNC, pwritev2 with \
-                  RWF_DSYNC, and io_uring's. Divides each among the layers as 'storage layers' does, and shows them by \
-                  thread, system call and file. Also shows buffered writes that had to wait for the device, and whose \
-                  journal commits were waited for.\n\n\
-                  The programs are not stopped and not changed. It needs root and tracefs.",
+    description: "Observes the synchronous writes of other programs: fsync, fdatasync, sync_file_range, msync, sync and \
+                  syncfs; writes to files opened with O_SYNC or O_DSYNC; pwritev2 with RWF_SYNC or RWF_DSYNC; and the \
+                  same through io_uring. Attributes the time of each to layers, as 'storage layers' does, and shows it \
+                  by thread, system call and file. Also shows buffered writes that had to wait for the device, and \
+                  waits for journal commits that another thread started.\n\n\
+                  The programs are neither stopped nor changed. Requires root and tracefs.",
     positionals: Some(observe_options::command()),
     groups: &[
         Group {
             heading: "What to observe",
             options: &[
-                observe_options::pid("Only writes of this process."),
+                observe_options::pid("Observes only the writes of this process."),
                 observe_options::name(
-                    "Only writes of processes of this name: a program's name without its folder.",
+                    "Observes only the writes of processes with this name: the program's file name, without its directory.",
                 ),
-                Opt::value(&["--file"], "FILE", "Only writes to this file.", |typed: &mut Typed, text| {
-                    typed.file = Some(text.into());
-                    Ok(())
-                }),
+                Opt::value(
+                    &["--file"],
+                    "FILE",
+                    "Observes only the writes to this file.",
+                    |typed: &mut Typed, text| {
+                        typed.file = Some(text.into());
+                        Ok(())
+                    },
+                ),
                 observe_options::duration(),
-                observe_options::deadline("A write that takes longer is slow, as in 20ms.", "20ms"),
-                observe_options::limit("How many slow writes are kept, the slowest; the rest is counted."),
+                observe_options::deadline(
+                    "A write that takes longer than this, such as 20ms, is slow.",
+                    "20ms",
+                ),
+                observe_options::limit(
+                    "Keeps this many of the slowest slow writes in detail, and only counts the others.",
+                ),
                 observe_options::buffer("8M"),
             ],
         },
@@ -83,9 +93,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             heading: "Output",
             options: &[
                 output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out(
-                    "Also writes the run, with what was recorded of slow writes, into this directory.",
-                ),
+                output::out("Also writes the run into this directory, with the recordings of slow writes."),
                 output::force(),
                 output::label(),
                 output::histogram(),
@@ -97,7 +105,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ("roundtrip storage observe --name postgres --duration 30s", "Shows what a database waits for."),
         (
             "roundtrip storage observe --deadline 50ms --out monday -- ./my-writer",
-            "Observes one program from its start to its end, and keeps its slow writes.",
+            "Runs one program, observes it until it exits, and keeps its slow writes.",
         ),
     ],
     run,
@@ -120,7 +128,7 @@ fn plan(typed: &Typed) -> Result<ObserveWritesPlan, Usage> {
     Ok(ObserveWritesPlan { subject, file, duration_ns, deadline, limit, kilobytes, ..default })
 }
 
-/// The explaining side of an observer, which knows none.
+/// Attributes recorded writes to layers; the observer itself does not know them.
 #[derive(Default)]
 struct Dividing(Divider);
 
@@ -150,7 +158,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.observed_writes else { return Ok(Exit::FAILED) };
-    // A recording that cannot be read any more costs the slow writes, not the tables.
+    // If the recording cannot be read, only the slow writes are missing.
     let (slow, missing) = slow(result, Path::new(directory.path())).split();
     let divided = Divided { slow_writes: &slow, ..Divided::default() };
     let text = match typed.output.format.as_deref() {

@@ -2,11 +2,11 @@
 
 use super::wire::{Fields, Message, Value};
 
-/// An event's message.
+/// The message of an event.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) name: &'static str,
-    /// By number.
+    /// The kernel's field names, by field number.
     pub(super) fields: &'static [(u32, &'static str)],
 }
 
@@ -17,11 +17,26 @@ const STATE: &[(u32, &str)] = &[(1, "state"), (2, "cpu_id")];
 const QUEUED: &[(u32, &str)] = &[(1, "dev"), (2, "sector"), (3, "nr_sector"), (4, "rwbs")];
 const REQUEST: &[(u32, &str)] = &[(1, "dev"), (2, "sector"), (3, "nr_sector"), (5, "rwbs")];
 
-/// The event of a field's number.
+/// The event with a field number of `FtraceEvent`.
 pub(super) fn event(number: u32) -> Option<Event> {
     let of = |name, fields| Some(Event { name, fields });
     match number {
         3 => of("print", &[(2, "buf")]),
+        11 => of("cpu_frequency", STATE),
+        13 => of("cpu_idle", STATE),
+        329 => of("sys_enter", &[(1, "id")]),
+        330 => of("sys_exit", &[(1, "id"), (2, "ret")]),
+        _ => scheduler(number)
+            .or_else(|| interrupt(number))
+            .or_else(|| binder(number))
+            .or_else(|| storage(number)),
+    }
+}
+
+/// The events of the scheduler and of tasks.
+fn scheduler(number: u32) -> Option<Event> {
+    let of = |name, fields| Some(Event { name, fields });
+    match number {
         4 => of(
             "sched_switch",
             &[
@@ -34,11 +49,26 @@ pub(super) fn event(number: u32) -> Option<Event> {
                 (7, "next_prio"),
             ],
         ),
-        11 => of("cpu_frequency", STATE),
-        13 => of("cpu_idle", STATE),
         17 => of("sched_wakeup", WOKEN),
         18 => of("sched_blocked_reason", &[(1, "pid"), (2, "caller"), (3, "io_wait")]),
         20 => of("sched_waking", WOKEN),
+        114 => of("sched_wakeup_new", WOKEN),
+        236 => of("task_rename", &[(1, "pid"), (2, "oldcomm"), (3, "newcomm")]),
+        238 => of("sched_process_exit", &[(2, "pid")]),
+        239 => of("sched_process_fork", &[(2, "parent_pid"), (3, "child_comm"), (4, "child_pid")]),
+        353 => of("sched_pi_setprio", &[(2, "newprio"), (3, "oldprio"), (4, "pid")]),
+        491 => of(
+            "sched_migrate_task",
+            &[(1, "comm"), (2, "pid"), (3, "prio"), (4, "orig_cpu"), (5, "dest_cpu")],
+        ),
+        _ => None,
+    }
+}
+
+/// The events of interrupts and of work that they defer.
+fn interrupt(number: u32) -> Option<Event> {
+    let of = |name, fields| Some(Event { name, fields });
+    match number {
         21 => of("ipi_entry", REASON),
         22 => of("ipi_exit", REASON),
         23 => of("ipi_raise", &[(1, "target_cpus"), (2, "reason")]),
@@ -47,6 +77,18 @@ pub(super) fn event(number: u32) -> Option<Event> {
         26 => of("softirq_raise", VEC),
         36 => of("irq_handler_entry", &[(1, "irq"), (2, "name")]),
         37 => of("irq_handler_exit", &[(1, "irq"), (2, "ret")]),
+        57 => of("workqueue_execute_end", &[(1, "work")]),
+        58 => of("workqueue_execute_start", &[(1, "work"), (2, "function")]),
+        559 => of("local_timer_entry", &[(1, "vector")]),
+        560 => of("local_timer_exit", &[(1, "vector")]),
+        _ => None,
+    }
+}
+
+/// The events of the binder driver.
+fn binder(number: u32) -> Option<Event> {
+    let of = |name, fields| Some(Event { name, fields });
+    match number {
         50 => of(
             "binder_transaction",
             &[
@@ -61,23 +103,8 @@ pub(super) fn event(number: u32) -> Option<Event> {
         ),
         51 => of("binder_transaction_received", &[(1, "debug_id")]),
         52 => of("binder_set_priority", &[(2, "thread"), (3, "old_prio"), (4, "new_prio")]),
-        57 => of("workqueue_execute_end", &[(1, "work")]),
-        58 => of("workqueue_execute_start", &[(1, "work"), (2, "function")]),
-        114 => of("sched_wakeup_new", WOKEN),
-        236 => of("task_rename", &[(1, "pid"), (2, "oldcomm"), (3, "newcomm")]),
-        238 => of("sched_process_exit", &[(2, "pid")]),
-        239 => of("sched_process_fork", &[(2, "parent_pid"), (3, "child_comm"), (4, "child_pid")]),
-        329 => of("sys_enter", &[(1, "id")]),
-        330 => of("sys_exit", &[(1, "id"), (2, "ret")]),
-        353 => of("sched_pi_setprio", &[(2, "newprio"), (3, "oldprio"), (4, "pid")]),
         486 => of("binder_return", &[(1, "cmd")]),
-        491 => of(
-            "sched_migrate_task",
-            &[(1, "comm"), (2, "pid"), (3, "prio"), (4, "orig_cpu"), (5, "dest_cpu")],
-        ),
-        559 => of("local_timer_entry", &[(1, "vector")]),
-        560 => of("local_timer_exit", &[(1, "vector")]),
-        _ => storage(number),
+        _ => None,
     }
 }
 

@@ -1,13 +1,13 @@
 //! System calls that the kernel's text names: `sys_fsync(fd: 3)`, `sys_fsync -> 0x0` (the events of
-//! the group `syscalls`). Their numbers differ by machine, and the text does not say which it was,
-//! so that they get those of x86-64. Must not know what calls are looked for.
+//! the group `syscalls`). The text does not name the machine, so the calls get the numbers of
+//! x86-64. Must not know what the calls are used for.
 
 use tracefs::Body;
 
 use super::line::hexadecimal;
 
 /// Calls that write or wait for a device, with their numbers
-/// (`arch/x86/entry/syscalls/syscall_64.tbl`). Others are passed over.
+/// (`arch/x86/entry/syscalls/syscall_64.tbl`). Others are skipped.
 const CALLS: [(&str, i64); 12] = [
     ("write", 1),
     ("pwrite64", 18),
@@ -23,7 +23,7 @@ const CALLS: [(&str, i64); 12] = [
     ("io_uring_enter", 426),
 ];
 
-/// A call by its name and what stands behind that, with its event's name in the kernel.
+/// A call, from its name and the text after that, with the kernel's name of the event.
 pub(super) fn call(name: &str, said: &str) -> Option<(Body, String)> {
     let name = name.strip_prefix("sys_")?;
     let number = CALLS.iter().find(|call| call.0 == name)?.1;
@@ -33,7 +33,7 @@ pub(super) fn call(name: &str, said: &str) -> Option<(Body, String)> {
     }
     let inside = said.strip_prefix('(')?;
     let argument = |place| {
-        // The name of the argument may be missing, and what a pointer points to may follow.
+        // The argument's name may be missing, and the data behind a pointer may follow.
         let one = inside.split(", ").nth(place)?;
         let value = one.rsplit(": ").next()?.split([' ', ')']).next()?;
         hexadecimal(value).map(i64::cast_unsigned)
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_by_name_tell_their_arguments_and_what_they_returned() {
+    fn named_calls_have_their_arguments_and_return_values() {
         let enter = |number, first, third, sixth| Body::SysEnter { number, first, third, sixth };
         let said = |name, said| {
             call(name, said).map(|(body, event)| (body, event.rsplit_once('/').unwrap().1.to_owned()))

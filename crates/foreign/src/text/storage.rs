@@ -1,9 +1,8 @@
-//! What the kernel's text says of file systems, the block layer and io_uring: not `key=value`, but
-//! in an order of each event's own. Source: each event's `TP_printk`. Must not know what the fields
-//! are used for.
+//! Parses the kernel's text of events of file systems, the block layer and io_uring. It is not
+//! `key=value`; each event has its own layout. Source: each event's `TP_printk`. Must not know what
+//! the fields are used for.
 
-/// The word of an event's text that has this field of its format; `None` for an event that writes
-/// `key=value`.
+/// The word of an event's text that contains this field; `None` for events that use `key=value`.
 pub(super) fn word<'a>(event: &str, text: &'a str, field: &str) -> Option<&'a str> {
     let (system, _) = event.split_once('_')?;
     match system {
@@ -22,7 +21,7 @@ fn block<'a>(text: &'a str, field: &str) -> Option<&'a str> {
     let (before, behind) = text.split_once(" + ")?;
     match field {
         "dev" => before.split(' ').next(),
-        // The kernel leaves it empty for a few.
+        // The kernel leaves it empty for some requests.
         "rwbs" => before.split(' ').nth(1),
         "sector" => before.rsplit(' ').next(),
         "nr_sector" => behind.split(' ').next(),
@@ -30,7 +29,7 @@ fn block<'a>(text: &'a str, field: &str) -> Option<&'a str> {
     }
 }
 
-/// `dev 8,1 ino 12`, `dev = (8,1), ino = 12`: what stands behind a word.
+/// The value after a word: `dev 8,1 ino 12`, `dev = (8,1), ino = 12`.
 fn behind<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut words = text.split_whitespace().skip_while(|word| *word != key).skip(1);
     let word = words.next()?;
@@ -38,8 +37,8 @@ fn behind<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     Some(word.trim_matches(['(', ')', ',']))
 }
 
-/// io_uring's operations that write, by the names that the kernel prints; older kernels print
-/// numbers (include/uapi/linux/io_uring.h).
+/// io_uring's write operations, by the names that the kernel prints. Older kernels print numbers
+/// (include/uapi/linux/io_uring.h).
 fn opcode(name: &str) -> Option<&str> {
     match name {
         "WRITEV" => Some("2"),
@@ -49,7 +48,7 @@ fn opcode(name: &str) -> Option<&str> {
         "WRITE" => Some("23"),
         "WRITEV_FIXED" => Some("61"),
         number if number.bytes().all(|byte| byte.is_ascii_digit()) => Some(number),
-        // Another one: any that does not write.
+        // Any operation that does not write.
         _ => Some("0"),
     }
 }
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_events_text_tells_its_fields() {
+    fn the_text_of_every_event_has_its_fields() {
         for (event, text, fields) in [
             (
                 "block_rq_issue",

@@ -1,13 +1,13 @@
-//! A place in the file that goes forward. Every length is checked.
+//! A cursor over the file's bytes. Checks every length.
 
-/// Bytes, and where reading is.
+/// Bytes and the current position.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes<'a> {
     all: &'a [u8],
     at: usize,
 }
 
-/// What is wrong, and where.
+/// What is damaged, and the position.
 pub(super) type Found<T> = Result<T, String>;
 
 impl<'a> Bytes<'a> {
@@ -15,7 +15,7 @@ impl<'a> Bytes<'a> {
         Self { all, at }
     }
 
-    /// The same file, elsewhere.
+    /// A cursor over the same file at another position.
     pub(super) fn at(&self, offset: u64) -> Found<Self> {
         let at = usize::try_from(offset).ok().filter(|&at| at <= self.all.len());
         let at =
@@ -37,7 +37,7 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    /// As many of so many bytes as there are, and whether that are all.
+    /// Takes up to `length` bytes. Also returns whether the file has all of them.
     pub(super) fn take_what_is_there(&mut self, length: u64) -> (&'a [u8], bool) {
         let rest = &self.all[self.at..];
         let there = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
@@ -66,7 +66,7 @@ impl<'a> Bytes<'a> {
         self.number().map(u64::from_le_bytes)
     }
 
-    /// Characters up to a zero.
+    /// A zero-terminated string.
     pub(super) fn text(&mut self) -> Found<String> {
         let rest = &self.all[self.at..];
         let end = rest.iter().take(4096).position(|&byte| byte == 0);
@@ -75,7 +75,7 @@ impl<'a> Bytes<'a> {
         Ok(String::from_utf8_lossy(&rest[..end]).into_owned())
     }
 
-    /// A text behind its length of 32 or 64 bits.
+    /// A string after its length of 32 or 64 bits.
     pub(super) fn long_text(&mut self, wide: bool) -> Found<String> {
         let length = if wide { self.u64()? } else { u64::from(self.u32()?) };
         self.take(length).map(|bytes| String::from_utf8_lossy(bytes).into_owned())

@@ -1,4 +1,4 @@
-//! Version 6: everything in one fixed order, nothing compressed.
+//! Version 6: a fixed order of contents, without compression.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::Parts;
 use super::bytes::{Bytes, Found};
 use crate::collect::MOST_CPUS;
 
-/// What follows the page's size.
+/// The part of the file after the page size.
 pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
     let mut parts = Parts::default();
     headers(&mut bytes, &mut parts)?;
@@ -46,7 +46,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         }
         parts.cpus.insert(cpu, Cow::Borrowed(pages));
     }
-    // The clock's names stand behind the places of the pages, where options only announce them.
+    // The clock names follow the page offsets; the options only announce them.
     if parts.clock.as_deref() == Some("") {
         parts.clock = bytes.long_text(true).ok();
     }
@@ -82,7 +82,7 @@ pub(super) fn event_formats(bytes: &mut Bytes<'_>, parts: &mut Parts<'_>) -> Fou
     Ok(())
 }
 
-/// An event's format: its first line has its name.
+/// The format of an event. Its first line has the name.
 fn format(system: &str, text: String, parts: &mut Parts<'_>) -> Found<()> {
     let name = text.lines().find_map(|line| line.strip_prefix("name:"));
     let name = name.ok_or_else(|| format!("a format of {system} names no event"))?.trim().to_owned();
@@ -90,7 +90,7 @@ fn format(system: &str, text: String, parts: &mut Parts<'_>) -> Found<()> {
     Ok(())
 }
 
-/// What both versions say in options of the same number.
+/// The options that have the same number in both versions.
 pub(super) fn option(id: u16, data: &[u8], parts: &mut Parts<'_>) {
     let text = || {
         let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());

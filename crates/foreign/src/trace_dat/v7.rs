@@ -1,4 +1,4 @@
-//! Version 7: sections that options point to, each of which may be compressed.
+//! Version 7: options point to sections, which may be compressed.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::MOST_UNPACKED_BYTES;
 use crate::collect::MOST_CPUS;
 use crate::compressed::{Method, unpack};
 
-/// Sections of options point to the next one: a chain has no more than these.
+/// The most option sections in a chain, each of which points to the next.
 const MOST_SECTIONS: usize = 1000;
 
 struct Reader<'a> {
@@ -21,7 +21,7 @@ struct Reader<'a> {
     top: bool,
 }
 
-/// What follows the page's size.
+/// The part of the file after the page size.
 pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
     let method = match bytes.text()?.as_str() {
         "none" => None,
@@ -33,7 +33,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
     let mut next = bytes.u64()?;
     let budget = MOST_UNPACKED_BYTES;
     let mut reader = Reader { file: bytes, method, budget, parts: Parts::default(), top: false };
-    // Pages are read when all else is known.
+    // Pages are read last, because they depend on the other contents.
     let mut buffers = Vec::new();
     for _ in 0..MOST_SECTIONS {
         if next == 0 {
@@ -42,7 +42,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         let options = reader.section(next, 0)?;
         next = reader.options(&options, &mut buffers)?;
     }
-    // The top instance's, which has no name, else the first.
+    // The top instance's buffer, which has no name, or else the first buffer.
     let top = buffers.iter().position(|(named, _)| !named).unwrap_or(0);
     reader.parts.other_buffers = buffers.len().saturating_sub(1);
     if let Some((_, data)) = buffers.get(top) {
@@ -55,7 +55,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
 }
 
 impl<'a> Reader<'a> {
-    /// A section's contents.
+    /// The contents of a section.
     fn section(&mut self, offset: u64, wanted: u16) -> Found<Cow<'a, [u8]>> {
         let mut place = self.file.at(offset)?;
         let (id, flags) = (place.u16()?, place.u16()?);
@@ -77,7 +77,8 @@ impl<'a> Reader<'a> {
         unpack(method, bytes, &mut self.budget).map_err(|what| format!("at byte {offset}: {what}"))
     }
 
-    /// Reads a section of options and what they point to, and tells where the next one is.
+    /// Reads an option section and the sections that it points to. Returns the position of the next
+    /// option section.
     fn options(&mut self, section: &[u8], buffers: &mut Vec<(bool, Vec<u8>)>) -> Found<u64> {
         let mut options = Bytes::new(section, 0);
         while !options.is_empty() {
@@ -97,7 +98,7 @@ impl<'a> Reader<'a> {
                 19 => self.parts.kallsyms = self.long_text(offset()?, id, false)?,
                 20 => self.parts.printk = self.long_text(offset()?, id, false)?,
                 21 => self.parts.cmdlines = self.long_text(offset()?, id, true)?,
-                // trace-cmd 3.2 on.
+                // Since trace-cmd 3.2.
                 23 => self.parts.tgids = self.long_text(offset()?, id, true).unwrap_or_default(),
                 _ => v6::option(id, data, &mut self.parts),
             }
@@ -117,7 +118,7 @@ impl<'a> Reader<'a> {
         let clock = option.text()?;
         option.u32()?;
         let cpus = option.u32()?;
-        // Its flags say whether the pages are compressed.
+        // The flags say whether the pages are compressed.
         let mut place = self.file.at(section)?;
         let (_, flags) = (place.u16()?, place.u16()?);
         for _ in 0..cpus.min(MOST_CPUS) {
@@ -135,7 +136,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// One CPU's pages, as far as they are there.
+    /// The pages of one CPU, as far as the file contains them.
     fn pages(&mut self, offset: u64, length: u64, packed: bool, cpu: u32) -> Cow<'a, [u8]> {
         let cut = |what: String| format!("in the pages of CPU {cpu}: {what}");
         let mut place = match self.file.at(offset) {

@@ -1,5 +1,5 @@
-//! The stored form of a histogram: plain JSON that any number of runs can be merged from. Whatever
-//! does not fit together is refused.
+//! The stored form of a histogram: plain JSON, from which any number of runs can be merged. Rejects
+//! inconsistent data.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -10,8 +10,8 @@ const FORM_VERSION: u32 = 1;
 const UNIT: &str = "ns";
 
 /// The stored form. `counts` are pairs of a bucket's highest value in ns and its count, ascending.
-/// What follows them is for those who read the stored form without this library: it follows from
-/// the counts, and is not read back.
+/// The fields after `counts` are for other readers: they are derived from the counts, and are not
+/// read back.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_form_without_percentiles_is_of_an_earlier_version_and_opens() {
+    fn a_stored_form_of_an_earlier_version_without_percentiles_is_read() {
         let earlier = r#"{"version":1,"unit":"ns","significant_digits":3,"count":1,"min_ns":5,"max_ns":5,"sum_ns":5,"clamped":0,"counts":[[5,1]]}"#;
         assert_eq!(serde_json::from_str::<Histogram>(earlier).expect("opens"), [5].into_iter().collect());
     }
 
     #[test]
-    fn a_stored_form_that_contradicts_itself_is_refused() {
+    fn an_inconsistent_stored_form_is_rejected() {
         let good = serde_json::to_string(&[5_u64, 9].into_iter().collect::<Histogram>()).expect("serialises");
         for (from, to) in [
             ("\"version\":1", "\"version\":2"),

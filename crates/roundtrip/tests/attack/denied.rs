@@ -94,7 +94,7 @@ const ERRORS: &[&str] =
     &["EPERM", "EACCES", "ENOSYS", "ENOMEM", "EMFILE", "EINTR", "EINVAL", "EIO", "ENOSPC", "EAGAIN"];
 
 #[test]
-fn whatever_call_is_refused_a_command_ends_in_time_and_no_process_lives_on() {
+fn a_command_ends_in_time_and_leaves_no_process_if_any_system_call_is_refused() {
     let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     match traced {
         Err(error) => return skip(Need::Program("strace"), error),

@@ -75,7 +75,7 @@ fn may_be_nobody() -> bool {
 }
 
 #[test]
-fn where_no_further_process_may_be_started_a_command_says_so_in_one_line() {
+fn a_command_reports_the_process_limit_in_one_line() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }
@@ -100,7 +100,7 @@ fn where_no_further_process_may_be_started_a_command_says_so_in_one_line() {
 }
 
 #[test]
-fn a_refusal_tells_its_cause_once_and_which_limit_to_raise() {
+fn an_error_names_its_cause_once_and_the_limit_to_raise() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }
@@ -128,7 +128,7 @@ fn a_refusal_tells_its_cause_once_and_which_limit_to_raise() {
 }
 
 #[test]
-fn whatever_is_limited_a_command_ends_in_time_and_leaves_nothing() {
+fn a_command_ends_in_time_and_leaves_nothing_under_any_limit() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }

@@ -43,7 +43,7 @@ fn rounds(usual: u64, mut round: impl FnMut(&mut fastrand::Rng) -> Result<(), St
 
 /// The attacked commands work normally. Otherwise their own errors would look like a clean end.
 #[test]
-fn every_command_succeeds_where_nobody_attacks_it() {
+fn every_command_succeeds_without_an_attack() {
     let all = [denied::COMMANDS, limits::COMMANDS, signals::COMMANDS].concat();
     // `service list` fails if nothing runs, because there is nothing to list.
     for args in all.into_iter().filter(|args| *args != "service list") {

@@ -39,7 +39,7 @@ fn originals() -> &'static [PathBuf] {
 }
 
 #[test]
-fn a_damaged_run_directory_is_refused_or_read_and_harms_nobody() {
+fn a_damaged_run_directory_is_rejected_or_read_without_harm() {
     rounds(40, |random| {
         let original = random.choice(originals()).unwrap();
         let folder = Folder::new("mutated");
@@ -73,7 +73,7 @@ fn a_damaged_run_directory_is_refused_or_read_and_harms_nobody() {
 /// Values that were changed to other valid values, and bits within pages, are not tested here,
 /// because they cannot be detected.
 #[test]
-fn what_is_plainly_damaged_is_shown_as_it_was_or_called_damaged() {
+fn plain_damage_is_reported_or_leaves_the_output_unchanged() {
     rounds(40, |random| {
         let original = random.choice(originals()).unwrap();
         let folder = Folder::new("plain");

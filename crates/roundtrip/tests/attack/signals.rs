@@ -32,7 +32,7 @@ fn settings() -> BTreeMap<PathBuf, String> {
 }
 
 #[test]
-fn a_signal_at_any_moment_ends_a_command_and_leaves_nothing() {
+fn a_signal_at_any_time_ends_a_command_and_leaves_nothing() {
     let before = settings();
     rounds(12, |random| {
         let args = *random.choice(COMMANDS).unwrap();

@@ -8,7 +8,7 @@ use tracefs::{Body, Recording, Trace};
 use super::{Run, roundtrip, stderr};
 
 #[test]
-fn all_round_trips_that_were_recorded_are_stored_beside_the_events() {
+fn all_recorded_round_trips_are_stored_beside_the_events() {
     let Some(run) = Run::record("calls", 2) else { return };
     let explained = &run.json()["results"]["latency"]["explained"];
     let recorded = explained["recorded"].as_array().unwrap();
@@ -46,7 +46,7 @@ fn wakings(trace: &Trace) -> Vec<u64> {
 }
 
 #[test]
-fn calls_that_are_not_those_of_the_run_are_refused_and_a_run_without_them_says_so() {
+fn calls_of_another_run_are_rejected_and_missing_calls_are_reported() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
     let copy = Run(std::env::temp_dir().join(format!("roundtrip-explained-{}-damaged", std::process::id())));
     let copied = Command::new("cp").arg("-r").arg(&folder).arg(&copy.0).status().unwrap();

@@ -10,7 +10,7 @@ use tracefs::{Body, Recording};
 use super::{Run, keys, number, roundtrip, stderr};
 
 #[test]
-fn in_a_time_namespace_nothing_is_explained_and_the_run_says_why() {
+fn a_run_in_a_time_namespace_says_why_it_explains_nothing() {
     let unshare = ["--time", "--boottime", "1000"];
     let tried = Command::new("unshare").args(unshare).arg("true").output();
     if !tried.is_ok_and(|output| output.status.success()) {
@@ -46,8 +46,60 @@ fn check_parts(parts: &Value, begin_ns: u64, end_ns: u64) {
     assert_eq!(at_ns, end_ns, "the parts add up");
 }
 
+/// Checks the JSON of an explained call against the stored call.
+fn check_call(call: &Value, miss: &Value) {
+    let of_call = [
+        "deadline_ns",
+        "explanation",
+        "latency_ns",
+        "number",
+        "snapshot",
+        "usual_ns",
+        "what",
+        "without_events",
+    ];
+    assert_eq!(keys(call), of_call);
+    let of_explanation = [
+        "causes",
+        "client",
+        "end_ns",
+        "flags",
+        "parts",
+        "reply_by",
+        "reply_ns",
+        "request_by",
+        "request_ns",
+        "server",
+        "start_ns",
+        "verdict",
+    ];
+    let explanation = &call["explanation"];
+    assert_eq!(keys(explanation), of_explanation);
+    let (start_ns, end_ns) = (&miss["sample"]["start_ns"], &miss["sample"]["end_ns"]);
+    assert_eq!((&explanation["start_ns"], &explanation["end_ns"]), (start_ns, end_ns));
+    assert_eq!(number(&call["latency_ns"]), number(end_ns) - number(start_ns));
+    assert_eq!(call["deadline_ns"], 5_000_000);
+    check_parts(&explanation["parts"], number(start_ns), number(end_ns));
+    for cause in explanation["causes"].as_array().unwrap() {
+        for key in ["kind", "excess_ns", "owner", "thread", "name", "cpu"] {
+            assert!(cause.get(key).is_some(), "{key}: {cause}");
+        }
+    }
+}
+
+/// Checks the text for two slow calls, and `over_limit` more that are only counted.
+fn check_text(text: &str, over_limit: u64) {
+    let said =
+        if over_limit == 1 { "1 more slow call,".into() } else { format!("{over_limit} more slow calls,") };
+    assert_eq!(text.contains("beyond --explain-limit 2"), over_limit > 0, "{text}");
+    assert_eq!(text.contains(&said), over_limit > 0, "{text}");
+    assert_eq!(text.matches("Slow call ").count(), 2);
+    assert!(text.starts_with(&format!("{} missed; the 2 slowest", over_limit + 2)), "{text}");
+    assert!(text.find("Slow call 1:") < text.find("Slow call 2:"), "{text}");
+}
+
 #[test]
-fn a_run_is_explained_from_its_directory_in_a_form_that_stays() {
+fn a_run_is_explained_from_its_directory_in_a_stable_format() {
     let Some(run) = Run::record("json", 2) else { return };
     let explained = &run.json()["results"]["latency"]["explained"];
     let mut stored = explained["misses"].as_array().unwrap().clone();
@@ -61,59 +113,15 @@ fn a_run_is_explained_from_its_directory_in_a_form_that_stays() {
     let calls = document["slow_calls"].as_array().unwrap();
     assert_eq!((calls.len(), stored.len()), (2, 2), "it sleeps twelve times");
     for (call, miss) in calls.iter().zip(&stored) {
-        let of_call = [
-            "deadline_ns",
-            "explanation",
-            "latency_ns",
-            "number",
-            "snapshot",
-            "usual_ns",
-            "what",
-            "without_events",
-        ];
-        assert_eq!(keys(call), of_call);
-        let of_explanation = [
-            "causes",
-            "client",
-            "end_ns",
-            "flags",
-            "parts",
-            "reply_by",
-            "reply_ns",
-            "request_by",
-            "request_ns",
-            "server",
-            "start_ns",
-            "verdict",
-        ];
-        let explanation = &call["explanation"];
-        assert_eq!(keys(explanation), of_explanation);
-        let (start_ns, end_ns) = (&miss["sample"]["start_ns"], &miss["sample"]["end_ns"]);
-        assert_eq!((&explanation["start_ns"], &explanation["end_ns"]), (start_ns, end_ns));
-        assert_eq!(number(&call["latency_ns"]), number(end_ns) - number(start_ns));
-        assert_eq!(call["deadline_ns"], 5_000_000);
-        check_parts(&explanation["parts"], number(start_ns), number(end_ns));
-        for cause in explanation["causes"].as_array().unwrap() {
-            for key in ["kind", "excess_ns", "owner", "thread", "name", "cpu"] {
-                assert!(cause.get(key).is_some(), "{key}: {cause}");
-            }
-        }
+        check_call(call, miss);
     }
-    let text = String::from_utf8(run.explain("").stdout).unwrap();
-    let over_limit = number(&explained["over_limit"]);
-    let said =
-        if over_limit == 1 { "1 more slow call,".into() } else { format!("{over_limit} more slow calls,") };
-    assert_eq!(text.contains("beyond --explain-limit 2"), over_limit > 0, "{text}");
-    assert_eq!(text.contains(&said), over_limit > 0, "{text}");
-    assert_eq!(text.matches("Slow call ").count(), 2);
-    assert!(text.starts_with(&format!("{} missed; the 2 slowest", over_limit + 2)), "{text}");
-    assert!(text.find("Slow call 1:") < text.find("Slow call 2:"), "{text}");
+    check_text(&String::from_utf8(run.explain("").stdout).unwrap(), number(&explained["over_limit"]));
 }
 
 /// A run over the kernel's own driver, in a guest with Linux 6.1: `ipc latency --driver kernel
 /// --explain --inject sleep`.
 #[test]
-fn a_run_over_the_kernels_driver_is_explained_by_binders_own_events_on_any_machine() {
+fn a_run_over_the_kernel_driver_is_explained_by_binder_events_on_any_machine() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
     let output = roundtrip("explain --format json").arg(&folder).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));

@@ -12,7 +12,7 @@ fn near(one: &Value, other: f64) -> bool {
 }
 
 #[test]
-fn raw_data_is_in_one_json_value_that_adds_up() {
+fn raw_data_is_one_json_value_whose_counts_add_up() {
     let output =
         judged(called("libhwbinder_latency").args("-raw_data -pair 1 -i 1000 -m BINDERIZE".split(' ')));
     let value = json(&output);
@@ -41,7 +41,7 @@ fn raw_data_is_in_one_json_value_that_adds_up() {
 }
 
 #[test]
-fn a_deadline_of_nothing_is_missed_by_both_kinds_of_caller() {
+fn a_deadline_of_zero_is_missed_by_both_callers() {
     let value = json(&judged(called("schd-dbg64").args("-i 20 -deadline_us 0".split(' '))));
     assert_eq!(value["P0"]["other_ms"]["miss"], 20);
     assert_eq!(value["P0"]["other_ms"]["meetR"], 0);
@@ -71,7 +71,7 @@ fn blocks(text: &str) -> (Vec<String>, String) {
 }
 
 #[test]
-fn verbose_blocks_stand_before_the_json_in_the_order_and_with_the_roles_of_each_program() {
+fn verbose_blocks_precede_the_json_in_each_programs_order() {
     let realtime = realtime_permission().max_priority() == Some(99);
     for (name, processes, stack, lent) in [
         ("libhwbinder_latency", ["service", "main", "client"], "hwbinder", "???         99"),
@@ -96,7 +96,7 @@ fn verbose_blocks_stand_before_the_json_in_the_order_and_with_the_roles_of_each_
 }
 
 #[test]
-fn without_permission_for_real_time_the_ordinary_caller_calls() {
+fn without_permission_for_real_time_only_the_ordinary_caller_measures() {
     // The program inherits the reduced capabilities of this test's thread. Even root does not
     // regain them on exec.
     let _ = rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::SYS_NICE);

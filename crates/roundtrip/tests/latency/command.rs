@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{called, check_block, json, judged, latency, stderr, succeed};
 
 #[test]
-fn each_disturbance_within_a_server_meets_a_call_that_is_timed() {
+fn each_injected_disturbance_hits_a_timed_call() {
     let folder = std::env::temp_dir().join(format!("roundtrip-disturbed-{}", std::process::id()));
     // A disturbance is due before each of the three turns, which start with untimed calls.
     let args = "--driver emulated --callers other --duration 600ms --deadline 3ms --inject sleep,every=10ms,for=5ms --format json";
@@ -26,7 +26,7 @@ fn each_disturbance_within_a_server_meets_a_call_that_is_timed() {
 }
 
 #[test]
-fn more_pairs_than_cpus_are_warned_of_and_recorded() {
+fn more_pairs_than_cpus_give_a_stored_warning() {
     // The program inherits the affinity of this test's thread.
     let cpus = bench::sched::allowed_cpus(0).unwrap();
     bench::sched::set_allowed_cpus(0, &cpus[..1]).unwrap();
@@ -44,7 +44,7 @@ fn more_pairs_than_cpus_are_warned_of_and_recorded() {
 }
 
 #[test]
-fn in_process_nothing_is_between() {
+fn passthrough_measures_calls_within_the_process() {
     for args in ["-m PASSTHROUGH -i 10", "-passthrough -i 10"] {
         let value = json(&judged(called("libhwbinder_latency").args(args.split(' '))));
         assert_eq!(value["cfg"]["passthrough"], 1);
@@ -53,7 +53,7 @@ fn in_process_nothing_is_between() {
 }
 
 #[test]
-fn the_run_directory_holds_what_is_printed_and_every_sample() {
+fn the_run_directory_has_the_printed_result_and_every_sample() {
     let directory: PathBuf = std::env::temp_dir().join(format!("roundtrip-latency-{}", std::process::id()));
     let output = succeed(
         latency(
@@ -74,7 +74,7 @@ fn the_run_directory_holds_what_is_printed_and_every_sample() {
 }
 
 #[test]
-fn runs_are_shown_with_where_they_are_from_and_binder_without_inheritance_is_no_failure() {
+fn runs_are_shown_with_their_origin_and_binder_without_inheritance_passes() {
     let folder = std::env::temp_dir().join(format!("roundtrip-shown-{}", std::process::id()));
     let runs = ["monday", "tuesday"].map(|name| folder.join(name));
     for run in &runs {

@@ -169,7 +169,7 @@ fn recording_of_writes() -> Vec<u8> {
 }
 
 #[test]
-fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
+fn the_page_and_the_outputs_have_the_same_fields() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let reference = Reference::read(page.split(CSV).next().unwrap());
     let scratch = Scratch::new("reference");
@@ -217,7 +217,7 @@ const EXPLAIN: &str = concat!("explain --format csv", fixture!());
 const COMPARE: &str = concat!("compare --format csv", fixture!(), fixture!());
 
 #[test]
-fn the_schemas_beside_the_page_say_what_the_page_says() {
+fn the_schemas_agree_with_the_page() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let reference = Reference::read(page.split(CSV).next().unwrap());
     for (kind, name) in schema::DOCUMENTS {
@@ -302,7 +302,7 @@ fn every_csv_header_is_on_the_page_column_by_column() {
 }
 
 #[test]
-fn what_prints_csv_prints_the_same_as_a_markdown_table() {
+fn every_command_with_csv_also_prints_a_markdown_table() {
     let scratch = Scratch::new("reference-markdown");
     let raw = |line: &str| line.contains("--raw-samples") || !line.contains("--format csv");
     for (heading, line, _) in CSV_FORMATS.into_iter().filter(|(_, line, _)| !raw(line)) {
@@ -315,7 +315,7 @@ fn what_prints_csv_prints_the_same_as_a_markdown_table() {
 }
 
 #[test]
-fn a_field_that_is_not_on_the_page_or_of_another_type_or_never_there_is_found() {
+fn the_check_finds_unknown_mistyped_and_unused_fields() {
     let row = |field: &str, kind: &str| format!("| `{field}` | {kind} | meaning |\n");
     let mut page: String = (0..60).map(|n| format!("### T{n}\n{}", row("x", "optional † string"))).collect();
     page += &format!(

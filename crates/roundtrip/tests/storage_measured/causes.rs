@@ -37,7 +37,7 @@ fn layer_ns(writing: &mut Writing, path: &StoragePath, layer: Layer) -> f64 {
 
 #[test]
 #[ignore = "needs a calm machine: cargo xtask storage"]
-fn completion_on_the_submitters_cpu_makes_waking_shorter() {
+fn completion_on_the_submitters_cpu_shortens_wake() {
     if !is_root() {
         return;
     }
@@ -116,7 +116,7 @@ impl Drop for TimerStorm {
 
 #[test]
 #[ignore = "needs a calm machine: cargo xtask storage"]
-fn a_timer_storm_on_the_interrupts_cpu_makes_irq_longer() {
+fn a_timer_storm_on_the_interrupts_cpu_lengthens_irq() {
     if !is_root() {
         return;
     }

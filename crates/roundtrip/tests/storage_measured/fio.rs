@@ -53,7 +53,7 @@ fn last_writes(trace: &Trace) -> Vec<Write> {
 
 #[test]
 #[ignore = "needs a calm machine: cargo xtask storage"]
-fn fio_sees_the_same_writes_take_as_long() {
+fn fio_measures_the_same_latency_for_the_same_writes() {
     const CALLS: usize = 500;
     if !is_root() {
         return;

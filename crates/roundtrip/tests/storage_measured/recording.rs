@@ -53,6 +53,33 @@ fn events_a_call(trace: &Trace, calls: &[Call]) -> f64 {
     median(calls.iter().map(within).collect())
 }
 
+/// Prints the cost of each set of events beside its limit. Returns the sets that certainly cost more.
+fn over_the_limits(
+    times: &BTreeMap<Probe, Vec<f64>>,
+    recorded: &BTreeMap<Probe, Vec<f64>>,
+    bare: &[f64],
+) -> Vec<String> {
+    let bare_ns = median(bare.to_vec());
+    let mut broken = Vec::new();
+    for (kind, most) in [(Probe::Least, 1.08), (Probe::Usual, 1.12), (Probe::Diagnosis, 1.12)] {
+        let [low, ratio, high] = ratios(&times[&kind], bare);
+        let events = median(recorded[&kind].clone());
+        let holds = match () {
+            () if high <= most => "holds",
+            () if low > most => "DOES NOT HOLD",
+            () => "cannot be told",
+        };
+        println!(
+            "{kind:?}: {ratio:.3} ({low:.3} to {high:.3}), at most {most}: {holds}; {events} events a write, {:.0} ns each",
+            (ratio - 1.0) * bare_ns / events
+        );
+        if low > most {
+            broken.push(format!("{kind:?} costs {ratio:.3}"));
+        }
+    }
+    broken
+}
+
 #[test]
 #[ignore = "needs a calm machine: cargo xtask storage"]
 fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
@@ -86,23 +113,7 @@ fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
     println!("16 KiB, O_DSYNC, real-time writer: {:.1} us a write unwatched", bare_ns / 1000.0);
     let [low, again, high] = ratios(&times[&Probe::BareAgain], bare);
     println!("unwatched / unwatched: {again:.3} ({low:.3} to {high:.3})");
-    let mut broken = Vec::new();
-    for (kind, most) in [(Probe::Least, 1.08), (Probe::Usual, 1.12), (Probe::Diagnosis, 1.12)] {
-        let [low, ratio, high] = ratios(&times[&kind], bare);
-        let events = median(recorded[&kind].clone());
-        let holds = match () {
-            () if high <= most => "holds",
-            () if low > most => "DOES NOT HOLD",
-            () => "cannot be told",
-        };
-        println!(
-            "{kind:?}: {ratio:.3} ({low:.3} to {high:.3}), at most {most}: {holds}; {events} events a write, {:.0} ns each",
-            (ratio - 1.0) * bare_ns / events
-        );
-        if low > most {
-            broken.push(format!("{kind:?} costs {ratio:.3}"));
-        }
-    }
+    let broken = over_the_limits(&times, &recorded, bare);
     match with_strace {
         Some(times) => {
             let [low, ratio, high] = ratios(&times[&Probe::Strace], &times[&Probe::Bare]);

@@ -1,10 +1,10 @@
-//! The matcher on events as the driver's code makes them.
+//! Tests the matcher with events as the driver writes them.
 
 use super::*;
 
 const DEAD_REPLY: u32 = 0x7205;
 
-/// Events of threads, one nanosecond apart, and what the matcher makes of them.
+/// Events of threads, one nanosecond apart, and the transactions that the matcher finds in them.
 struct Driver {
     now_ns: u64,
     matcher: Matcher,
@@ -69,7 +69,7 @@ impl Driver {
 }
 
 #[test]
-fn a_call_has_its_instants_and_its_threads() {
+fn a_call_is_reported_with_its_times_and_threads() {
     let mut driver = Driver::new();
     driver.wait(91, false);
     driver.send(81, 1, 0);
@@ -86,7 +86,7 @@ fn a_call_has_its_instants_and_its_threads() {
 }
 
 #[test]
-fn a_request_that_waits_for_a_busy_pool_waits_until_a_thread_comes_to_read() {
+fn a_request_behind_a_busy_pool_waits_until_a_thread_reads() {
     let mut driver = Driver::new();
     driver.send(81, 1, 0);
     driver.event(5, Body::Exit);
@@ -105,7 +105,7 @@ fn a_request_that_waits_for_a_busy_pool_waits_until_a_thread_comes_to_read() {
 }
 
 #[test]
-fn nested_calls_name_the_call_in_which_they_were_made_also_back_into_the_caller() {
+fn nested_calls_name_their_outer_call_even_back_into_the_caller() {
     let mut driver = Driver::new();
     driver.send(81, 1, 0);
     driver.receive(91, 1);
@@ -127,7 +127,7 @@ fn nested_calls_name_the_call_in_which_they_were_made_also_back_into_the_caller(
 }
 
 #[test]
-fn a_reply_that_names_no_thread_belongs_to_the_call_that_its_thread_took_last() {
+fn a_reply_without_a_thread_belongs_to_the_call_that_its_sender_took_last() {
     let mut driver = Driver::new();
     driver.send(81, 1, 0);
     driver.receive(91, 1);
@@ -154,7 +154,7 @@ fn a_oneway_transaction_ends_when_a_thread_takes_it() {
 }
 
 #[test]
-fn a_call_that_fails_is_told_with_its_request_if_it_had_one() {
+fn a_failed_call_is_reported_with_its_request_if_it_had_one() {
     let mut driver = Driver::new();
     driver.send(81, 1, 0);
     driver.receive(91, 1);
@@ -169,7 +169,7 @@ fn a_call_that_fails_is_told_with_its_request_if_it_had_one() {
             other => panic!("{other:?}"),
         })
         .collect();
-    // The server has ended, so what it served is not known any more; the second call never had a
+    // The server has ended, so the request that it served is unknown. The second call never had a
     // number.
     assert_eq!(failed, [Some(1), None]);
     driver.event(81, Body::BinderReturn { command: 0x7203 });
@@ -177,7 +177,7 @@ fn a_call_that_fails_is_told_with_its_request_if_it_had_one() {
 }
 
 #[test]
-fn an_error_within_a_nested_call_is_not_blamed_on_the_outer_one() {
+fn an_error_in_a_nested_call_is_not_attributed_to_the_outer_call() {
     let mut driver = Driver::new();
     driver.send(81, 1, 0);
     driver.receive(91, 1);
@@ -198,7 +198,7 @@ fn an_error_within_a_nested_call_is_not_blamed_on_the_outer_one() {
 }
 
 #[test]
-fn what_began_before_or_was_lost_is_counted_and_harms_no_later_call() {
+fn unseen_and_lost_events_are_counted_and_affect_no_later_call() {
     let mut driver = Driver::new();
     driver.receive(91, 1);
     driver.reply(91, 2, 81);
@@ -218,7 +218,7 @@ fn what_began_before_or_was_lost_is_counted_and_harms_no_later_call() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_is_forgotten_is_counted() {
+fn memory_is_bounded_and_dropped_requests_are_counted() {
     let mut driver = Driver::new();
     for id in 1..=20 {
         driver.send(100 + u32::try_from(id).unwrap(), id, TF_ONE_WAY);

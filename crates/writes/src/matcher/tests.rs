@@ -1,4 +1,4 @@
-//! The matcher on events as the kernel's code makes them, and on a recording.
+//! Tests the matcher with events in the order in which the kernel emits them, and with a recording.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use tracefs::{Recording, TaskState, ThreadRef};
 
 use super::*;
 
-/// Numbers on x86-64.
+/// System call numbers on x86-64.
 const WRITE: i64 = 1;
 const MSYNC: i64 = 26;
 const FSYNC: i64 = 74;
 const PWRITEV2: i64 = 328;
 
-/// Events of threads, one nanosecond apart, and what the matcher makes of them.
+/// Feeds a matcher with events of threads, one nanosecond apart, and collects its writes.
 struct Kernel {
     now_ns: u64,
     matcher: Matcher,
@@ -45,7 +45,7 @@ impl Kernel {
 }
 
 #[test]
-fn a_call_that_makes_durable_is_told_with_what_it_returned() {
+fn a_durable_call_is_reported_with_its_return_value() {
     let mut kernel = Kernel::new();
     kernel.enter(7, FSYNC, [0, 0]);
     kernel.enter(8, FSYNC, [0, 0]);
@@ -57,14 +57,14 @@ fn a_call_that_makes_durable_is_told_with_what_it_returned() {
 }
 
 #[test]
-fn a_write_is_told_if_a_flag_says_so_or_if_it_waited() {
+fn a_write_is_reported_if_a_flag_makes_it_durable_or_if_it_waited() {
     let mut kernel = Kernel::new();
     for sixth in [0, 0x2, 0x4, 0x8] {
         kernel.enter(7, PWRITEV2, [1, sixth]);
         kernel.exit(7, PWRITEV2, 512);
     }
     assert_eq!(kernel.told.iter().map(|call| call.asked).collect::<Vec<_>>(), [Asked::Flag; 2]);
-    // A pipe's writer sleeps so that a signal wakes it.
+    // A writer to a pipe sleeps interruptibly.
     for state in [0, 1, 2] {
         kernel.enter(7, WRITE, [512, 0]);
         kernel.sleep(7, state);
@@ -75,7 +75,7 @@ fn a_write_is_told_if_a_flag_says_so_or_if_it_waited() {
 }
 
 #[test]
-fn an_msync_that_starts_nothing_is_no_synchronous_write() {
+fn an_msync_without_ms_sync_is_not_reported() {
     let mut kernel = Kernel::new();
     for flags in [1, 2, MS_SYNC] {
         kernel.enter(7, MSYNC, [flags, 0]);
@@ -87,11 +87,11 @@ fn an_msync_that_starts_nothing_is_no_synchronous_write() {
 }
 
 #[test]
-fn what_is_not_whole_is_counted_and_memory_is_bounded() {
+fn incomplete_calls_are_counted_and_memory_is_bounded() {
     let mut kernel = Kernel::new();
     kernel.exit(7, FSYNC, 0);
     kernel.enter(7, FSYNC, [0, 0]);
-    // Its return was lost.
+    // The event of its return was lost.
     kernel.enter(7, FSYNC, [0, 0]);
     kernel.event(7, Body::Exit);
     for tid in 0..6 {
@@ -102,7 +102,7 @@ fn what_is_not_whole_is_counted_and_memory_is_bounded() {
 }
 
 #[test]
-fn of_a_recording_every_sync_has_its_file_and_the_files_have_their_folder() {
+fn every_sync_in_a_recording_has_its_file_and_directory() {
     let run = Path::new("../../fixtures/runs/x86_64-6.18-observed-writes/recording");
     let trace = Recording::open(run).unwrap().read(1).unwrap();
     let mut matcher = Matcher::new("x86_64", 100);
@@ -110,7 +110,7 @@ fn of_a_recording_every_sync_has_its_file_and_the_files_have_their_folder() {
     for event in &trace.events {
         matcher.add(&trace, event, &mut |observed| calls.push(observed));
     }
-    // Three files on a loop device, in one folder; others wrote to the disk meanwhile.
+    // Three files in one directory on a loop device; other programs wrote to the disk meanwhile.
     let on_loop = |call: &&Observed| call.file.is_some_and(|file| file.dev == 7 << 20);
     let syncs = || calls.iter().filter(on_loop).filter(|call| call.operation == Operation::Fsync);
     assert!(syncs().count() > 10, "{}", syncs().count());

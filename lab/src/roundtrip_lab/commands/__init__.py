@@ -1,1 +1,1 @@
-"""One file for each subcommand."""
+"""The subcommands, one per file."""

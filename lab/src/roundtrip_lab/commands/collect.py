@@ -1,10 +1,10 @@
-"""`roundtrip-lab collect`: run directories into the data set."""
+"""`roundtrip-lab collect`: adds run directories to a data set."""
 
 from pathlib import Path
 
 import click
 
-# As many rows are held before they are written: one file for each day and build.
+# Rows are buffered up to this number, so that each day and build gets one large file.
 BATCH_ROWS = 20_000
 
 
@@ -13,16 +13,18 @@ def register(group: click.Group) -> None:
 
     @group.command()
     @click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
-    @click.option("--into", "path", required=True, metavar="DATASET", help="The data set; made if it is not there.")
+    @click.option("--into", "path", required=True, metavar="DATASET",
+                  help="The data set. Created if it does not exist.")  # fmt: skip
     @click.option(
-        "--roundtrip", metavar="PROGRAM", help="The binary that explains slow calls. [default: roundtrip on the path]"
+        "--roundtrip", metavar="PROGRAM", help="The roundtrip binary that explains slow calls. [default: roundtrip on the path]"
     )
-    @click.option("--no-explain", is_flag=True, help="Leave slow calls unexplained, which is quicker.")
+    @click.option("--no-explain", is_flag=True, help="Do not explain slow calls. This is faster.")
     def collect(runs: tuple[Path, ...], path: str, roundtrip: str | None, no_explain: bool) -> int:
         """Add run directories to a data set.
 
-        RUN is what `roundtrip --out` has made, or a folder of such runs at any depth. A run that is in the data
-        set already is counted and left out. A damaged one is noted in DATASET/quarantine, and the status is 1.
+        RUN is a run directory from `roundtrip --out`, or a directory that contains runs at any depth. Runs that
+        the data set already contains are skipped and counted. An invalid run is recorded in DATASET/quarantine,
+        and the exit status is 1.
         """
         from roundtrip_lab import collecting, explanations
 

@@ -1,4 +1,4 @@
-"""`roundtrip-lab feed`: results for other systems."""
+"""`roundtrip-lab feed`: prints results for other systems."""
 
 import click
 
@@ -11,14 +11,17 @@ def register(group: click.Group) -> None:
     @click.option("--from", "path", required=True, metavar="DATASET", help="The data set.")
     @click.option("--build", metavar="BUILD", help="Only this build.")
     @click.option("--device", "devices", multiple=True, metavar="NAME", help="Only this device. May be repeated.")
-    @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="From this day on: 2026-11-24.")
+    @click.option("--since", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY",
+                  help="From this day on, such as 2026-11-24.")  # fmt: skip
     @click.option("--max-missed", default=0.0, show_default=True, type=click.FloatRange(0, 1),
                   help="lava, kcidb: the share of missed deadlines above which a series fails.")  # fmt: skip
-    @click.option("--origin", default="roundtrip", show_default=True, help="kcidb: who reports.")
-    @click.option("--kcidb-build", "pairs", multiple=True, metavar="BUILD=ID", help="kcidb: the ID of a build there.")
+    @click.option("--origin", default="roundtrip", show_default=True,
+                  help="kcidb: the origin that submits the results.")  # fmt: skip
+    @click.option("--kcidb-build", "pairs", multiple=True, metavar="BUILD=ID",
+                  help="kcidb: the ID of BUILD in KCIDB. May be repeated.")  # fmt: skip
     def feed(form: str, path: str, build: str | None, devices: tuple[str, ...], since: object, max_missed: float,
              origin: str, pairs: tuple[str, ...]) -> None:  # fmt: skip
-        """Print results as LAVA's signals, as KCIDB's JSON, or as OpenMetrics."""
+        """Print results as LAVA signals, KCIDB JSON or OpenMetrics."""
         import re
 
         from roundtrip_lab import engines, feeding, queries

@@ -1,4 +1,4 @@
-"""`roundtrip-lab query`: questions to the data set."""
+"""`roundtrip-lab query`: queries a data set."""
 
 import datetime
 from collections.abc import Callable
@@ -10,30 +10,31 @@ TIMES = ["call", "request", "handling", "reply", "response", "oneway"]
 
 
 def register(group: click.Group) -> None:
-    """Adds the command, and a subcommand for each question."""
+    """Adds the command, with a subcommand for each query."""
 
     @group.group()
     def query() -> None:
-        """Ask a data set a question."""
+        """Query a data set."""
 
-    by = click.option("--by", default="build", show_default=True, help="A column (build, kernel, device, day, …) or label:KEY.")
+    by = click.option("--by", default="build", show_default=True,
+                      help="Group by a column (build, kernel, device, day, …) or by label:KEY.")  # fmt: skip
     alpha = click.option("--alpha", default=0.01, show_default=True, type=click.FloatRange(0, 1, True, True),
-                         help="The probability of any false alarm in the answer.")  # fmt: skip
+                         help="The probability that the answer contains a false alarm.")  # fmt: skip
 
     add(query, "percentiles", "Show percentiles of calls, from merged histograms.", by, limit(5))
-    add(query, "misses", "Show which share of calls missed its deadline.", by)
+    add(query, "misses", "Show the share of calls that missed the deadline.", by)
     add(query, "worst-devices", "Show the devices with the most missed deadlines.", limit(20))
     add(query, "outliers", "Show devices that differ from their peers.", alpha)
-    add(query, "causes", "Show what delayed slow calls; with --base and --new, what is new.", by, alpha, *builds())
+    add(query, "causes", "Show what delayed slow calls; with --base and --new, which causes differ.", by, alpha, *builds())
     add(query, "layers", "Show where writes spend their time; with --base and --new, which layer became slower.", by, alpha,
         margin(0.03), *builds())  # fmt: skip
     add(query, "regressions", "Compare each build with the one before it.", alpha, margin(0.03), *builds())
-    add(query, "changes", "Show since when the fleet is slower or faster.", alpha, margin(0.02),
-        click.option("--by", help="Search each group by itself: a column or label:KEY."))  # fmt: skip
+    add(query, "changes", "Show since which day the fleet is slower or faster.", alpha, margin(0.02),
+        click.option("--by", help="Search each group separately: a column or label:KEY."))  # fmt: skip
 
 
 def builds() -> list[Callable]:
-    """Options that name two builds."""
+    """The options that select two builds."""
     return [
         click.option("--base", metavar="BUILD", help="The build that --new is compared with."),
         click.option("--new", metavar="BUILD", help="The build to judge."),
@@ -41,33 +42,35 @@ def builds() -> list[Callable]:
 
 
 def limit(default: int) -> Callable:
-    """The option for how many devices to show."""
+    """The option that limits the number of devices."""
     return click.option("--limit", default=default, show_default=True, type=click.IntRange(1, 10_000),
-                        help="How many of the worst devices.")  # fmt: skip
+                        help="The number of worst devices to show.")  # fmt: skip
 
 
 def margin(default: float) -> Callable:
-    """The option for what is too small to matter."""
+    """The option for the smallest difference that matters."""
     return click.option("--margin", default=default, show_default=True, type=click.FloatRange(0, 10),
-                        help="Ratios that differ from 1 by less are the same.")  # fmt: skip
+                        help="A smaller relative difference counts as the same.")  # fmt: skip
 
 
 def add(query: click.Group, name: str, words: str, *options: Callable) -> None:
-    """Adds one question with the options that all have."""
+    """Adds a query with its options and the options that all queries share."""
     day = click.DateTime(["%Y-%m-%d"])
     shared = [
         click.option("--from", "path", required=True, metavar="DATASET", help="The data set."),
         click.option("--engine", metavar="URL", help="duckdb, spark://local, spark://HOST:PORT, clickhouse://USER@HOST/DB."),
-        click.option("--load", is_flag=True, help="Copy the data set to a ClickHouse server first."),
+        click.option("--load", is_flag=True, help="Copy the data set to the ClickHouse server first."),
         click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True),
-        click.option("--time", type=click.Choice(TIMES), default="call", show_default=True, help="The whole call, or a leg."),
-        click.option("--series", metavar="TEXT", help="Only series whose name contains this."),
+        click.option("--time", type=click.Choice(TIMES), default="call", show_default=True,
+                     help="The whole call, or one of its legs."),  # fmt: skip
+        click.option("--series", metavar="TEXT", help="Only series whose names contain TEXT."),
         click.option("--build", metavar="BUILD", help="Only this build."),
         click.option("--kernel", metavar="RELEASE", help="Only this kernel."),
         click.option("--device", "devices", multiple=True, metavar="NAME", help="Only this device. May be repeated."),
-        click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only runs with this label."),
-        click.option("--since", type=day, metavar="DAY", help="From this day on: 2026-11-24."),
-        click.option("--until", type=day, metavar="DAY", help="Up to this day."),
+        click.option("--label", "labels", multiple=True, metavar="KEY=VALUE",
+                     help="Only runs with this label. May be repeated."),  # fmt: skip
+        click.option("--since", type=day, metavar="DAY", help="From this day on, such as 2026-11-24."),
+        click.option("--until", type=day, metavar="DAY", help="Up to and including this day."),
     ]
 
     def answer(path: str, engine: str | None, load: bool, form: str, **given: object) -> int:
@@ -79,7 +82,7 @@ def add(query: click.Group, name: str, words: str, *options: Callable) -> None:
 
 
 def ask(name: str, path: str, url: str | None, load: bool, form: str, given: dict) -> int:
-    """Connects, asks and prints."""
+    """Connects to the engine, runs the query and prints the answer."""
     from roundtrip_lab import engines, queries, tables
     from roundtrip_lab.dataset import DataSet
     from roundtrip_lab.errors import LabError
@@ -106,7 +109,7 @@ def ask(name: str, path: str, url: str | None, load: bool, form: str, given: dic
 
 
 def pair(text: str) -> tuple[str, str]:
-    """KEY=VALUE."""
+    """Parses KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not (key and equals):
         raise click.UsageError(f"--label {text!r}: say KEY=VALUE")
@@ -114,5 +117,5 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def date(day: datetime.datetime | None) -> datetime.date | None:
-    """A day without its time."""
+    """Drops the time of day."""
     return day.date() if day else None

@@ -1,4 +1,4 @@
-"""`roundtrip-lab run`: measures on many targets at once."""
+"""`roundtrip-lab run`: measures on many targets at the same time."""
 
 from typing import Any
 
@@ -11,28 +11,30 @@ def register(group: click.Group) -> None:
     """Adds the command."""
 
     @group.command("run", context_settings={"ignore_unknown_options": True})
-    @click.option("--into", "into", required=True, metavar="RUNS", help="The folder for the run directories.")
+    @click.option("--into", "into", required=True, metavar="RUNS", help="The directory for the run directories.")
     @click.option("-t", "--target", "targets", multiple=True, required=True, metavar="TARGET",
                   help=f"{reach.syntax()}. May be repeated.")  # fmt: skip
     @click.option("--binaries", metavar="DIR",
-                  help="Where roundtrip-x86_64 and roundtrip-aarch64 are.  [default: target/dist]")  # fmt: skip
+                  help="The directory with roundtrip-x86_64 and roundtrip-aarch64.  [default: target/dist]")  # fmt: skip
     @click.option("--jobs", default=16, show_default=True, type=click.IntRange(1, 256),
-                  help="How many targets at once.")  # fmt: skip
-    @click.option("--timeout", default=600.0, show_default=True, type=click.FloatRange(1), help="Seconds for one try.")
+                  help="The number of targets to measure at the same time.")  # fmt: skip
+    @click.option("--timeout", default=600.0, show_default=True, type=click.FloatRange(1),
+                  help="Seconds for one attempt.")  # fmt: skip
     @click.option("--retries", default=2, show_default=True, type=click.IntRange(0, 10),
-                  help="How often to connect again.")  # fmt: skip
-    @click.option("--max-mb", default=512, show_default=True, type=click.IntRange(1), help="What a target may send.")
+                  help="How often to retry a failed connection.")  # fmt: skip
+    @click.option("--max-mb", default=512, show_default=True, type=click.IntRange(1),
+                  help="The most data to accept from a target.")  # fmt: skip
     @reach.options
     @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
     def run(into: str, targets: tuple[str, ...], binaries: str | None, jobs: int, timeout: float, retries: int,
             max_mb: int, arguments: tuple[str, ...], **given: Any) -> int:  # fmt: skip
-        """Run a command of Roundtrip on many targets, and bring the runs back.
+        """Run a Roundtrip command on many targets, and copy the runs back.
 
         \b
         roundtrip-lab run --into runs -t local -t ssh:root@board-7 -- ipc latency --explain
 
-        'adb:*' stands for all devices that adb lists, 'labgrid:PATTERN' and 'labgrid:TAG=VALUE,...'
-        for all places that match.
+        'adb:*' selects all devices that adb lists. 'labgrid:PATTERN' and 'labgrid:TAG=VALUE,...'
+        select all places that match.
         """
         from pathlib import Path
 
@@ -56,7 +58,7 @@ def register(group: click.Group) -> None:
 
 
 def measure(targets: list, job: "Job", jobs: int, retries: int) -> int:  # noqa: F821
-    """Measures on all, unless a signal ends it. The status of the command."""
+    """Measures on all targets until done or interrupted by a signal. Returns the exit status."""
     import signal
 
     from roundtrip_lab.reach import progress
@@ -76,7 +78,7 @@ def measure(targets: list, job: "Job", jobs: int, retries: int) -> int:  # noqa:
 
 
 def dist() -> "Path":  # noqa: F821
-    """Where the binaries are, unless told: beside this command, or in a clone's target folder."""
+    """The default directory of the binaries: that of roundtrip-x86_64 on the path, or target/dist."""
     import shutil
     from pathlib import Path
 

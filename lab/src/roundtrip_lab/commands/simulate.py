@@ -1,4 +1,4 @@
-"""`roundtrip-lab simulate`: a fleet that does not exist, to try the lab with."""
+"""`roundtrip-lab simulate`: generates the data set of a simulated fleet, to try the lab."""
 
 from pathlib import Path
 
@@ -10,17 +10,18 @@ def register(group: click.Group) -> None:
 
     @group.command()
     @click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
-    @click.option("--into", "path", required=True, metavar="DATASET", help="A new data set.")
+    @click.option("--into", "path", required=True, metavar="DATASET", help="The data set to create.")
     @click.option("--devices", default=1000, show_default=True, type=click.IntRange(1, 1_000_000))
     @click.option("--nights", default=30, show_default=True, type=click.IntRange(1, 3650))
-    @click.option("--calls", default=200, show_default=True, type=click.IntRange(10, 100_000), help="Of a series each night.")
-    @click.option("--seed", default=1, show_default=True, help="Other seeds give other fleets.")
-    @click.option("--healthy", is_flag=True, help="Plant no regressions and no sick devices.")
+    @click.option("--calls", default=200, show_default=True, type=click.IntRange(10, 100_000),
+                  help="The number of calls per series and night.")  # fmt: skip
+    @click.option("--seed", default=1, show_default=True, help="The seed of the random generator.")
+    @click.option("--healthy", is_flag=True, help="Do not plant regressions or faulty devices.")
     def simulate(runs: tuple[Path, ...], path: str, devices: int, nights: int, calls: int, seed: int, healthy: bool) -> int:
         """Simulate a fleet's nightly runs into a new data set.
 
-        Calls are drawn from the `ipc latency` histograms of RUN. DATASET/planted.json says which builds are slower,
-        which devices are sick, and what else was made up. The driver of every row is `simulated`.
+        Calls are drawn from the `ipc latency` histograms of RUN. DATASET/planted.json lists the slower builds, the
+        faulty devices and everything else that was made up. The driver of every row is `simulated`.
         """
         from roundtrip_lab import simulation
 

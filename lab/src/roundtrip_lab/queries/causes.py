@@ -1,4 +1,4 @@
-"""What delayed slow calls, by build; and what delays them in one build that did not in another."""
+"""What delayed slow calls, by build; and which causes differ between two builds."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ def causes(
     engine: Engine, by: str = "build", filters: Filters = Filters(), base: str | None = None, new: str | None = None,
     alpha: float = 0.01,
 ) -> pd.DataFrame:
-    """Causes with the time they took beyond the usual, by one column; or of `new` compared with `base`."""
+    """Causes with their time beyond the usual, by one column; or `new` compared with `base`."""
     if base or new:
         named_builds(engine, base, new)
         return compared(engine, filters, base, new, alpha)
@@ -39,7 +39,7 @@ def causes(
 
 
 def compared(engine: Engine, filters: Filters, base: str, new: str, alpha: float) -> pd.DataFrame:
-    """In how many runs of either build each cause delayed a call. A run counts once."""
+    """In how many runs of each build a cause delayed a call. A run counts once per cause."""
     from scipy import stats  # It takes a second to load, and only this needs it.
 
     rows = filters.of(engine.series)
@@ -72,7 +72,7 @@ def compared(engine: Engine, filters: Filters, base: str, new: str, alpha: float
 
 
 def word(row: dict, alpha: float) -> str:
-    """What the two numbers say."""
+    """The verdict on a cause."""
     if row["p"] > alpha:
         return "cannot tell"
     if row["new_share"] > row["base_share"]:

@@ -14,7 +14,7 @@ from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import Filters, grouped
 
 FIGURES = ("p50", "p99")
-# A level is judged from so many nights.
+# The fewest nights that make a level.
 LEAST_NIGHTS = 3
 COLUMNS = ["series", "group", "figure", "day", "ratio", "p", "nights_before", "nights_after"]
 
@@ -39,7 +39,7 @@ def changes(
 
 
 def levels(filters: Filters, engine: Engine, by: str | None) -> ibis.Table:
-    """The mean over devices of each night, as logarithms, relative to each device's own mean."""
+    """Each night's mean over devices of the logarithm relative to the device's own mean."""
     rows = filters.of(engine.series)
     rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0))
     rows = grouped(rows, by) if by else rows.mutate(group=ibis.literal(""))
@@ -52,10 +52,10 @@ def levels(filters: Filters, engine: Engine, by: str | None) -> ibis.Table:
 
 
 def splits(values: np.ndarray, alpha: float, least: float) -> list[tuple[int, float, float]]:
-    """Where the level changes, in order: the first value of the new level, the step, and p."""
+    """The changes in order: the index of the new level's first value, the step, and p."""
     places = []
     search(values, 0, len(values), alpha, places)
-    # A step that a later one explains, or that is too small to matter, is dropped.
+    # Drops steps that are no longer significant beside later ones, and steps that are too small.
     while True:
         ends = [0, *sorted(places), len(values)]
         steps = [
@@ -69,7 +69,7 @@ def splits(values: np.ndarray, alpha: float, least: float) -> list[tuple[int, fl
 
 
 def search(values: np.ndarray, begin: int, end: int, alpha: float, places: list[int]) -> None:
-    """Binary segmentation: the best split, then those of its sides."""
+    """Binary segmentation: finds the best split, then searches both sides."""
     candidates = range(begin + LEAST_NIGHTS, end - LEAST_NIGHTS + 1)
     tests = [(tested(values[begin:at], values[at:end], len(values))[1], at) for at in candidates]
     if tests and min(tests)[0] <= alpha:

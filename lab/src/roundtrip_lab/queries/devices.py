@@ -1,4 +1,4 @@
-"""Devices that are worse than others of their kind."""
+"""Devices that are worse than others of the same model."""
 
 import numpy as np
 import pandas as pd
@@ -8,13 +8,13 @@ from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import NONE, Filters
 
 Z_95 = 1.959964
-# A device that was measured in fewer nights is not judged.
+# Devices with fewer nights are not judged.
 LEAST_NIGHTS = 3
 FIGURES = ("p50", "p99")
 
 
 def worst_devices(engine: Engine, filters: Filters = Filters(), limit: int = 20) -> pd.DataFrame:
-    """Devices with the largest share of missed deadlines, at the lower end of its interval; then by mean."""
+    """Devices by share of missed deadlines (the lower end of its interval), then by mean."""
     rows = filters.of(engine.series)
     each = rows.group_by(["series", "device"]).agg(
         runs=rows.count(),
@@ -66,6 +66,6 @@ def judged(group: pd.DataFrame, name: str, alpha: float) -> pd.DataFrame:
     limit = -special.ndtri(alpha / max(1, len(group)) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         deviations = (group[name] - middle) / spread
-    # Among a handful of devices nobody knows what is usual.
+    # Fewer than 10 devices do not show what is usual.
     far = group[(deviations.abs() > limit) & (len(group) >= 10)]
     return far.assign(figure=name, ratio=np.exp(far[name] - middle), deviations=deviations[far.index])

@@ -1,4 +1,4 @@
-"""Which rows a question is about, and what they are grouped by."""
+"""Filters and grouping of queries."""
 
 import datetime
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from roundtrip_lab.words import inert
 
 COLUMNS = ("build", "kernel", "device", "day", "machine", "model", "driver", "stack", "caller")
 NONE = "(none)"
-# How many names an error lists.
+# The most names that an error lists.
 LISTED = 8
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What is asked about. The default is every call."""
+    """The filters of a query. By default it covers all calls."""
 
     time: str = "call"
     series: str | None = None
@@ -30,7 +30,7 @@ class Filters:
     until: datetime.date | None = None
 
     def of(self, table: ir.Table) -> ir.Table:
-        """The rows that are meant."""
+        """The rows that match."""
         wanted = [table.time == self.time]
         if self.series:
             wanted.append(table.series.contains(self.series))
@@ -63,7 +63,7 @@ def grouped(table: ir.Table, by: str) -> ir.Table:
 
 
 def check(engine: Engine, filters: Filters) -> None:
-    """LabError for a filter that fits nothing in the whole data set, with what there is instead."""
+    """Raises LabError if a filter matches nothing in the data set. The error lists existing values."""
     for name in ("build", "kernel"):
         if getattr(filters, name):
             one_of(name, getattr(filters, name), names(engine, engine.sums[name]))
@@ -85,7 +85,7 @@ def check(engine: Engine, filters: Filters) -> None:
 
 
 def named_builds(engine: Engine, base: str | None, new: str | None) -> None:
-    """LabError unless both builds or none are named, and each has runs."""
+    """Raises LabError unless both builds or none are given, and each has runs."""
     if bool(base) != bool(new):
         raise LabError("name both builds: --base BUILD --new BUILD")
     if new and base == new:
@@ -96,19 +96,19 @@ def named_builds(engine: Engine, base: str | None, new: str | None) -> None:
 
 
 def one_of(what: str, name: str, there: list[str]) -> None:
-    """LabError for a name that is not there."""
+    """Raises LabError if the name does not exist."""
     if name not in there:
         raise LabError(f"the data set has no {what} {name!r}; it has {listed(there)}")
 
 
 def names(engine: Engine, column: ir.StringColumn) -> list[str]:
-    """The values of a column, in order."""
+    """The values of a column, sorted."""
     table = column.name("name").as_table().distinct()
     return sorted(engine.run(table.filter(table.name.notnull()))["name"])
 
 
 def listed(there: list[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of others."""
     if not there:
         return "none: nothing was collected"
     more = f" and {len(there) - LISTED} more" if len(there) > LISTED else ""

@@ -41,14 +41,14 @@ def layers(
     answer = found.melt([*KEYS, "writes", "whole"], list(LAYERS), "layer", "sum_ns")
     answer["mean_ns"] = answer["sum_ns"] / answer["writes"]
     answer["share"] = answer["sum_ns"] / answer["whole"]
-    # What no event explains is always said, even if it is nothing.
+    # The unexplained time is always shown, even if it is 0.
     answer = answer[(answer["sum_ns"] > 0) | (answer["layer"] == "unexplained")]
     answer = answer.sort_values([*KEYS, "sum_ns", "layer"], ascending=[True, True, False, True], ignore_index=True)
     return answer[[*KEYS, "layer", "writes", "sum_ns", "mean_ns", "share"]].rename(columns={"group": by})
 
 
 def per_write(rows: object) -> dict[str, object]:
-    """The mean time of a device's write in each layer."""
+    """The mean time per write in each layer, for one device."""
     calls = rows.divided_calls.sum()
     names = {WHOLE: "divided_ns"} | {layer: f"{layer}_ns" for layer in LAYERS}
     return {f"in_{part}": rows[name].sum() / calls for part, name in names.items()}
@@ -79,7 +79,7 @@ def judged(found: pd.DataFrame, margin: float, alpha: float) -> pd.DataFrame:
 
 
 def verdict(low: float, high: float, least: float) -> str:
-    """What an interval of a change says."""
+    """The verdict on the interval of a change."""
     if not (np.isfinite(low) and np.isfinite(high)):
         return "cannot tell"
     if low > least or high < -least:

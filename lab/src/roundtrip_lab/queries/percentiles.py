@@ -1,4 +1,4 @@
-"""Percentiles and missed deadlines, from merged histograms: never from other percentiles."""
+"""Percentiles and missed deadlines. Computed from merged histograms, never from percentiles."""
 
 import math
 
@@ -26,14 +26,14 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
         filters = Filters(**{**vars(filters), "devices": tuple(dict.fromkeys(worst["device"]))})
     rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
     if filters.devices:
-        # These rows are few: the files are searched once.
+        # Few rows match, so they are read only once.
         engine = Fetched(engine.fetch(rows.select(*KEYS, *COUNTED, "buckets")), engine.data)
         rows = engine.series
     counted = engine.run(counts(rows))
     found = engine.run(ranks(rows))
     answer = counted.merge(found, on=KEYS, how="left").sort_values(KEYS, ignore_index=True)
     for name in PERCENTS:
-        # The top of a bucket may lie above the longest call in it.
+        # The highest value of a bucket may be above the longest call.
         answer[name] = answer[name].clip(answer["min_ns"], answer["max_ns"]).astype("Int64")
     answer["max_ns"] = answer["max_ns"].astype("Int64")
     answer = with_misses(answer)
@@ -60,13 +60,13 @@ def misses(engine: Engine, by: str = "build", filters: Filters = Filters()) -> p
 
 
 def of_devices(by: str, filters: Filters) -> bool:
-    """Whether sums do not tell: they know no devices."""
+    """Whether the query needs `series`, because `sums` has no devices."""
     names = {"device", "label:device", "label:serial"}
     return by in names or bool(filters.devices) or any(f"label:{key}" in names for key, _ in filters.labels)
 
 
 def counts(rows: ir.Table) -> ir.Table:
-    """What adds up."""
+    """The aggregates of a group."""
     # A run has one row in each series.
     runs = rows.runs.sum() if "runs" in rows.columns else rows.count()
     return rows.group_by(KEYS).agg(
@@ -107,7 +107,7 @@ def with_misses(answer: pd.DataFrame) -> pd.DataFrame:
 
 
 def wilson(missed: float, calls: float) -> tuple[float, float, float]:
-    """A share and its interval; NaN where there is no deadline."""
+    """A share and its interval; NaN without a deadline."""
     if pd.isna(missed) or not calls:
         return (math.nan,) * 3
     share, z = missed / calls, Z_95

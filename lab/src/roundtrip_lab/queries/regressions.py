@@ -15,7 +15,7 @@ from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import Filters, named_builds
 
 FIGURES = ("p50", "p99", "missed")
-# Fewer devices say nothing about a fleet.
+# Fewer devices do not represent a fleet.
 LEAST_DEVICES = 6
 MARGIN = 0.03
 
@@ -88,12 +88,12 @@ def compared(engine: Engine, rows: ibis.Table, of: Callable, base: str | None, n
 
 
 def moments(value: ibis.expr.types.NumericValue) -> dict[str, ibis.expr.types.Value]:
-    """What a t test needs."""
+    """The moments that a t test needs."""
     return {"n": value.count(), "mean": value.mean(), "sd": value.std(how="sample")}
 
 
 def judged(found: pd.DataFrame, margin: float, alpha: float) -> pd.DataFrame:
-    """A row for each pair of builds and figure."""
+    """One row per pair of builds and figure."""
     each = alpha / max(1, len(found) * len(FIGURES))
     rows = []
     for _, row in found.iterrows():
@@ -104,7 +104,7 @@ def judged(found: pd.DataFrame, margin: float, alpha: float) -> pd.DataFrame:
 
 
 def judge(row: pd.Series, name: str, margin: float, alpha: float) -> tuple:
-    """The ratio, its interval, the devices it rests on, how, and what that means."""
+    """The ratio, its interval, the number of devices, the basis, and the verdict."""
     mean, error, freedom, devices, basis = difference(row, name)
     reach = special.stdtrit(freedom, 1 - alpha / 2) * error if freedom > 0 else np.nan
     low, high = mean - reach, mean + reach
@@ -132,7 +132,7 @@ def difference(row: pd.Series, name: str) -> tuple[float, float, float, int, str
 
 
 def verdict(low: float, high: float, margin: float) -> str:
-    """What an interval of a ratio says."""
+    """The verdict on the interval of a ratio."""
     if not (np.isfinite(low) and np.isfinite(high)):
         return "cannot tell"
     if low > 1 + margin:

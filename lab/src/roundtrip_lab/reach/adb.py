@@ -1,4 +1,4 @@
-"""Android devices behind adb, and through its server also those of another machine."""
+"""Android devices that adb reaches, including those of a remote adb server."""
 
 import contextlib
 import shlex
@@ -28,7 +28,7 @@ class Adb(Kind):
 
 
 def devices() -> list[str]:
-    """All that adb lists: an offline device is one that fails, not one to leave out."""
+    """All devices that adb lists. An offline device fails as a target instead of being skipped."""
     try:
         listed = subprocess.run(["adb", "devices"], capture_output=True, text=True, timeout=30, check=True)
     except OSError as error:

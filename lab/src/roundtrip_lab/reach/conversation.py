@@ -29,7 +29,7 @@ STATUS = re.compile(rb"status ([0-9]{1,3})\n")
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 # What a target may send as one run, and in how many files.
 FILES = 100_000
-# How long a target may take to stop the measurement and to clean up.
+# How long a target may take to stop the measurement and clean up.
 GRACE_S = 15
 # The status of the script where the target has no room for the binary.
 NO_ROOM = 97
@@ -71,7 +71,7 @@ if [ -d run ]; then tar -cf - log run; else tar -cf - log; fi
 
 @dataclasses.dataclass
 class Job:
-    """What to do on each target."""
+    """The job to run on each target."""
 
     arguments: tuple[str, ...]
     binaries: Path
@@ -81,7 +81,7 @@ class Job:
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     def binary(self, machine: str) -> Path:
-        """The static binary for what `uname -m` says."""
+        """The static binary for a machine, by its `uname -m`."""
         architecture = ARCHITECTURES.get(machine)
         if architecture is None:
             raise Failed(f"there is no binary for {machine}")
@@ -106,7 +106,7 @@ class Stream:
         self.left = job.max_bytes
 
     def read(self, size: int) -> bytes:
-        """Up to so many bytes; none at the end."""
+        """Reads up to this many bytes; returns no bytes at the end."""
         self.check()
         while not ready(self.pipe, select.POLLIN):
             self.check()
@@ -135,13 +135,13 @@ class Stream:
 
 
 class Talk:
-    """One try at one target. It tells `at` what it does."""
+    """One attempt on one target. Reports each stage to `at`."""
 
     def __init__(self, target: Target, job: Job, at: Callable[[str], None]) -> None:
         self.target, self.job, self.at = target, job, at
 
     def script(self) -> str:
-        """What the target's shell runs."""
+        """The script for the target's shell."""
         arguments = [*self.job.arguments]
         if self.target.address and not any("device=" in word for word in arguments):
             arguments += ["--label", f"device={self.target.address}"]
@@ -156,7 +156,7 @@ class Talk:
             return self.converse(process, said)
 
     def converse(self, process: subprocess.Popen, said: IO[bytes]) -> Path:
-        """Sends the binary, waits, and keeps what comes back."""
+        """Sends the binary, waits for the run, and stores it."""
         stream = Stream(process.stdout, self.job, time.monotonic() + self.job.timeout_s)
         greeting = GREETING.fullmatch(stream.line())
         if greeting is None:
@@ -177,7 +177,7 @@ class Talk:
             return keep(self.target, Path(folder), self.job, int(status[1]))
 
     def lost(self, process: subprocess.Popen, said: IO[bytes]) -> Failed:
-        """Why the conversation ended early. Another try may help, unless the script gave up."""
+        """The reason why the connection ended early. A retry may help unless the script failed."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
         said.seek(0)
@@ -188,7 +188,7 @@ class Talk:
 
 @contextlib.contextmanager
 def started(shell: Shell, said: IO[bytes]) -> Iterator[subprocess.Popen]:
-    """Starts the command, and ends it."""
+    """Starts the command, and stops it at the end."""
     try:
         process = subprocess.Popen(
             shell.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, bufsize=0,
@@ -203,7 +203,7 @@ def started(shell: Shell, said: IO[bytes]) -> Iterator[subprocess.Popen]:
 
 
 def send(process: subprocess.Popen, binary: Path, stream: Stream) -> None:
-    """Writes the binary as fast as the target takes it."""
+    """Writes the binary at the speed at which the target reads it."""
     pipe = process.stdin
     os.set_blocking(pipe.fileno(), False)
     content = memoryview(b"%d\n" % binary.stat().st_size + binary.read_bytes())
@@ -230,7 +230,7 @@ def unpack(stream: Stream, folder: Path, job: Job) -> None:
 
 
 def keep(target: Target, folder: Path, job: Job, status: int) -> Path:
-    """Moves the run to its name, if there is one and the name is free."""
+    """Renames the run to its final name, if there is a run and the name does not exist."""
     if not (folder / "run" / "run.json").is_file():
         log = folder / "log"
         text = log.read_bytes()[-2000:].decode(errors="replace") if log.is_file() else ""
@@ -251,12 +251,12 @@ def keep(target: Target, folder: Path, job: Job, status: int) -> Path:
 
 
 def end(process: subprocess.Popen) -> None:
-    """Closes the target's input, which ends what runs there, and waits until it is gone."""
+    """Closes the target's input, which stops the measurement, and waits until the script has exited."""
     with contextlib.suppress(OSError):
         process.stdin.close()
     limit = time.monotonic() + GRACE_S
     while process.poll() is None and time.monotonic() < limit:
-        # What it still sends is dropped, so that it can end.
+        # Its remaining output is read and dropped, so that it does not block.
         if ready(process.stdout, select.POLLIN) and not os.read(process.stdout.fileno(), 1 << 16):
             time.sleep(0.05)
     if process.poll() is None:

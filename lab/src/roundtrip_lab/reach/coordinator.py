@@ -52,7 +52,7 @@ class Session:
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def ask(self, question: Coroutine) -> Any:
-        """Has a coroutine run in the session's thread. Raises `Failed` with labgrid's reason."""
+        """Runs a coroutine in the session's thread. Raises `Failed` with labgrid's reason."""
         import grpc
         from labgrid.remote.client import Error
 
@@ -84,7 +84,7 @@ class Session:
 
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[Any]:
-        """Acquires a place and releases it, or uses it if this user may already."""
+        """Acquires a place and releases it at the end. Does neither if this user may already use it."""
         place, usable = self.ask(self.find(name))
         if usable:
             yield place
@@ -105,7 +105,7 @@ class Session:
             self.release(place.name, watch)
 
     async def find(self, name: str) -> tuple[Any, bool]:
-        """The place, and whether it is usable without being acquired."""
+        """The place, and whether this user may use it without acquiring it."""
         if self.client.stopping.is_set():
             raise Failed("the connection to labgrid's coordinator was lost")
         place = self.client.get_place(name)
@@ -115,7 +115,7 @@ class Session:
         return place, usable
 
     async def acquire(self, place: Any) -> None:
-        """Acquires a place that is free and has all of its resources."""
+        """Acquires a place if it is free and all of its resources are available."""
         from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
 
         self.client.check_matches(place)
@@ -123,7 +123,7 @@ class Session:
         await self.client.sync_with_coordinator()
 
     def release(self, name: str, watch: subprocess.Popen) -> None:
-        """Releases a place from this user: one that somebody else has by now stays theirs."""
+        """Releases a place if this user still holds it."""
         from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
 
         async def release() -> None:
@@ -141,7 +141,7 @@ class Session:
             watch.communicate(b"released\n")
 
     def watch(self, name: str) -> subprocess.Popen:
-        """A process that releases the place if this one dies."""
+        """Starts a process that releases the place if this process dies."""
         client = [sys.executable, "-m", "labgrid.remote.client", "-x", self.coordinator, "-p", name]
         return subprocess.Popen(
             ["sh", "-c", WATCH, "sh", *client, "release-from", self.user],
@@ -168,7 +168,7 @@ class Session:
         return service
 
     def proxy(self, service: Any) -> list[str] | None:
-        """What connects to the service through its exporter's host, if labgrid wants that."""
+        """The command that connects through the exporter's host, if labgrid requires that."""
         from labgrid.util.proxy import proxymanager
 
         address, _, interface = service.address.partition("%")
@@ -181,7 +181,7 @@ class Session:
             raise Failed(f"labgrid has no ssh connection to the exporter's host {host}", again=True) from error
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
 
         async def end() -> None:
             await self.client.stop()

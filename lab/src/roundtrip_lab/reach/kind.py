@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 
 class Failed(Exception):
-    """Why a target brought no run. `again` says whether another try may help."""
+    """The reason why a target delivered no run. `again`: a retry may help."""
 
     def __init__(self, reason: str, again: bool = False) -> None:
         super().__init__(reason)
@@ -19,7 +19,7 @@ class Failed(Exception):
 
 
 class Stopped(Failed):
-    """The user ended it."""
+    """The user interrupted the command."""
 
     def __init__(self) -> None:
         super().__init__("stopped")
@@ -27,14 +27,14 @@ class Stopped(Failed):
 
 @dataclasses.dataclass(frozen=True)
 class Shell:
-    """A command of this machine that runs a script on the target, and variables that it needs."""
+    """A local command that runs a script on the target, and its environment variables."""
 
     command: Sequence[str]
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Kind:
-    """One way to reach targets. An object of it serves all its targets, from several threads."""
+    """A way to reach targets. One object serves all targets of this kind, from several threads."""
 
     name: ClassVar[str]
     # How its targets are written, for help and errors.
@@ -46,26 +46,26 @@ class Kind:
         self.given = options
 
     def addresses(self, address: str) -> list[str]:
-        """The targets that an address stands for; none if it is not one."""
+        """The targets that an address selects; none if the address is invalid."""
         return [address] if address and not address.startswith("-") else []
 
     @contextlib.contextmanager
     def shell(self, address: str, script: str) -> Iterator[Shell]:
-        """Holds the target, and yields what starts a shell there. Raises `Failed`."""
+        """Reserves the target, and yields a command that starts a shell on it. Raises `Failed`."""
         raise NotImplementedError
         yield
 
     def reason(self, lines: list[str]) -> str:
-        """The line that says why there is no connection, of those that its command printed."""
+        """Selects from the command's output the line that says why the connection failed."""
         return lines[-1]
 
     def close(self) -> None:
-        """Ends what it keeps between targets."""
+        """Releases what is shared between targets."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """One target, as it is written and as its kind knows it."""
+    """One target: the text that the user typed, and the address for its kind."""
 
     text: str
     kind: Kind

@@ -33,21 +33,21 @@ class Labgrid(Kind):
         if not super().addresses(address):
             return []
         if self.session is None:
-            # labgrid is loaded only where a place is wanted.
+            # labgrid is optional, and imported only if a target needs it.
             from roundtrip_lab.reach.coordinator import Session
 
             self.session = Session(self.given["coordinator"])
         try:
             return self.session.ask(self.session.matching(address))
         except Failed:
-            # It fails as a target, beside the others.
+            # Reported as a failed target, so that the other targets are measured.
             return [address]
 
     @contextlib.contextmanager
     def shell(self, address: str, script: str) -> Iterator[Shell]:
         with contextlib.ExitStack() as until_then:
             service = self.session.service(until_then.enter_context(self.session.held(address)))
-            # As labgrid has it: boards get new keys with each image, so their keys tell nothing.
+            # As in labgrid: boards get new keys with each image, so checking them is useless.
             options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "LogLevel=ERROR"]
             variables = {}
             if proxy := self.session.proxy(service):
@@ -66,7 +66,7 @@ class Labgrid(Kind):
 
 @contextlib.contextmanager
 def answer(password: str) -> Iterator[dict[str, str]]:
-    """The variables by which ssh gets a password: it is in no list of processes and no file."""
+    """Environment variables that give ssh a password without exposing it in arguments or files."""
     with tempfile.TemporaryDirectory(prefix="roundtrip-lab-") as folder:
         program = Path(folder) / "answer"
         program.touch(mode=0o700)

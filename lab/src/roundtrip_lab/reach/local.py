@@ -1,4 +1,4 @@
-"""This machine as a target."""
+"""The local machine as a target."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A job on many targets at once: retries, progress, and a summary of what failed and why."""
+"""Runs a job on many targets at the same time: retries, progress, and a summary of failures."""
 
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -10,16 +10,16 @@ from roundtrip_lab.reach.conversation import Job, Talk
 from roundtrip_lab.reach.kind import Failed, Stopped, Target
 from roundtrip_lab.words import inert
 
-# How long nothing may end before a line says what is waited for.
+# Seconds without a finished target before a line names the unfinished ones.
 SILENCE_S = 60
-# The longest pause between two tries.
+# The longest pause before a retry, in seconds.
 PAUSE_S = 30
-# How many targets that line names.
+# The number of targets that this line names.
 NAMED = 3
 
 
 class Work:
-    """One target, the tries at it, and what came of them."""
+    """One target, with its attempts and their outcome."""
 
     def __init__(self, target: Target, job: Job, retries: int) -> None:
         self.target, self.job, self.retries = target, job, retries
@@ -30,7 +30,7 @@ class Work:
         self.failed: Failed | None = None
 
     def do(self) -> None:
-        """Tries until a run is here, again where the connection failed: after 1 s, 2 s, 4 s..."""
+        """Repeats attempts after a failed connection, with pauses of 1 s, 2 s, 4 s..."""
         began = time.monotonic()
         try:
             if (self.job.into / self.target.name).exists():
@@ -42,7 +42,7 @@ class Work:
         self.seconds = time.monotonic() - began
 
     def once(self) -> Path | None:
-        """One try, and the pause after it if another one is due."""
+        """One attempt, and the pause before a retry."""
         if self.job.stopping.is_set():
             raise Stopped
         self.tries += 1
@@ -58,18 +58,18 @@ class Work:
         return None
 
     def at(self, stage: str) -> None:
-        """Notes what the target is at, for the line that tells it."""
+        """Sets the current stage, which progress lines show."""
         self.stage = stage
 
     def outcome(self) -> str:
-        """The run and its time, or why there is none and how often it was tried."""
+        """The run and its duration, or the reason of the failure and the number of attempts."""
         if self.run:
             return f"{self.run} ({self.seconds:.0f} s)"
         return f"failed: {self.failed}" + (f" ({self.tries} tries)" if self.tries > 1 else "")
 
 
 def measure(works: list[Work], jobs: int) -> None:
-    """Does all, so many at once. With several, a line tells of each as it ends."""
+    """Measures on all targets, `jobs` at a time. With several targets, prints a line as each finishes."""
     with ThreadPoolExecutor(jobs) as pool:
         pending = {pool.submit(work.do): work for work in works}
         while pending:
@@ -84,14 +84,14 @@ def measure(works: list[Work], jobs: int) -> None:
 
 
 def waiting(pending: list[Work], count: int) -> str:
-    """What is still under way, the first few by name."""
+    """The line that names the first few unfinished targets."""
     named = [f"{work.target.text} ({work.stage})" for work in pending if work.stage][:NAMED]
     more = [f"{len(pending) - len(named)} more"] if len(pending) > len(named) else []
     return f"[{count - len(pending)}/{count}] waiting for {', '.join(named + more)}"
 
 
 def summary(works: list[Work]) -> bool:
-    """Says how many targets brought a run, and why the others did not. Whether all did."""
+    """Prints how many targets delivered a run, and why others failed. Returns whether all did."""
     failed = [work for work in works if work.failed]
     stopped = [work for work in failed if isinstance(work.failed, Stopped)]
     click.echo(f"{len(works) - len(failed)} of {len(works)} targets brought a run")
@@ -104,5 +104,5 @@ def summary(works: list[Work]) -> bool:
 
 
 def say(line: str) -> None:
-    """A line for whoever waits."""
+    """Prints a line on standard error."""
     click.echo(inert(line), err=True)

@@ -1,4 +1,4 @@
-"""Hosts behind ssh. Keys, jump hosts and other names are a matter of ssh's own configuration."""
+"""Hosts that ssh reaches. Keys, jump hosts and aliases come from ssh's configuration."""
 
 import contextlib
 import shlex
@@ -21,7 +21,7 @@ class Ssh(Kind):
 
 
 def command(host: str, script: str, options: Iterable[str] = ()) -> list[str]:
-    """What runs a script on a host. It asks nothing, and notices a host that went away.
+    """The command that runs a script on a host. Never prompts, and detects a dead host.
 
     ssh takes the first value of an option, so these options win.
     """

@@ -1,4 +1,4 @@
-//! Commands as the kernel would see them.
+//! Tests which commands the kernel would see.
 
 use super::*;
 use crate::RawBytes;
@@ -10,7 +10,7 @@ fn queued(commands: &[Command]) -> Commands {
     all
 }
 
-/// The whole commands, and why the rest is refused: then the kernel is told of no command.
+/// The whole commands, and the errno of the refused one, in whose place the kernel sees no command.
 fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
     let last = if checked.refused.is_some() { &NO_COMMAND.to_ne_bytes()[..] } else { &[] };
     assert_eq!(&checked.commands[checked.whole..], last);
@@ -21,7 +21,7 @@ fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
     (whole, checked.refused.map_or(Ok(()), Err))
 }
 
-/// What the kernel would see.
+/// The commands that the kernel would see.
 fn seen(commands: &Commands, memory: &[&[u8]]) -> Vec<Command> {
     seen_of(commands, &Lent::own(memory))
 }
@@ -39,7 +39,7 @@ fn seen_of(commands: &Commands, lent: &Lent<'_>) -> Vec<Command> {
 }
 
 #[test]
-fn whole_commands_that_name_lent_memory_are_handed_over_as_they_are() {
+fn valid_commands_are_passed_on_unchanged() {
     let data = [7; 16];
     let commands = queued(&[
         Command::FreeBuffer(0x1000),
@@ -54,7 +54,7 @@ fn whole_commands_that_name_lent_memory_are_handed_over_as_they_are() {
 }
 
 #[test]
-fn a_command_that_is_cut_off_stays_and_what_is_before_it_goes() {
+fn commands_before_a_truncated_one_are_passed_on() {
     for cut in 1..12 {
         let commands = queued(&[Command::EnterLooper, Command::FreeBuffer(1)]);
         let bytes = &commands.pending()[..commands.pending().len() - cut];
@@ -67,8 +67,8 @@ fn a_command_that_is_cut_off_stays_and_what_is_before_it_goes() {
 }
 
 #[test]
-fn an_unknown_command_stays_and_what_is_before_it_goes() {
-    // Write, type 'c', number 200, 8 bytes; a length that nothing has; a return.
+fn commands_before_an_unknown_one_are_passed_on() {
+    // Number 200 with a payload of 8 and of 16,383 bytes; a return; 0; all ones.
     let number = |size: u32| 1_u32 << 30 | size << 16 | u32::from(b'c') << 8 | 200;
     for word in [number(8), number(0x3fff), BR_TRANSACTION, 0, u32::MAX] {
         for follows in [0, 7, 8, 64] {
@@ -86,7 +86,7 @@ fn an_unknown_command_stays_and_what_is_before_it_goes() {
 }
 
 #[test]
-fn every_command_is_handed_over_whole_or_not_at_all() {
+fn every_command_is_passed_on_whole_or_not_at_all() {
     let (node, handle) = (PtrCookie { ptr: 1, cookie: 2 }, HandleCookie { handle: 1, cookie: 2 });
     let data = TransactionData::new(1, b"");
     let all = [
@@ -125,11 +125,11 @@ fn every_command_is_handed_over_whole_or_not_at_all() {
 }
 
 #[test]
-fn hiding_a_buffer_makes_up_no_other_address() {
+fn hiding_one_address_never_reveals_another() {
     let payload = [1; 32];
     let lies_at = payload.as_ptr().addr() as u64;
-    // Two objects that share most of their bytes. Behind the first one's kind and flags lies the
-    // second one's kind, and the first one's address ends in the middle of the second one's.
+    // Two objects that share most of their bytes. The second one's kind follows the first one's
+    // kind and flags, and the first one's address ends in the middle of the second one's address.
     for shift in [4, 8, 12, 16, 20, 36] {
         let first = BufferObject { kind: BINDER_TYPE_PTR, buffer: 8, length: 64, ..Default::default() };
         let second =
@@ -150,7 +150,7 @@ fn hiding_a_buffer_makes_up_no_other_address() {
             let Some((Command::TransactionSg(seen), _)) = Command::parse(&checked.commands) else {
                 panic!("a transaction stays one");
             };
-            // What the kernel would read there is lent, or nowhere.
+            // The kernel may read only passed memory or the address that no process has.
             let copies = checked._copies.iter().map(Vec::as_slice).chain(memory).collect::<Vec<_>>();
             let Some(seen) = Lent::own(&copies).slice(seen.buffer, seen.data_size) else {
                 assert_eq!(seen.buffer, NOWHERE);
@@ -166,7 +166,7 @@ fn hiding_a_buffer_makes_up_no_other_address() {
 }
 
 #[test]
-fn the_kernel_is_not_told_of_data_and_offsets_outside_of_lent_memory() {
+fn the_kernel_sees_no_data_or_offsets_outside_the_passed_memory() {
     let (data, other) = ([7; 16], [8; 16]);
     let told = TransactionData::new(1, &data);
     for (wrong, data_is_lent) in [
@@ -198,7 +198,7 @@ fn the_kernel_is_not_told_of_data_and_offsets_outside_of_lent_memory() {
 }
 
 #[test]
-fn the_kernel_is_not_told_of_a_buffer_outside_of_lent_memory() {
+fn the_kernel_sees_no_buffer_outside_the_passed_memory() {
     let payload = [1; 32];
     let lies_at = payload.as_ptr().addr() as u64;
     for (address, length, fine) in
@@ -218,7 +218,7 @@ fn the_kernel_is_not_told_of_a_buffer_outside_of_lent_memory() {
 }
 
 #[test]
-fn what_others_may_change_is_passed_on_where_the_kernel_looks_at_none_of_it() {
+fn shared_memory_is_passed_on_if_the_kernel_does_not_interpret_it() {
     let (own, foreign) = ([7_u8; 16], [8_u8; 64]);
     let offsets = 0_u64.to_ne_bytes();
     let raw = [RawBytes::from(&foreign)];
@@ -232,7 +232,7 @@ fn what_others_may_change_is_passed_on_where_the_kernel_looks_at_none_of_it() {
 }
 
 #[test]
-fn a_buffer_that_others_may_change_is_passed_on_unless_descriptors_are_in_it() {
+fn a_shared_buffer_is_passed_on_unless_it_contains_descriptors() {
     let foreign = [8_u8; 64];
     let raw = [RawBytes::from(&foreign)];
     let buffer =

@@ -25,7 +25,7 @@ fn on_the_last_cpu(act: impl FnOnce(u32) + Send) {
 }
 
 #[test]
-fn a_sleeper_learns_its_wakers_cpu_if_that_waits_for_it() {
+fn a_sleeper_learns_the_cpu_of_a_waker_that_waits_for_it() {
     on_the_last_cpu(|cpu| {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();
@@ -45,7 +45,7 @@ fn a_sleeper_learns_its_wakers_cpu_if_that_waits_for_it() {
 }
 
 #[test]
-fn a_thread_on_its_way_into_seccomp_is_kept_from_it_and_one_inside_is_claimed() {
+fn a_thread_that_is_about_to_enter_seccomp_is_stopped_and_one_inside_is_claimed() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -65,7 +65,7 @@ fn a_thread_on_its_way_into_seccomp_is_kept_from_it_and_one_inside_is_claimed() 
 }
 
 #[test]
-fn the_supervisor_looks_as_long_as_threads_are_claimed_and_once_more() {
+fn the_supervisor_checks_while_threads_are_claimed_and_once_more() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -93,7 +93,7 @@ fn the_supervisor_looks_as_long_as_threads_are_claimed_and_once_more() {
 }
 
 #[test]
-fn after_a_death_every_sleeper_is_woken_in_the_way_that_it_sleeps() {
+fn after_a_death_every_sleeper_is_woken_by_its_own_mechanism() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -119,7 +119,7 @@ fn after_a_death_every_sleeper_is_woken_in_the_way_that_it_sleeps() {
 }
 
 #[test]
-fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
+fn a_waiter_is_woken_by_the_last_of_its_boosting_callers() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
@@ -153,7 +153,7 @@ fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
 }
 
 #[test]
-fn what_was_received_is_noted_for_the_thread_that_it_belongs_to_only() {
+fn a_notification_is_recorded_only_for_its_own_thread() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let guard = Guard::lock(&region, &mut scratch);
@@ -219,7 +219,7 @@ fn a_participant_asks_for_help_only_for_threads_that_stay_claimed() {
 }
 
 #[test]
-fn what_nobody_here_can_answer_stays_in_its_place() {
+fn a_notification_that_cannot_be_answered_here_stays_recorded() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let guard = Guard::lock(&region, &mut scratch);
@@ -249,8 +249,8 @@ fn was_asked(supervisor: &std::os::unix::net::UnixStream) -> bool {
 }
 
 #[test]
-fn a_thread_in_seccomp_is_woken_by_the_answer_of_who_claims_it() {
-    alone(concat!(module_path!(), "::a_thread_in_seccomp_is_woken_by_the_answer_of_who_claims_it"), || {
+fn the_answer_of_the_claiming_thread_wakes_a_thread_in_seccomp() {
+    alone(concat!(module_path!(), "::the_answer_of_the_claiming_thread_wakes_a_thread_in_seccomp"), || {
         let Some(context) = InSeccomp::new() else { return };
         let region = &context.region;
         for here in [true, false] {
@@ -292,8 +292,8 @@ fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
 }
 
 #[test]
-fn the_own_listener_is_known_to_who_has_forgotten_it() {
-    alone(concat!(module_path!(), "::the_own_listener_is_known_to_who_has_forgotten_it"), || {
+fn a_process_can_look_up_its_own_listener_again() {
+    alone(concat!(module_path!(), "::a_process_can_look_up_its_own_listener_again"), || {
         let Some(context) = InSeccomp::new() else { return };
         let region = &context.region;
         let supervisor = with_supervisor(region);
@@ -336,30 +336,36 @@ fn a_claimed_thread_that_does_not_reach_seccomp_is_left_to_the_supervisor() {
 }
 
 #[test]
-fn what_belongs_to_another_context_is_answered_and_sleeps_on() {
-    alone(concat!(module_path!(), "::what_belongs_to_another_context_is_answered_and_sleeps_on"), || {
-        let Some(context) = InSeccomp::new() else { return };
-        let (region, listener) = (&context.region, context.listener.as_fd());
-        let (own, sleeper) = context.sleeper();
-        // Not the tag in its notification.
-        region.words()[TAG].store(0xc2, Relaxed);
-        let mut scratch = Scratch::default();
-        let guard = Guard::lock(region, &mut scratch);
-        assert!(receive_next(&guard, listener, Some(InSeccomp::slot())));
-        assert_eq!(region.notification_id(own.index()).load(Relaxed), 0, "it is not its thread's");
-        // It has checked its word, which says that nobody has woken it.
-        context.wait_for_notification();
-        assert!(sleeper.try_recv().is_err());
-        // A receiver that dies before answering leaves the notification to the next one.
-        seccomp::receive(listener, region.received()).expect("it is pending");
-        region.words()[RECEIVED_FROM].store(InSeccomp::SLOT, Relaxed);
-        assert!(settle(&guard, None));
-        context.wait_for_notification();
-        region.words()[TAG].store(0xc1, Relaxed);
-        drop(guard);
-        let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
-        // Its tag is the one that it went to sleep with.
-        wake(region, &claimed);
-        assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
-    });
+fn a_notification_of_another_context_is_answered_and_its_thread_sleeps_again() {
+    alone(
+        concat!(
+            module_path!(),
+            "::a_notification_of_another_context_is_answered_and_its_thread_sleeps_again"
+        ),
+        || {
+            let Some(context) = InSeccomp::new() else { return };
+            let (region, listener) = (&context.region, context.listener.as_fd());
+            let (own, sleeper) = context.sleeper();
+            // Not the tag in its notification.
+            region.words()[TAG].store(0xc2, Relaxed);
+            let mut scratch = Scratch::default();
+            let guard = Guard::lock(region, &mut scratch);
+            assert!(receive_next(&guard, listener, Some(InSeccomp::slot())));
+            assert_eq!(region.notification_id(own.index()).load(Relaxed), 0, "it is not its thread's");
+            // It has checked its word, and was not woken.
+            context.wait_for_notification();
+            assert!(sleeper.try_recv().is_err());
+            // A receiver that dies before answering leaves the notification to the next one.
+            seccomp::receive(listener, region.received()).expect("it is pending");
+            region.words()[RECEIVED_FROM].store(InSeccomp::SLOT, Relaxed);
+            assert!(settle(&guard, None));
+            context.wait_for_notification();
+            region.words()[TAG].store(0xc1, Relaxed);
+            drop(guard);
+            let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
+            // Its tag is the one that it went to sleep with.
+            wake(region, &claimed);
+            assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+        },
+    );
 }

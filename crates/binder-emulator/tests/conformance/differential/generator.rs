@@ -1,5 +1,4 @@
-//! Random sequences: scenes, which lead somewhere, and between them single steps, which go
-//! anywhere.
+//! Generates random sequences: scenes with a purpose, and arbitrary single steps between them.
 
 use proptest::prelude::*;
 
@@ -19,7 +18,7 @@ pub(super) fn steps(priorities: bool, features: LaterFeatures) -> impl Strategy<
         .prop_map(move |(parts, (waits, seed))| spiced(parts.concat(), waits, seed, features))
 }
 
-/// Some reads wait, if `waits`; some threads ask what went wrong after what they sent.
+/// Makes some reads wait, if `waits`. Adds queries of the extended error after some transactions.
 fn spiced(steps: Vec<Step>, waits: bool, seed: u64, features: LaterFeatures) -> Vec<Step> {
     let mut dice = seed;
     let mut roll = |sides: u64| {
@@ -82,7 +81,7 @@ pub(super) fn policy() -> impl Strategy<Value = Policy> {
     ]
 }
 
-/// What depends on rights and features.
+/// Acts that depend on permissions and features.
 fn later_act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Act> {
     let nice = prop_oneof![Just(0), -20..20];
     prop_oneof![
@@ -131,7 +130,7 @@ fn order(features: LaterFeatures) -> BoxedStrategy<Order> {
     prop_oneof![12 => known_order(), 1 => watching].boxed()
 }
 
-/// What all kernels know.
+/// Acts that all kernels support.
 fn known_order() -> impl Strategy<Value = Order> {
     let counting = prop_oneof![
         Just(Counting::Increfs),
@@ -178,7 +177,7 @@ pub(super) fn flags() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// What is sent along, in most cases right.
+/// A payload, usually a valid one.
 pub(super) fn payload() -> impl Strategy<Value = Payload> {
     prop_oneof![
         3 => bytes().prop_map(|bytes| Payload { bytes, ..Payload::default() }),
@@ -192,12 +191,12 @@ pub(super) fn payload() -> impl Strategy<Value = Payload> {
     ]
 }
 
-/// Sizes that differ, so that free buffers do.
+/// Different sizes, so that free buffers differ too.
 fn bytes() -> impl Strategy<Value = usize> {
     prop_oneof![6 => 0..600_usize, 1 => 0..7000_usize]
 }
 
-/// One that is taken by whoever can take any: what random ones reach too seldom.
+/// A valid payload. Random ones are accepted too rarely.
 fn right_object() -> impl Strategy<Value = Object> {
     prop_oneof![
         Just(Object::Handle { weak: false, target: Target::Held(0) }),
@@ -292,7 +291,7 @@ fn tree() -> impl Strategy<Value = Payload> {
         })
 }
 
-/// What is wrong with a parent.
+/// A flaw of a parent.
 #[derive(Clone, Copy, Debug)]
 enum Slip {
     Nothing,

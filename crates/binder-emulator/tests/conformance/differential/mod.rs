@@ -1,19 +1,18 @@
-//! Random sequences of commands, replayed on two drivers: every step must bring the same returns
-//! and errors, leave the thread under the same policy and nice value, let the same threads sleep
-//! and wake, and leave the same state behind: every count, reference, transaction, buffer and
-//! pending work that the kernel shows in debugfs. On kernels other than 6.1, which word that log
-//! otherwise, states are not compared.
+//! Replays random sequences of commands on two drivers. Every step must have the same returns and
+//! errors, leave the thread with the same policy and nice value, and let the same threads sleep and
+//! wake. The state after it must be equal too: every count, reference, transaction, buffer and
+//! pending work that the kernel shows in debugfs. States are compared only on Linux 6.1, because
+//! other kernels write that log in another format.
 //!
-//! The kernel's driver is compared with the emulated one's mainline profile. No kernel with the
-//! rules of the ACK profile runs here: that profile is compared with the mainline one in all that
-//! the two share, which is everything but priorities, and what it does with these is checked by the
-//! cases in `priorities.rs` against what Android's sources say.
+//! The kernel driver is compared with the emulated driver's mainline profile. No kernel with the
+//! rules of the ACK profile runs here. That profile is compared with the mainline one in everything
+//! except priorities. The cases in `priorities.rs` check its priorities against Android's sources.
 //!
-//! Each process has two threads. In most sequences no read waits; where one does, nothing goes on
-//! before every thread has ended its step or sleeps, so that a sequence runs in one order on both
-//! drivers (but see [`stage`]). What differs by nature is left out: addresses, process and thread
-//! ids. Which of two free buffers of exactly the needed size is taken differs too (the kernel's
-//! choice hangs on the shape of a tree), so hardly any two buffers here are equally large.
+//! Each process has two threads. In most sequences no read waits. If one does, the next step starts
+//! only when every thread has ended its step or sleeps, so that a sequence runs in one order on
+//! both drivers (but see [`stage`]). Addresses, process ids and thread ids are left out. Drivers
+//! may also choose different free buffers of the same size (the kernel's choice depends on the
+//! shape of a tree), so hardly any two buffers here have the same size.
 
 #![allow(clippy::print_stdout)] // How a test shows the sequences that differ, and what all of them reached.
 
@@ -43,7 +42,7 @@ use reached::Reached;
 use stage::{Looking, Stage, Told};
 use steps::Step;
 
-/// This driver gives the answers of a recorded kernel.
+/// This driver has the same results as a recorded kernel.
 pub(crate) fn answers_as_the_recorded_kernel<D: Device>(priorities: bool) {
     if priorities && !rustix::process::geteuid().is_root() {
         return denied();
@@ -53,12 +52,12 @@ pub(crate) fn answers_as_the_recorded_kernel<D: Device>(priorities: bool) {
     }
 }
 
-/// Whether answers of this machine's kernel are recorded, or are to be.
+/// Returns true if results of this machine's kernel are recorded, or are to be recorded now.
 pub(crate) fn is_recorded_kernel() -> bool {
     recorded::is_of_this_kernel()
 }
 
-/// The kernel answers as recorded; or its answers are recorded.
+/// The kernel has the recorded results; or its results are recorded now.
 pub(crate) fn the_kernel_answers_as_recorded<D: Device>() {
     if at_nice_0(recorded::answers_as_recorded_or_records::<D>).is_none() {
         denied();
@@ -67,7 +66,7 @@ pub(crate) fn the_kernel_answers_as_recorded<D: Device>() {
 
 /// From this many sequences on, everything that they should reach must have been reached.
 const ENOUGH: u32 = 250;
-/// So many are shown: some have the same cause.
+/// How many differing sequences are shown; some have the same cause.
 const MOST_DIFFERENCES: usize = 5;
 
 /// Replays random sequences on both, and shows the shortest that differ. `PROPTEST_CASES` says how
@@ -75,7 +74,7 @@ const MOST_DIFFERENCES: usize = 5;
 /// change their nice values.
 ///
 /// All begin at nice 0, which the least priorities of nodes are made for.
-pub(crate) fn random_sequences_bring_the_same_on_both<A: Device, B: Device>(priorities: bool) {
+pub(crate) fn random_sequences_have_equal_results<A: Device, B: Device>(priorities: bool) {
     if at_nice_0(|| compare_random_sequences::<A, B>(priorities)).is_none() {
         denied();
     }
@@ -118,7 +117,7 @@ struct Pair<A, B> {
     other: Stage<B>,
 }
 
-/// Where two replays part.
+/// The first difference of two replays.
 struct Difference {
     at: usize,
     text: String,
@@ -131,7 +130,7 @@ fn use_one_cpu() {
     let _ = rustix::thread::sched_setaffinity(None, &one);
 }
 
-/// What both can do; says what is left out.
+/// The features of both drivers. Prints what is left out.
 fn common_features<A: Device, B: Device>(one: &A, other: &B) -> LaterFeatures {
     let (one, other) = (one.later_features(), other.later_features());
     let common = LaterFeatures {
@@ -172,8 +171,8 @@ fn same(expected: &str, found: &str, tells: bool) -> bool {
     expected == found
 }
 
-/// The first step that brought something else or left another state. `tells`: whether the driver
-/// that is compared with tells of frozen receivers.
+/// The first step with a different result or state. `tells`: true if the reference driver reports
+/// frozen receivers.
 fn difference(expected: &[Told], found: &[Told], tells: bool) -> Option<Difference> {
     let determined = |told: &[Told]| told.iter().take_while(|told| !told.undetermined).count();
     let determined = determined(expected).min(determined(found));

@@ -1,13 +1,13 @@
-//! A payload as the bytes that a sender has in its memory, flaws included.
+//! A payload as bytes in the sender's memory, including flaws.
 
 use std::io::PipeReader;
 use std::os::fd::AsRawFd as _;
 
 use binder_driver::uapi::*;
 
-use super::steps::{Flaw, Object, Payload};
+use super::steps::{Flaw, Object, Parent, Payload, Target};
 
-/// No address that anybody can map.
+/// An address that no process can map.
 const NOWHERE: u64 = 0x10;
 
 /// A payload in the sender's memory.
@@ -16,129 +16,146 @@ pub(super) struct Built {
     offsets: Vec<u8>,
     /// The scatter-gather buffers.
     lent: Vec<Vec<u8>>,
-    /// What the file descriptors stand for.
+    /// The files behind the descriptors.
     _files: Vec<PipeReader>,
     sizes: [u64; 3],
     addresses: [u64; 2],
 }
 
-impl Built {
-    /// `padding` bytes go behind data that is not empty: where every step has another, no two
-    /// buffers are equally large. `handle` says which number a target has.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "a buffer is built from its first byte to its last, with each flaw where it belongs"
-    )]
-    pub(super) fn new(
-        payload: &Payload,
-        padding: usize,
-        handle: impl Fn(super::steps::Target) -> u32,
-    ) -> Self {
-        let flaw = |which| payload.flaw == Some(which);
-        let mut data = if payload.lead { vec![0x4c; 8] } else { Vec::new() };
-        let (mut offsets, mut lent, mut room) = (Vec::<u64>::new(), Vec::new(), 0);
-        let mut files = Vec::new();
-        let mut number_of_file = |open: bool| {
-            if !open {
-                return u32::MAX;
+/// A payload while its objects are added.
+#[derive(Default)]
+struct Parts {
+    data: Vec<u8>,
+    offsets: Vec<u64>,
+    lent: Vec<Vec<u8>>,
+    files: Vec<PipeReader>,
+    /// The total size of the scatter-gather buffers, each rounded up to 8 bytes.
+    room: u64,
+}
+
+impl Parts {
+    fn add(&mut self, object: &Object, flaw: Option<Flaw>, handle: impl Fn(Target) -> u32) {
+        self.offsets.push(self.data.len() as u64);
+        match *object {
+            Object::Node { weak, ptr, cookie, flags } => {
+                let kind = if weak { BINDER_TYPE_WEAK_BINDER } else { BINDER_TYPE_BINDER };
+                self.data.extend(FlatBinderObject { kind, flags, binder: ptr, cookie }.to_bytes());
             }
-            let (file, _) = std::io::pipe().expect("a pipe");
-            let number = file.as_raw_fd().cast_unsigned();
-            files.push(file);
-            number
+            Object::Handle { weak, target } => {
+                let kind = if weak { BINDER_TYPE_WEAK_HANDLE } else { BINDER_TYPE_HANDLE };
+                let binder = handle(target).into();
+                self.data.extend(FlatBinderObject { kind, flags: 0, binder, cookie: 0 }.to_bytes());
+            }
+            Object::Numbers { words, ref open } => {
+                let words = std::iter::repeat_n(0x77, words);
+                let numbers = open.iter().map(|open| self.number_of_file(*open));
+                let bytes = words.chain(numbers).flat_map(u32::to_ne_bytes).collect();
+                self.add_buffer(bytes, None, flaw);
+            }
+            Object::Buffer { bytes, parent } => {
+                let byte = |at| (at * 7 + self.offsets.len()) as u8;
+                self.add_buffer((0..bytes).map(byte).collect(), parent, flaw);
+            }
+            Object::Fd { open } => {
+                let fd = self.number_of_file(open);
+                let object = FdObject { kind: BINDER_TYPE_FD, fd, pad: 9, ..Default::default() };
+                self.data.extend(object.to_bytes());
+            }
+            Object::FdArray { count, parent } => {
+                let (parent, parent_offset) = (parent.index, parent.offset);
+                let array = FdArrayObject { kind: BINDER_TYPE_FDA, pad: 3, count, parent, parent_offset };
+                self.data.extend(array.to_bytes());
+            }
+            Object::Garbage => self.data.extend([0x5a; 24]),
+        }
+    }
+
+    fn add_buffer(&mut self, bytes: Vec<u8>, parent: Option<Parent>, flaw: Option<Flaw>) {
+        let mut object = BufferObject {
+            kind: BINDER_TYPE_PTR,
+            flags: if parent.is_some() { BINDER_BUFFER_FLAG_HAS_PARENT } else { 0 },
+            buffer: bytes.as_ptr() as u64,
+            length: bytes.len() as u64,
+            parent: parent.map_or(0, |parent| parent.index),
+            parent_offset: parent.map_or(0, |parent| parent.offset),
         };
-        for object in &payload.objects {
-            offsets.push(data.len() as u64);
-            match *object {
-                Object::Node { weak, ptr, cookie, flags } => {
-                    let kind = if weak { BINDER_TYPE_WEAK_BINDER } else { BINDER_TYPE_BINDER };
-                    data.extend(FlatBinderObject { kind, flags, binder: ptr, cookie }.to_bytes());
-                }
-                Object::Handle { weak, target } => {
-                    let kind = if weak { BINDER_TYPE_WEAK_HANDLE } else { BINDER_TYPE_HANDLE };
-                    let binder = handle(target).into();
-                    data.extend(FlatBinderObject { kind, flags: 0, binder, cookie: 0 }.to_bytes());
-                }
-                Object::Buffer { .. } | Object::Numbers { .. } => {
-                    let (bytes, parent) = match object {
-                        Object::Numbers { words, open } => {
-                            let words = std::iter::repeat_n(0x77, *words);
-                            let numbers = open.iter().map(|open| number_of_file(*open));
-                            (words.chain(numbers).flat_map(u32::to_ne_bytes).collect(), None)
-                        }
-                        Object::Buffer { bytes, parent } => {
-                            let byte = |at| (at * 7 + offsets.len()) as u8;
-                            ((0..*bytes).map(byte).collect::<Vec<u8>>(), *parent)
-                        }
-                        _ => unreachable!("one of the two"),
-                    };
-                    let mut object = BufferObject {
-                        kind: BINDER_TYPE_PTR,
-                        flags: if parent.is_some() { BINDER_BUFFER_FLAG_HAS_PARENT } else { 0 },
-                        buffer: bytes.as_ptr() as u64,
-                        length: bytes.len() as u64,
-                        parent: parent.map_or(0, |parent| parent.index),
-                        parent_offset: parent.map_or(0, |parent| parent.offset),
-                    };
-                    room += bytes.len().next_multiple_of(8) as u64;
-                    match payload.flaw {
-                        Some(Flaw::NoBuffer) => object.buffer = NOWHERE,
-                        Some(Flaw::HugeBuffer) => object.length = u64::MAX - 3,
-                        _ => {}
-                    }
-                    data.extend(object.to_bytes());
-                    lent.push(bytes);
-                }
-                Object::Fd { open } => {
-                    let fd = number_of_file(open);
-                    data.extend(
-                        FdObject { kind: BINDER_TYPE_FD, fd, pad: 9, ..Default::default() }.to_bytes(),
-                    );
-                }
-                Object::FdArray { count, parent } => {
-                    let (parent, parent_offset) = (parent.index, parent.offset);
-                    let array = FdArrayObject { kind: BINDER_TYPE_FDA, pad: 3, count, parent, parent_offset };
-                    data.extend(array.to_bytes());
-                }
-                Object::Garbage => data.extend([0x5a; 24]),
-            }
+        self.room += bytes.len().next_multiple_of(8) as u64;
+        match flaw {
+            Some(Flaw::NoBuffer) => object.buffer = NOWHERE,
+            Some(Flaw::HugeBuffer) => object.length = u64::MAX - 3,
+            _ => {}
         }
-        let padding = if data.is_empty() && payload.bytes == 0 { 0 } else { padding };
-        data.extend((0..payload.bytes + padding).map(|at| at as u8));
-        if flaw(Flaw::BackwardOffsets) {
-            offsets.reverse();
+        self.data.extend(object.to_bytes());
+        self.lent.push(bytes);
+    }
+
+    /// The number of a new pipe, or a number without a file.
+    fn number_of_file(&mut self, open: bool) -> u32 {
+        if !open {
+            return u32::MAX;
         }
-        let last = offsets.last_mut();
-        match (payload.flaw, last) {
+        let (file, _) = std::io::pipe().expect("a pipe");
+        let number = file.as_raw_fd().cast_unsigned();
+        self.files.push(file);
+        number
+    }
+
+    fn damage_offsets(&mut self, flaw: Option<Flaw>) {
+        if flaw == Some(Flaw::BackwardOffsets) {
+            self.offsets.reverse();
+        }
+        let last = self.offsets.last_mut();
+        match (flaw, last) {
             (Some(Flaw::OddOffset), Some(last)) => *last += 2,
-            (Some(Flaw::OffsetOutside), Some(last)) => *last = data.len() as u64 - 4,
+            (Some(Flaw::OffsetOutside), Some(last)) => *last = self.data.len() as u64 - 4,
             (Some(Flaw::HugeOffset), Some(last)) => *last = u64::MAX - 3,
             (Some(Flaw::OverlappingOffsets), Some(last)) => {
                 let twice = *last;
-                offsets.push(twice);
+                self.offsets.push(twice);
             }
             _ => {}
         }
-        room = match payload.flaw {
+    }
+
+    fn finish(self, flaw: Option<Flaw>) -> Built {
+        let Self { data, offsets, lent, files, room } = self;
+        let room = match flaw {
             Some(Flaw::LittleRoom) => room.saturating_sub(8),
             Some(Flaw::OddRoom) => room + 4,
             Some(Flaw::MuchRoom) => room + 64,
             _ => room,
         };
         let mut offsets: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect();
-        if flaw(Flaw::OddOffsets) {
+        if flaw == Some(Flaw::OddOffsets) {
             offsets.extend([0; 4]);
         }
-        let sizes = match payload.flaw {
+        let sizes = match flaw {
             Some(Flaw::HugeSize) => [u64::MAX - 15, offsets.len() as u64 + 16, room],
             _ => [data.len() as u64, offsets.len() as u64, room],
         };
-        let address = |bytes: &[u8], nowhere| if flaw(nowhere) { NOWHERE } else { bytes.as_ptr() as u64 };
+        let address =
+            |bytes: &[u8], nowhere| if flaw == Some(nowhere) { NOWHERE } else { bytes.as_ptr() as u64 };
         let addresses = [address(&data, Flaw::NoData), address(&offsets, Flaw::NoOffsets)];
-        Self { data, offsets, lent, _files: files, sizes, addresses }
+        Built { data, offsets, lent, _files: files, sizes, addresses }
+    }
+}
+
+impl Built {
+    /// Builds a payload. `padding` bytes follow data that is not empty: each step has its own
+    /// padding, so that no two buffers have the same size. `handle` returns the handle of a target.
+    pub(super) fn new(payload: &Payload, padding: usize, handle: impl Fn(Target) -> u32) -> Self {
+        let mut parts = Parts::default();
+        if payload.lead {
+            parts.data = vec![0x4c; 8];
+        }
+        payload.objects.iter().for_each(|object| parts.add(object, payload.flaw, &handle));
+        let padding = if parts.data.is_empty() && payload.bytes == 0 { 0 } else { padding };
+        parts.data.extend((0..payload.bytes + padding).map(|at| at as u8));
+        parts.damage_offsets(payload.flaw);
+        parts.finish(payload.flaw)
     }
 
-    /// The command's description. It holds as long as this value.
+    /// The transaction to send. It refers to this value's memory.
     pub(super) fn description(&self, handle: u32, flags: u32) -> TransactionData {
         TransactionData {
             target: handle.into(),
@@ -152,7 +169,7 @@ impl Built {
         }
     }
 
-    /// Room for buffers, for a command that asks for some, in bytes.
+    /// The announced size of all buffers, in bytes.
     pub(super) fn room(&self) -> u64 {
         self.sizes[2]
     }

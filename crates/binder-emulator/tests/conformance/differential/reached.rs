@@ -21,8 +21,20 @@ impl Reached {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "a list: each thing that a step may have reached")]
     fn note_step(&mut self, step: &Step, told: &Told) {
+        self.note_words(told);
+        self.note_wakeups(told);
+        let own = told.brought.split_once(" | ").map_or(&*told.brought, |(own, _)| own);
+        self.note_act(&step.act, told, own);
+        if let Act::Exchange { orders, .. } = &step.act
+            && let Some(Order::Send(send)) = orders.last()
+        {
+            self.note_send(send, own);
+        }
+    }
+
+    /// Counts returns, parts of the state, and errors.
+    fn note_words(&mut self, told: &Told) {
         for word in RETURNS.iter().filter(|word| told.brought.contains(**word)) {
             self.count(format!("return {word}"));
         }
@@ -44,13 +56,11 @@ impl Reached {
         if told.brought.contains("nice ") && !told.brought.contains("nice 0;") {
             self.count("a lent nice value".into());
         }
-        match &step.act {
-            Act::NodeCounts(_) if told.brought.starts_with("Ok") => self.count("node counts".into()),
-            Act::Poll => self.count(told.brought.split(" | ").next().unwrap_or_default().to_owned()),
-            Act::ListNodes if told.brought != "[]" => self.count("a list of nodes".into()),
-            _ => {}
-        }
-        let (own, others) = told.brought.split_once(" | ").unwrap_or((&told.brought, ""));
+    }
+
+    /// Counts the threads that a step woke.
+    fn note_wakeups(&mut self, told: &Told) {
+        let others = told.brought.split_once(" | ").map_or("", |(_, others)| others);
         for what in ["woke", "interrupted"].iter().filter(|what| others.contains(**what)) {
             self.count(format!("a thread that slept {what}"));
         }
@@ -65,7 +75,14 @@ impl Reached {
         if told.undetermined {
             self.count("undetermined: two threads of a process woke at once".into());
         }
-        match &step.act {
+    }
+
+    /// Counts the result of an act. `own` is the result without what the step woke.
+    fn note_act(&mut self, act: &Act, told: &Told, own: &str) {
+        match act {
+            Act::NodeCounts(_) if told.brought.starts_with("Ok") => self.count("node counts".into()),
+            Act::Poll => self.count(own.to_owned()),
+            Act::ListNodes if told.brought != "[]" => self.count("a list of nodes".into()),
             Act::Freeze { frozen: true, .. } => self.count(format!("freeze {own}")),
             Act::ExtendedError if !own.contains("BR_OK") => self.count("an extended error".into()),
             Act::FrozenInfo(_) if own.contains("recv: 1") || own.contains("recv: 3") => {
@@ -76,11 +93,13 @@ impl Reached {
         if own.contains(" policy ") {
             self.count("a thread under another policy".into());
         }
-        let Act::Exchange { orders, .. } = &step.act else { return };
-        let Some(Order::Send(send)) = orders.last() else { return };
+    }
+
+    /// Counts whether the driver accepted what an exchange sent last.
+    fn note_send(&mut self, send: &Send, own: &str) {
         let left = |bytes: usize| own.contains(&format!(" {bytes} bytes left"));
         let outcome = match () {
-            // Whom a call was refused, that does not sleep.
+            // A thread whose call was refused does not sleep.
             () if left(0) || own.ends_with(ASLEEP) => "taken",
             () if left(MARK_BYTES) => "refused",
             // An earlier refusal must be read first.

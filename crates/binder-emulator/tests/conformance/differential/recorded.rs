@@ -1,9 +1,9 @@
-//! What a real kernel answered to sequences of commands, kept as a fixture: any machine can compare
+//! The results of a real kernel for sequences of commands, as a fixture. Any machine can compare
 //! the emulated driver with it.
 //!
-//! The sequences are kept beside the answers, so they stay the same whatever becomes of the
-//! generator. `cargo xtask sequences --record` writes the file, in a guest; every run of the guests
-//! checks that the kernel still answers so.
+//! The fixture contains the sequences too, so they do not change with the generator. `cargo xtask
+//! sequences --record` writes the file in a guest. Every run of the guests checks that the kernel
+//! still has these results.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::steps::Step;
 use super::{common_features, difference, generator, use_one_cpu};
 use crate::Device;
 
-/// What one kernel answered.
+/// The results of one kernel.
 struct Fixture {
     /// A file in `fixtures/binder`; what is written is named by [`RECORD`].
     name: &'static str,
@@ -98,7 +98,7 @@ fn looking(looks: bool) -> Looking {
     if looks { Looking::Sometimes } else { Looking::Never }
 }
 
-/// Whether answers of this kernel are recorded, or are to be.
+/// Returns true if results of this kernel are recorded, or are to be recorded now.
 pub(crate) fn is_of_this_kernel() -> bool {
     std::env::var_os(RECORD).is_some() || fixture_of_this_kernel().is_some()
 }
@@ -113,7 +113,7 @@ fn fixture_of_this_kernel() -> Option<Fixture> {
     FIXTURES.into_iter().find(|fixture| release.starts_with(fixture.release))
 }
 
-/// The kernel's driver still answers what it answered; or writes that down, if it is asked to.
+/// Checks that the kernel driver still has its recorded results, or records them if requested.
 pub(crate) fn answers_as_recorded_or_records<D: Device>() {
     match (std::env::var_os(RECORD), fixture_of_this_kernel()) {
         (Some(path), _) => record::<D>(path.into()),
@@ -124,7 +124,7 @@ pub(crate) fn answers_as_recorded_or_records<D: Device>() {
     }
 }
 
-/// Sequences with `priorities`, or without, bring what each kernel's record says of them.
+/// Checks that sequences with or without `priorities` have the results of each recorded kernel.
 pub(crate) fn answers_as_recorded<D: Device>(priorities: bool) {
     FIXTURES.iter().for_each(|fixture| compare::<D>(fixture, priorities));
 }

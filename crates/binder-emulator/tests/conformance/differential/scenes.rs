@@ -1,6 +1,5 @@
-//! Scenes: short plots that random steps alone would hardly ever play to the end. Each ends
-//! anywhere its surroundings let it: nothing here depends on whether a step did what it was meant
-//! to.
+//! Scenes: short sequences of steps that random steps alone would rarely complete. No step depends
+//! on the result of an earlier one, so a scene may fail anywhere.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Threads that sleep in a read, and those that a step wakes: nothing goes on before each has ended
-//! its exchange or sleeps again. Knows no commands.
+//! Threads that sleep in a read, and threads that a step wakes. The next step starts only when each
+//! has ended its exchange or sleeps again. This file knows no commands.
 //!
 //! If one step wakes two threads of one process, the scheduler decides which of them finds which
 //! work; no driver determines it. A comparison must stop there; [`Sleepers::both_woke`] detects it.
@@ -56,7 +56,7 @@ impl Sleepers {
                 }
                 None => true,
             });
-            // One that ended may have woken another.
+            // A thread that ended may have woken another one.
             if ended.len() == before {
                 ended.sort_by_key(|(place, _)| *place);
                 return ended;

@@ -1,9 +1,9 @@
 //! The stage: replays sequences on one device, and reports the result of each step and the state
 //! after it.
 //!
-//! What wakes a sleeping thread may come in pieces (a dying process releases one thing after
-//! another), and how many of them its read finds is the scheduler's choice: the rest is read at
-//! once. For the same reason commands are carried out one by one while threads sleep.
+//! Work may reach a sleeping thread in pieces (a dying process releases its objects one by one).
+//! The scheduler decides how many pieces the thread's read finds, so the rest is read immediately.
+//! For the same reason commands run one by one while threads sleep.
 
 use std::sync::Arc;
 use std::time::Duration;

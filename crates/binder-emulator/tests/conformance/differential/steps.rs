@@ -1,5 +1,5 @@
-//! What a sequence is made of: one thread of one process does one thing after another. Plain data;
-//! knows no driver.
+//! The steps of a sequence: in each, one thread of one process performs one act. Plain data; this
+//! file knows no driver.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ pub(super) const PROCESSES: usize = 4;
 /// Threads of each.
 pub(super) const THREADS: usize = 2;
 
-/// What one thread does.
+/// A step: an act of one thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Step {
     pub(super) process: usize,
@@ -52,7 +52,7 @@ pub(super) enum Act {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Reading {
     Nothing,
-    /// What there is, or EAGAIN.
+    /// Returns pending work, or EAGAIN.
     AtOnce,
     /// The thread sleeps until there is something. When it is to do something else before that, its
     /// process is interrupted.
@@ -93,7 +93,7 @@ pub(super) enum Order {
     EnterLooper,
     RegisterLooper,
     ExitLooper,
-    /// No command at all.
+    /// An invalid command.
     Nonsense,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Send {
     pub(super) payload: Payload,
 }
 
-/// What is sent along: objects, then plain bytes.
+/// The data of a transaction: objects, then plain bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Payload {
     /// The first object lies at offset 8 instead of 0. The driver refuses trees of buffers whose
@@ -176,7 +176,7 @@ pub(super) struct Parent {
     pub(super) offset: u64,
 }
 
-/// What is wrong with a payload.
+/// A flaw of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Flaw {
     /// An object's offset is not a multiple of 4.
@@ -185,7 +185,7 @@ pub(super) enum Flaw {
     OverlappingOffsets,
     /// The objects' offsets go backwards.
     BackwardOffsets,
-    /// An offset lies behind the data.
+    /// An offset is beyond the data.
     OffsetOutside,
     /// An offset overflows.
     HugeOffset,
@@ -197,11 +197,11 @@ pub(super) enum Flaw {
     OddRoom,
     /// More room is announced than the buffers need.
     MuchRoom,
-    /// The data lies in no memory.
+    /// The data's address is unmapped.
     NoData,
-    /// The offsets lie in no memory.
+    /// The offsets' address is unmapped.
     NoOffsets,
-    /// A buffer lies in no memory.
+    /// A buffer's address is unmapped.
     NoBuffer,
     /// The sizes' sum overflows.
     HugeSize,

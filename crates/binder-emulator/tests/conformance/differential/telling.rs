@@ -1,4 +1,4 @@
-//! What a read brought, as text without what differs by nature (addresses, the callers' process
+//! The result of a read as text, without values that always differ (addresses, the callers' process
 //! ids), and what the process learns from it.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use binder_driver::uapi::*;
 use binder_driver::{Driver, Return};
 
-/// What a process has received and can use later.
+/// What a process received and can use later.
 #[derive(Default)]
 pub(super) struct Holdings {
     /// Buffers that it has not given back.
@@ -51,7 +51,7 @@ fn file_at(number: u32) -> Option<u64> {
     Some(std::os::unix::fs::MetadataExt::ino(&status))
 }
 
-/// One return. Notes what it brings.
+/// Describes one return, and records its objects in `holdings`.
 pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) -> String {
     let (name, data) = match item {
         Return::Transaction(data) => ("Transaction", data),
@@ -66,19 +66,42 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
     let _ = write!(text, " named {named} by {} at {at} with {} bytes:", data.sender_euid, data.data_size);
     let mut bytes = driver.received(data.buffer, data.data_size).expect("inside the area").to_vec();
     let offsets = driver.received(data.offsets, data.offsets_size).expect("inside the area").to_vec();
-    let mut buffers: Vec<(BufferObject, Vec<u8>)> = Vec::new();
-    // Which of them each object is, if one.
-    let mut buffer_of_object = Vec::new();
-    let mut arrays = Vec::new();
+    let mut objects = Objects::default();
     for offset in offsets.chunks_exact(8).map(u64::take) {
-        let offset = offset as usize;
-        buffer_of_object.push(None);
-        let Some(object) = bytes.get(offset..) else { continue };
+        objects.add(driver, &mut bytes, offset as usize, holdings, &mut text);
+    }
+    objects.take_arrays(data.buffer, holdings);
+    tell_buffers(&mut text, data.buffer, objects.buffers);
+    let _ = write!(text, " sum {:x}; ", sum(&bytes));
+    text
+}
+
+/// The buffers and arrays of a received transaction.
+#[derive(Default)]
+struct Objects {
+    buffers: Vec<(BufferObject, Vec<u8>)>,
+    /// For each object, its index in `buffers` if it is a buffer.
+    buffer_of_object: Vec<Option<usize>>,
+    arrays: Vec<FdArrayObject>,
+}
+
+impl Objects {
+    /// Describes the object at an offset in `text`, and clears what differs by nature in `bytes`.
+    fn add(
+        &mut self,
+        driver: &dyn Driver,
+        bytes: &mut [u8],
+        offset: usize,
+        holdings: &mut Holdings,
+        text: &mut String,
+    ) {
+        self.buffer_of_object.push(None);
+        let Some(object) = bytes.get(offset..) else { return };
         if let Some(object) = BufferObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_PTR)
         {
             let content = driver.received(object.buffer, object.length).expect("inside the area").to_vec();
-            *buffer_of_object.last_mut().expect("pushed above") = Some(buffers.len());
-            buffers.push((object, content));
+            *self.buffer_of_object.last_mut().expect("pushed above") = Some(self.buffers.len());
+            self.buffers.push((object, content));
             bytes[offset..offset + BufferObject::SIZE].fill(0);
         } else if let Some(mut object) =
             FdObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_FD)
@@ -92,7 +115,7 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
             FdArrayObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_FDA)
         {
             let _ = write!(text, " {object:x?}");
-            arrays.push(object);
+            self.arrays.push(object);
         } else if let Some(object) = FlatBinderObject::from_bytes(object) {
             if matches!(object.kind, BINDER_TYPE_HANDLE | BINDER_TYPE_WEAK_HANDLE) {
                 let handle = object.binder as u32;
@@ -102,22 +125,24 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
             let _ = write!(text, " {object:x?}");
         }
     }
-    // Of one that holds none, a driver does not ask where they lie.
-    for array in arrays.into_iter().filter(|array| array.count != 0) {
-        let parent = buffer_of_object.get(array.parent as usize).copied().flatten().expect("a buffer");
-        let start = array.parent_offset as usize;
-        let content = &mut buffers[parent].1[start..start + 4 * array.count as usize];
-        let numbers = content.chunks_exact(4).map(u32::take);
-        let files = numbers.map(|number| (number, file_at(number).expect("an open file"))).collect();
-        content.fill(0);
-        holdings.arrays.push(Array { buffer: data.buffer, files });
+
+    /// Records the descriptors of arrays, and clears their numbers in the buffers.
+    fn take_arrays(&mut self, buffer: u64, holdings: &mut Holdings) {
+        // A driver does not check the parent of an empty array.
+        for array in self.arrays.iter().filter(|array| array.count != 0) {
+            let parent = self.buffer_of_object.get(array.parent as usize).copied().flatten();
+            let start = array.parent_offset as usize;
+            let (_, content) = &mut self.buffers[parent.expect("a buffer")];
+            let content = &mut content[start..start + 4 * array.count as usize];
+            let numbers = content.chunks_exact(4).map(u32::take);
+            let files = numbers.map(|number| (number, file_at(number).expect("an open file"))).collect();
+            content.fill(0);
+            holdings.arrays.push(Array { buffer, files });
+        }
     }
-    tell_buffers(&mut text, data.buffer, buffers);
-    let _ = write!(text, " sum {:x}; ", sum(&bytes));
-    text
 }
 
-/// Scatter-gather buffers: what they hold, with the pointers in them told apart.
+/// Describes scatter-gather buffers; shows pointers as indices of buffers.
 fn tell_buffers(text: &mut String, start: u64, mut buffers: Vec<(BufferObject, Vec<u8>)>) {
     let pointers: Vec<u64> = buffers.iter().map(|(object, _)| object.buffer).collect();
     for (object, content) in &mut buffers {

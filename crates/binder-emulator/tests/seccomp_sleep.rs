@@ -1,5 +1,5 @@
-//! A thread that sleeps so that it can be woken on its callers' CPU, and what ends such a sleep. A
-//! program of its own, since that takes a seccomp filter, which a process keeps for good.
+//! A thread that sleeps in seccomp for a synchronous wakeup, and the events that end this sleep. A
+//! separate program, because a process cannot remove its seccomp filter.
 
 #[path = "conformance/signals.rs"]
 mod signals;
@@ -90,7 +90,7 @@ fn call(driver: &Emulated) {
 }
 
 #[test]
-fn a_thread_in_seccomp_is_woken_by_calls_signals_and_the_contexts_end() {
+fn calls_signals_and_the_end_of_the_context_wake_a_thread_in_seccomp() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return skip(Need::Machine, "there is one CPU");
     }
@@ -99,7 +99,7 @@ fn a_thread_in_seccomp_is_woken_by_calls_signals_and_the_contexts_end() {
     let (server, client) = (Arc::new(join().expect("the context")), join().expect("the context"));
     let wake_up = server.wake_up();
     if !wake_up.starts_with("on the caller's CPU") {
-        // An old kernel, or a sandbox around the test. Anything else would be a mistake of ours.
+        // Expected only on an old kernel, or in a sandbox.
         let allowed = [
             "no seccomp user notification",
             "it needs Linux 6.6",

@@ -1,6 +1,6 @@
-//! Words written over in the memory of a context, between the commands and reads of two processes
-//! in it. Whatever is written, every call must come back, with an answer or an error, and the
-//! context must end. The lock's own word is left alone: who waits for that waits for real
+//! Overwrites words in the memory of a context, between the commands and reads of two of its
+//! processes. Every call must still return, with a result or an error, and the context must end.
+//! The word of the lock is not overwritten: waiting for it takes real time
 //! (`tests/faults/stuck.rs`).
 
 #![no_main]
@@ -38,7 +38,7 @@ fn descriptors() -> BTreeSet<RawFd> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The memory of the one context that there is.
+/// The memory of the only context.
 fn memory() -> File {
     let is_memory = |number: &RawFd| {
         std::fs::read_link(format!("/proc/self/fd/{number}"))
@@ -48,7 +48,7 @@ fn memory() -> File {
     File::options().read(true).write(true).open(format!("/proc/self/fd/{number}")).expect("its memory")
 }
 
-/// Where pages of control words lie that are in use.
+/// The offsets of the pages of control words that are in use.
 fn pages(memory: &File) -> Vec<u64> {
     let end = memory.metadata().expect("a file").size() as i64;
     let seek = |from: i64, whence| {
@@ -68,7 +68,7 @@ fn pages(memory: &File) -> Vec<u64> {
     found
 }
 
-fn scribble(memory: &File, input: &mut Input<'_>) {
+fn overwrite(memory: &File, input: &mut Input<'_>) {
     let pages = pages(memory);
     let place = |input: &mut Input<'_>| {
         let page = pages[usize::from(input.byte()) % pages.len()];
@@ -90,7 +90,7 @@ fn scribble(memory: &File, input: &mut Input<'_>) {
     }
 }
 
-/// One read that does not wait; answers calls, and gives back what arrived.
+/// Reads once without waiting, replies to calls, and frees received buffers.
 fn read(driver: &Emulated, returns: &mut Returns) {
     let mut commands = Commands::default();
     if driver.write_read(&mut commands, &[], Some(returns)).is_err() {
@@ -115,7 +115,7 @@ fn read(driver: &Emulated, returns: &mut Returns) {
     let _ = driver.write_read(&mut commands, &[], None);
 }
 
-/// A call with everything, or with less.
+/// A call with all kinds of objects, or with some.
 fn call(driver: &Emulated, input: &mut Input<'_>) {
     let what = input.byte();
     let file = File::open("/dev/null").expect("a file");
@@ -210,7 +210,7 @@ fn play(input: &mut Input<'_>) {
             continue;
         };
         match what >> 1 & 15 {
-            0..=4 => scribble(&memory, input),
+            0..=4 => overwrite(&memory, input),
             5..=7 => call(driver, input),
             8 | 9 => read(driver, &mut returns),
             10 => command(driver, input),
@@ -236,10 +236,10 @@ fn play(input: &mut Input<'_>) {
 fuzz_target!(|input: &[u8]| {
     let before = descriptors();
     play(&mut Input(input));
-    // What came and was not asked for, or cannot be told to whom it belongs any more.
+    // Descriptors that were delivered but not taken, or whose owner is no longer known.
     for &left in descriptors().difference(&before) {
         if std::fs::read_link(format!("/proc/self/fd/{left}")).is_ok_and(|to| to.as_os_str() == "/dev/null") {
-            // SAFETY: the driver has opened it for a participant that is gone.
+            // SAFETY: the driver opened it for a participant that has closed.
             drop(unsafe { OwnedFd::from_raw_fd(left) });
         }
     }

@@ -1,6 +1,6 @@
-//! A real-time call arrives when its server has answered and not yet begun to wait again. The
-//! server inherits the caller's priority on its way; otherwise a thread that computes above the
-//! server's own priority could keep the caller waiting.
+//! A real-time call arrives after its server has replied but before it waits again. The server must
+//! inherit the caller's priority already then. Otherwise a thread that runs above the server's own
+//! priority could delay the caller.
 
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const FIFO: u32 = 1;
 const OTHER: u32 = 0;
 /// Takes calls at its caller's real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`).
 const INHERITS: u32 = 0x900;
-/// Tells the server process which context it joins.
+/// The environment variable with the context that the server process joins.
 const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
 
 /// Serves one call after each message: takes it, answers it, and comes back without waiting.
@@ -65,7 +65,7 @@ fn wait_until(tid: u32, policy: u32, priority: u32) {
 }
 
 #[test]
-fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before_it_waits() {
+fn a_server_that_is_about_to_wait_inherits_the_next_callers_priority() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Arc::new(Emulated::join(context.address(), 1 << 20).expect("the context"));
     server.become_context_manager(INHERITS).expect("a context without a manager");
@@ -79,7 +79,7 @@ fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before
     let realtime = SchedAttr { policy: FIFO, priority: 7, ..Default::default() };
     let calling = std::thread::spawn(move || {
         if let Err(refused) = sched_attr::set(0, realtime) {
-            // Then nothing can be lent, and nothing is to be seen.
+            // Without the permission there is no inheritance to test.
             assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
             return false;
         }
@@ -92,7 +92,7 @@ fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before
         assert!(!calling.join().expect("a caller"), "the server did not answer");
         return skip(Need::Root, "this user has no real-time threads");
     };
-    // The second call finds no thread waiting: the server has answered the first, and waits for
+    // The second call finds no waiting thread: the server has replied to the first, and waits for
     // this test.
     wait_until(tid, FIFO, 7);
     go.send(()).expect("a server");
@@ -175,7 +175,7 @@ fn wait_for_line(context: &Context, begin: &str, has: &str) -> String {
 }
 
 #[test]
-fn a_looper_that_a_sender_has_chosen_is_not_raised_for_a_later_call_before_it_takes_its_own() {
+fn a_looper_with_a_queued_call_is_not_boosted_for_a_later_call() {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Server::start(&context);
     let join = || Emulated::join_with(context.address(), 1 << 20, WakeUp::Futex).expect("the context");

@@ -1,6 +1,5 @@
-//! A peer that writes to a receive area while its owner reads what it received, and holds what it
-//! read. The area of the emulated driver is memory that every participant can write to; this one
-//! does it through the context's file.
+//! A peer that overwrites received data while the receiver reads it. Every participant of an
+//! emulated context can write to all receive areas. These tests write through the context's memfd.
 
 mod support;
 
@@ -15,7 +14,7 @@ use support::{World, function};
 
 const PAGE: usize = 4096;
 
-/// The memory of all contexts that this process keeps.
+/// The memory of all contexts in this process.
 fn memories() -> Vec<File> {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc");
     let paths = descriptors.map(|entry| entry.expect("an entry").path());
@@ -25,7 +24,7 @@ fn memories() -> Vec<File> {
     paths.filter(is_one).filter_map(|path| File::options().read(true).write(true).open(path).ok()).collect()
 }
 
-/// Where in shared memory `marker` lies, wherever it does.
+/// Finds all places of `marker` in shared memory.
 fn find(marker: &[u8]) -> Vec<(File, u64)> {
     let mut found = Vec::new();
     for memory in memories() {
@@ -43,17 +42,17 @@ fn find(marker: &[u8]) -> Vec<(File, u64)> {
     found
 }
 
-/// Writes over `length` bytes from `before` bytes before each place that `marker` lies at.
-fn scribble(marker: &[u8], before: u64, length: usize) {
+/// Overwrites `length` bytes, from `before` bytes before each place of `marker`.
+fn overwrite(marker: &[u8], before: u64, length: usize) {
     let places = find(marker);
-    assert!(!places.is_empty(), "the request lies in shared memory, else this shows nothing");
+    assert!(!places.is_empty(), "the request is not in shared memory, so this tests nothing");
     for (memory, at) in places {
         memory.write_all_at(&vec![0xff; length], at - before).expect("shared memory");
     }
 }
 
 #[test]
-fn what_a_binder_object_has_read_stays_whatever_a_peer_writes_there() {
+fn data_that_a_binder_object_read_does_not_change_when_a_peer_overwrites_the_buffer() {
     const MARKER: &[u8] = b"a payload that is looked for in shared memory 1";
     let mut world = World::new();
     let service = function(|_, data, reply| {
@@ -64,15 +63,15 @@ fn what_a_binder_object_has_read_stays_whatever_a_peer_writes_there() {
         let bytes = data.read_bytes()?;
         let copy = bytes.to_vec();
         let before = data.position() as u64 - (MARKER.len() as u64).next_multiple_of(4);
-        scribble(MARKER, before, data.data().len());
-        // What is lent is read where it lies; what was read is what was sent.
+        overwrite(MARKER, before, data.data().len());
+        // The borrowed bytes change with the buffer; the copies do not.
         reply.write_bool(bytes == [0xff; MARKER.len()]);
         reply.write_bool(copy == MARKER);
         reply.write_string16(&text16)?;
         reply.write_string8(&text8)?;
         reply.write_i64(number);
         reply.write_i32_vec(&numbers)?;
-        // What was not read yet is no longer what was sent, and is refused.
+        // Overwritten items that were not read yet are refused.
         let rest: [Result<(), Error>; 4] = [
             data.clone().read_string16().map(drop),
             data.clone().read_string8().map(drop),
@@ -95,16 +94,16 @@ fn what_a_binder_object_has_read_stays_whatever_a_peer_writes_there() {
         })
         .unwrap();
     let mut reader = reply.reader().unwrap();
-    assert!(reader.read_bool().unwrap(), "nobody has written to what was lent");
+    assert!(reader.read_bool().unwrap(), "the borrowed bytes were not overwritten");
     assert!(reader.read_bool().unwrap(), "the copy has changed");
     assert_eq!(reader.read_string16().unwrap(), "grüße");
     assert_eq!(reader.read_string8().unwrap(), "世界");
     assert_eq!(reader.read_i64().unwrap(), i64::MIN);
     assert_eq!(reader.read_i32_vec().unwrap(), [1, -2]);
-    assert!(reader.read_bool().unwrap(), "garbage was read as if it were sent");
+    assert!(reader.read_bool().unwrap(), "an overwritten item was read");
 }
 
-/// Reads a string and strings, then has everything written over.
+/// Reads a string, strings and a vector, then overwrites the buffers.
 struct Reads(&'static [u8]);
 
 impl HwStub for Reads {
@@ -124,8 +123,8 @@ impl HwStub for Reads {
         let texts = data.read_string_vec()?;
         let bytes = data.read_vec()?;
         let copy = bytes.to_vec();
-        scribble(self.0, 0, self.0.len());
-        scribble(b"one of the strings", 64, 128);
+        overwrite(self.0, 0, self.0.len());
+        overwrite(b"one of the strings", 64, 128);
         let plain = reply.plain();
         plain.write_bool(bytes == vec![0xff; self.0.len()]);
         plain.write_bool(copy == self.0);
@@ -136,7 +135,7 @@ impl HwStub for Reads {
 }
 
 #[test]
-fn what_a_hwbinder_object_has_read_stays_whatever_a_peer_writes_there() {
+fn data_that_a_hwbinder_object_read_does_not_change_when_a_peer_overwrites_the_buffer() {
     const MARKER: &[u8] = b"a payload that is looked for in shared memory 2";
     let mut world = World::new();
     world.manager(binder::Service::hwbinder(Reads(MARKER)), 1);
@@ -152,74 +151,77 @@ fn what_a_hwbinder_object_has_read_stays_whatever_a_peer_writes_there() {
         .unwrap();
     let mut reader = reply.hw_reader().unwrap();
     reader.plain().read_exception().unwrap();
-    assert!(reader.plain().read_bool().unwrap(), "nobody has written to what was lent");
+    assert!(reader.plain().read_bool().unwrap(), "the borrowed bytes were not overwritten");
     assert!(reader.plain().read_bool().unwrap(), "the copy has changed");
-    assert!(reader.plain().read_bool().unwrap(), "garbage was read as if it were sent");
+    assert!(reader.plain().read_bool().unwrap(), "an overwritten item was read");
     assert_eq!(reader.read_string().unwrap(), "grüße");
     assert_eq!(reader.read_string_vec().unwrap(), ["one of the strings", "another"]);
 }
 
-/// Whatever is read while somebody writes there all the time is an error, or a value that stays.
+const STREAM_MARKER: &[u8] = b"a payload that is looked for in shared memory 3";
+
+/// Code 1 finds the request in shared memory; any other code reads it and counts complete reads.
+fn stable_reader(places: Arc<Mutex<Vec<(File, u64)>>>, complete: Arc<AtomicU64>) -> binder::Service {
+    function(move |call, data, reply| {
+        if call.code == 1 {
+            *places.lock().unwrap() = find(STREAM_MARKER);
+            return Ok(());
+        }
+        let text = data.read_string8()?;
+        let text16 = data.read_string16()?;
+        let bytes = data.read_bytes()?;
+        let copy = bytes.to_vec();
+        let before = (text.clone(), text16.clone(), copy.clone());
+        for _ in 0..20 {
+            std::hint::black_box(bytes.to_vec());
+        }
+        assert_eq!((&text, &text16, &copy), (&before.0, &before.1, &before.2));
+        assert!(str::from_utf8(text.as_bytes()).is_ok() && str::from_utf8(text16.as_bytes()).is_ok());
+        complete.fetch_add(1, Ordering::Relaxed);
+        reply.write_bytes(bytes)?; // from the buffer, which may have changed
+        Ok(())
+    })
+}
+
+/// Overwrites a few bytes of the pages of `places` until `done`, so that some calls arrive intact.
+fn overwrite_until(done: &AtomicBool, places: &[(File, u64)]) {
+    let mut value = 0_u8;
+    while !done.load(Ordering::Relaxed) {
+        value = value.wrapping_mul(13).wrapping_add(11);
+        for (memory, at) in places {
+            let start = at / PAGE as u64 * PAGE as u64;
+            let at = start + u64::from(value) * 2;
+            memory.write_all_at(&[value; 3], at).expect("shared memory");
+        }
+    }
+}
+
+/// A read during concurrent writes either fails or returns a value that does not change.
 #[test]
-fn a_peer_that_never_stops_writing_changes_nothing_that_was_read() {
-    const MARKER: &[u8] = b"a payload that is looked for in shared memory 3";
+fn data_that_was_read_does_not_change_while_a_peer_writes_all_the_time() {
     const CALLS: u64 = 3000;
     let mut world = World::new();
-    let (places, read) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
-    let service = function({
-        let (places, read) = (Arc::clone(&places), Arc::clone(&read));
-        move |call, data, reply| {
-            if call.code == 1 {
-                *places.lock().unwrap() = find(MARKER);
-                return Ok(());
-            }
-            let text = data.read_string8()?;
-            let text16 = data.read_string16()?;
-            let bytes = data.read_bytes()?;
-            let copy = bytes.to_vec();
-            let before = (text.clone(), text16.clone(), copy.clone());
-            for _ in 0..20 {
-                std::hint::black_box(bytes.to_vec());
-            }
-            assert_eq!((&text, &text16, &copy), (&before.0, &before.1, &before.2));
-            assert!(str::from_utf8(text.as_bytes()).is_ok() && str::from_utf8(text16.as_bytes()).is_ok());
-            read.fetch_add(1, Ordering::Relaxed);
-            reply.write_bytes(bytes)?; // as it lies
-            Ok(())
-        }
-    });
-    world.manager(service, 1);
+    let (places, complete) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
+    world.manager(stable_reader(Arc::clone(&places), Arc::clone(&complete)), 1);
     let manager = world.process().context_manager();
     let send = |code| {
         manager.call(code, |parcel| {
             parcel.write_string8("a string of some length, ü")?;
             parcel.write_string16("another string, ß")?;
-            parcel.write_bytes(MARKER)
+            parcel.write_bytes(STREAM_MARKER)
         })
     };
     drop(send(1).unwrap());
     let places = std::mem::take(&mut *places.lock().unwrap());
-    assert!(!places.is_empty(), "the request lies in shared memory, else this shows nothing");
+    assert!(!places.is_empty(), "the request is not in shared memory, so this tests nothing");
     let done = AtomicBool::new(false);
-    let wrong = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut value = 0_u8;
-            while !done.load(Ordering::Relaxed) {
-                value = value.wrapping_mul(13).wrapping_add(11);
-                for (memory, at) in &places {
-                    let start = at / PAGE as u64 * PAGE as u64;
-                    // Some bytes somewhere in the page, so that some calls arrive as they were
-                    // sent.
-                    let at = start + u64::from(value) * 2;
-                    memory.write_all_at(&[value; 3], at).expect("shared memory");
-                }
-            }
-        });
-        let wrong = (0..CALLS).filter(|_| send(2).is_err()).count() as u64;
+    let refused = std::thread::scope(|scope| {
+        scope.spawn(|| overwrite_until(&done, &places));
+        let refused = (0..CALLS).filter(|_| send(2).is_err()).count() as u64;
         done.store(true, Ordering::Relaxed);
-        wrong
+        refused
     });
-    let read = read.load(Ordering::Relaxed);
-    assert!(read + wrong >= CALLS, "{read} calls read, {wrong} refused: each of them is answered");
-    assert!(read > 0, "no call was ever read whole");
+    let complete = complete.load(Ordering::Relaxed);
+    assert!(complete + refused >= CALLS, "{complete} calls read, {refused} refused of {CALLS}");
+    assert!(complete > 0, "no call was read completely");
 }

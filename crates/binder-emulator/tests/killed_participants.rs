@@ -1,5 +1,5 @@
-//! Servers and clients that are woken on their callers' CPU, killed and stopped at random moments:
-//! the others go on.
+//! Servers and clients with synchronous wakeups, killed and stopped at random moments: the others
+//! must continue.
 //!
 //! The participants are this test binary itself, started again with the one ignored test below. The
 //! parent joins without a seccomp filter, which its children would inherit; so both ways of waking
@@ -192,7 +192,7 @@ impl Drop for Participant {
 }
 
 #[test]
-fn whoever_is_killed_or_stopped_the_others_are_still_woken() {
+fn killed_or_stopped_participants_do_not_keep_others_asleep() {
     let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(120_u64);
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let mut participants = vec![Participant::start(context.address(), "server")];
@@ -234,7 +234,7 @@ fn whoever_is_killed_or_stopped_the_others_are_still_woken() {
 }
 
 #[test]
-fn a_context_that_ends_takes_no_wake_up_from_another_of_the_same_process() {
+fn a_context_that_ends_loses_no_wakeup_of_another_context_of_the_process() {
     let neighbour = Participant::start("", "neighbour");
     neighbour.wait_until_done("beside contexts that end");
 }
