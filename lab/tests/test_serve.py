@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -43,6 +44,14 @@ def get(url, **headers):
         return error.code, error.headers, error.read().decode()
 
 
+def settle(url):
+    """Waits until the overview has all its answers."""
+    deadline = time.monotonic() + 60
+    while 'http-equiv="refresh"' in get(url)[2]:
+        assert time.monotonic() < deadline, "some answers never came"
+        time.sleep(0.1)
+
+
 def browse(url, folder, *options):
     """What a real browser makes of the page."""
     program = shutil.which("chromium")
@@ -56,6 +65,7 @@ def browse(url, folder, *options):
 
 def test_a_browser_shows_the_fleet_and_its_regressions(fleet, tmp_path):
     with Served(fleet[0]) as served:
+        settle(served.url)
         shown = browse(served.url, tmp_path / "one", "--dump-dom")
         assert "Devices that miss the most deadlines" in shown
         assert '<tr class="worse">' in shown
@@ -73,6 +83,7 @@ def test_a_device_leads_to_its_report(tmp_path, roundtrip, tmp_path_factory):
     assert collected.returncode == 0
     # A recorded run may come without labels: its device is `(none)`, or the host's name.
     with Served(into, "--runs", BINDER.parent, "--roundtrip", roundtrip) as served:
+        settle(served.url)
         listed = get(served.url)[2]
         device = re.search(r'href="(/device\?name=[^"]+)"', listed)[1]
         page = get(served.url.rstrip("/") + device)[2]

@@ -90,25 +90,32 @@ class Page:
         """Trends by build with the regressions marked, the fleet's distribution, and its devices."""
         wanted = request.query_params.get("series") or None
         fleet = self.answers.fleet()
-        worse = views.worse_builds(fleet.regressions)
+        compared = fleet.regressions is not None
+        worse = views.worse_builds(fleet.regressions) if compared else {}
 
-        def of(answer: pd.DataFrame) -> pd.DataFrame:
-            return answer if wanted is None else answer[answer["series"] == wanted]
+        def of(answer: pd.DataFrame | None) -> pd.DataFrame | None:
+            return answer if wanted is None or answer is None else answer[answer["series"] == wanted]
 
-        shown = views.series(of(fleet.percentiles), of(fleet.distribution), of(fleet.layers), worse)
-        if wanted is not None and not shown:
+        def shown(answer: pd.DataFrame | None) -> dict | None:
+            return None if answer is None else views.table(of(answer))
+
+        series = views.series(of(fleet.percentiles), of(fleet.distribution), of(fleet.layers), worse)
+        if wanted is not None and not series:
             raise LabError(f"the data set has no series {inert(wanted)!r}")
-        regressions = of(fleet.regressions)
+        proven = fleet.regressions
+        if compared:
+            proven = proven[proven["verdict"] == "worse"].drop(columns="verdict")
         return self.page(
             "overview.html",
             wanted=wanted,
             asked=fleet.asked,
-            headline=views.headline(shown, fleet.percentiles),
-            series=shown,
-            regressions=views.table(regressions[regressions["verdict"] == "worse"].drop(columns="verdict")),
-            changes=views.table(of(fleet.changes)),
-            worst=views.table(of(fleet.worst)),
-            outliers=views.table(of(fleet.outliers)),
+            complete=fleet.complete,
+            headline=views.headline(series, fleet.percentiles, compared),
+            series=series,
+            regressions=shown(proven),
+            changes=shown(fleet.changes),
+            worst=shown(fleet.worst),
+            outliers=shown(fleet.outliers),
         )
 
     def device(self, request: Request) -> HTMLResponse:

@@ -13,11 +13,16 @@ SHOWN = 50
 TOLD_APART = 6
 
 
-def headline(shown: list[dict], percentiles: pd.DataFrame) -> dict:
-    """The answer first: what the newest builds made slower, and what it rests on."""
+def headline(shown: list[dict], percentiles: pd.DataFrame, compared: bool) -> dict:
+    """The answer first: what the newest builds made slower, and what it rests on.
+
+    `compared` says whether the builds have been compared yet.
+    """
     worse = sum(1 for item in shown if item["lines"][-1]["worse"])
     if not shown:
         text = "Nothing was measured yet"
+    elif not compared:
+        text = "The builds are still being compared"
     elif not worse:
         text = "No newest build is proven to be slower than the one before"
     else:

@@ -1,0 +1,103 @@
+"""When the page shows which answers."""
+
+import threading
+
+import pandas as pd
+import pytest
+
+from roundtrip_lab import answers, views
+from roundtrip_lab.answers import Answers, Fleet
+from roundtrip_lab.errors import LabError
+
+SOME = pd.DataFrame({"series": ["binder"]})
+
+
+class Gate:
+    """Stands for the queries: each attempt gives a part, waits to be let on, and then gives all."""
+
+    def __init__(self):
+        self.open, self.attempts, self.error = threading.Event(), 0, None
+
+    def in_parts(self, _engine):
+        self.attempts += 1
+        part = Fleet(f"attempt {self.attempts}", SOME, SOME, SOME)
+        yield part
+        assert self.open.wait(20)
+        self.open.clear()
+        if self.error:
+            raise LabError(self.error)
+        yield Fleet(part.asked, SOME, SOME, SOME, SOME, SOME, SOME, SOME)
+
+
+class Files:
+    """Stands for an engine whose data set has one file."""
+
+    data = property(lambda self: self)
+
+    def files(self, _table):
+        return ["one"]
+
+
+@pytest.fixture
+def gated(monkeypatch):
+    gate = Gate()
+    monkeypatch.setattr(answers, "in_parts", gate.in_parts)
+    return gate, Answers(Files)
+
+
+def wait_until_asked(of):
+    with of.news:
+        assert of.news.wait_for(lambda: not of.refreshing, 20)
+
+
+def test_the_first_page_shows_what_is_known_and_a_later_one_all(gated):
+    gate, of = gated
+    of.start()
+    assert not of.fleet().complete
+    gate.open.set()
+    wait_until_asked(of)
+    assert of.fleet().complete and gate.attempts == 1
+
+
+def test_complete_answers_stay_until_the_new_ones_are_complete(gated):
+    gate, of = gated
+    of.start()
+    gate.open.set()
+    wait_until_asked(of)
+    of.start()
+    assert of.fleet().asked == "attempt 1"
+    gate.open.set()
+    wait_until_asked(of)
+    assert of.fleet().asked == "attempt 2"
+
+
+def test_a_failure_is_shown_once_and_the_next_page_asks_again(gated, capsys):
+    gate, of = gated
+    gate.error = "the engine is down"
+    of.start()
+    gate.open.set()
+    wait_until_asked(of)
+    assert capsys.readouterr().err == "roundtrip-lab: the engine is down\n"
+    gate.error = None
+    assert of.fleet().asked == "attempt 2"
+    gate.open.set()
+    wait_until_asked(of)
+
+
+def test_a_page_without_any_answer_says_why(gated, monkeypatch):
+    _, of = gated
+
+    def refuse(_engine):
+        raise LabError("the engine is down")
+        yield
+
+    monkeypatch.setattr(answers, "in_parts", refuse)
+    with pytest.raises(LabError, match="the engine is down"):
+        of.fleet()
+
+
+def test_builds_that_are_still_being_compared_are_not_called_equal():
+    shown = [{"lines": [{"worse": None}]}]
+    percentiles = pd.DataFrame({"build": ["one"], "runs": [1], "calls": [1]})
+    assert views.headline(shown, percentiles, False)["text"] == "The builds are still being compared"
+    assert "proven" in views.headline(shown, percentiles, True)["text"]
