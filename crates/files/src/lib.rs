@@ -1,7 +1,7 @@
 //! Safe access to files that other users can reach. A result is written completely or not at all,
 //! replaces an existing file only on request, and is never written through a symbolic link. A file
-//! of unknown origin is read only if it is a regular file below a size limit. Must not know a file's
-//! contents, nor the command-line options.
+//! of unknown origin is read only if it is a regular file below a size limit. Must not know a
+//! file's contents, nor the command-line options.
 
 #[cfg(feature = "write")]
 mod link;

@@ -1,5 +1,6 @@
-//! Writes a result to a new temporary file in the destination's directory, and renames the file when
-//! it is complete. The rename is atomic and fails if the name exists, unless replacing was requested.
+//! Writes a result to a new temporary file in the destination's directory, and renames the file
+//! when it is complete. The rename is atomic and fails if the name exists, unless replacing was
+//! requested.
 
 use std::fs::{File, FileType};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};

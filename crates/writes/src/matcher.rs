@@ -79,7 +79,8 @@ impl Matcher {
         calls.chain(self.operations.values()).map(|call| call.start_ns).min()
     }
 
-    /// Adds the next event of a trace, in time order. Calls `tell` with the write that it completes.
+    /// Adds the next event of a trace, in time order. Calls `tell` with the write that it
+    /// completes.
     pub fn add(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let Event { time_ns, tid, .. } = *event;
         match event.body {

@@ -63,13 +63,13 @@ const OPCODES: [(u64, Operation); 6] = [
     (61, Operation::UringWrite),
 ];
 
-/// `io_uring_enter`, in which a thread submits operations and waits for them. Its number is the same
-/// on all machines.
+/// `io_uring_enter`, in which a thread submits operations and waits for them. Its number is the
+/// same on all machines.
 const IO_URING_ENTER: i64 = 426;
 
 /// The system calls that must be recorded to find synchronous writes and attribute their time:
-/// their names in the kernel's events, and their numbers on a machine, named as by `uname -m`. Empty
-/// if the machine's numbers are unknown.
+/// their names in the kernel's events, and their numbers on a machine, named as by `uname -m`.
+/// Empty if the machine's numbers are unknown.
 #[must_use]
 pub fn system_calls(machine: &str) -> Vec<(&'static str, i64)> {
     let mut calls: Vec<(&str, i64)> =

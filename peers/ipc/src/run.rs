@@ -1,5 +1,5 @@
-//! Measures all peers. Each round starts new pairs and runs their blocks in a new random order, with
-//! as many calls per block as the remaining time allows. Must not know the goals.
+//! Measures all peers. Each round starts new pairs and runs their blocks in a new random order,
+//! with as many calls per block as the remaining time allows. Must not know the goals.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -229,8 +229,8 @@ impl Rounds<'_> {
     }
 }
 
-/// Divides the time of a run among its blocks. The overhead of starting processes and blocks reduces
-/// the calls of later blocks.
+/// Divides the time of a run among its blocks. The overhead of starting processes and blocks
+/// reduces the calls of later blocks.
 struct Budget {
     start: Instant,
     total: Duration,

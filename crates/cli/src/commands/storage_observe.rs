@@ -1,4 +1,5 @@
-//! `roundtrip storage observe`: attributes the time of other programs' synchronous writes to layers.
+//! `roundtrip storage observe`: attributes the time of other programs' synchronous writes to
+//! layers.
 
 use std::path::{Path, PathBuf};
 

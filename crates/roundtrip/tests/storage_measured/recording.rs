@@ -53,7 +53,8 @@ fn events_a_call(trace: &Trace, calls: &[Call]) -> f64 {
     median(calls.iter().map(within).collect())
 }
 
-/// Prints the cost of each set of events beside its limit. Returns the sets that certainly cost more.
+/// Prints the cost of each set of events beside its limit. Returns the sets that certainly cost
+/// more.
 fn over_the_limits(
     times: &BTreeMap<Probe, Vec<f64>>,
     recorded: &BTreeMap<Probe, Vec<f64>>,
