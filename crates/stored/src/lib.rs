@@ -3,7 +3,8 @@
 //!
 //! serde generates a type's code once per reader and writer, so all stored data goes through the
 //! few functions here. To keep the generated code small, the reader reads structs only from
-//! objects, and code that does not depend on the type is compiled once. Errors name the place in the data.
+//! objects, and code that does not depend on the type is compiled once. Errors name the place in
+//! the data.
 //! This crate must not know the stored types, nor files.
 
 mod error;
