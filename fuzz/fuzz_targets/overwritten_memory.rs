@@ -236,7 +236,7 @@ fn play(input: &mut Input<'_>) {
 fuzz_target!(|input: &[u8]| {
     let before = descriptors();
     play(&mut Input(input));
-    // Descriptors that were delivered but not taken, or whose owner is no longer known.
+    // Close the descriptors that the driver delivered and no participant took.
     for &left in descriptors().difference(&before) {
         if std::fs::read_link(format!("/proc/self/fd/{left}")).is_ok_and(|to| to.as_os_str() == "/dev/null") {
             // SAFETY: the driver opened it for a participant that has closed.

@@ -1,5 +1,5 @@
-//! What the tasks that use guests share: a kernel to boot, the guest's first process, and the
-//! static binary to run. Knows no task; the guest crate boots.
+//! What the tasks that use guests share: a kernel to boot and the guest's first process. Must not
+//! know the tasks.
 
 use std::path::PathBuf;
 

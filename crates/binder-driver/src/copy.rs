@@ -4,8 +4,9 @@
 //!
 //! The C library copies more than about 2 KiB with `rep movsb` if the CPU reports that as fast. On
 //! some CPUs (AMD family 25) `rep movsb` is several times slower when the destination's offset
-//! within its page is a little above the source's. Long copies on x86-64 therefore use plain vector
-//! instructions here. Other architectures use the C library, which has no such problem there.
+//! within its page is slightly larger than the source's. Long copies on x86-64 therefore use plain
+//! vector instructions here. Other architectures use the C library, which has no such problem
+//! there.
 //! `cargo run --release -p binder-driver --example copies` compares both.
 
 /// The length in bytes from which the vector loop is used. It is below the length at which the C

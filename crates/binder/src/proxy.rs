@@ -84,8 +84,8 @@ impl Proxy {
         result
     }
 
-    /// As [`Proxy::call`], with scatter-gather buffers: `fill` lists memory, and the driver copies
-    /// from it.
+    /// As [`Proxy::call`], with scatter-gather buffers: `fill` lists the memory that the
+    /// driver copies.
     ///
     /// # Errors
     /// As [`Proxy::call`].

@@ -26,7 +26,7 @@ pub(crate) struct Block {
     pub(crate) gap: Duration,
     /// The CPUs on which client and server start.
     pub(crate) start_cpus: [u32; 2],
-    /// The CPUs that both may use afterwards; if empty, they stay where they started.
+    /// The CPUs on which both may run after that. If empty, both stay on their first CPU.
     pub(crate) then_cpus: Vec<u32>,
 }
 

@@ -169,7 +169,7 @@ pub(crate) fn a_cleared_freeze_notification_is_acknowledged_once<D: Device>() {
     // The notification was acknowledged before.
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));
     assert_eq!(watcher.write_read(&[done(FIRST), clear(first, FIRST)]), cleared(FIRST));
-    // The notification is unread: its clearing replaces it.
+    // The watcher has not read the notification yet, so the clearing replaces it.
     assert_eq!(watcher.write_read(&[request(first, FIRST), clear(first, FIRST)]), cleared(FIRST));
     // The notification was read but not acknowledged: the clearing is sent after that.
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));

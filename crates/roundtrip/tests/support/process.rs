@@ -1,4 +1,4 @@
-//! How tests start the program with a line of arguments, and read what it wrote.
+//! Starts the program for tests, and converts its output to text.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::process::{Command, Output, Stdio};

@@ -193,9 +193,9 @@ impl Flight {
     fn last_rank(&self) -> Option<(bool, u64)> {
         let mut ranks: Vec<_> =
             self.misses.iter().map(|miss| self.rank(miss, miss.snapshot.is_some())).collect();
-        ranks.sort_unstable_by(|one, other| other.cmp(one));
-        let most = self.plan.most();
-        (ranks.len() >= most).then(|| ranks.get(most.wrapping_sub(1)).copied().unwrap_or((true, u64::MAX)))
+        ranks.sort_unstable();
+        let last = ranks.len().checked_sub(self.plan.most())?;
+        Some(ranks.get(last).copied().unwrap_or((true, u64::MAX)))
     }
 
     /// Whether to keep a slow call.
