@@ -208,17 +208,21 @@ impl<'a> Walk<'a, '_> {
         self.workers.extend(first.map(|time_ns| (waker, time_ns, begin_ns)));
     }
 
-    /// The last request that completed on a CPU within a wait and just before its end. The wait was
-    /// for this request if the thread or interrupt that completed it also did the wake-up.
+    /// The last request that completed on a CPU within a wait and just before its end, or in the
+    /// interrupt that ended it. The wait was for this request if the thread or interrupt that
+    /// completed it also did the wake-up.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
         /// From a completion to the wake-up that it causes: the file system and the page cache end
-        /// the write in between.
+        /// the write in between. A single interrupt may take longer: a hypervisor may take its CPU.
         const WITHIN_NS: u64 = 1_000_000;
+        let entered_ns =
+            self.writes.timeline.cpu(cpu).and_then(|line| line.interrupts.entered_before(end_ns));
+        let since_ns = end_ns.saturating_sub(WITHIN_NS).min(entered_ns.unwrap_or(end_ns)).max(begin_ns);
         let done = &self.writes.requests.done;
         let after = done.partition_point(|request| request.completed_ns <= end_ns);
         let recent = done[..after].iter().enumerate().rev();
         recent
-            .take_while(|(_, request)| request.completed_ns >= begin_ns.max(end_ns.saturating_sub(WITHIN_NS)))
+            .take_while(|(_, request)| request.completed_ns >= since_ns)
             .find(|(_, request)| request.completed_cpu == cpu)
             .map(|(index, _)| index)
     }

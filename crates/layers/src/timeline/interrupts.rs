@@ -123,6 +123,21 @@ impl Interrupts {
         let after = self.stretches.partition_point(|stretch| stretch.begin_ns < to_ns);
         &self.stretches[first.min(after)..after]
     }
+
+    /// When the CPU entered the interrupt that it handles at an instant: the outermost one, if they
+    /// are nested. `None` outside interrupts.
+    pub(crate) fn entered_before(&self, time_ns: u64) -> Option<u64> {
+        let after = self.stretches.partition_point(|stretch| stretch.begin_ns <= time_ns);
+        let mut earlier = self.stretches[..after].iter().rev();
+        let mut begin_ns = earlier.next().filter(|stretch| time_ns < stretch.end_ns)?.begin_ns;
+        for stretch in earlier {
+            if stretch.end_ns != begin_ns {
+                break;
+            }
+            begin_ns = stretch.begin_ns;
+        }
+        Some(begin_ns)
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +162,23 @@ mod tests {
         ];
         let softirq = Source::Softirq(Softirq(3));
         assert_eq!(observed(&events), [(10, 15, softirq), (15, 18, Source::Vector(kind)), (18, 30, softirq)]);
+    }
+
+    #[test]
+    fn an_interrupt_is_entered_when_the_outermost_one_begins() {
+        let kind = Name(4);
+        let events = [
+            (5, Body::SoftirqEntry { vector: 1 }),
+            (9, Body::SoftirqExit { vector: 1 }),
+            (10, Body::SoftirqEntry { vector: 3 }),
+            (15, Body::VectorEntry { kind }),
+            (18, Body::VectorExit { kind }),
+            (30, Body::SoftirqExit { vector: 3 }),
+        ];
+        let mut interrupts = Interrupts::default();
+        events.iter().for_each(|(time_ns, body)| interrupts.observe(*time_ns, body));
+        let entered = [4, 5, 9, 10, 16, 29, 30].map(|time_ns| interrupts.entered_before(time_ns));
+        assert_eq!(entered, [None, Some(5), None, Some(10), Some(10), Some(10), None]);
     }
 
     #[test]

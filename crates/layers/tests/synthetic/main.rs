@@ -34,10 +34,14 @@ fn devices(names: &[&str], interrupts: &[&str], block_bytes: u32) -> Devices {
 }
 
 fn layers(written: &mut Written, devices: Devices) -> Layers {
+    layers_of(written, devices, WRITE)
+}
+
+fn layers_of(written: &mut Written, devices: Devices, write: Write) -> Layers {
     let trace = written.read();
-    let layers = Writes::new(&trace, devices).layers(WRITE);
+    let layers = Writes::new(&trace, devices).layers(write);
     let sum: u64 = layers.pieces.iter().map(|piece| piece.end_ns - piece.begin_ns).sum();
-    assert_eq!(sum, WRITE.end_ns - WRITE.start_ns);
+    assert_eq!(sum, write.end_ns - write.start_ns);
     layers
 }
 

@@ -1,9 +1,10 @@
 //! What writes wait for: a worker that is late, the journal, and a CPU.
 
-use layers::storage::{Begin, End, Layer, Layers};
+use layers::storage::{Begin, End, Layer, Layers, Write};
 
 use super::{
-    COMPLETE, DISK, ISSUE, PARTITION, QUEUE, WRITER, devices, found, layers, switch, system_call, wake,
+    COMPLETE, DISK, ISSUE, PARTITION, QUEUE, WRITE, WRITER, devices, found, layers, layers_of, switch,
+    system_call, wake,
 };
 use crate::written::Is::{Int, Text};
 use crate::written::Written;
@@ -161,4 +162,30 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
     let of = |layer| layers.total_ns(layer);
     assert_eq!((of(Layer::Device), of(Layer::Block), of(Layer::Irq)), (750, 50, 50));
     assert_eq!(of(Layer::Helper), 1_000);
+}
+
+#[test]
+fn a_completion_may_take_long_to_wake_the_writer_within_one_interrupt() {
+    const LONG: u64 = 3_000_000;
+    let handled_ns = |until_ns: u64| {
+        let mut written = Written::default();
+        switch(&mut written, 900, 0, (0, 0), WRITER);
+        written.block(1_000, 0, WRITER, QUEUE, PARTITION, (80, 8, "WS"));
+        written.block(1_100, 0, WRITER, ISSUE, DISK, (80, 8, "WS"));
+        switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+        for (time_ns, kind) in [(7_000, "irq/irq_handler_entry"), (until_ns, "irq/irq_handler_exit")] {
+            let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
+            written.event(time_ns, 0, 0, kind, &fields);
+        }
+        written.block(7_100, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
+        wake(&mut written, LONG, 0, 0, WRITER);
+        switch(&mut written, LONG + 300, 0, (0, 0), WRITER);
+        switch(&mut written, LONG + 9_500, 0, (WRITER, 1), 0);
+        let write = Write { end_ns: LONG + 9_000, ..WRITE };
+        layers_of(&mut written, devices(&[], &["virtio0-req.0"], 512), write).total_ns(Layer::Irq)
+    };
+    assert_eq!(handled_ns(LONG + 100), LONG - 7_000);
+    // An interrupt that ended long before the wake-up did not cause it: only the completion itself
+    // is its work.
+    assert_eq!(handled_ns(7_200), 100);
 }
