@@ -174,6 +174,7 @@ impl<'a> Walk<'a, '_> {
             self.found.requests.push(index);
             let request = &self.writes.requests.done[index];
             self.claim(request.completed_ns, waking.time_ns, Layer::Irq);
+            self.queued_before(request, begin_ns);
             if let Some((by, queued_ns)) = self.queued_by_another(request, begin_ns)
                 && waking.by != WakingBy::Thread(by)
             {
@@ -192,6 +193,24 @@ impl<'a> Walk<'a, '_> {
             let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
             self.begun_before(waker, from_ns);
             self.thread(waker, from_ns, waking.time_ns, depth + 1);
+        }
+    }
+
+    /// The awaited request may have been queued before the wait began, for another call or by the
+    /// journal. It is in the block layer until it is issued: the thread that queued it may have lost
+    /// its CPU before it issued its batch.
+    fn queued_before(&mut self, request: &Request, begin_ns: u64) {
+        if request.queued.iter().all(|queued| queued.0 > begin_ns) {
+            return;
+        }
+        if request.queued.iter().any(|queued| queued.1 == request.issued_by) {
+            self.late_issue(request.issued_by, begin_ns, request.issued_ns);
+        }
+        if request.leaf {
+            self.claim(begin_ns, request.started_ns, Layer::Block);
+        } else {
+            let end_ns = request.issued_ns;
+            self.found.fallback.push(Piece { begin_ns, end_ns, layer: Layer::Block });
         }
     }
 

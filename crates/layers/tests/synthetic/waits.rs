@@ -189,3 +189,31 @@ fn a_completion_may_take_long_to_wake_the_writer_within_one_interrupt() {
     // is its work.
     assert_eq!(handled_ns(7_200), 100);
 }
+
+#[test]
+fn a_request_that_the_journal_queued_earlier_is_in_the_block_layer_until_it_is_issued() {
+    const JOURNAL: u32 = 80;
+    const OTHER: u32 = 96;
+    let mut written = Written::default();
+    switch(&mut written, 500, 1, (99, 1), JOURNAL);
+    written.block(600, 1, JOURNAL, QUEUE, PARTITION, (80, 8, "WS"));
+    // Another thread preempts it before it issues its batch.
+    switch(&mut written, 700, 1, (JOURNAL, 0), OTHER);
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    switch(&mut written, 5_000, 1, (OTHER, 1), JOURNAL);
+    written.block(5_200, 1, JOURNAL, ISSUE, DISK, (80, 8, "WS"));
+    switch(&mut written, 5_300, 1, (JOURNAL, 2), 0);
+    for (time_ns, kind) in [(7_000, "irq/irq_handler_entry"), (7_300, "irq/irq_handler_exit")] {
+        let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
+        written.event(time_ns, 0, 0, kind, &fields);
+    }
+    written.block(7_100, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
+    wake(&mut written, 7_200, 0, 0, WRITER);
+    switch(&mut written, 7_400, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    let layers = layers(&mut written, devices(&[], &["virtio0-req.0"], 512));
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Block), of(Layer::Device)), (5_200 - 1_200, 7_000 - 5_200));
+    assert_eq!(layers.behind_others_ns, 5_000 - 1_200);
+}

@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
                 fallback.push(Piece { begin_ns: first, end_ns: request.completed_ns, layer: Layer::Block });
             }
         }
-        self.found.fallback = fallback;
+        self.found.fallback.extend(fallback);
         self.found.claims.extend(claims);
         for (tid, begin_ns, end_ns) in late {
             self.late_worker(tid, begin_ns, end_ns);
@@ -120,10 +120,14 @@ impl Walk<'_, '_> {
     fn late_worker(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
         let timeline = &self.writes.timeline;
         let name = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm));
-        if !kernel_names::is_worker(name) {
-            return;
+        if kernel_names::is_worker(name) {
+            self.late_issue(tid, begin_ns, end_ns);
         }
-        for during in timeline.doing(tid, begin_ns, end_ns) {
+    }
+
+    /// The thread that has to issue a request waits for a CPU that others use.
+    pub(super) fn late_issue(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
+        for during in self.writes.timeline.doing(tid, begin_ns, end_ns) {
             if let Doing::Runnable { cpu, preempted } = during.what {
                 self.behind_others(cpu, preempted, during.begin_ns, during.end_ns);
             }
