@@ -138,15 +138,14 @@ fn without_waiting(path: &Path) -> Vec<u8> {
 type Divided = (i64, String, BTreeMap<String, i64>);
 
 /// The slow writes of a process, in their order.
-fn divided(
-    rows: &Value,
-    slow: &Value,
-    layers: impl Fn(&Value) -> BTreeMap<String, i64>,
-    pid: u64,
-) -> Vec<Divided> {
+fn divided(writes: &Value, pid: u64) -> Vec<Divided> {
+    let layers = |write: &Value| {
+        let layers = write["layers"].as_object().unwrap().iter();
+        layers.map(|(name, ns)| (name.clone(), ns.as_i64().unwrap())).collect()
+    };
     let mut all = Vec::new();
-    for write in slow.as_array().unwrap() {
-        let row = &rows[write["row"].as_u64().unwrap() as usize];
+    for write in writes["slow_writes"].as_array().unwrap() {
+        let row = &writes["rows"][write["row"].as_u64().unwrap() as usize];
         if row["process"]["pid"].as_u64() == Some(pid) {
             let what = format!("{} {}", row["call"].as_str().unwrap(), row["durable"]);
             all.push((write["start_ns"].as_i64().unwrap(), what, layers(write)));
@@ -186,15 +185,11 @@ fn each_tools_recording_gives_the_same_layers() {
         .map(|row| row["latency"]["count"].as_u64().unwrap() as usize)
         .sum();
     assert_eq!(own, 120, "{}", observed["rows"]);
-    let layers = |write: &Value| {
-        let layers = write["layers"].as_object().unwrap().iter();
-        layers.map(|(name, ns)| (name.clone(), ns.as_i64().unwrap())).collect()
-    };
     let mut each = Vec::new();
     for name in ["trace.dat", "trace.txt"] {
         let explained = json(&directory.join(name), &["--deadline", "1ns", "--explain-limit", "1000"]);
         let writes = &explained["writes"];
-        let ours = divided(&writes["rows"], &writes["slow_writes"], layers, pid);
+        let ours = divided(writes, pid);
         assert_eq!(ours.len(), own, "{name}: {}", writes["rows"]);
         for row in writes["rows"].as_array().unwrap() {
             assert_eq!(row["divided"]["sum_ns"], row["latency"]["sum_ns"], "{name}: {row}");
@@ -250,7 +245,27 @@ fn recording(name: &str) -> String {
     text
 }
 
+/// Eight fsyncs and eight writes with O_DSYNC of the program `writer`, as the kernel's text.
 const WRITES: &str = "x86_64-6.18-writes/kernel.txt.z";
+
+/// The same writes, recorded by Perfetto 56 at the same time.
+const PERFETTO: &str = "x86_64-6.18-writes/perfetto-56.perfetto-trace";
+
+#[test]
+fn a_perfetto_trace_gives_the_same_layers_as_the_kernels_text_of_the_same_writes() {
+    let in_text = put_without(&recording(WRITES), &[]);
+    let in_perfetto = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/recordings").join(PERFETTO);
+    let [text, perfetto] = [&in_text, &in_perfetto].map(|path| {
+        let explained = json(path, &["--deadline", "1ns", "--explain-limit", "100"]);
+        let writes = &explained["writes"];
+        let mut rows = writes["rows"].as_array().unwrap().iter();
+        let writer = rows.find(|row| row["process"]["name"] == "writer").unwrap();
+        divided(writes, writer["process"]["pid"].as_u64().unwrap())
+    });
+    std::fs::remove_file(&in_text).unwrap();
+    assert_eq!((text.len(), perfetto.len()), (16, 16));
+    compare(&perfetto, &text);
+}
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
