@@ -1,7 +1,7 @@
 //! Received data: copies do not change, and the buffer is freed once.
 
 use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
-use binder_driver::{Command, Commands, Driver, Errno, Lent, Profile, Received, Return, Returns};
+use binder_driver::{Command, Commands, Driver, Errno, Profile, ReadableMemory, Received, Return, Returns};
 use binder_emulator::{Context, Emulated};
 
 /// A server, and a client that sends to it.
@@ -91,10 +91,10 @@ fn received_data_without_objects_is_sent_back_without_a_copy() {
     for (sent, arrives) in [(without, true), (with, false), (beyond, false)] {
         let mut commands = Commands::default();
         commands.push(Command::Transaction(sent));
-        let lent = Lent { own: &[&offsets], raw: &raw };
+        let memory = ReadableMemory { own: &[&offsets], raw: &raw };
         let mut returns = Returns::default();
         // The manager cannot call itself. The driver accepts bytes in any area.
-        pair.client.exchange(&mut commands, &lent, Some(&mut returns)).expect("good commands");
+        pair.client.exchange(&mut commands, &memory, Some(&mut returns)).expect("good commands");
         let taken = returns.any(|item| item == Return::TransactionComplete);
         assert_eq!(taken, arrives, "{sent:?}");
     }

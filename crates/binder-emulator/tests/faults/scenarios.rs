@@ -21,12 +21,12 @@ pub(crate) struct Scenario {
     /// It is the context manager instead of a survivor.
     pub(crate) manages: bool,
     /// Its callers are real-time, and it inherits their priority through a PI futex.
-    pub(crate) is_lent_to: bool,
+    pub(crate) inherits: bool,
 }
 
 impl Scenario {
     const fn of(name: &'static str, act: fn(&str)) -> Self {
-        Self { name, act, serves: false, manages: false, is_lent_to: false }
+        Self { name, act, serves: false, manages: false, inherits: false }
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
     Scenario::of("inheriting call", inheriting_call),
     Scenario::of("nested inheriting call", nested_inheriting_call),
     Scenario { serves: true, ..Scenario::of("serve", serve) },
-    Scenario { serves: true, is_lent_to: true, ..Scenario::of("serve a lender", serve) },
+    Scenario { serves: true, inherits: true, ..Scenario::of("serve a real-time caller", serve) },
     Scenario { manages: true, ..Scenario::of("manage", manage) },
 ];
 
@@ -127,23 +127,23 @@ fn nested_call(address: &str) {
     });
 }
 
-/// Real-time, where that is permitted, and through a futex even where the manager's policy could be
-/// set.
-fn lender(address: &str) -> Desk {
+/// A real-time thread, where that is permitted. The manager inherits its priority through a futex,
+/// even if it could inherit by a change of policy.
+fn realtime_caller(address: &str) -> Desk {
     let desk = desk(address);
-    stepping::become_lender(&desk.driver);
+    stepping::become_realtime_caller(&desk.driver);
     desk
 }
 
 /// The manager inherits its priority by a change of policy, where that is permitted.
 fn realtime_call(address: &str) {
-    let desk = lender(address);
+    let desk = realtime_caller(address);
     desk.driver.set_inherit_by(InheritBy::Policy);
     step_call(desk);
 }
 
 fn inheriting_call(address: &str) {
-    step_call(lender(address));
+    step_call(realtime_caller(address));
 }
 
 fn step_call(mut desk: Desk) {
@@ -156,7 +156,7 @@ fn step_call(mut desk: Desk) {
 }
 
 fn nested_inheriting_call(address: &str) {
-    let mut desk = lender(address);
+    let mut desk = realtime_caller(address);
     reply(desk.call(0, CALL_BACK, &Message::default().node(1)));
     stepped(|| {
         reply(desk.call(0, CALL_BACK, &Message::default().node(2)));

@@ -24,7 +24,7 @@ pub(crate) struct Stage<'s> {
 impl<'s> Stage<'s> {
     /// Lets a few victims do everything before they die, so that what is only made once is there.
     pub(crate) fn rehearsed(scenario: &'s Scenario, profile: Profile) -> Self {
-        let world = World::new(profile, !scenario.manages, scenario.is_lent_to);
+        let world = World::new(profile, !scenario.manages, scenario.inherits);
         let mut stage = Self { scenario, world, duration: Duration::ZERO, times: Vec::new() };
         for _ in 0..3 {
             let mut victim = stage.start();

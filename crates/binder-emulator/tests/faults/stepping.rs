@@ -51,7 +51,7 @@ pub(crate) fn let_parent_step() {
 
 /// Makes the calling thread real-time, where that is permitted, and makes its process boost servers
 /// through a PI futex.
-pub(crate) fn become_lender(driver: &Emulated) {
+pub(crate) fn become_realtime_caller(driver: &Emulated) {
     let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 3, ..Default::default() };
     // Else it is one more ordinary caller.
     let _ = sched_attr::set(0, realtime);

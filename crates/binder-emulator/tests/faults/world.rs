@@ -46,8 +46,9 @@ pub(crate) struct Quiet {
 }
 
 impl World {
-    /// With a manager, unless the victims are to be that; then its thread calls whoever is.
-    /// `inherits`: that thread is real-time, and lends its priority through a futex.
+    /// `managed`: the manager is a process of this world. Otherwise the victim is the manager, and
+    /// a thread of this world calls it. `inherits`: that thread is real-time, and the victim
+    /// inherits its priority through a PI futex.
     pub(crate) fn new(profile: Profile, managed: bool, inherits: bool) -> Self {
         let context = Context::create_unlisted(profile).expect("a context");
         let manager = Arc::new(Emulated::join(context.address(), AREA).expect("a manager"));
@@ -71,7 +72,7 @@ impl World {
             let answers = Arc::clone(&answers);
             move || {
                 if inherits {
-                    stepping::become_lender(&manager);
+                    stepping::become_realtime_caller(&manager);
                 }
                 if managed {
                     call_announced(manager, &announced, &tell);

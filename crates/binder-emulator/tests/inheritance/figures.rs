@@ -58,6 +58,6 @@ fn call_times_by_the_way_of_priority_inheritance() {
         unprivileged(PRIORITY, || measure("no permission, futex", InheritBy::Auto));
     }
     if chosen("nothing") {
-        unprivileged(PRIORITY, || measure("no permission, nothing lent", InheritBy::Policy));
+        unprivileged(PRIORITY, || measure("no permission, no inheritance", InheritBy::Policy));
     }
 }

@@ -239,8 +239,8 @@ impl Desk {
 }
 
 /// The priority that the calling thread runs at, as the scheduler has it: −1 − priority for a
-/// real-time one, 20 + nice for another (field 18 of /proc/PID/stat, proc_pid_stat(5)). The caller
-/// may need a moment to lend it.
+/// real-time thread, 20 + nice for any other (field 18 of /proc/PID/stat, proc_pid_stat(5)). Waits
+/// a moment, because the boost starts only when the caller waits.
 fn runs_at() -> i64 {
     let begin = Instant::now();
     loop {

@@ -182,7 +182,7 @@ pub(crate) fn measure(
 /// The driver for the head of a report.
 pub(super) fn driver_of(result: &LatencyResult) -> String {
     let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
-    if result.lent_by_pi_futex {
+    if result.inherited_by_pi_futex {
         driver += "; servers inherited real-time priorities through a PI futex";
     }
     driver

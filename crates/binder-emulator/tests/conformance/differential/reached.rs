@@ -54,7 +54,7 @@ impl Reached {
             self.count("state nested calls".into());
         }
         if told.brought.contains("nice ") && !told.brought.contains("nice 0;") {
-            self.count("a lent nice value".into());
+            self.count("an inherited nice value".into());
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<
         3 => queued_oneways(),
         2 => full_area(),
         2 => loopers(),
-        if priorities { 3 } else { 0 } => lent_priority(),
+        if priorities { 3 } else { 0 } => inherited_priority(),
         10 => more_scenes::scene(priorities, features),
     ]
     .boxed()
@@ -357,7 +357,7 @@ fn loopers() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// A caller with a nice value of its own, a server with another, and a nested call between them.
-fn lent_priority() -> impl Strategy<Value = Vec<Step>> {
+fn inherited_priority() -> impl Strategy<Value = Vec<Step>> {
     let nice = || -20..20_i32;
     (peers(), nice(), nice(), node_flags(true), any::<[bool; 3]>()).prop_map(
         |((owner, other), caller, server, flags, [oneway, nests, again])| {

@@ -108,8 +108,8 @@ fn tell_line(line: &str, names: &Names, nodes: &mut Nodes) -> String {
             // What holds a record for a moment.
             "tr" => continue,
             _ if word == "tr" => continue,
-            // The priority of what needs no reply is lent to nobody, so drivers may note what they
-            // like.
+            // No thread inherits the priority of a transaction that needs no reply, so drivers may
+            // show any value.
             _ if word == "pri" && words.get(at + 2) == Some(&"r0") => continue,
             "pri" if words.get(at + 1) == Some(&"r0") => continue,
             _ if holders => names.process(word),
