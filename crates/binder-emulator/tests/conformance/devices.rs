@@ -153,7 +153,7 @@ impl Device for KernelDevice {
     fn later_features(&self) -> LaterFeatures {
         let said = Kernel::open(&self.path, 1 << 12).expect("an opened device").features();
         LaterFeatures {
-            freeze_notification: Self::tells_of_freezes(),
+            freeze_notification: Self::has_freeze_notifications(),
             freeze: said.freeze,
             oneway_spam_detection: said.oneway_spam_detection,
             extended_error: said.extended_error,
@@ -165,14 +165,14 @@ impl Device for KernelDevice {
     }
 
     /// Since Linux 6.2.
-    fn tells_of_frozen_receivers() -> bool {
+    fn reports_frozen_receivers() -> bool {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a mounted /proc");
         let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
         (numbers.next(), numbers.next()) >= (Some(6), Some(2))
     }
 
     /// No ioctl reports this feature. The kernels that have it also have binderfs here.
-    fn tells_of_freezes() -> bool {
+    fn has_freeze_notifications() -> bool {
         PrivateBinderfs::mount().is_ok_and(|mounted| {
             let listed = std::fs::read_to_string(mounted.device("features/freeze_notification"));
             listed.is_ok_and(|text| text.trim() == "1")
@@ -187,7 +187,7 @@ impl Device for KernelDevice {
         self.last_opener().to_string()
     }
 
-    fn tells_state() -> bool {
+    fn shows_state() -> bool {
         log_is_known()
     }
 

@@ -61,11 +61,7 @@ pub(crate) fn a_frozen_process_can_call_others<D: Device>() {
 
 /// The return that a sender reads for a oneway call to a frozen process.
 fn kept<D: Device>() -> Return {
-    if D::tells_of_frozen_receivers() {
-        Return::TransactionPendingFrozen
-    } else {
-        Return::TransactionComplete
-    }
+    if D::reports_frozen_receivers() { Return::TransactionPendingFrozen } else { Return::TransactionComplete }
 }
 
 pub(crate) fn oneway_calls_to_a_frozen_process_are_queued<D: Device>() {

@@ -31,7 +31,7 @@ struct Cast {
 
 /// `None`, with a skip, if the driver has no freeze notifications. Then no device is used.
 fn device<D: Device>() -> Option<D> {
-    if !D::tells_of_freezes() {
+    if !D::has_freeze_notifications() {
         skip(Need::Machine, "this kernel has no freeze notifications (Linux 6.12 brought them)");
         return None;
     }
