@@ -142,8 +142,8 @@ impl Inbox {
         let _ = self.search(guard, |_| Ok(Found::Other));
     }
 
-    /// Shows `look` each message's label once, drops the messages that nobody will take, and leaves
-    /// the others in their order.
+    /// Shows `look` each message's label once, drops the messages that no process will take, and
+    /// leaves the others in their order.
     fn search(
         &self,
         guard: &Guard<'_>,

@@ -91,7 +91,8 @@ impl Guard<'_> {
             self.learn_nice(to);
         }
         let now = self.get(to, thread::PRIORITY);
-        // A thread on its way to wait, or hurried there, may still have a caller's priority.
+        // A thread that is about to wait, or that was boosted early, may still have a caller's
+        // priority.
         let comes = profile == Profile::Ack && self.get(to, thread::STACK).is_none();
         let server = if comes { self.get(to, thread::OWN_PRIORITY) } else { now };
         self.set(t, transaction::SAVED_PRIORITY, server);
@@ -115,7 +116,7 @@ impl Guard<'_> {
     /// `owner`, where no thread waits. A looper inherits its priority if it has answered its last
     /// call, has no other, and is on its way to wait. By itself it might not get there while others
     /// compute above its own priority, and the caller would wait for them.
-    pub(crate) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
+    pub(crate) fn boost_looper_early(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
         let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
         if !caller.is_realtime() {
             return;
@@ -139,8 +140,8 @@ impl Guard<'_> {
 
     /// Whether a sender has chosen this thread for a call that it has not taken yet. It is as busy
     /// as a serving thread: that call's priority is already set, and another one set now would
-    /// remain. The Android kernel boosts nobody for a transaction that is queued for the process,
-    /// only the thread that takes it (`binder_proc_transaction`, `binder_thread_read`).
+    /// remain. For a transaction in the process's queue, the Android kernel boosts no thread
+    /// until one takes it (`binder_proc_transaction`, `binder_thread_read`).
     fn has_call(&mut self, of: Id<Thread>) -> bool {
         let mut next = self.front(thread::TODO.queue(of));
         while let Some(entry) = self.step(next) {

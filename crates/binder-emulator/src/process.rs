@@ -139,8 +139,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Makes all threads of a process return from their waits. A polling thread sleeps on, and
-    /// notices it the next time (`binder_deferred_flush`).
+    /// Makes all threads of a process return from their waits. A polling thread stays asleep, and
+    /// notices it later (`binder_deferred_flush`).
     pub(crate) fn interrupt(&mut self, owner: Id<Process>) {
         self.for_each_thread(owner, |guard, id| {
             guard.set(id, thread::NEED_RETURN, true);
@@ -181,9 +181,9 @@ mod tests {
         for _ in 0..2 {
             guard.bury_process(closing);
             assert_eq!(guard.get(closing, process::STATE), FREE);
-            assert!(region.sleep_word(9).is_asleep(), "it has woken whom that concerned");
+            assert!(region.sleep_word(9).is_asleep(), "the closing process has woken all waiters itself");
         }
-        // Somebody still writes to it.
+        // A sender still writes to its area.
         let next = guard.new_process(3).expect("a slot");
         assert_eq!(next, closing, "the first free one");
         guard.open_area(next, 4096).expect("a buffer");
@@ -191,7 +191,7 @@ mod tests {
         guard.close_process(next);
         assert_eq!(guard.get(next, process::STATE), LEFT);
         guard.bury_process(next);
-        assert_eq!(guard.get(next, process::STATE), LEFT, "the last that writes frees it");
+        assert_eq!(guard.get(next, process::STATE), LEFT, "its last writer frees it");
         // One that was killed: wake-ups may be missing.
         let killed = guard.new_process(4).expect("a slot");
         guard.open_area(killed, 4096).expect("a buffer");

@@ -213,8 +213,8 @@ struct Own {
     joined: Vec<(u32, usize, u64)>,
 }
 
-/// The context whose sleepers are in their traps now (its place in [`OWN`], plus one), in the upper
-/// half; how many they are, in the lower. Receiving for one context would disturb sleepers of
+/// Upper half: the context whose threads are in seccomp now (its index in [`OWN`], plus one). Lower
+/// half: the number of these threads. Receiving for one context would disturb sleepers of
 /// another, so there is one at a time.
 static TRAPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -271,7 +271,7 @@ pub(crate) mod tests {
             wakers.start_seccomp(slot(1), 1);
             assert!(wakers.uses_seccomp());
         }
-        assert!(!one.enter_beside(), "nobody is there");
+        assert!(!one.enter_beside(), "no thread is in seccomp");
         assert!(one.enter() && same.enter());
         assert_eq!([&one, &same, &other].map(Wakers::trapped), [2, 2, 0]);
         assert!(!other.enter() && !other.enter_beside());
@@ -323,7 +323,7 @@ pub(crate) mod tests {
         let wakers = Wakers::default();
         assert!(wakers.is_supervisor());
         wakers.say_stuck();
-        assert!(!wakers.fetch(slot(1), 1), "there is nobody to ask");
+        assert!(!wakers.fetch(slot(1), 1), "there is no supervisor to ask");
         let left = [1, 2].map(|index| Id::<Thread>::new(index).expect("an index"));
         left.into_iter().for_each(|thread| wakers.leave_to_supervisor(thread));
         assert_eq!(wakers.take_left(), left);

@@ -53,13 +53,13 @@ fn a_process_is_frozen_in_one_context_only() {
     let clients = contexts.each_ref().map(join);
     let oneway = TransactionData { flags: TF_ONE_WAY, ..TransactionData::new(1, &[]) };
     clients[0].set_frozen(std::process::id(), true, 0).expect("a process that does nothing");
-    let told = clients.each_ref().map(|client| {
+    let results = clients.each_ref().map(|client| {
         let (mut commands, mut returns) = (Commands::default(), Returns::default());
         commands.push(Command::Transaction(oneway));
         client.write_read(&mut commands, &[], Some(&mut returns)).expect("a read");
         returns.find(|item| *item != Return::Noop)
     });
-    assert_eq!(told, [Some(Return::TransactionPendingFrozen), Some(Return::TransactionComplete)]);
+    assert_eq!(results, [Some(Return::TransactionPendingFrozen), Some(Return::TransactionComplete)]);
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn killed_or_stopped_participants_do_not_keep_others_asleep() {
         let chosen = (random >> 20) as usize % participants.len();
         let victim = &mut participants[chosen];
         let what = if (random >> 30).is_multiple_of(4) {
-            // Interrupts its waits, which then begin anew.
+            // Interrupts its waits, which then start again.
             victim.signal(Signal::STOP);
             std::thread::sleep(Duration::from_micros((random >> 40) % 3_000));
             victim.signal(Signal::CONT);

@@ -124,7 +124,7 @@ fn descriptors_that_the_receiver_cannot_open_fail_the_call_and_leak_nothing() {
     assert_eq!(client.read(), [Return::TransactionComplete, Return::FailedReply]);
     drop(files);
 
-    // Of two oneway calls, the second comes though the first is lost; nobody is told.
+    // Two oneway calls: the first is lost without an error, and the second is delivered.
     for _ in 0..2 {
         client.send(&file, TF_ONE_WAY, Command::Transaction);
         assert_eq!(client.read(), [Return::TransactionComplete]);
@@ -134,16 +134,16 @@ fn descriptors_that_the_receiver_cannot_open_fail_the_call_and_leak_nothing() {
     drop(files);
     assert_eq!(client.read(), []);
 
-    // A reply: its receiver is told, and nothing else in that read.
+    // A reply: its receiver gets the error, and nothing else in that read.
     client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
     server.free(server.receive());
     server.send(&file, 0, Command::Reply);
     assert_eq!(server.read(), [Return::TransactionComplete]);
     client.send(&file, TF_ONE_WAY, Command::Transaction);
     let files = open_all();
-    let told = client.read();
+    let returns = client.read();
     drop(files);
-    assert_eq!(told, [Return::TransactionComplete, Return::FailedReply]);
+    assert_eq!(returns, [Return::TransactionComplete, Return::FailedReply]);
     assert_eq!(client.read(), [Return::TransactionComplete]);
     server.free(server.receive());
     assert_eq!([&server, &client].map(|side| side.0.free_area_bytes()), whole);

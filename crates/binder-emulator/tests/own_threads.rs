@@ -46,7 +46,7 @@ fn signals_to_the_drivers_own_threads_have_no_effect() {
             send(tid);
             let begin = Instant::now();
             while signals::SIGNALS_HANDLED.load(Relaxed) == before {
-                assert!(begin.elapsed() < PATIENCE, "a signal that nobody handles");
+                assert!(begin.elapsed() < PATIENCE, "no thread handled the signal");
                 std::thread::yield_now();
             }
         }

@@ -137,7 +137,7 @@ fn watch(connection: &UnixStream, region: &Region) {
     region.end(welcome::farewell(connection));
     // A process that closes the driver has no thread left in it.
     if region.ended() != Some(End::Closed) {
-        leaving::send_home(region);
+        leaving::wake_to_leave(region);
     }
 }
 

@@ -3,8 +3,8 @@
 //! Every concept of the driver (process, thread, node, reference, transaction, buffer, work) has
 //! one table. Index 0 of each is never used, so that 0 means "none".
 //!
-//! A participant may find anything in these words, also what another one scribbled there. What it
-//! does with them must then be wrong in bounds, and end:
+//! These words may contain anything, including garbage from another participant. Whatever a
+//! participant then does must stay in bounds, and end:
 //!
 //! - An index is checked when it is read: an [`Id`] always names a record, other words are "none".
 //!   No word is an address that is followed, a descriptor that is used, or a length that is not

@@ -141,7 +141,7 @@ records! {
         ASYNC_TODO: Queue,
         /// First reference.
         REFS: Option<Id<Ref>>,
-        /// Its queued work (to tell the owner of references).
+        /// Its queued work (to notify the owner of references).
         WORK: Option<Id<Work>>,
         /// Next in its hash bucket.
         HASH_NEXT: Option<Id<Node>>,

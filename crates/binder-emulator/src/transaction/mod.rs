@@ -41,8 +41,8 @@ impl Ioctl<'_> {
         }
     }
 
-    /// A transaction begins: gives its number, and forgets what the thread was to be told of the
-    /// one before.
+    /// Begins a transaction: returns its number, and clears the thread's extended error of the one
+    /// before.
     pub(super) fn begin(&mut self) -> u64 {
         let number = self.guard.next_number();
         // Not journalled: a dead thread's extended error is never read.
@@ -83,7 +83,7 @@ impl Ioctl<'_> {
         sent
     }
 
-    /// Whom a transaction is for.
+    /// The target of a transaction.
     fn resolve(&self, data: &TransactionDataSg) -> Result<Target, Refusal> {
         let guard = &self.guard;
         let handle = data.target & 0xffff_ffff;
@@ -191,7 +191,7 @@ impl Ioctl<'_> {
                 self.guard.wake_pollers(target.process);
                 if self.profile == Profile::Ack {
                     let flags = self.guard.get(node, node::FLAGS);
-                    self.guard.hurry_looper(t, flags, target.process);
+                    self.guard.boost_looper_early(t, flags, target.process);
                 }
             }
         }

@@ -73,14 +73,14 @@ impl Actor {
     pub(crate) fn unknown(driver: &Arc<dyn Driver>) -> Self {
         let (steps, received) = channel::<Step>();
         let mut desk = Desk { driver: Arc::clone(driver), returns: Returns::with_room(4096) };
-        let (tell, told) = channel();
+        let (tid_sender, tid) = channel();
         let thread = std::thread::spawn(move || {
-            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            let _ = tid_sender.send(rustix::thread::gettid().as_raw_nonzero().get());
             for step in received {
                 step(&mut desk);
             }
         });
-        let tid = told.recv().expect("a thread");
+        let tid = tid.recv().expect("a thread");
         Self { steps: Some(steps), thread: Some(thread), tid, driver: Arc::clone(driver) }
     }
 

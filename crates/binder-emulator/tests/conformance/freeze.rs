@@ -5,7 +5,7 @@ use binder_driver::{Errno, Return};
 
 use crate::Device;
 use crate::actor::{Actor, find_transaction, names};
-use crate::extended_error::told;
+use crate::extended_error::reported;
 use crate::message::Message;
 
 /// A server that is the context manager, its process id, and a client.
@@ -35,7 +35,7 @@ pub(crate) fn a_call_to_a_frozen_process_is_refused_until_it_thaws<D: Device>() 
     freeze(&client, pid, true, 0).unwrap();
     assert_eq!(came(&client, pid), (0, 0));
     assert_eq!(client.call(0, 1, b"x").wait(), [Return::FrozenReply]);
-    assert_eq!(told(&client), (BR_FROZEN_REPLY, 0));
+    assert_eq!(reported(&client), (BR_FROZEN_REPLY, 0));
     assert_eq!(came(&client, pid), (1, 0));
     freeze(&client, pid, false, 0).unwrap();
     assert_eq!(came(&client, pid), (0, 0));

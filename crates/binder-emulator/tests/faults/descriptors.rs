@@ -52,7 +52,7 @@ pub(crate) fn play(scenario: &str, address: &str) -> bool {
     let sent = descriptors(given.as_fd());
     loop {
         call(&mut desk, EXCHANGE, &sent);
-        desk.tell(0, DROP, &sent).expect("the context");
+        desk.call_oneway(0, DROP, &sent).expect("the context");
     }
 }
 

@@ -87,9 +87,11 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    pub(crate) fn read(driver: &impl Driver, told: &TransactionData) -> Self {
-        let data = driver.received(told.buffer, told.data_size).expect("inside the area").to_vec();
-        let offsets = driver.received(told.offsets, told.offsets_size).expect("inside the area");
+    pub(crate) fn read(driver: &impl Driver, transaction: &TransactionData) -> Self {
+        let data =
+            driver.received(transaction.buffer, transaction.data_size).expect("inside the area").to_vec();
+        let offsets =
+            driver.received(transaction.offsets, transaction.offsets_size).expect("inside the area");
         let mut arrived = Self::default();
         for at in offsets.chunks_exact(8).map(|offset| u64::take(offset) as usize) {
             match u32::take(&data[at..at + 4]) {

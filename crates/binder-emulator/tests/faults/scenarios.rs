@@ -111,10 +111,10 @@ fn oneway_call(address: &str) {
     let mut desk = desk(address);
     let (reader, _writer) = std::io::pipe().expect("a pipe");
     let message = |name| Message::default().node(name).descriptor(reader.as_fd());
-    desk.tell(0, DROP, &message(1)).expect("the context");
+    desk.call_oneway(0, DROP, &message(1)).expect("the context");
     stepped(|| {
-        desk.tell(0, DROP, &message(2)).expect("the context");
-        desk.tell(0, DROP, &message(3)).expect("the context");
+        desk.call_oneway(0, DROP, &message(2)).expect("the context");
+        desk.call_oneway(0, DROP, &message(3)).expect("the context");
     });
 }
 

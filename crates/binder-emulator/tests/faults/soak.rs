@@ -101,9 +101,9 @@ fn soak(profile: Profile, transactions: u64, mut report: impl FnMut(u64, Duratio
     let counting: Vec<_> = peers
         .iter_mut()
         .map(|peer| {
-            let (sent, told) = (Arc::clone(&sent), peer.told());
+            let (sent, lines) = (Arc::clone(&sent), peer.take_lines());
             std::thread::spawn(move || {
-                for line in told {
+                for line in lines {
                     let line = line.expect("a pipe");
                     assert!(line.parse::<u64>().is_ok(), "a peer says {line:?}");
                     sent.fetch_add(TOLD_EVERY, Ordering::Relaxed);

@@ -87,8 +87,8 @@ impl Stepped {
         let mut child =
             start(scenario, address).stderr(Stdio::piped()).spawn().expect("this test can be started again");
         let mut line = String::new();
-        let told = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut line);
-        told.expect("the victim's thread");
+        let read = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut line);
+        read.expect("the victim's thread");
         let thread = line.trim().parse().unwrap_or_else(|_| panic!("{scenario}: the victim says {line:?}"));
         let mut victim = Self { child, thread };
         assert_eq!(victim.wait(), Stopped::Mark, "the victim begins by stopping");

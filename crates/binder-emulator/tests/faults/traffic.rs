@@ -201,7 +201,7 @@ fn supervisors_killed(kills: u64) {
         let begin = Instant::now();
         let all = || serving.is_finished() && calling.iter().all(std::thread::JoinHandle::is_finished);
         while !all() {
-            assert!(begin.elapsed() < PATIENCE, "after kill {kill} somebody waits for ever");
+            assert!(begin.elapsed() < PATIENCE, "after kill {kill}, a process waits forever");
             std::thread::sleep(Duration::from_micros(100));
         }
         assert_eq!(serving.join().expect("no panic"), Errno::NODEV);

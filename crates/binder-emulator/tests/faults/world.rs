@@ -58,7 +58,7 @@ impl World {
                 .expect("no context manager yet");
         }
         let (announce, announced) = channel();
-        let (tell, called) = channel();
+        let (sender, called) = channel();
         let serving = std::thread::spawn({
             let driver = Arc::clone(&manager);
             move || {
@@ -75,7 +75,7 @@ impl World {
                     stepping::become_realtime_caller(&manager);
                 }
                 if managed {
-                    call_announced(manager, &announced, &tell);
+                    call_announced(manager, &announced, &sender);
                 } else {
                     call_managers(manager, &answers);
                 }
@@ -87,7 +87,7 @@ impl World {
 
     /// A survivor's call, when it is to fail: how.
     pub(crate) fn probe_fails(&mut self) -> String {
-        self.probe.call(0, ECHO, &Message::plain(b"nobody hears this")).expect_err("a context that ends");
+        self.probe.call(0, ECHO, &Message::plain(b"not served")).expect_err("a context that ends");
         let asked = self.probe.driver.extended_error();
         asked.expect_err("a context that has ended").to_string()
     }
@@ -176,7 +176,7 @@ fn with_everything(desk: &mut Desk, target: u32) -> Result<Answer, Errno> {
 }
 
 /// Calls each handle that is announced, twice, the second time with everything.
-fn call_announced(driver: Arc<Emulated>, announced: &Receiver<u32>, tell: &Sender<Option<Answer>>) {
+fn call_announced(driver: Arc<Emulated>, announced: &Receiver<u32>, sender: &Sender<Option<Answer>>) {
     let mut desk = Desk::at(driver);
     for handle in announced {
         let outcome = (|| {
@@ -192,7 +192,7 @@ fn call_announced(driver: Arc<Emulated>, announced: &Receiver<u32>, tell: &Sende
             Ok::<_, Errno>(answer)
         })();
         // The receiver is gone if the test has failed.
-        let _ = tell.send(outcome.ok());
+        let _ = sender.send(outcome.ok());
     }
 }
 

@@ -32,13 +32,13 @@ const SHOWN: i64 = -1 - PRIORITY as i64;
 /// Makes the calling thread an ordinary one, as servers are. Keeps its nice value, because lowering
 /// it needs privileges.
 fn become_ordinary() {
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
+    let nice = rustix::process::getpriority_process(None).expect("this thread's own");
     sched_attr::set(0, SchedAttr { policy: OTHER, nice, ..Default::default() }).expect("a lower policy");
 }
 
-/// Calls until some were answered before their caller looked by itself whether they were. That it
-/// does after a millisecond, and then less often: a call that nobody ends in another way takes
-/// longer, however fast the machine.
+/// Makes calls until 50 of them got their reply before the caller's own first check, which it makes
+/// after a millisecond and then less often. A call that ends only by such a check takes longer, on
+/// any machine.
 fn asks_until_some_are_quick(client: &mut Party, code: u32) {
     const LOOKS_AFTER: Duration = Duration::from_millis(1);
     let (begin, mut quick, mut calls) = (Instant::now(), 0, 0);
@@ -177,11 +177,11 @@ fn called_amid_signals(inherit_by: InheritBy) -> Option<i64> {
     let context = context();
     let server = Party::manager(&context);
     let address = context.address().to_owned();
-    let (tell, caller) = channel();
+    let (sender, caller) = channel();
     let calling = std::thread::spawn(move || {
         let mut party = Party::join_at(&address);
         party.driver.set_inherit_by(inherit_by);
-        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
+        sender.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
         party.try_ask(0, WAIT, None)
     });
     server.wait_until_called();

@@ -25,7 +25,7 @@ pub(crate) const WAIT: u32 = 6;
 
 /// What /proc/PID/stat shows of an ordinary thread that these tests start.
 pub(crate) fn ordinary() -> i64 {
-    20 + i64::from(rustix::process::getpriority_process(None).expect("one's own"))
+    20 + i64::from(rustix::process::getpriority_process(None).expect("this thread's own"))
 }
 /// The flags of nodes whose servers inherit real-time priorities.
 const INHERITS: u32 = 0x900;
@@ -75,7 +75,7 @@ impl Party {
     }
 
     fn serve(&mut self) {
-        let (tell, looper) = channel();
+        let (sender, looper) = channel();
         let (call, called) = channel();
         let (go_on, may_go_on) = channel();
         let driver = Arc::clone(&self.driver);
@@ -83,7 +83,7 @@ impl Party {
             super::become_ordinary();
             let mut desk = Desk::at(driver);
             desk.stage = Some((call, Mutex::new(may_go_on)));
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).expect("a test");
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).expect("a test");
             desk.commands.push(Command::EnterLooper);
             while !desk.left.get() && desk.next(&[]).map(|item| desk.handle(item)).is_some() {}
         });
@@ -123,7 +123,7 @@ impl Party {
         self.try_ask(target, code, node).expect("an answer")
     }
 
-    /// Calls, with a node of one's own if one is given. `None` when the server is dead.
+    /// Makes a call, with a node of its own if `node` is set. Returns `None` if the server is dead.
     pub(crate) fn try_ask(&mut self, target: u32, code: u32, node: Option<u64>) -> Option<i64> {
         let along = node.map(|binder| FlatBinderObject {
             kind: BINDER_TYPE_BINDER,
@@ -174,10 +174,11 @@ impl Desk {
         }));
         loop {
             match self.next(&[&bytes, &offsets])? {
-                Return::Reply(told) => {
-                    let bytes = self.driver.received(told.buffer, told.data_size).expect("its data");
+                Return::Reply(transaction) => {
+                    let bytes =
+                        self.driver.received(transaction.buffer, transaction.data_size).expect("its data");
                     let answer = i64::from_ne_bytes(bytes.try_into().expect("a number"));
-                    self.commands.push(Command::FreeBuffer(told.buffer));
+                    self.commands.push(Command::FreeBuffer(transaction.buffer));
                     return Some(answer);
                 }
                 Return::DeadReply => return None,
@@ -191,17 +192,17 @@ impl Desk {
         match item {
             Return::Increfs(node) => self.commands.push(Command::IncrefsDone(node)),
             Return::Acquire(node) => self.commands.push(Command::AcquireDone(node)),
-            Return::Transaction(told) => self.serve(&told),
+            Return::Transaction(transaction) => self.serve(&transaction),
             _ => {}
         }
     }
 
-    fn serve(&mut self, told: &TransactionData) {
-        let data = self.driver.received(told.buffer, told.data_size).expect("its data");
+    fn serve(&mut self, transaction: &TransactionData) {
+        let data = self.driver.received(transaction.buffer, transaction.data_size).expect("its data");
         let came = data.get(8..12);
         let handle = came.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
         let mut answer = 0;
-        match (told.code, handle) {
+        match (transaction.code, handle) {
             (RUNS_AT, _) => answer = runs_at(),
             (KEEP, Some(handle)) => {
                 self.commands.push(Command::Acquire(handle));
@@ -227,7 +228,7 @@ impl Desk {
             }
             _ => {}
         }
-        self.commands.push(Command::FreeBuffer(told.buffer));
+        self.commands.push(Command::FreeBuffer(transaction.buffer));
         let bytes = answer.to_ne_bytes();
         self.commands.push(Command::Reply(TransactionData {
             data_size: 8,
