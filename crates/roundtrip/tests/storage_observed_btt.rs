@@ -41,10 +41,10 @@ fn device_time_of_an_observed_program_equals_btts() {
     let run = directory.join("run");
     let stored = Run::read(&run).unwrap();
     let result = stored.results.observed_writes.as_ref().unwrap();
-    let told = slow(result, &run).told;
-    let ours = told.iter().filter(|slow| result.rows[slow.write.row].call == "sync_file_range");
+    let results = slow(result, &run).results;
+    let ours = results.iter().filter(|slow| result.rows[slow.write.row].call == "sync_file_range");
     let ours: Vec<_> = ours.filter(|slow| !slow.layers.requests.is_empty() && !slow.layers.lost).collect();
-    assert!(ours.len() >= 50, "{} of {} writes", ours.len(), told.len());
+    assert!(ours.len() >= 50, "{} of {} writes", ours.len(), results.len());
     let requests: Vec<&Request> = ours.iter().flat_map(|slow| &slow.layers.requests).collect();
     assert!(requests.iter().all(|request| request.leaf && !request.flush), "{requests:?}");
     let dev = requests[0].dev;

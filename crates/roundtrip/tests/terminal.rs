@@ -80,7 +80,7 @@ fn the_answer_precedes_the_tables() {
 }
 
 #[test]
-fn a_term_is_explained_by_its_name_and_an_unknown_one_is_refused() {
+fn a_term_is_explained_by_its_name_and_an_unknown_term_is_an_error() {
     assert!(printed("help terms", None).contains("\nStorage:\n"));
     let looper = printed("help terms looper", None);
     assert_eq!(
@@ -120,7 +120,7 @@ fn histograms_fit_the_terminal_mark_the_deadline_and_count_every_call() {
 }
 
 #[test]
-fn progress_shows_the_time_that_is_left_on_a_terminal_and_is_gone_when_the_result_comes() {
+fn progress_shows_the_remaining_time_and_is_erased_before_the_result() {
     if !Need::Program("script").is_met() {
         return skip(Need::Program("script"), "there is no terminal to write to");
     }
@@ -144,7 +144,7 @@ fn progress_shows_the_time_that_is_left_on_a_terminal_and_is_gone_when_the_resul
 }
 
 #[test]
-fn ab_shows_its_pairs_on_a_terminal_unless_it_is_to_be_quiet() {
+fn ab_shows_its_pairs_on_a_terminal_unless_quiet() {
     if !Need::Program("script").is_met() {
         return skip(Need::Program("script"), "there is no terminal to write to");
     }

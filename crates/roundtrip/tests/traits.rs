@@ -58,7 +58,7 @@ fn own_nice() -> i64 {
 
 /// The same as an ordinary user, in the same directories, if util-linux's setpriv(1) can be used.
 #[test]
-fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
+fn without_real_time_permission_the_cells_say_so_and_the_other_aspects_are_tried() {
     let binary = std::env::temp_dir().join(format!("roundtrip-traits-nobody-{}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_roundtrip"), &binary).unwrap();
     let output = Command::new("setpriv")
