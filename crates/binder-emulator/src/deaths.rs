@@ -1,5 +1,4 @@
-//! Death notifications: who requested and who receives them, and what remains of a dead process's
-//! nodes.
+//! Death notifications: their requests and delivery, and what remains of a dead process's nodes.
 
 use rustix::io::Errno;
 

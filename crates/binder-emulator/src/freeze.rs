@@ -1,4 +1,4 @@
-//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is notified of them
+//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), the notifications of them
 //! (`BC_REQUEST_FREEZE_NOTIFICATION`), and the extended error of a thread's last transaction.
 //!
 //! As in the kernel's `binder_ioctl_freeze`, a process's queues are searched for unfinished

@@ -360,7 +360,7 @@ mod tests {
         let [served, called] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
         guard.set(served, transaction::FROM, Some(waiter));
         guard.set(served, transaction::TO_THREAD, Some(own));
-        // On top of it, a call of its own.
+        // On top of that call, the thread makes a call.
         guard.set(called, transaction::FROM, Some(own));
         guard.set(called, transaction::FROM_PARENT, Some(served));
         guard.set(own, thread::STACK, Some(called));

@@ -4,7 +4,7 @@
 //! policy and priority before the wake-up. Mainline (`binder_thread_read`): the receiver takes over
 //! the sender's nice value once it runs. After its reply the server returns to its own priority. A
 //! real-time priority that may not be set is inherited through a PI futex (`reply_lock.rs`). Any
-//! other one is then not inherited, and that is counted.
+//! other priority is then not inherited, which is counted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -114,8 +114,8 @@ impl Guard<'_> {
 
     /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process
     /// `owner`, where no thread waits. A looper inherits its priority if it has answered its last
-    /// call, has no other, and is on its way to wait. By itself it might not get there while others
-    /// compute above its own priority, and the caller would wait for them.
+    /// call, has no other, and is about to wait. At its own priority it might not get there while
+    /// threads of higher priority run, and the caller would wait for them.
     pub(crate) fn boost_looper_early(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
         let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
         if !caller.is_realtime() {

@@ -12,10 +12,10 @@ use crate::sleep;
 pub(crate) const FREE: u32 = 0;
 /// A process uses it.
 pub(crate) const LIVE: u32 = 1;
-/// The process is going, and releases what it holds.
+/// The process is leaving, and releases what it holds.
 pub(crate) const GONE: u32 = 2;
-/// The process has closed, and woken everyone concerned. The supervisor frees the slot when the
-/// connection ends.
+/// The process has closed, and has woken all threads that waited for it. The supervisor frees the
+/// slot when the connection ends.
 pub(crate) const CLOSED: u32 = 3;
 /// The process has gone; senders are still copying into its area. The last of them frees the slot.
 pub(crate) const LEFT: u32 = 4;
@@ -88,8 +88,8 @@ impl Guard<'_> {
         self.commit();
     }
 
-    /// A process closes: it releases everything, and only then marks itself closed. Until it has
-    /// woken everyone concerned, its death must leave the rest to the supervisor.
+    /// A process closes: it releases everything, and only then marks itself closed. If it
+    /// dies before it has woken all threads that waited for it, the supervisor does the rest.
     pub(crate) fn close_process(&mut self, closing: Id<Process>) {
         let generation = self.get(closing, process::GENERATION);
         self.release_process(closing);

@@ -7,7 +7,8 @@
 //! participant.
 //!
 //! Unsafe lives here because the mapping is shared with other processes. Control memory is only
-//! ever seen as atomics, areas only through bounds-checked copies. Must not know what words mean.
+//! ever seen as atomics, areas only through bounds-checked copies. This file does not know what the
+//! words mean.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -73,8 +74,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// A new, zeroed context. The file has no name, cannot be resized by anyone, and goes with its
-    /// last user.
+    /// A new, zeroed context. The file has no name, cannot be resized, and ends with its last
+    /// user.
     pub(crate) fn create() -> Result<Self, Errno> {
         let file =
             rustix::fs::memfd_create("roundtrip-binder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -111,7 +112,7 @@ impl Region {
         &self.wakers
     }
 
-    /// Who the participants are.
+    /// The registry of participants.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -223,8 +224,8 @@ impl Region {
         self.base.as_ptr() as u64 + area_at(slot) as u64
     }
 
-    /// Copies `bytes` into an area. False, and nothing is written, when they would not lie wholly
-    /// inside it.
+    /// Copies `bytes` into an area. Returns false, and writes nothing, if they would not be
+    /// completely inside it.
     #[inline]
     #[must_use]
     pub(crate) fn write_area(&self, slot: usize, offset: u64, bytes: RawBytes<'_>) -> bool {

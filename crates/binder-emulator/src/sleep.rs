@@ -1,6 +1,6 @@
 //! How a thread sleeps: on a futex; in seccomp, so that it can be woken on its waker's CPU; or on a
-//! PI futex, which boosts the thread that it waits for. `sleep_word.rs` has what its word says
-//! meanwhile, `lock/wake.rs` how it is woken.
+//! PI futex, which boosts the thread that it waits for. `sleep_word.rs` has the states of its
+//! word, `lock/wake.rs` the ways to wake it.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,8 +20,8 @@ use crate::sleep_word::{
 };
 
 /// For how many sleeps a thread uses seccomp after a futex woke it on another CPU than its waker's:
-/// at first, and at most. In between it tries the futex once, which costs nothing where the kernel
-/// keeps both threads together by itself.
+/// at first, and at most. In between it tries the futex once, which costs nothing if the kernel
+/// keeps both threads on one CPU anyway.
 const SPANS: (u32, u32) = (64, 4096);
 
 thread_local! {
@@ -79,8 +79,8 @@ pub(crate) enum Slept {
 /// [`will_sleep`].
 ///
 /// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters
-/// either sleep again, with no code of ours in between. One that waits on a PI futex sleeps
-/// on (`FUTEX_LOCK_PI` is restarted always).
+/// either sleep again, without running any of our code. A thread that waits on a PI futex stays
+/// asleep (`FUTEX_LOCK_PI` is always restarted).
 pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let word = region.sleep_word(thread.index());
     let mut slept = Slept::Woken;
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(region.wakers().trapped(), 0);
         assert!(sleeps(2, true) && sleeps(1, true));
         assert_eq!(region.wakers().trapped(), 2);
-        // Kept from it by a waker that did not wait for it: the futex again.
+        // The waker did not wait for this thread, so it uses the futex again.
         assert!(word.make(crate::sleep_word::KEEPS_FROM_SECCOMP));
         region.waker(1).store(0, Relaxed);
         TRAP.set((5, 64));

@@ -62,8 +62,8 @@ pub(crate) struct Supervisor {
 
 /// How often the supervisor checks a thread that has not entered seccomp.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// After so many checks it checks less often: the thread was stopped on its way, or its word is
-/// wrong.
+/// After this many checks it checks less often: the thread was stopped before it entered seccomp,
+/// or its word is wrong.
 const OFTEN: u32 = 100;
 const SELDOM: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 };
 
@@ -144,7 +144,7 @@ impl Supervisor {
                 std::mem::take(&mut self.joined).into_iter().partition(|_| ended.next().unwrap_or(false));
             self.joined = live;
             if ready[1] {
-                // A process that leaves while joining, or may not join, is no error here.
+                // It is no error here if a process leaves while it joins, or may not join.
                 let _ = self.admit(&mut scratch);
             }
             for joined in &dead {
@@ -158,7 +158,7 @@ impl Supervisor {
         }
     }
 
-    /// Wakes claimed threads that their claimers could not wake, or died before waking.
+    /// Wakes claimed threads that their wakers could not wake, because they failed or died.
     fn wake_the_claimed(&mut self, scratch: &mut Scratch) {
         if self.next_sweep.is_some_and(|at| at <= Instant::now()) {
             let goes_on = sweep(&mut Guard::lock(&self.region, scratch), &mut self.unwoken);
@@ -312,7 +312,7 @@ impl Supervisor {
             let _ = seccomp::set_flags(listener.as_fd(), true);
         }
         let mut guard = Guard::lock(&self.region, scratch);
-        // The last one: another process may have the slot by now.
+        // Another process may already have the slot.
         if !self.joined.iter().any(|joined| joined.slot == dead.slot) {
             self.region.registry().enter(dead.slot, 0);
         }

@@ -1,5 +1,5 @@
-//! A participant's end of its connection to the supervisor: what it can request, and how. Must not
-//! know the purpose.
+//! A participant's end of its connection to the supervisor: what it can request, and how. This file
+//! does not know the purpose of a request.
 
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -56,8 +56,8 @@ pub(crate) fn ask(supervisor: &Mutex<UnixStream>, request: Request, slot: u8) ->
 
 /// Asks the supervisor to wake claimed threads ([`Request::Help`]).
 pub(crate) fn ask_for_help(supervisor: &Mutex<UnixStream>) {
-    // If the socket is full, the supervisor has requests enough, and it checks by itself until it
-    // has answered them.
+    // If the socket is full, the supervisor already has such requests, and checks until it has
+    // handled them.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = send(&*locked(supervisor), &[Request::Help as u8, 0], flags);
 }

@@ -79,8 +79,8 @@ impl Driver for Emulated {
     }
 
     fn exit_thread(&self) {
-        // A thread that is exiting may call this after its list is gone. The end of the process
-        // then frees what it held.
+        // An exiting thread may call this after its list is gone. Its records are then freed at
+        // the end of the process.
         let _ = KNOWN.try_with(|known| {
             let mut known = known.borrow_mut();
             let Some(at) = known.iter().position(|known| known.is_of(&self.instance)) else { return };

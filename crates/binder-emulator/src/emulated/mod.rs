@@ -32,7 +32,7 @@ pub struct Emulated {
     process: Id<Process>,
     /// Address and size of this process's area in its own memory.
     area: (u64, u64),
-    /// Identifies this instance's threads among others', and tells them when it has ended.
+    /// Identifies this instance's threads among others', and shows them when it has ended.
     instance: Arc<()>,
     /// Why this process's threads are not woken on their callers' CPU.
     no_seccomp: Option<String>,

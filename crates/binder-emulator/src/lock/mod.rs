@@ -164,7 +164,7 @@ impl<'a> Guard<'a> {
         let words = self.region.words();
         let Some(word) = words.get(at) else { return };
         if self.journal >= JOURNAL_ENTRIES {
-            // Only an operation on a list that a participant bent into a ring gets here; there is
+            // Only an operation on a list that a participant turned into a ring gets here; there is
             // no consistent state to restore then.
             self.journal = 0;
         }

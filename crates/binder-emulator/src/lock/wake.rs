@@ -45,7 +45,7 @@ pub(crate) struct Wake {
     thread: Id<Thread>,
     way: Way,
     here: bool,
-    /// The supervisor must be asked to look after claimed threads.
+    /// The supervisor must be asked to check claimed threads.
     rouse: bool,
 }
 
@@ -109,8 +109,8 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
 
 /// Under the lock: claims `waiter`, which was boosting its server. The owner of its reply lock
 /// wakes it: this thread, or one that must be woken for that, perhaps through others in turn. An
-/// owner that is running releases the lock before it sleeps; `waiter` also checks by itself after a
-/// while.
+/// owner that is running releases the lock before it sleeps. `waiter` also checks its word from
+/// time to time.
 #[cold]
 fn claim_lock_owner(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
     let region = guard.region();
@@ -177,8 +177,8 @@ impl Notification {
 const PATIENCE_NS: i64 = 200_000;
 const ATTEMPTS: u32 = 3;
 
-/// Pursues a claimed thread whose notification was not there yet, or was replaced by another after
-/// a signal.
+/// Tries several times to wake a claimed thread whose notification was not there yet, or was
+/// replaced by another after a signal.
 #[cold]
 fn pursue(region: &Region, thread: Id<Thread>) {
     for _ in 0..ATTEMPTS {
@@ -326,7 +326,7 @@ fn settle(guard: &Guard<'_>, from: Option<BorrowedFd<'_>>) -> bool {
             let generation = guard.get(from, process::GENERATION);
             let Some(listener) = guard.region().wakers().listener(from, generation) else { return false };
             // A sleeper of another context, or one that has left: it checks its word, and sleeps
-            // on.
+            // again.
             let _ = seccomp::answer(listener.as_fd(), id);
         }
     }

@@ -106,7 +106,7 @@ impl Ioctl<'_> {
     }
 
     /// Translates the objects of a buffer that is filled.
-    pub(super) fn put_right(
+    pub(super) fn translate_filled(
         &mut self,
         target: Target,
         filled: Filled,

@@ -145,7 +145,7 @@ impl Ioctl<'_> {
         number: u64,
         oneway: bool,
     ) -> Result<(), Refusal> {
-        self.put_right(target, filled, data)?;
+        self.translate_filled(target, filled, data)?;
         let node = target.node.ok_or(Errno::INVAL)?;
         // Asked again: the waiting thread may have left while the data was copied outside the lock.
         let waiting = if target.thread.is_some() { self.waiting_caller(target.process)? } else { None };
