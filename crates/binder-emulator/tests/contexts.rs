@@ -76,7 +76,7 @@ fn the_usage_of_a_context_is_counted() {
     client.write_read(&mut commands, &[b"x"], None).expect("a living context");
     let now = usage();
     assert_eq!((now.processes, now.threads, now.nodes, now.references), (2, 2, 1, 1));
-    // Of each area what is free, and the call; its entry and that of its completion.
+    // Buffers: the free range of each area, and the call. Work: the call and its completion.
     assert_eq!((now.transactions, now.buffers, now.work), (1, 3, 2));
     assert!((1 << 12..1 << 30).contains(&now.memory_bytes), "{now:?}");
 }

@@ -12,7 +12,7 @@ use binder_emulator::{Context, Emulated};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The ids of the supervisor's thread and of that which waits for its end.
+/// The ids of the supervisor's thread and of the thread that waits for the context's end.
 fn own_threads() -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task").expect("a /proc") {
@@ -31,7 +31,7 @@ fn signals_to_the_drivers_own_threads_have_no_effect() {
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
     let joined = join();
     let begin = Instant::now();
-    // They name themselves, when they first run.
+    // The threads set their names when they first run.
     let threads = loop {
         let threads = own_threads();
         if threads.len() == 2 {

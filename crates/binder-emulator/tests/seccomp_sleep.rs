@@ -53,14 +53,15 @@ impl Looper {
         Self { tid: tid.recv_timeout(PATIENCE).expect("a thread"), errors, thread }
     }
 
-    /// Whether it is in the system call that the filter holds up.
+    /// Whether it is in the system call that the filter suspends.
     fn is_in_seccomp(&self) -> bool {
         let call = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
         let number = call.ok().and_then(|call| call.split(' ').next()?.parse().ok());
         number == Some(libc::SYS_getppid)
     }
 
-    /// Calls it until it sleeps in seccomp: it does when a futex has woken it on another CPU.
+    /// Calls it until it sleeps in seccomp, which it does after a futex has woken it on another
+    /// CPU.
     fn call_until_in_seccomp(&self, client: &Emulated) {
         let begin = Instant::now();
         loop {
@@ -116,7 +117,7 @@ fn calls_signals_and_the_end_of_the_context_wake_a_thread_in_seccomp() {
         signals::signal(looper.tid);
         assert_eq!(looper.error().errno(), Some(Errno::INTR));
     }
-    // The kernel enters seccomp again by itself after these.
+    // After these signals, the kernel restarts the suspended system call.
     for _ in 0..20 {
         looper.call_until_in_seccomp(&client);
         let before = signals::SIGNALS_HANDLED.load(Relaxed);

@@ -59,7 +59,7 @@ pub(crate) struct Desk {
     pub(crate) served: u64,
     /// Death notifications that arrived.
     pub(crate) deaths: u64,
-    /// The clearing of a notification was acknowledged.
+    /// The driver acknowledged that a notification was cleared.
     pub(crate) cleared: bool,
     /// The driver has asked for another looper.
     pub(crate) looper_wanted: bool,
@@ -245,13 +245,13 @@ impl Desk {
                 Kept::Refused => {}
                 Kept::Announced(to) => {
                     self.commands.push(Command::Acquire(handle));
-                    // Count it before other threads learn of it.
+                    // Count it before other threads can see it.
                     if self.driver.write_read(&mut self.commands, &[], None).is_ok() {
                         let _ = to.send(handle);
                     }
                 }
                 Kept::Given(kept) => {
-                    // Who comes again is the youngest.
+                    // A process that sends its node again becomes the latest one.
                     match kept.iter().position(|&known| known == handle) {
                         Some(at) => drop(kept.remove(at)),
                         None => self.commands.push(Command::Acquire(handle)),

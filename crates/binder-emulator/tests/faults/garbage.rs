@@ -59,7 +59,7 @@ fn act(driver: &Emulated, serves: bool) {
         Message::default().node(3).descriptor(fd).array(&[fd]),
     ];
     let as_sent: Vec<Vec<u8>> = calls.iter().map(|call| call.memory().concat()).collect();
-    // All that is received lies in an area of this length, wherever that is.
+    // All received data is in one area of this length, at an unknown address.
     let mut window: Option<(usize, usize)> = None;
     if serves {
         commands.push(Command::EnterLooper);
@@ -68,7 +68,7 @@ fn act(driver: &Emulated, serves: bool) {
         if !serves {
             commands.push(Command::TransactionSg(call.describe(0, 1, u32::from(call.memory().len() > 2))));
         }
-        // A call that is lost is not waited for by this thread alone: others go on.
+        // If a call is lost, only this thread waits for it. Others continue.
         match driver.write_read(&mut commands, &call.memory(), Some(&mut returns)) {
             Ok(()) => {}
             Err(error) if error.errno() == Some(Errno::NODEV) => break,
@@ -125,15 +125,15 @@ fn pages(memory: &mut File) -> Vec<u64> {
     found
 }
 
-/// A writer of arbitrary words to arbitrary places.
+/// Writes arbitrary words to arbitrary places.
 struct Scribbler {
     memory: File,
     random: Random,
 }
 
 impl Scribbler {
-    /// Some words. The first page, which holds what everything depends on, gets more than its
-    /// share.
+    /// Writes some words. The first page, on which everything depends, gets more of them than other
+    /// pages.
     fn scribble(&mut self, round: u64) {
         let pages = pages(&mut self.memory);
         for word in 0..1 + self.random.below(32) {
@@ -181,7 +181,7 @@ impl Scribbler {
     }
 }
 
-/// What the threads of a process do: name, state, and the system call they are in, with its
+/// The state of each thread of a process: its name, its state, and its system call with the
 /// arguments.
 fn threads(pid: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("/proc");
@@ -233,7 +233,7 @@ fn scribble(rounds: u64, seed: u64) {
         let mut peers = [start(), start()];
         std::thread::sleep(Duration::from_millis(10 + random.below(10)));
         let scribbler = Scribbler { memory: memory(), random: Random::from(random.next()) };
-        // Once, or all the time.
+        // Writes continuously, or once.
         let scribbling = match random.below(4) {
             0 => Some(scribbler.go_on()),
             _ => {
@@ -243,7 +243,7 @@ fn scribble(rounds: u64, seed: u64) {
             }
         };
         std::thread::sleep(Duration::from_millis(random.below(10)));
-        // A death, so that the supervisor meets the garbage too.
+        // Kills a process, so that the supervisor also reads the garbage.
         let killed = random.below(2) == 0;
         if killed {
             peers[1].kill().expect("a child");

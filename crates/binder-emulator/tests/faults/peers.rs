@@ -17,11 +17,11 @@ use crate::message::Message;
 use crate::random::Random;
 use crate::stepping;
 
-/// The size of each peer's receive area: small enough to run full now and then.
+/// The size of each peer's receive area, which is small enough to be full at times.
 const AREA: u64 = 512 << 10;
 
 /// A peer reports its count each time it has sent this many transactions.
-pub(crate) const TOLD_EVERY: u64 = 4096;
+pub(crate) const REPORT_EVERY: u64 = 4096;
 
 const PEER: &str = "a peer";
 const MANAGER: &str = "a manager among peers";
@@ -48,7 +48,7 @@ impl Peer {
         Self { child, number, lines: Some(lines) }
     }
 
-    /// The lines that it writes from here on: one for every [`TOLD_EVERY`] transactions.
+    /// The lines that it writes from now on: one for every [`REPORT_EVERY`] transactions.
     pub(crate) fn take_lines(&mut self) -> Lines<BufReader<ChildStderr>> {
         self.lines.take().expect("asked for once")
     }
@@ -75,11 +75,11 @@ pub(crate) fn play(scenario: &str, address: &str) -> bool {
     print(driver.number().into());
     driver.set_max_threads(2).expect("the context");
     if manages {
-        // The last one may have died a moment ago.
+        // The last manager may have just died.
         while driver.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).is_err() {
             std::thread::yield_now();
         }
-        // One thread: it alone knows what is kept.
+        // One thread, because only that thread knows what is kept.
         driver.set_max_threads(0).expect("the context");
     }
     let serving = std::thread::spawn({
@@ -128,14 +128,14 @@ impl Caller<'_> {
         }
     }
 
-    /// The manager or the peer that is known.
+    /// The manager, or the peer whose handle is known.
     fn random_target(&mut self) -> u32 {
         if self.random.below(4) == 0 { 0 } else { self.known.unwrap_or(0) }
     }
 
     fn count(&mut self) {
         self.sent += 1;
-        if self.sent.is_multiple_of(TOLD_EVERY) {
+        if self.sent.is_multiple_of(REPORT_EVERY) {
             print(self.sent);
         }
     }
@@ -178,7 +178,8 @@ impl Caller<'_> {
         Ok(())
     }
 
-    /// Opens the driver once more, makes that known, and closes it: a death for those who know it.
+    /// Opens the driver again, sends a node of it, and closes it: a death for all holders of a
+    /// handle.
     fn visit(&mut self) -> Result<(), Errno> {
         self.count();
         let Ok(visitor) = Emulated::join(self.address, AREA) else { return Err(Errno::NODEV) };

@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::stepping;
 use crate::world::AREA;
 
-/// One of them, by name: it joins and prepares, stops, does what is stepped, and stops again.
+/// A scenario: it joins and prepares, stops, does the operation that is stepped, and stops again.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     act: fn(&str),
@@ -49,7 +49,7 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
     Scenario { manages: true, ..Scenario::of("manage", manage) },
 ];
 
-/// Plays the scenario with this name, if there is one.
+/// Runs the scenario with this name, if there is one.
 pub(crate) fn play(name: &str, address: &str) -> bool {
     let known = SCENARIOS.iter().find(|scenario| scenario.name == name);
     known.inspect(|scenario| (scenario.act)(address)).is_some()
@@ -59,7 +59,8 @@ fn desk(address: &str) -> Desk {
     Desk::at(Arc::new(Emulated::join(address, AREA).expect("the context")))
 }
 
-/// Makes what follows the part that is stepped: everything was touched once before.
+/// Runs the operation that is stepped. The scenario must have run the same code once before, so
+/// that all memory that it uses is mapped.
 fn stepped<T>(act: impl FnOnce() -> T) -> T {
     stepping::let_parent_step();
     let result = act();
@@ -181,7 +182,8 @@ fn death_notification(address: &str) {
     });
 }
 
-/// Asks of the manager, and freezes and thaws itself.
+/// Requests a freeze notification for the manager, freezes and thaws itself, and clears the
+/// request.
 fn freeze_notification(address: &str) {
     let mut desk = desk(address);
     reply(desk.call(0, KEEP, &Message::default().node(1)));
@@ -191,7 +193,7 @@ fn freeze_notification(address: &str) {
     stepped(|| {
         desk.queue(Command::RequestFreezeNotification(HandleCookie { handle: 0, cookie: 1 }));
         desk.flush().expect("the context");
-        // Somebody may be calling it.
+        // Another process may be calling it.
         let _ = desk.driver.set_frozen(own, true, 0);
         desk.driver.set_frozen(own, false, 0).expect("the context");
         desk.queue(Command::ClearFreezeNotification(HandleCookie { handle: 0, cookie: 1 }));
@@ -202,8 +204,7 @@ fn freeze_notification(address: &str) {
     });
 }
 
-/// Nodes, handles, a death notification, an unread reply's buffer: what a process holds when it
-/// leaves.
+/// Leaves with nodes, handles, a death notification and the buffer of an unread reply.
 fn laden(address: &str) -> Desk {
     let mut desk = desk(address);
     let (reader, _writer) = std::io::pipe().expect("a pipe");

@@ -1,5 +1,5 @@
-//! A lock that is not released: its owner was stopped, or the word was overwritten and names no
-//! real owner.
+//! A lock that is not released, because its owner was stopped or the word was overwritten and names
+//! no real owner.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -53,7 +53,7 @@ mod stopped {
             i32::from_ne_bytes(owner) == victim.thread()
         };
         let mut held = 0;
-        // Some instructions after it took it, with words changed and more to come.
+        // Some instructions after it took the lock, in the middle of its changes.
         while held < 100 {
             assert_eq!(victim.step(), Stopped::Step, "it takes the lock before it ends");
             held = if holds(&victim) { held + 1 } else { 0 };

@@ -2,8 +2,8 @@
 //! Real-time callers without permission to set their servers' policy: the servers inherit the
 //! priority through a PI futex.
 //!
-//! Tests start as root, so that a thread may make itself real-time, and drop all rights before they
-//! use the driver. Without that permission they are skipped.
+//! Tests start as root, so that a thread can make itself real-time, and drop all privileges before
+//! they use the driver. They are skipped if this user is not root.
 
 mod figures;
 mod hogs;
@@ -225,7 +225,7 @@ fn calls_complete_beside_fifo_hogs_only_with_inheritance() {
             client.driver.set_inherit_by(inherit_by);
             let hogs = Hogs::start(&[Kind::Ordinary, Kind::Realtime], PRIORITY - 10, Duration::from_secs(1));
             for _ in 0..CALLS {
-                // The kernel lets ordinary threads run for 50 ms of each second all the same.
+                // The kernel reserves 50 ms of each second for ordinary threads.
                 std::thread::sleep(Duration::from_millis(60));
                 let begin = Instant::now();
                 client.ask(0, KEEP, None);

@@ -1,5 +1,5 @@
-//! Participants: each calls on its creator's thread, and some serve on a thread of their own, an
-//! ordinary one.
+//! Participants: each makes calls on its creator's thread. Some also serve, on a separate ordinary
+//! thread.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,20 +10,20 @@ use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Driver, Return, Returns};
 use binder_emulator::{Context, Emulated};
 
-/// Answered with the priority that the serving thread really runs at.
+/// The reply carries the priority that the serving thread really runs at.
 pub(crate) const RUNS_AT: u32 = 1;
-/// What comes along is kept, for `FORWARD`. Answered at once.
+/// The server keeps the handle for `FORWARD`, and replies immediately.
 pub(crate) const KEEP: u32 = 2;
-/// Answered with what the kept handle answers to `RUNS_AT`.
+/// The reply carries the kept handle's reply to `RUNS_AT`.
 pub(crate) const FORWARD: u32 = 3;
-/// The handle that comes along is called; then answered as `RUNS_AT`.
+/// The server calls the handle in the call, then replies as to `RUNS_AT`.
 pub(crate) const CALL_BACK: u32 = 4;
-/// The kept handle is asked to `CALL_BACK` the one that comes along.
+/// The server sends `CALL_BACK` to the kept handle, with the handle in the call.
 pub(crate) const FORWARD_BACK: u32 = 5;
-/// Answered when [`Party::go_on`] says so.
+/// The server replies after [`Party::go_on`].
 pub(crate) const WAIT: u32 = 6;
 
-/// What /proc/PID/stat shows of an ordinary thread that these tests start.
+/// The priority in /proc/PID/stat of an ordinary thread that these tests start.
 pub(crate) fn ordinary() -> i64 {
     20 + i64::from(rustix::process::getpriority_process(None).expect("this thread's own"))
 }
@@ -57,7 +57,7 @@ impl Party {
     pub(crate) fn manager(context: &Context) -> Self {
         let mut party = Self::join(context);
         let begin = Instant::now();
-        // The last one may not be buried yet.
+        // The supervisor may not have released the last manager yet.
         while party.driver.become_context_manager(INHERITS).is_err() {
             assert!(begin.elapsed() < PATIENCE, "there is another manager");
             std::thread::sleep(Duration::from_millis(1));
@@ -66,7 +66,7 @@ impl Party {
         party
     }
 
-    /// One that serves, and whose node the manager keeps.
+    /// A participant that serves, and whose node the manager keeps.
     pub(crate) fn serving(context: &Context) -> Self {
         let mut party = Self::join(context);
         party.serve();
@@ -105,7 +105,7 @@ impl Party {
         self.served().looper
     }
 
-    /// Until a call to `WAIT` has come.
+    /// Waits for a call to `WAIT`.
     pub(crate) fn wait_until_called(&self) {
         self.served().called.recv_timeout(PATIENCE).expect("a call");
     }
@@ -114,7 +114,7 @@ impl Party {
         self.served().go_on.send(true).expect("a looper");
     }
 
-    /// The looper that serves a call to `WAIT` ends, and this participant with it.
+    /// Ends the looper that serves a call to `WAIT`, and this participant.
     pub(crate) fn leave(self) {
         self.served().go_on.send(false).expect("a looper");
     }
