@@ -22,8 +22,9 @@ impl Sequential for Emulated {
     }
 }
 
-/// The emulated driver. Its context is not listed: `roundtrip service list` would join it and call
-/// its manager, and so wake threads, occupy a looper and keep a process from being frozen.
+/// The emulated driver. Its context is not listed, because `roundtrip service list` would join it
+/// and call its manager. That would wake threads, occupy a looper and prevent the freezing of a
+/// process.
 struct EmulatedDevice {
     context: Context,
     opener: AtomicI32,
@@ -103,7 +104,7 @@ pub(crate) struct KernelDevice {
 /// than cases, so cases reuse them in turn, long after the earlier users have closed them.
 const DEVICES: &str = "/dev/case";
 
-/// How many there are.
+/// The number of these devices.
 fn case_devices() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     let is_there = |number: &usize| std::path::Path::new(&format!("{DEVICES}{number}")).exists();
@@ -111,7 +112,7 @@ fn case_devices() -> usize {
 }
 
 impl KernelDevice {
-    /// Where it is.
+    /// The path of the device.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -171,7 +172,7 @@ impl Device for KernelDevice {
         (numbers.next(), numbers.next()) >= (Some(6), Some(2))
     }
 
-    /// No ioctl reports this feature. The kernels that have it also have binderfs here.
+    /// No ioctl reports this feature. Here, the kernels that have it also have binderfs.
     fn has_freeze_notifications() -> bool {
         PrivateBinderfs::mount().is_ok_and(|mounted| {
             let listed = std::fs::read_to_string(mounted.device("features/freeze_notification"));
@@ -229,7 +230,7 @@ impl Device for KernelDevice {
 const LOGS: &str = "/sys/kernel/debug/binder";
 
 /// Returns true if the driver's logs have the format of Linux 6.1, which is parsed here. Later
-/// kernels use other words.
+/// kernels use another format.
 fn log_is_known() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.starts_with("6.1.") && std::path::Path::new(LOGS).join("state").exists()

@@ -1,4 +1,4 @@
-//! The details of a refusal that the driver reports with `BINDER_GET_EXTENDED_ERROR`.
+//! The details of refusals, which the driver reports with `BINDER_GET_EXTENDED_ERROR`.
 
 use std::time::Duration;
 
@@ -255,9 +255,10 @@ pub(crate) fn a_node_that_requests_security_contexts_gets_them_or_no_call<D: Dev
     server.driver.become_context_manager(flags).expect("no context manager yet");
     let client = Actor::new(&device.open());
     let call = client.call(0, 1, b"x");
-    // Not whether it sleeps: a slow machine may do so for a lock on its way to the refusal.
+    // This does not check whether the thread sleeps: on a slow machine it may wait for a lock
+    // before the refusal.
     let Some(returns) = call.ended_within(Duration::from_secs(5)) else {
-        // A security module that names processes; the emulated driver asks none.
+        // If a security module names processes. The emulated driver uses none.
         assert_eq!(names(&server.write_read(&[Command::EnterLooper])), ["TransactionSecCtx"]);
         return;
     };

@@ -236,7 +236,8 @@ pub(crate) fn a_refused_transaction_leaks_no_descriptor<D: Device>() {
 
 pub(crate) fn a_receiver_that_leaves_leaks_no_descriptor<D: Device>() {
     let device = D::new();
-    // The process closes with one unread, and with one read and not freed, which is its own.
+    // The process closes with one call unread and one read but not freed. It owns the descriptor of
+    // the second.
     let (server, client) = pair(&device);
     let mut pipes = [Pipe::new(), Pipe::new(), Pipe::new()];
     let calls = pipes.each_ref().map(|pipe| {
@@ -277,7 +278,7 @@ pub(crate) fn descriptors_of_waiting_oneway_calls_wait_with_them<D: Device>() {
     for pipe in &pipes[..3] {
         Message::to(0).flags(TF_ONE_WAY).object(&object(pipe.number())).write(&client);
     }
-    // A call overtakes them.
+    // A synchronous call overtakes them.
     let caller = Actor::new(&client.driver);
     let call = Message::to(0).object(&object(pipes[3].number())).call(&caller);
     assert!(call.is_waiting());

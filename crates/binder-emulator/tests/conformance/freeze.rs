@@ -112,8 +112,8 @@ pub(crate) fn an_update_replaces_an_older_one_that_is_queued_for_a_frozen_proces
         seen.extend(server.bytes(&received));
         server.write(&[binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
     }
-    // 2 went for 5, and 5 for 7, since the driver compares the real process that sends. One without
-    // the flag stays.
+    // 5 replaced 2, and 7 replaced 5, because the driver compares the senders' real processes. A
+    // call without the flag stays.
     assert_eq!(seen, [1, 3, 4, 6, 7, 8]);
 }
 

@@ -49,7 +49,7 @@ fn cast<D: Device>(device: &D) -> Cast {
     Cast { watcher, owner, owner_pid, warden, handles: [first, second] }
 }
 
-/// A handle of `watcher` on a new node of `owner`, which knows of it.
+/// A handle of `watcher` to a new node of `owner`, which has acknowledged the reference.
 fn held(watcher: &Actor, owner: &Actor, ptr: u64) -> u32 {
     let call = call_with_node(owner, 0, ptr, 0);
     let received = watcher.next_call();

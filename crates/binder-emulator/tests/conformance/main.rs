@@ -330,7 +330,7 @@ fn the_kernel_driver_matches_its_recording() {
     differential::the_kernel_has_its_recorded_results::<devices::KernelDevice>();
 }
 
-/// The kernel driver differs: there the wait ends (`binder_wait_for_work`).
+/// The kernel driver differs: in it, the wait ends (`binder_wait_for_work`).
 #[test]
 fn a_restarting_signal_handler_does_not_end_a_wait_in_the_emulated_driver() {
     let device = devices::EmulatedMainline::new();

@@ -17,7 +17,7 @@ pub(crate) fn an_owner_is_notified_of_the_first_and_the_last_reference<D: Device
     assert_eq!(seen[..2], [Return::Increfs(named), Return::Acquire(named)]);
     assert_eq!(names(&seen[2..]), ["TransactionComplete", "Reply"]);
     client.write(&[Command::IncrefsDone(named), Command::AcquireDone(named), Command::EnterLooper]).unwrap();
-    // After this only the owner holds it. It is notified in the same order as by the kernel.
+    // After this, only the owner has references. The order of the notifications is the kernel's.
     server.write(&[Command::Release(held)]).unwrap();
     assert_eq!(client.read(), [Return::Release(named), Return::Decrefs(named)]);
 }
@@ -27,7 +27,7 @@ pub(crate) fn an_owner_is_notified_of_the_last_reference_after_it_acknowledged_t
     let (server, client) = pair(&device);
     let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
     assert_eq!(names(&seen), ["Increfs", "Acquire", "TransactionComplete", "Reply"]);
-    // From here on only the owner holds it.
+    // From now on, only the owner has references.
     server.write(&[Command::Release(held)]).unwrap();
     let waiting = client.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
     assert!(waiting.is_waiting());

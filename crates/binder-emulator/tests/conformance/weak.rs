@@ -69,7 +69,7 @@ pub(crate) fn a_weak_handle_is_passed_on_only_as_a_weak_one<D: Device>() {
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     let call = Message::to(0).object(&weak_node()).call(&owner);
     let held = weak_handle_in(&server, &server.next_call());
-    // The manager calls the third process with it, whose thread is a looper.
+    // The manager sends it to the third process, whose thread is a looper.
     third.write(&[Command::EnterLooper]).unwrap();
     assert_eq!(Message::to(to_third).object(&handle(held)).call(&server).wait(), [Return::FailedReply]);
     let passed = Message::to(to_third).object(&weak_handle(held)).call(&server);

@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Waits until the state is as before. Returns how long that took, not counting the last check.
+    /// Waits until the state is as before. Returns how long that took.
     pub(crate) fn settle(&mut self, after: &str) -> Duration {
         let begin = Instant::now();
         loop {

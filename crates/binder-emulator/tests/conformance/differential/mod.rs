@@ -14,7 +14,7 @@
 //! may also choose different free buffers of the same size (the kernel's choice depends on the
 //! shape of a tree), so hardly any two buffers here have the same size.
 
-#![allow(clippy::print_stdout)] // How a test shows the sequences that differ, and what all of them reached.
+#![allow(clippy::print_stdout)] // Prints the sequences that differ, and what all of them reached.
 
 mod describe;
 mod exchange;
@@ -210,7 +210,7 @@ impl<A: Device, B: Device> Pair<A, B> {
         }
     }
 
-    /// Leaves steps out as long as a difference remains.
+    /// Shortens a sequence: leaves out steps as long as a difference remains.
     fn shortest(&self, mut steps: Vec<Step>, mut difference: Difference, looking: Looking) -> String {
         let looking = match looking {
             Looking::Never => Looking::Never,
