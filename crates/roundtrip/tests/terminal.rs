@@ -1,5 +1,5 @@
-//! Narrow terminals: every report fits, is broken between words, and has the same text as on a wide
-//! one.
+//! Narrow terminals: every report fits, breaks lines between words, and has the same text as on a
+//! wide terminal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -90,8 +90,8 @@ fn a_term_is_explained_by_its_name_and_an_unknown_term_is_an_error() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let output = command.args(["help", "terms", "weather"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no such term: 'weather'; 'roundtrip help terms' lists all"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("no such term: 'weather'; 'roundtrip help terms' lists all"), "{stderr}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn ab_shows_its_pairs_on_a_terminal_unless_quiet() {
         command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
         String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stdout).unwrap()
     };
-    let (told, quiet) = (shown(""), shown(" --quiet"));
-    assert!(told.contains("pair 1 of 2, ") && told.contains("(2 runs)"), "{told:?}");
+    let (usual, quiet) = (shown(""), shown(" --quiet"));
+    assert!(usual.contains("pair 1 of 2, ") && usual.contains("(2 runs)"), "{usual:?}");
     assert!(!quiet.contains("pair 1 of 2") && quiet.contains("(2 runs)"), "{quiet:?}");
 }

@@ -1,5 +1,5 @@
-//! Many workers as a process: the new command, the two old names, and that nothing is left behind
-//! when a run is interrupted.
+//! `roundtrip ipc workers` as a process, and under its two old names. An interrupted run leaves
+//! nothing behind.
 
 #[path = "support/long_run.rs"]
 mod long_run;
@@ -90,7 +90,7 @@ fn training_and_long_calls_are_printed_on_standard_output_like_the_original() {
     let lines = without_numbers(&succeed(called("binderThroughputTest", "-i 20 -m 1")).stdout);
     let above = "N% of transactions took longer than estimated max latency. Consider setting -m to be higher than N microseconds";
     assert_eq!(lines, [stages(2), vec![above], SUMMARY.to_vec()].concat());
-    // Its help shows a number after -t, but it is ignored.
+    // The original's help shows a number after -t, but the original ignores it.
     for args in ["-t 1 -i 20", "-i 20 -t"] {
         let lines = without_numbers(&succeed(called("binderThroughputTest", args)).stdout);
         let training = [vec!["Start training round"], stages(2)].concat();
@@ -160,8 +160,9 @@ fn cpu_ticks(pid: u32) -> u64 {
     number(14) + number(15)
 }
 
-/// This many processes, once each uses CPU time, because then they call each other. The first is
-/// the service manager, which has nothing to do once all services are found.
+/// Starts a long run with `count` processes, and waits until each uses CPU time, which shows that
+/// they call each other. The first one is the service manager, which is idle once all services are
+/// found.
 fn long_run(name: &str, args: &str, count: usize) -> (LongRun, Vec<u32>) {
     let run = LongRun::start(&mut called(name, args));
     let workers = run.workers(count, |workers| workers[1..].iter().all(|&pid| cpu_ticks(pid) >= 5));

@@ -123,7 +123,7 @@ fn without_permission_for_real_time_only_the_ordinary_caller_measures() {
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{command}: {text}");
         assert!(text.contains(&format!("{option} is not allowed")) && output.stdout.is_empty(), "{text}");
     }
-    // Nor may it lower its nice value again.
+    // It may not lower its nice value again either.
     let script = script.replace("exec", "exec nice -n 5");
     let output = succeed(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_roundtrip")]));
     check_block(&json(&output)["P0"], 50, false);
