@@ -160,7 +160,7 @@ pub(crate) fn measure(
             // A line that is rewritten would break up the blocks.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),
             Notice::Progress(_) => {}
-            // If the stream is closed, nobody can be told.
+            // If the stream is closed, the message is lost.
             Notice::Thread(report) => {
                 let _ = block(report, terminal.out);
             }

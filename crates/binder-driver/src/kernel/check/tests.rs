@@ -138,14 +138,14 @@ fn hiding_one_address_never_reveals_another() {
         data[shift..shift + BufferObject::SIZE].copy_from_slice(&second.to_bytes());
         for order in [[0, shift as u64], [shift as u64, 0]] {
             let offsets = order.map(u64::to_ne_bytes).concat();
-            let told = TransactionData {
+            let transaction = TransactionData {
                 offsets: offsets.as_ptr().addr() as u64,
                 offsets_size: 16,
                 ..TransactionData::new(1, &data)
             };
             let own = [&data[..], &offsets, &payload];
             let memory = ReadableMemory::own(&own);
-            let commands = queued(&[Command::TransactionSg(told.gathered(128))]);
+            let commands = queued(&[Command::TransactionSg(transaction.gathered(128))]);
             let checked = check(commands.pending(), &memory);
             let Some((Command::TransactionSg(seen), _)) = Command::parse(&checked.commands) else {
                 panic!("a transaction stays one");
@@ -169,12 +169,12 @@ fn hiding_one_address_never_reveals_another() {
 #[test]
 fn the_kernel_sees_no_data_or_offsets_outside_the_passed_memory() {
     let (data, other) = ([7; 16], [8; 16]);
-    let told = TransactionData::new(1, &data);
+    let transaction = TransactionData::new(1, &data);
     for (wrong, data_is_readable) in [
-        (TransactionData { data_size: 17, ..told }, false),
-        (TransactionData { data_size: u64::MAX, ..told }, false),
-        (TransactionData { buffer: told.buffer - 1, ..told }, false),
-        (TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..told }, true),
+        (TransactionData { data_size: 17, ..transaction }, false),
+        (TransactionData { data_size: u64::MAX, ..transaction }, false),
+        (TransactionData { buffer: transaction.buffer - 1, ..transaction }, false),
+        (TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..transaction }, true),
     ] {
         let nowhere = match data_is_readable {
             true => TransactionData { offsets: NOWHERE, ..wrong },
@@ -185,14 +185,14 @@ fn the_kernel_sees_no_data_or_offsets_outside_the_passed_memory() {
             Command::Reply(wrong),
             Command::TransactionSg(wrong.gathered(64)),
             Command::ReplySg(wrong.gathered(64)),
-            Command::Transaction(told),
+            Command::Transaction(transaction),
         ]);
         let expected = [
             Command::Transaction(nowhere),
             Command::Reply(nowhere),
             Command::TransactionSg(nowhere.gathered(64)),
             Command::ReplySg(nowhere.gathered(64)),
-            Command::Transaction(told),
+            Command::Transaction(transaction),
         ];
         assert_eq!(seen(&commands, &[&data]), expected);
     }
@@ -207,12 +207,12 @@ fn the_kernel_sees_no_buffer_outside_the_passed_memory() {
     {
         let object = BufferObject { kind: BINDER_TYPE_PTR, buffer: address, length, ..Default::default() };
         let (data, offsets) = (object.to_bytes(), 0_u64.to_ne_bytes());
-        let told = TransactionData {
+        let transaction = TransactionData {
             offsets: offsets.as_ptr().addr() as u64,
             offsets_size: 8,
             ..TransactionData::new(1, &data)
         };
-        let command = Command::TransactionSg(told.gathered(64));
+        let command = Command::TransactionSg(transaction.gathered(64));
         let seen = seen(&queued(&[command]), &[&data, &offsets, &payload]);
         assert_eq!(seen == [command], fine, "{length} bytes at {address:#x}");
     }
@@ -243,12 +243,12 @@ fn a_shared_buffer_is_passed_on_unless_it_contains_descriptors() {
         let data = [&buffer.to_bytes()[..], &array.to_bytes()].concat();
         let offsets: Vec<u8> = [0_u64, 40].map(u64::to_ne_bytes).concat();
         let count = if with_descriptors { 2 } else { 1 };
-        let told = TransactionData {
+        let transaction = TransactionData {
             offsets: offsets.as_ptr().addr() as u64,
             offsets_size: count * 8,
             ..TransactionData::new(1, &data)
         };
-        let command = Command::TransactionSg(told.gathered(64));
+        let command = Command::TransactionSg(transaction.gathered(64));
         let own = [&data[..], &offsets];
         let seen = seen_of(&queued(&[command]), &ReadableMemory { own: &own, raw: &raw });
         assert_eq!(seen == [command], !with_descriptors, "{seen:?}");
