@@ -208,14 +208,14 @@ mod tests {
         alone(
             concat!(module_path!(), "::without_rights_the_filter_costs_no_new_privileges_and_only_if_it_may"),
             || {
-                let mut own = rustix::thread::capabilities(None).expect("one's own");
+                let mut own = rustix::thread::capabilities(None).expect("this thread's own");
                 own.effective.remove(CapabilitySet::SYS_ADMIN);
                 rustix::thread::set_capabilities(None, own).expect("fewer than before");
                 let gave_up = || rustix::thread::no_new_privs().expect("an answer");
                 if gave_up() {
                     return skips::skip(skips::Need::Machine, "the test runs with no_new_privs");
                 }
-                let refused = install(false).expect_err("it has no right to");
+                let refused = install(false).expect_err("it has no permission");
                 if refused != "it needs CAP_SYS_ADMIN or no_new_privs" {
                     return crate::alone::refused(&refused);
                 }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn with_rights_the_filter_costs_nothing() {
         alone(concat!(module_path!(), "::with_rights_the_filter_costs_nothing"), || {
-            let own = rustix::thread::capabilities(None).expect("one's own");
+            let own = rustix::thread::capabilities(None).expect("this thread's own");
             if !own.effective.contains(CapabilitySet::SYS_ADMIN) {
                 return skips::skip(skips::Need::Root, "it takes CAP_SYS_ADMIN");
             }

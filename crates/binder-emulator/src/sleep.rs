@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn seccomp_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
-        let all = sched_getaffinity(None).expect("one's own");
+        let all = sched_getaffinity(None).expect("this thread's own");
         if all.count() == 1 {
             return skips::skip(skips::Need::Machine, "there is one CPU");
         }
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(TRAP.get(), (0, 0), "its waker did not wait for it");
         let mut one = CpuSet::new();
         one.set((0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).expect("a CPU"));
-        sched_setaffinity(None, &one).expect("one of one's own");
+        sched_setaffinity(None, &one).expect("one of the thread's CPUs");
         assert_eq!(spans(OTHER_CPU, 1), [(0, 0)], "it may use no other");
     }
 

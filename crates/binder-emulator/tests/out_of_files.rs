@@ -43,7 +43,7 @@ fn joining_without_free_descriptors_fails_with_a_line_that_names_the_limit() {
         told_by_the_supervisor |= text.contains("its supervisor cannot open more files");
     }
     assert!(told_by_the_supervisor, "its own descriptors never ran out");
-    drop(Emulated::join(context.address(), 4096).expect("a supervisor that goes on"));
+    drop(Emulated::join(context.address(), 4096).expect("a running supervisor"));
 }
 
 /// One side of a call, whose reads never wait.

@@ -53,5 +53,5 @@ fn signals_to_the_drivers_own_threads_have_no_effect() {
     }
     let other = join();
     assert_ne!(other.number(), joined.number());
-    joined.become_context_manager(0x100).expect("a context that goes on");
+    joined.become_context_manager(0x100).expect("a running context");
 }

@@ -192,8 +192,8 @@ fn a_priority_that_a_dead_sender_may_have_set_is_restored() {
     let mut scratch = crate::lock::Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
     let id = Id::<Thread>::new(1).expect("an index");
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
-    let now = sched::get(0).expect("one's own");
+    let nice = rustix::process::getpriority_process(None).expect("this thread's own");
+    let now = sched::get(0).expect("this thread's own");
     if nice >= 19 || now.policy != OTHER {
         return skips::skip(skips::Need::Machine, "this thread can be made no nicer");
     }

@@ -204,7 +204,7 @@ pub(crate) fn a_signal_ends_the_wait_of_a_looper<D: Device>() {
     let waiting = server.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
     assert_eq!(waiting.end_by_signals(), [INTERRUPTED]);
     let call = client.call(0, 3, b"x");
-    assert_eq!(server.next_call().code, 3, "its commands had been taken, and the next read goes on");
+    assert_eq!(server.next_call().code, 3, "its commands were consumed, and the next read continues");
     server.reply(b"").unwrap();
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }

@@ -198,7 +198,7 @@ pub(crate) fn a_full_area_is_reported<D: Device>() {
 pub(crate) fn a_refused_reply_is_reported_to_the_caller<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    server.reply(b"to nobody").unwrap();
+    server.reply(b"too late").unwrap();
     assert_eq!(server.read(), [Return::FailedReply]);
     assert_eq!(reported(&server), failed(Errno::PROTO));
     let call = client.call(0, 1, b"x");

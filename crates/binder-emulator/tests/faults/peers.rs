@@ -44,7 +44,7 @@ impl Peer {
             .expect("this test can be started again");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let number = lines.next().expect("a line").expect("a pipe");
-        let number = number.parse().unwrap_or_else(|_| panic!("a peer says {number:?}"));
+        let number = number.parse().unwrap_or_else(|_| panic!("a peer wrote {number:?}"));
         Self { child, number, lines: Some(lines) }
     }
 

@@ -89,7 +89,7 @@ impl Stepped {
         let mut line = String::new();
         let read = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut line);
         read.expect("the victim's thread");
-        let thread = line.trim().parse().unwrap_or_else(|_| panic!("{scenario}: the victim says {line:?}"));
+        let thread = line.trim().parse().unwrap_or_else(|_| panic!("{scenario}: the victim wrote {line:?}"));
         let mut victim = Self { child, thread };
         assert_eq!(victim.wait(), Stopped::Mark, "the victim begins by stopping");
         victim

@@ -14,11 +14,11 @@ fn id(index: u64) -> Id<Thread> {
 fn on_the_last_cpu(act: impl FnOnce(u32) + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let all = sched_getaffinity(None).expect("one's own");
+            let all = sched_getaffinity(None).expect("this thread's own");
             let last = (0..CpuSet::MAX_CPU).rev().find(|&cpu| all.is_set(cpu)).expect("a CPU");
             let mut one = CpuSet::new();
             one.set(last);
-            sched_setaffinity(None, &one).expect("one of one's own");
+            sched_setaffinity(None, &one).expect("one of the thread's CPUs");
             act(last as u32);
         });
     });
