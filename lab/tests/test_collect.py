@@ -221,7 +221,8 @@ def test_many_small_files_become_one_and_count_the_same(command, tmp_path, make_
     assert len(data.files("series")) < 6
     engine = engines.connect(None, data)
     assert set(queries.percentiles(engine)["runs"]) == {MANY + 3}
-    # What was put together stays for readers that have begun with it, and goes at the next write after that.
+    # The combined file stays for readers that have started with it. The write after the next one
+    # removes it.
     place = data.files("series")[0].parent
     assert len(list(place.glob("*.parquet"))) > MANY
     for file in place.glob("*.parquet"):

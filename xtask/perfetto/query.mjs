@@ -2,9 +2,10 @@
 //
 //   node query.mjs ENGINE TRACE < QUERIES > ROWS
 //
-// ENGINE is the folder that holds engine_bundle.js and trace_processor.wasm, QUERIES a JSON array of SQL texts, ROWS a
-// JSON array with one array of rows for each, a row being an array of cells. Anything that goes wrong ends in exit
-// status 1 and a line on standard error. Knows the processor's messages (trace_processor.proto), nothing of any table.
+// ENGINE is the folder with engine_bundle.js and trace_processor.wasm. QUERIES is a JSON array of SQL
+// texts. ROWS is a JSON array with one array of rows for each query; a row is an array of cells. Any
+// error ends in exit status 1 and a line on standard error. Knows the processor's messages
+// (trace_processor.proto), but no table.
 
 import { readFileSync } from "node:fs";
 import path from "node:path";

@@ -1,5 +1,5 @@
-//! Distinguishes damaged recordings from losses of the kernel. Must not know what a recording is
-//! for.
+//! Distinguishes damaged recordings from losses of the kernel. This file does not know what a
+//! recording is for.
 
 use tracefs::{Recording, Trace};
 
@@ -19,20 +19,20 @@ pub fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace) -> Res
 
 /// What could be read from a recording.
 #[derive(Debug)]
-pub struct Told<T> {
+pub struct Readable<T> {
     /// The readable results.
-    pub told: Vec<T>,
+    pub results: Vec<T>,
     /// What is damaged or unreadable.
     pub damage: Vec<Error>,
 }
 
-impl<T> Default for Told<T> {
+impl<T> Default for Readable<T> {
     fn default() -> Self {
-        Self { told: Vec::new(), damage: Vec::new() }
+        Self { results: Vec::new(), damage: Vec::new() }
     }
 }
 
-impl<T> Told<T> {
+impl<T> Readable<T> {
     /// Returns the results, and the recording's faults as one error.
     #[must_use]
     pub fn split(self) -> (Vec<T>, Option<Error>) {
@@ -42,7 +42,7 @@ impl<T> Told<T> {
             0 => first,
             _ => Error::Several { first: Box::new(first), more },
         });
-        (self.told, damage)
+        (self.results, damage)
     }
 }
 

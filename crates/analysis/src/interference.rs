@@ -11,7 +11,7 @@ use run::RECORDING;
 use run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
 use tracefs::{Body, Recording};
 
-use crate::damage::{Told, read_whole};
+use crate::damage::{Readable, read_whole};
 use crate::error::Error;
 use crate::storage::devices;
 
@@ -66,8 +66,8 @@ impl Explained<'_> {
 
 /// Explains all comparisons whose recording in the run directory is intact. A comparison with a
 /// round in a damaged snapshot is not explained, because its rounds are compared in pairs.
-pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Explained<'a>> {
-    let mut out = Told::default();
+pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Readable<Explained<'a>> {
+    let mut out = Readable::default();
     let recording = result.recorder.as_ref().and_then(|_| {
         let opened = Recording::open(&directory.join(RECORDING));
         opened.map_err(|error| out.damage.push(error.into())).ok()
@@ -85,7 +85,7 @@ pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Exp
             }
             None => None,
         };
-        out.told.push(Explained { beside, sides });
+        out.results.push(Explained { beside, sides });
     }
     out
 }

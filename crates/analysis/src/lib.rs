@@ -49,5 +49,5 @@ pub mod recorded_writes;
 pub mod slow_calls;
 pub mod storage;
 
-pub use damage::{Told, refuse_damage};
+pub use damage::{Readable, refuse_damage};
 pub use error::{Error, Result};

@@ -10,7 +10,7 @@ use run::storage::Device;
 use run::storage::observe::{Divided, LayerTime, ObserveWritesResult, OthersCommits, SlowWrite};
 use tracefs::{Recording, Trace};
 
-use crate::damage::{Told, read_whole};
+use crate::damage::{Readable, read_whole};
 use crate::storage::of_devices;
 
 /// Divides writes as they complete, and sums them up by row.
@@ -88,8 +88,8 @@ pub struct Slow<'a> {
 /// Divides the recorded slow writes of a run directory, the slowest first. Those in damaged
 /// snapshots are left out, and the damage is reported.
 #[must_use]
-pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Told<Slow<'a>> {
-    let mut out = Told::default();
+pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Readable<Slow<'a>> {
+    let mut out = Readable::default();
     if result.slow_writes.iter().all(|write| write.snapshot.is_none()) {
         return out;
     }
@@ -109,12 +109,12 @@ pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Told<Slow<
     for (snapshot, slow) in by_snapshot {
         let Some(trace) = read_whole(&recording, snapshot, &mut out.damage) else { continue };
         let writes = Writes::new(&trace, known(&result.devices));
-        out.told.extend(slow.into_iter().map(|write| {
+        out.results.extend(slow.into_iter().map(|write| {
             let SlowWrite { start_ns, end_ns, tid, .. } = *write;
             Slow { write, layers: writes.layers(Write { start_ns, end_ns, tid }) }
         }));
     }
-    out.told.sort_by_key(|slow| std::cmp::Reverse(slow.write.latency_ns()));
+    out.results.sort_by_key(|slow| std::cmp::Reverse(slow.write.latency_ns()));
     out
 }
 
@@ -127,10 +127,10 @@ mod tests {
         let directory = Path::new("../../fixtures/runs/x86_64-6.18-observed-writes");
         let run = run::Run::read(directory).unwrap();
         let result = run.results.observed_writes.unwrap();
-        let Told { told, damage } = slow(&result, directory);
+        let Readable { results, damage } = slow(&result, directory);
         assert!(damage.is_empty(), "{damage:?}");
-        assert_eq!(told.len(), 2);
-        for Slow { write, layers } in &told {
+        assert_eq!(results.len(), 2);
+        for Slow { write, layers } in &results {
             let sum_ns: u64 = layers.pieces.iter().map(|piece| piece.end_ns - piece.begin_ns).sum();
             assert_eq!(sum_ns, write.latency_ns());
         }

@@ -8,7 +8,7 @@ use run::RECORDING;
 use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
 use tracefs::Recording;
 
-use crate::damage::{Told, read_whole};
+use crate::damage::{Readable, read_whole};
 
 /// The divided calls of one writer and size.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub struct SeriesLayers<'a> {
 /// Divides all recorded calls of a run directory, except those in damaged snapshots; nothing for a
 /// series without recorded calls. The `keep` slowest calls of each series are kept in full.
 #[must_use]
-pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Told<SeriesLayers<'a>> {
-    let mut out = Told::default();
+pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Readable<SeriesLayers<'a>> {
+    let mut out = Readable::default();
     if result.recorder.is_none() {
         return out;
     }
@@ -50,7 +50,7 @@ pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> T
             }
         }
         if breakdown.calls > 0 {
-            out.told.push(SeriesLayers { series, breakdown });
+            out.results.push(SeriesLayers { series, breakdown });
         }
     }
     out

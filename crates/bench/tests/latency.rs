@@ -105,7 +105,7 @@ fn priorities_are_inherited_where_they_are_asked_for_and_the_driver_does_it() {
     let driver = DriverPlan { choice: DriverChoice::Emulated, inherit_by, ..DriverPlan::default() };
     let unseen = run(&LatencyPlan { driver, stacks: vec![Stack::Hwbinder], ..quick() }).unwrap();
     assert!(matches!(unseen.series[0].verdict, Verdict::Unseen { .. }), "{:?}", unseen.series[0].verdict);
-    assert!(unseen.lent_by_pi_futex);
+    assert!(unseen.inherited_by_pi_futex);
     assert!(unseen.warnings.iter().all(|warning| !warning.contains("inherit")), "{:?}", unseen.warnings);
     let mainline = verdicts(Profile::Mainline, &[Stack::Hwbinder], &[Inheritance::On]);
     assert!(mainline[0].reason().unwrap().contains("the mainline driver ignores INHERIT_RT"), "{mainline:?}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
-use crate::{Backend, Commands, Error, Lent, RawBytes, Returns};
+use crate::{Backend, Commands, Error, RawBytes, ReadableMemory, Returns};
 
 /// One process's opened driver, like `open("/dev/binder")` plus `mmap` with the kernel driver.
 ///
@@ -27,12 +27,12 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// `BINDER_WRITE_READ`: sends the pending commands. With `returns`, it then waits until the
     /// driver has a return for the calling thread.
     ///
-    /// Commands contain addresses. `lent` is the memory that they may refer to: all data, offsets
-    /// and scatter-gather buffers of a transaction must lie inside one of its slices. For any other
-    /// memory the driver returns `BR_FAILED_REPLY`, as for unmapped memory. (The kernel driver
+    /// Commands contain addresses. They may refer only to `memory`: all data, offsets and
+    /// scatter-gather buffers of a transaction must lie inside one of its slices. For any other
+    /// address the driver returns `BR_FAILED_REPLY`, as for unmapped memory. (The kernel driver
     /// would read any mapped address, so it never gets such an address.) Offsets, and data with
-    /// objects, must be the caller's own memory ([`Lent::own`]), because the driver interprets
-    /// them.
+    /// objects, must be the caller's own memory (`ReadableMemory::own`), because the driver
+    /// interprets them.
     ///
     /// A read with room for less than 80 bytes returns only [`Return::Noop`](crate::Return::Noop),
     /// and pending work stays. A read with no room does nothing.
@@ -50,7 +50,7 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     fn exchange(
         &self,
         commands: &mut Commands,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), Error>;
 
@@ -61,10 +61,10 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     fn write_read(
         &self,
         commands: &mut Commands,
-        memory: &[&[u8]],
+        own: &[&[u8]],
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
-        self.exchange(commands, &Lent::own(memory), returns)
+        self.exchange(commands, &ReadableMemory::own(own), returns)
     }
 
     /// The mapped area for received data, to which the addresses in returns refer.

@@ -46,7 +46,7 @@ pub use command::{Command, Commands};
 pub use driver::{Driver, NodeInfo};
 pub use error::{Error, raise_limit};
 pub use fork::ForkGuard;
-pub use memory::Lent;
+pub use memory::ReadableMemory;
 pub use raw_bytes::RawBytes;
 pub use received::Received;
 pub use received_fds::ReceivedFds;

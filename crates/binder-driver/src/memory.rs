@@ -1,11 +1,11 @@
-//! [`Lent`]: the memory that a driver may read during an exchange. Commands refer to it by address.
-//! This file does not know its contents.
+//! [`ReadableMemory`]: the memory that a driver may read during an exchange. Commands refer to it
+//! by address. This file does not know its contents.
 
 use crate::RawBytes;
 
 /// The memory that the commands of one exchange may refer to.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Lent<'a> {
+pub struct ReadableMemory<'a> {
     /// The caller's own memory, for data, offsets and scatter-gather buffers.
     pub own: &'a [&'a [u8]],
     /// Memory that others may change, such as received data that is passed on. It may be used for
@@ -14,7 +14,7 @@ pub struct Lent<'a> {
     pub raw: &'a [RawBytes<'a>],
 }
 
-impl<'a> Lent<'a> {
+impl<'a> ReadableMemory<'a> {
     /// Only the caller's own memory.
     #[must_use]
     #[inline]
@@ -54,15 +54,15 @@ mod tests {
         let all: Vec<u8> = (0..64).collect();
         let (one, other, foreign) = (&all[..16], &all[24..40], &all[48..]);
         let (own, raw) = ([one, other], [RawBytes::from(foreign)]);
-        let lent = Lent { own: &own, raw: &raw };
+        let memory = ReadableMemory { own: &own, raw: &raw };
         let at = |bytes: &[u8]| bytes.as_ptr().addr() as u64;
-        assert_eq!(lent.slice(at(other) + 4, 12), Some(&other[4..]));
-        assert_eq!(lent.slice(at(foreign), 1), None, "others may change it");
-        assert_eq!(lent.bytes(at(foreign) + 1, 15).map(RawBytes::to_vec), Some(foreign[1..].to_vec()));
-        assert_eq!(lent.bytes(at(one), 16).map(RawBytes::to_vec), Some(one.to_vec()));
+        assert_eq!(memory.slice(at(other) + 4, 12), Some(&other[4..]));
+        assert_eq!(memory.slice(at(foreign), 1), None, "others may change it");
+        assert_eq!(memory.bytes(at(foreign) + 1, 15).map(RawBytes::to_vec), Some(foreign[1..].to_vec()));
+        assert_eq!(memory.bytes(at(one), 16).map(RawBytes::to_vec), Some(one.to_vec()));
         for (address, length) in [(at(foreign), 17), (at(foreign) - 1, 1), (8, 1), (at(one), u64::MAX)] {
-            assert!(lent.bytes(address, length).is_none(), "{length} bytes at {address:#x}");
+            assert!(memory.bytes(address, length).is_none(), "{length} bytes at {address:#x}");
         }
-        assert_eq!((lent.slice(8, 0), lent.bytes(8, 0).map(RawBytes::len)), (Some(&[][..]), Some(0)));
+        assert_eq!((memory.slice(8, 0), memory.bytes(8, 0).map(RawBytes::len)), (Some(&[][..]), Some(0)));
     }
 }

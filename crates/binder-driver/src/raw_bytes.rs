@@ -20,7 +20,7 @@ use crate::copy;
 pub struct RawBytes<'a> {
     start: *const u8,
     length: usize,
-    lent: PhantomData<&'a [u8]>,
+    lifetime: PhantomData<&'a [u8]>,
 }
 
 /// An unaligned number. A load is still one instruction.
@@ -37,7 +37,7 @@ impl<'a> RawBytes<'a> {
     /// mappings.
     #[must_use]
     pub unsafe fn new(start: *const u8, length: usize) -> Self {
-        Self { start, length, lent: PhantomData }
+        Self { start, length, lifetime: PhantomData }
     }
 
     /// No bytes.
@@ -77,7 +77,7 @@ impl<'a> RawBytes<'a> {
         }
         // SAFETY: `at` is within these bytes, or at their end.
         let start = unsafe { self.start.add(at) };
-        Some(Self { start, length, lent: PhantomData })
+        Some(Self { start, length, lifetime: PhantomData })
     }
 
     /// The bytes from offset `at` to the end; `None` if `at` is beyond the end.
@@ -206,7 +206,7 @@ impl<'a> RawBytes<'a> {
 impl<'a> From<&'a [u8]> for RawBytes<'a> {
     #[inline]
     fn from(bytes: &'a [u8]) -> Self {
-        Self { start: bytes.as_ptr(), length: bytes.len(), lent: PhantomData }
+        Self { start: bytes.as_ptr(), length: bytes.len(), lifetime: PhantomData }
     }
 }
 

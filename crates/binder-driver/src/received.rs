@@ -43,20 +43,20 @@ struct Parts<'d> {
 }
 
 impl<'d> Received<'d> {
-    /// Takes ownership of the buffer of `told`, a transaction or reply that `driver` returned. Call
-    /// this once for each.
+    /// Takes ownership of the buffer of `transaction`, a transaction or reply that `driver`
+    /// returned. Call this once for each.
     #[must_use]
     #[inline]
-    pub fn take(driver: &'d dyn Driver, told: &TransactionData) -> Self {
+    pub fn take(driver: &'d dyn Driver, transaction: &TransactionData) -> Self {
         let area = driver.area();
         let part = |address, length| match length {
             0 => Some(RawBytes::empty()),
             length => area.part_at(address, length),
         };
-        let data = part(told.buffer, told.data_size);
-        let offsets = part(told.offsets, told.offsets_size);
+        let data = part(transaction.buffer, transaction.data_size);
+        let offsets = part(transaction.offsets, transaction.offsets_size);
         let parts = data.zip(offsets).map(|(data, offsets)| Parts { area, data, offsets });
-        Self { driver, buffer: Cell::new(Some(told.buffer)), parts }
+        Self { driver, buffer: Cell::new(Some(transaction.buffer)), parts }
     }
 
     /// The data; `None` if data or offsets are outside the driver's area.

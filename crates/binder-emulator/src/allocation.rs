@@ -1,4 +1,4 @@
-//! Buffers: which part of a process's receive area is in use, and by whom.
+//! Buffers: which part of a process's receive area is in use, and for what.
 //!
 //! Follows the kernel's `binder_alloc.c`. Buffers tile the used part of the area in address order.
 //! A free buffer is split on use and merged with its free neighbours when it is returned. The

@@ -34,9 +34,9 @@ pub(crate) fn alone(test: &str, act: impl FnOnce()) {
         .env(NAMES_IT, test)
         .output()
         .expect("this program can be started again");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said = said + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = text + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
 /// A context whose only process is this one, and whose threads can sleep in seccomp.
@@ -72,7 +72,7 @@ impl InSeccomp {
         Id::new(Self::SLOT).expect("a slot")
     }
 
-    /// A thread that sleeps in seccomp, with a notification that nobody has received yet. The
+    /// A thread that sleeps in seccomp, with a pending notification. The
     /// channel gets the result of its sleep.
     pub(crate) fn sleeper(&self) -> (Id<Thread>, Receiver<Slept>) {
         let mut scratch = Scratch::default();
@@ -81,15 +81,15 @@ impl InSeccomp {
         guard.set(own, thread::PROCESS, Some(Self::slot()));
         drop(guard);
         let region = Arc::clone(&self.region);
-        let (tell, told) = channel();
+        let (sender, slept) = channel();
         std::thread::spawn(move || {
             assert!(region.wakers().enter());
             region.notification_id(own.index()).store(0, Relaxed);
             region.sleep_word(own.index()).set_out(GOES_TO_SECCOMP);
-            let _ = tell.send(sleep(&region, own, true));
+            let _ = sender.send(sleep(&region, own, true));
         });
         self.wait_for_notification();
-        (own, told)
+        (own, slept)
     }
 
     /// Waits for a notification that was not received yet.

@@ -71,15 +71,15 @@ impl Guard<'_> {
     /// Removes a queued oneway transaction to `node` that `newer` replaces: one from the same real
     /// process, with the same method and flags (the kernel's `binder_can_update_transaction`).
     pub(crate) fn drop_outdated(&mut self, owner: Id<Process>, node: Id<Node>, newer: Id<Transaction>) {
-        let told = |guard: &Self, t: Id<Transaction>| {
+        let key = |guard: &Self, t: Id<Transaction>| {
             let sender = guard.get(t, transaction::BUFFER).map(|held| guard.get(held, buffer::SENDER));
             (guard.get(t, transaction::CODE), guard.get(t, transaction::FLAGS), sender)
         };
-        let wanted = told(self, newer);
+        let wanted = key(self, newer);
         let mut next = self.front(node::ASYNC_TODO.queue(node));
         while let Some(entry) = self.step(next) {
             next = self.get(entry, work::NEXT);
-            let Some(t) = self.transaction_of(entry).filter(|&t| told(self, t) == wanted) else { continue };
+            let Some(t) = self.transaction_of(entry).filter(|&t| key(self, t) == wanted) else { continue };
             self.unqueue(entry);
             self.free(entry);
             let held = self.get(t, transaction::BUFFER);

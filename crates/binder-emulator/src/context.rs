@@ -23,7 +23,7 @@ use crate::usage::Usage;
 /// It lives as long as this value. Processes join it with
 /// [`Emulated::join`](super::Emulated::join). When it is dropped, or its process dies, every
 /// participant's calls fail with ENODEV. It also ends when a participant holds its lock for five
-/// seconds and does nothing; [`Context::ended`] reports that.
+/// seconds without progress; [`Context::ended`] reports that.
 #[derive(Debug)]
 pub struct Context {
     address: String,
@@ -91,7 +91,7 @@ impl Context {
         self.look(|guard| guard.state())
     }
 
-    /// Why the context has ended by itself, if it has. Its participants see the same reason.
+    /// Why the context has ended early, if it has. Its participants see the same reason.
     #[must_use]
     pub fn ended(&self) -> Option<&'static str> {
         self.region.ended().map(End::reason)

@@ -1,5 +1,4 @@
-//! Death notifications: who requested and who receives them, and what remains of a dead process's
-//! nodes.
+//! Death notifications: their requests and delivery, and what remains of a dead process's nodes.
 
 use rustix::io::Errno;
 
@@ -73,8 +72,8 @@ impl Guard<'_> {
         }
     }
 
-    /// The owner of `id` has died: notifies those who requested it, and frees the node if nobody
-    /// refers to it.
+    /// The owner of `id` has died: notifies the processes that requested it, and frees the node if
+    /// no reference to it is left.
     pub(crate) fn release_node(&mut self, owner: Id<Process>, id: Id<Node>) {
         self.release_queue(node::ASYNC_TODO.queue(id));
         self.unlist_node(owner, id);

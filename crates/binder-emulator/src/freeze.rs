@@ -1,8 +1,8 @@
-//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is notified of them
+//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), the notifications of them
 //! (`BC_REQUEST_FREEZE_NOTIFICATION`), and the extended error of a thread's last transaction.
 //!
 //! As in the kernel's `binder_ioctl_freeze`, a process's queues are searched for unfinished
-//! transactions only when someone asks, so no transaction pays for a count.
+//! transactions only on request, so no transaction pays for a count.
 
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,8 @@ impl Ioctl<'_> {
             self.guard.set(target, process::CALLS_REFUSED, false);
             self.guard.set(target, process::ONEWAY_KEPT, false);
             self.guard.set(target, process::FROZEN, frozen);
-            // If this thread is killed before all are notified, whoever releases it thaws the
-            // process and notifies them of that.
+            // If this thread is killed before all are notified, its release thaws the process and
+            // notifies them of that.
             self.guard.set(self.thread, thread::FREEZING, Some(target));
             let generation = self.guard.get(target, process::GENERATION);
             if frozen {
@@ -51,7 +51,7 @@ impl Ioctl<'_> {
                 self.guard.set(target, process::FROZEN, false);
             } else if lives {
                 self.guard.commit();
-                self.guard.tell_of_freeze(target, frozen);
+                self.guard.notify_freeze(target, frozen);
             }
             self.guard.set(self.thread, thread::FREEZING, None);
             if busy {
@@ -178,9 +178,9 @@ impl Guard<'_> {
         self.get(entry, work::QUEUE) == process::FREEZE_DELIVERED.queue(to).0 as u64
     }
 
-    /// Notifies all who asked about a node of `owner`, ordered by node, that it is frozen or
-    /// thawed. Committed in steps, each of which can be repeated.
-    pub(crate) fn tell_of_freeze(&mut self, owner: Id<Process>, is_frozen: bool) {
+    /// Notifies all processes with a freeze notification for a node of `owner`, ordered by node,
+    /// that it is frozen or thawed. Committed in steps, each of which can be repeated.
+    pub(crate) fn notify_freeze(&mut self, owner: Id<Process>, is_frozen: bool) {
         let mut nodes = Vec::new();
         let mut next = self.get(owner, process::NODES);
         while let Some(id) = self.step(next) {

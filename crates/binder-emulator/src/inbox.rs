@@ -29,7 +29,7 @@ const INBOX_BYTES: usize = 4 << 20;
 /// filling.
 const MOST_MESSAGES: usize = 1 << 14;
 
-/// Whose descriptors a message carries.
+/// Which transaction a message's descriptors belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     /// The transaction's number, unique in the context over its whole life.
@@ -53,7 +53,7 @@ impl Label {
         bytes
     }
 
-    /// `None` for bytes that no sender of ours has written.
+    /// `None` if the bytes are not a label.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (number, rest) = bytes.split_first_chunk()?;
         let (record, rest) = rest.split_first_chunk()?;
@@ -142,8 +142,8 @@ impl Inbox {
         let _ = self.search(guard, |_| Ok(Found::Other));
     }
 
-    /// Shows `look` each message's label once, drops the messages that nobody will take, and leaves
-    /// the others in their order.
+    /// Shows `look` each message's label once, drops the messages that no process will take, and
+    /// leaves the others in their order.
     fn search(
         &self,
         guard: &Guard<'_>,
@@ -190,7 +190,7 @@ impl Inbox {
     }
 }
 
-/// What a look at a message found.
+/// The result of examining a message.
 enum Found {
     /// Not the message looked for.
     Other,

@@ -192,15 +192,15 @@ impl Guard<'_> {
         REFUSED
             .get()
             .iter()
-            .any(|refused| refused.whom == self.named(to) && now(ClockId::MonotonicCoarse) < refused.until)
+            .any(|refused| refused.process == self.named(to) && now(ClockId::MonotonicCoarse) < refused.until)
     }
 
     /// Notes that it was refused now.
     pub(crate) fn remember_refusal(&self, to: Id<Process>) {
-        let whom = self.named(to);
-        let last = Refused { whom, until: now(ClockId::MonotonicCoarse).saturating_add(REFUSAL_LASTS) };
+        let process = self.named(to);
+        let last = Refused { process, until: now(ClockId::MonotonicCoarse).saturating_add(REFUSAL_LASTS) };
         // Replaces the oldest entry.
-        let others = REFUSED.get().into_iter().filter(|refused| refused.whom != whom);
+        let others = REFUSED.get().into_iter().filter(|refused| refused.process != process);
         let mut refused = std::iter::once(last).chain(others);
         REFUSED.set(std::array::from_fn(|_| refused.next().unwrap_or(Refused::NONE)));
     }
@@ -211,15 +211,16 @@ impl Guard<'_> {
     }
 }
 
-/// A process: its context's tag, its slot and the slot's generation.
+/// A process whose policies this thread could not set.
 #[derive(Clone, Copy)]
 struct Refused {
-    whom: (u64, usize, u64),
+    /// Its context's tag, its slot and the slot's generation.
+    process: (u64, usize, u64),
     until: Duration,
 }
 
 impl Refused {
-    const NONE: Self = Self { whom: (0, 0, 0), until: Duration::ZERO };
+    const NONE: Self = Self { process: (0, 0, 0), until: Duration::ZERO };
 }
 
 #[cfg(test)]
@@ -258,9 +259,9 @@ mod tests {
             assert_eq!(region.sleep_word(1).is(Boosts), boosts);
             boosts
         };
-        assert!(!boosts(None, own, Some(holder), 1234), "it calls nobody");
-        assert!(!boosts(Some(t), own, None, 1234), "nobody holds its call");
-        assert!(!boosts(Some(t), id(3), Some(holder), 1234), "another's call, which it serves");
+        assert!(!boosts(None, own, Some(holder), 1234), "it waits for no reply");
+        assert!(!boosts(Some(t), own, None, 1234), "no thread has its call");
+        assert!(!boosts(Some(t), id(3), Some(holder), 1234), "it serves another thread's call");
         assert!(
             !boosts(Some(t), own, Some(holder), 0) && !boosts(Some(t), own, Some(holder), -1),
             "no thread"
@@ -359,7 +360,7 @@ mod tests {
         let [served, called] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
         guard.set(served, transaction::FROM, Some(waiter));
         guard.set(served, transaction::TO_THREAD, Some(own));
-        // On top of it, a call of its own.
+        // On top of that call, the thread makes a call.
         guard.set(called, transaction::FROM, Some(own));
         guard.set(called, transaction::FROM_PARENT, Some(served));
         guard.set(own, thread::STACK, Some(called));

@@ -1,8 +1,8 @@
 //! How a process's threads leave a context that has ended, whatever its memory contains.
 //!
-//! They sleep on words of the shared memory, and wakers go by what others have noted there. If that
-//! were garbage, a thread would sleep forever. So this code relies only on what the process itself
-//! knows: that the context has ended ([`Region::ended`]), and how many of its threads are in
+//! They sleep on words of the shared memory, and wakers rely on what others have written there. If
+//! that were garbage, a thread would sleep forever. So this code relies only on what the process
+//! itself knows: that the context has ended ([`Region::ended`]), and how many of its threads are in
 //! seccomp.
 
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ use crate::seccomp::{self, NOTIFICATION_WORDS};
 const PAUSE: Duration = Duration::from_millis(1);
 /// After so many pauses, notifications of sleeping threads count as lost.
 const PATIENT: u32 = 50;
-/// After so many pauses it gives up.
+/// After so many pauses, [`wake_to_leave`] gives up.
 const MOST: u32 = 1000;
 
 /// Locked by the thread of this process that receives. Of two receivers, one would wait for a
@@ -29,12 +29,12 @@ static RECEIVING: Mutex<()> = Mutex::new(());
 
 /// Wakes all threads of this process that sleep in the ended context, and waits until they are
 /// awake.
-pub(crate) fn send_home(region: &Region) {
-    send_home_in_rounds(region);
+pub(crate) fn wake_to_leave(region: &Region) {
+    wake_to_leave_in_rounds(region);
 }
 
-/// Like [`send_home`]; returns the number of pauses.
-fn send_home_in_rounds(region: &Region) -> u32 {
+/// Like [`wake_to_leave`]; returns the number of pauses.
+fn wake_to_leave_in_rounds(region: &Region) -> u32 {
     for round in 0..MOST {
         // A thread may have been on its way to sleep when the context ended.
         if round < 3 {
@@ -52,16 +52,16 @@ fn send_home_in_rounds(region: &Region) -> u32 {
     MOST
 }
 
-/// Wakes all threads of the context. For those of other processes this is a spurious wake-up. They
-/// sleep whatever the word says by now; each thread checks [`Region::ended`] when it wakes.
+/// Wakes all threads of the context. For threads of other processes this is a spurious wake-up. It
+/// ignores what the words say; each thread checks [`Region::ended`] when it wakes.
 fn wake_futexes(region: &Region) {
     for index in 1..THREADS {
         region.sleep_word(index).wake(i32::MAX.cast_unsigned());
     }
 }
 
-/// Answers all notifications of this process that somebody has received and noted, or that nobody
-/// has received yet.
+/// Answers all notifications of this process: those that a participant has received and stored, and
+/// those that are still pending.
 fn answer_notifications(region: &Region) {
     let Some(listener) = region.wakers().own_listener() else { return };
     receiving(region, || {
@@ -76,12 +76,11 @@ fn answer_notifications(region: &Region) {
 /// for each filter (`seccomp_next_notify_id` in its `kernel/seccomp.c`). So the ids of sleeping
 /// threads are a little below the next one.
 fn answer_lost(region: &Region) {
-    /// How far back to search. A sleeper that more than so many later ones have overtaken is not
-    /// found.
+    /// How far back to search. A sleeper with an older notification is not found.
     const IDS: u64 = 1 << 22;
     let Some(listener) = region.wakers().own_listener() else { return };
     let latest = receiving(region, || {
-        // Makes a notification to receive. This thread is in no context, and looks at no word.
+        // Creates a notification to receive. This thread is in no context, and reads no word.
         let trapped = std::thread::Builder::new().spawn(|| seccomp::sleep(0, 0)).ok()?;
         let received: [AtomicU64; NOTIFICATION_WORDS] = Default::default();
         let mut latest = None;

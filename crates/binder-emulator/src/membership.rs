@@ -63,7 +63,7 @@ const CONNECT_WITHIN_MS: u64 = 5_000;
 
 /// Joins the context at the other end.
 pub(crate) fn join(connection: UnixStream) -> Result<Membership, (&'static str, io::Error)> {
-    // The name could have been taken by someone else.
+    // Another user may have taken the name.
     let supervisor = rustix::net::sockopt::socket_peercred(&connection)
         .map_err(|error| ("ask whose it is", error.into()))?;
     if supervisor.uid != rustix::process::geteuid() {
@@ -139,7 +139,7 @@ mod tests {
     use crate::welcome::send_with;
 
     /// The error of a joining process for this answer of its supervisor.
-    fn told(message: &[u8], files: usize) -> Result<usize, String> {
+    fn answered(message: &[u8], files: usize) -> Result<usize, String> {
         let (own, supervisor) = UnixStream::pair().expect("sockets");
         send_with(&supervisor, message, &vec![supervisor.as_fd(); files]).expect("room");
         drop(supervisor);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_refused_participant_gets_the_reason() {
-        assert_eq!(told(&[WELCOME, 3], 2), Ok(3));
+        assert_eq!(answered(&[WELCOME, 3], 2), Ok(3));
         for (message, says) in [
             (&[FULL][..], "the context is full"),
             (&[NO_FILES], "cannot open more files"),
@@ -156,10 +156,10 @@ mod tests {
             (&[WELCOME], "end of file"),
             (&[99, 3], "end of file"),
         ] {
-            let text = told(message, 0).expect_err("no slot");
+            let text = answered(message, 0).expect_err("no slot");
             assert!(text.contains(says), "{message:?}: {text}");
         }
-        assert!(told(&[WELCOME, 3], 1).is_err() && told(&[WELCOME, 0], 2).is_err());
+        assert!(answered(&[WELCOME, 3], 1).is_err() && answered(&[WELCOME, 0], 2).is_err());
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let flags = SocketFlags::CLOEXEC;
         let listener = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         let listener = listener.expect("a socket");
-        assert!(connect(&name).is_err(), "nobody has the name");
+        assert!(connect(&name).is_err(), "no socket has the name");
         rustix::net::bind(&listener, &address).expect("a free name");
         rustix::net::listen(&listener, 0).expect("a socket with a name");
         let waiting = connect(&name).expect("the queue holds one");

@@ -10,13 +10,13 @@
 //! kernel boosts the owner to a real-time waiter's priority, and notices an owner that died. But it
 //! also hands the lock to a sleeping waiter on each release, which makes a busy context as slow as
 //! its context switches (a lock convoy: the throughput of eight processes fell to a tenth). So
-//! ordinary threads, which may be overtaken, spin for a moment, then sleep on the second word, and
-//! whoever comes first when the lock is free gets it. Real-time threads wait on the first word at
+//! ordinary threads, which may be overtaken, spin for a moment, then sleep on the second word. The
+//! first thread that finds the lock free gets it. Real-time threads wait on the first word at
 //! once, ordinary ones after [`PATIENCE_NS`], which also finds a dead owner.
 //!
 //! A participant may write anything into these words, or stop while it owns the lock. So a thread
-//! that waits long calls its caller's check now and then ([`LOOK`]), and may give up; `lock/mod.rs`
-//! decides when.
+//! that waits long calls its caller's check every [`LOOK`], and may give up; `lock/mod.rs` decides
+//! when.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -146,8 +146,8 @@ impl Mutex<'_> {
                     self.owner.fetch_and(!futex::OWNER_DIED, Relaxed);
                     return true;
                 }
-                // The owner died while nobody waited here: the kernel finds no such thread, or its
-                // id is a kernel thread's.
+                // The owner died while no thread waited here: the kernel finds no such thread, or
+                // its id is a kernel thread's.
                 Err(Errno::SRCH | Errno::PERM) => {
                     if self.take_from_dead(owner, takeovers) {
                         return true;
@@ -316,7 +316,7 @@ mod tests {
         });
         let begin = std::time::Instant::now();
         while words.owner.load(SeqCst) & futex::WAITERS == 0 {
-            assert!(begin.elapsed() < Duration::from_secs(20), "nobody waits");
+            assert!(begin.elapsed() < Duration::from_secs(20), "the thread does not wait");
             std::thread::yield_now();
         }
         assert_eq!(words.sleepers.load(SeqCst), 0, "it may be overtaken");

@@ -170,8 +170,8 @@ impl Guard<'_> {
     /// keeps its place in the queue.
     pub(crate) fn put_node(&mut self, id: Id<Node>) -> Result<(), Errno> {
         // Without these it may already be free.
-        let told = self.get(id, node::HAS_STRONG) || self.get(id, node::HAS_WEAK);
-        if told { self.dec_node(id, Strength::Weak, true) } else { Ok(()) }
+        let has_references = self.get(id, node::HAS_STRONG) || self.get(id, node::HAS_WEAK);
+        if has_references { self.dec_node(id, Strength::Weak, true) } else { Ok(()) }
     }
 
     /// Queues the entry that reports this node's references to its owner.

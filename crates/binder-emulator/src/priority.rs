@@ -4,7 +4,7 @@
 //! policy and priority before the wake-up. Mainline (`binder_thread_read`): the receiver takes over
 //! the sender's nice value once it runs. After its reply the server returns to its own priority. A
 //! real-time priority that may not be set is inherited through a PI futex (`reply_lock.rs`). Any
-//! other one is then not inherited, and that is counted.
+//! other priority is then not inherited, which is counted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -91,7 +91,8 @@ impl Guard<'_> {
             self.learn_nice(to);
         }
         let now = self.get(to, thread::PRIORITY);
-        // A thread on its way to wait, or hurried there, may still have a caller's priority.
+        // A thread that is about to wait, or that was boosted early, may still have a caller's
+        // priority.
         let comes = profile == Profile::Ack && self.get(to, thread::STACK).is_none();
         let server = if comes { self.get(to, thread::OWN_PRIORITY) } else { now };
         self.set(t, transaction::SAVED_PRIORITY, server);
@@ -113,9 +114,9 @@ impl Guard<'_> {
 
     /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process
     /// `owner`, where no thread waits. A looper inherits its priority if it has answered its last
-    /// call, has no other, and is on its way to wait. By itself it might not get there while others
-    /// compute above its own priority, and the caller would wait for them.
-    pub(crate) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
+    /// call, has no other, and is about to wait. At its own priority it might not get there while
+    /// threads of higher priority run, and the caller would wait for them.
+    pub(crate) fn boost_looper_early(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
         let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
         if !caller.is_realtime() {
             return;
@@ -139,8 +140,8 @@ impl Guard<'_> {
 
     /// Whether a sender has chosen this thread for a call that it has not taken yet. It is as busy
     /// as a serving thread: that call's priority is already set, and another one set now would
-    /// remain. The Android kernel boosts nobody for a transaction that is queued for the process,
-    /// only the thread that takes it (`binder_proc_transaction`, `binder_thread_read`).
+    /// remain. For a transaction in the process's queue, the Android kernel boosts no thread
+    /// until one takes it (`binder_proc_transaction`, `binder_thread_read`).
     fn has_call(&mut self, of: Id<Thread>) -> bool {
         let mut next = self.front(thread::TODO.queue(of));
         while let Some(entry) = self.step(next) {

@@ -12,10 +12,10 @@ use crate::sleep;
 pub(crate) const FREE: u32 = 0;
 /// A process uses it.
 pub(crate) const LIVE: u32 = 1;
-/// The process is going, and releases what it holds.
+/// The process is leaving, and releases what it holds.
 pub(crate) const GONE: u32 = 2;
-/// The process has closed, and woken everyone concerned. The supervisor frees the slot when the
-/// connection ends.
+/// The process has closed, and has woken all threads that waited for it. The supervisor frees the
+/// slot when the connection ends.
 pub(crate) const CLOSED: u32 = 3;
 /// The process has gone; senders are still copying into its area. The last of them frees the slot.
 pub(crate) const LEFT: u32 = 4;
@@ -88,8 +88,8 @@ impl Guard<'_> {
         self.commit();
     }
 
-    /// A process closes: it releases everything, and only then marks itself closed. Until it has
-    /// woken everyone concerned, its death must leave the rest to the supervisor.
+    /// A process closes: it releases everything, and only then marks itself closed. If it
+    /// dies before it has woken all threads that waited for it, the supervisor does the rest.
     pub(crate) fn close_process(&mut self, closing: Id<Process>) {
         let generation = self.get(closing, process::GENERATION);
         self.release_process(closing);
@@ -139,8 +139,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Makes all threads of a process return from their waits. A polling thread sleeps on, and
-    /// notices it the next time (`binder_deferred_flush`).
+    /// Makes all threads of a process return from their waits. A polling thread stays asleep, and
+    /// notices it later (`binder_deferred_flush`).
     pub(crate) fn interrupt(&mut self, owner: Id<Process>) {
         self.for_each_thread(owner, |guard, id| {
             guard.set(id, thread::NEED_RETURN, true);
@@ -181,9 +181,9 @@ mod tests {
         for _ in 0..2 {
             guard.bury_process(closing);
             assert_eq!(guard.get(closing, process::STATE), FREE);
-            assert!(region.sleep_word(9).is_asleep(), "it has woken whom that concerned");
+            assert!(region.sleep_word(9).is_asleep(), "the closing process has woken all waiters itself");
         }
-        // Somebody still writes to it.
+        // A sender still writes to its area.
         let next = guard.new_process(3).expect("a slot");
         assert_eq!(next, closing, "the first free one");
         guard.open_area(next, 4096).expect("a buffer");
@@ -191,7 +191,7 @@ mod tests {
         guard.close_process(next);
         assert_eq!(guard.get(next, process::STATE), LEFT);
         guard.bury_process(next);
-        assert_eq!(guard.get(next, process::STATE), LEFT, "the last that writes frees it");
+        assert_eq!(guard.get(next, process::STATE), LEFT, "its last writer frees it");
         // One that was killed: wake-ups may be missing.
         let killed = guard.new_process(4).expect("a slot");
         guard.open_area(killed, 4096).expect("a buffer");

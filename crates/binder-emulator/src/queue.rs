@@ -11,28 +11,28 @@ use crate::records::{Field, Id, Queue, Record, Work, work};
 pub(crate) enum Kind {
     /// Deliver a transaction or reply (payload: its record).
     Transaction = 1,
-    /// Say `BR_TRANSACTION_COMPLETE`.
+    /// Return `BR_TRANSACTION_COMPLETE`.
     Complete,
     /// Return the thread's refused command's error.
     ReturnError,
     /// Return the thread's failed transaction's error.
     ReplyError,
-    /// Tell a node's owner of its references (payload: the node).
+    /// Notify a node's owner of its references (payload: the node).
     Node,
-    /// Tell of a death (payload: the cookie).
+    /// Notify of a death (payload: the cookie).
     DeadBinder,
-    /// Tell of a death; the notification was cleared meanwhile.
+    /// Notify of a death; the notification was cleared meanwhile.
     DeadBinderAndClear,
-    /// Say that a death notification is cleared.
+    /// Confirm that a death notification is cleared.
     ClearDeath,
-    /// Say `BR_TRANSACTION_COMPLETE` of a oneway transaction, or that its sender is suspected of
-    /// spam.
+    /// Return `BR_TRANSACTION_COMPLETE` for a oneway transaction, or report that its sender is
+    /// suspected of spam.
     CompleteSuspect,
-    /// Say that a oneway transaction waits for a frozen process.
+    /// Report that a oneway transaction waits for a frozen process.
     CompletePending,
-    /// Tell whether the owner of a node is frozen (payload: the cookie).
+    /// Notify whether the owner of a node is frozen (payload: the cookie).
     FrozenBinder,
-    /// Say that a freeze notification is cleared.
+    /// Confirm that a freeze notification is cleared.
     ClearFreeze,
 }
 
@@ -97,7 +97,7 @@ impl Guard<'_> {
         Id::new(self.word(queue.0))
     }
 
-    /// What an entry is about. `None` if a participant overwrote it.
+    /// The kind of an entry. `None` if a participant overwrote it.
     pub(crate) fn kind(&self, entry: Id<Work>) -> Option<Kind> {
         Kind::from_word(self.get(entry, work::KIND))
     }

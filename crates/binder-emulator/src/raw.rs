@@ -1,8 +1,8 @@
 #![allow(unsafe_code)]
-//! Descriptors by number: those that commands name.
+//! Descriptors by number, as commands contain them.
 //!
-//! Unsafe: the protocol carries descriptors as numbers. Which ones, and when, is `descriptors.rs`'s
-//! business.
+//! Unsafe: the protocol carries descriptors as numbers. `descriptors.rs` decides which ones are
+//! used, and when.
 
 use std::os::fd::BorrowedFd;
 

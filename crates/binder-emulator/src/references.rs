@@ -118,7 +118,7 @@ impl Guard<'_> {
     }
 
     fn new_ref(&mut self, owner: Id<Process>, target: Id<Node>) -> Result<Id<Ref>, Errno> {
-        // The lowest free handle; 0 is the context manager's for everybody, but not twice.
+        // The lowest free handle. Handle 0 is only for the context manager, once per process.
         let mut handle = 0;
         if self.context_manager() != Some(target) || self.word(handle_word(owner, 0)) != 0 {
             handle = self.get(owner, process::HANDLE_HINT).max(1);

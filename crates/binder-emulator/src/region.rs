@@ -7,7 +7,8 @@
 //! participant.
 //!
 //! Unsafe lives here because the mapping is shared with other processes. Control memory is only
-//! ever seen as atomics, areas only through bounds-checked copies. Must not know what words mean.
+//! ever seen as atomics, areas only through bounds-checked copies. This file does not know what the
+//! words mean.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -73,8 +74,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// A new, zeroed context. The file has no name, cannot be resized by anyone, and goes with its
-    /// last user.
+    /// A new, zeroed context. The file has no name, cannot be resized, and ends with its last
+    /// user.
     pub(crate) fn create() -> Result<Self, Errno> {
         let file =
             rustix::fs::memfd_create("roundtrip-binder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -111,7 +112,7 @@ impl Region {
         &self.wakers
     }
 
-    /// Who the participants are.
+    /// The registry of participants.
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -149,8 +150,8 @@ impl Region {
         let _ = self.ended.compare_exchange(0, how as u8, Ordering::SeqCst, Ordering::Relaxed);
     }
 
-    /// Whether and why it has ended, from this participant's own memory. After that, it waits for
-    /// nobody, and its changes affect nobody.
+    /// Whether and why it has ended, from this participant's own memory. After that, this
+    /// participant no longer waits, and its changes affect no other participant.
     #[inline]
     pub(crate) fn ended(&self) -> Option<End> {
         match self.ended.load(Ordering::Relaxed) {
@@ -202,8 +203,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
     }
 
-    /// 1 when thread `index` is boosted that way, or about to be. Set by others, cleared by the
-    /// thread itself.
+    /// 1 if thread `index` is boosted through its reply lock, or about to be. Set by others,
+    /// cleared by the thread itself.
     #[inline]
     pub(crate) fn boosted(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -223,15 +224,15 @@ impl Region {
         self.base.as_ptr() as u64 + area_at(slot) as u64
     }
 
-    /// Copies `bytes` into an area. False, and nothing is written, when they would not lie wholly
-    /// inside it.
+    /// Copies `bytes` into an area. Returns false, and writes nothing, if they would not be
+    /// completely inside it.
     #[inline]
     #[must_use]
     pub(crate) fn write_area(&self, slot: usize, offset: u64, bytes: RawBytes<'_>) -> bool {
         let Some(offset) = inside(offset, bytes.len() as u64) else { return false };
         // SAFETY: the range lies inside the slot's area, hence inside the mapping. It belongs to a
         // buffer that is allocated and not yet delivered, so no well-behaved participant reads it
-        // now, and nobody has a reference to it.
+        // now, and no Rust reference to it exists.
         unsafe { bytes.copy_to_raw(self.base.add(area_at(slot) + offset).as_ptr()) };
         true
     }
@@ -244,15 +245,15 @@ impl Region {
         unsafe { std::ptr::write_bytes(self.base.add(area_at(slot) + at).as_ptr(), 0, length as usize) };
     }
 
-    /// Copies bytes out of an area. False, and nothing is written, when they do not lie wholly
+    /// Copies bytes out of an area. Returns false, and writes nothing, if they are not completely
     /// inside it.
     #[inline]
     #[must_use]
     pub(crate) fn read_area(&self, slot: usize, offset: u64, into: &mut [u8]) -> bool {
         let Some(offset) = inside(offset, into.len() as u64) else { return false };
         // SAFETY: the range lies inside the mapping, which is initialised (a memfd is zeroed), and
-        // `into` is private. Others may write there meanwhile: bytes have no invalid values, and
-        // nobody has a reference to these.
+        // `into` is private. Others may write there meanwhile: bytes have no invalid values, and no
+        // Rust reference to these exists.
         unsafe {
             binder_driver::copy::raw(
                 self.base.add(area_at(slot) + offset).as_ptr(),
@@ -277,7 +278,7 @@ impl Region {
 
     /// Keeps the compiler from moving journal entries behind the words that they protect. The
     /// hardware needs no fence: a thread that is killed has executed a prefix of its program,
-    /// and whoever takes over sees it through the kernel.
+    /// and the thread that takes over sees the result through the kernel.
     #[inline]
     pub(crate) fn order() {
         compiler_fence(Ordering::SeqCst);
@@ -287,7 +288,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `map` with this length, and every reference into it
-        // borrows self. An error would leave it mapped, which harms nobody.
+        // borrows self. An error would leave it mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), REGION_BYTES) };
     }
 }

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
 #![allow(clippy::arithmetic_side_effects, reason = "calculates with slots, which are below PROCESSES")]
-//! Who the participants are: memory that the supervisor writes and everybody else can only read.
+//! The registry of participants: memory that the supervisor writes and all others can only read.
 //!
 //! A context's other memory may contain anything (`records`). A participant acts on another process
 //! because of that memory only if the process is registered here, by the process id that the kernel
@@ -33,8 +33,8 @@ unsafe impl Send for Registry {}
 unsafe impl Sync for Registry {}
 
 impl Registry {
-    /// An empty registry, for its supervisor. From then on nobody else can map it writable or write
-    /// to it by a system call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
+    /// An empty registry, for its supervisor. From then on no other process can map it writable or
+    /// write to it by a system call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
     pub(crate) fn create() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("roundtrip-registry", flags)?;
@@ -74,8 +74,8 @@ impl Registry {
         unsafe { self.pids.as_ref() }
     }
 
-    /// Records that process `pid` has `slot`; 0: nobody. Only for the supervisor, whose mapping
-    /// alone is writable.
+    /// Records that process `pid` has `slot`; 0 if the slot is free. Only for the supervisor: only
+    /// its mapping is writable.
     pub(crate) fn enter(&self, slot: Id<Process>, pid: i32) {
         if let Some(word) = self.pids().get(slot.index()) {
             word.store(pid, Ordering::Relaxed);
@@ -95,14 +95,14 @@ fn is_thread(pid: i32, tid: i32) -> bool {
         return false;
     }
     // SAFETY: no memory is passed, and no signal is sent.
-    let told = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
-    told == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
 impl Drop for Registry {
     fn drop(&mut self) {
         // SAFETY: mapped with this length in `mapped`, and every reference into it borrows self. An
-        // error would leave it mapped, which harms nobody.
+        // error would leave it mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.pids.as_ptr().cast(), BYTES) };
     }
 }

@@ -18,14 +18,14 @@
 //! No wake-up is lost. A waker sees under the context's lock that the thread `Boosts`
 //! (`sleep_word.rs`), and claims it. If the waker owns the reply lock, it releases it after the
 //! unlock. Otherwise it wakes the owner, which checks before it sleeps again whether its caller was
-//! claimed (`Guard::pass_on`). If nobody releases the lock, because its owner is running or was
-//! killed in between, the caller notices by itself: it waits in slices.
+//! claimed (`Guard::pass_on`). If its owner is running or was killed, the lock may not be released.
+//! The caller notices that, because it wakes from time to time and checks its word.
 //!
-//! No value of the word can do harm. The waiter writes its reply lock before each wait, so nothing
+//! No value of the word is harmful. The waiter writes its reply lock before each wait, so nothing
 //! stale remains in it. If the thread id is invalid, dead, or would close a cycle, the kernel
-//! refuses, and the caller sleeps as if nobody were boosted. If the owner dies, its caller gets the
-//! lock. A waiter that got the lock need not tell the kernel when it releases it, because nobody
-//! else waits for it.
+//! refuses, and the caller sleeps without boosting a thread. If the owner dies, its caller gets the
+//! lock. A waiter that got the lock releases it without a system call, because no other thread
+//! waits for it.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::time::Duration;
@@ -71,10 +71,10 @@ pub(crate) fn give_back(region: &Region, waiter: Id<Thread>) {
 }
 
 /// After the unlock: boosts the server until the calling `thread` is claimed or its reply lock is
-/// released. If the kernel refuses that, the thread is left to sleep on its futex. After each slice
-/// of the wait, `hurry` is called with the thread that is to release the lock.
+/// released. If the kernel refuses that, the thread must sleep on its futex. After each timeout of
+/// the wait, calls `wake_again` with the thread that must release the lock.
 #[cold]
-pub(crate) fn wait(region: &Region, thread: Id<Thread>, hurry: impl Fn(Id<Thread>)) {
+pub(crate) fn wait(region: &Region, thread: Id<Thread>, wake_again: impl Fn(Id<Thread>)) {
     let (hold, word) = (region.reply_lock(thread.index()), region.sleep_word(thread.index()));
     let mut slice_ns = SLICES_NS.0;
     while word.is(Boosts) && region.ended().is_none() {
@@ -83,7 +83,7 @@ pub(crate) fn wait(region: &Region, thread: Id<Thread>, hurry: impl Fn(Id<Thread
             Err(Errno::TIMEDOUT) => {
                 slice_ns = slice_ns.saturating_mul(2).min(SLICES_NS.1);
                 if let Some(holder) = Id::new(region.lock_owner(thread.index()).load(Relaxed).into()) {
-                    hurry(holder);
+                    wake_again(holder);
                 }
                 false
             }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::sleep_word::{GOES_TO_BOOST, WAKES_PI_WAITER};
 
-    /// Whether a thread that boosts `holder` is left to sleep as if it did not.
+    /// Whether a thread that tries to boost `holder` sleeps on its futex instead.
     fn sleeps_plainly(holder: impl FnOnce() -> u32) -> bool {
         let region = Region::create().expect("memory");
         let own = Id::<Thread>::new(1).expect("an index");

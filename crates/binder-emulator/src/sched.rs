@@ -100,8 +100,8 @@ mod tests {
         assert_eq!(levels, [100, 100, 120, 139, 139]);
         let realtime = [OTHER, BATCH, FIFO, RR].map(|policy| Priority { policy, level: 0 }.is_realtime());
         assert_eq!(realtime, [false, false, true, true]);
-        let own = get(0).expect("one's own");
-        assert_eq!(own, get(crate::mutex::own_tid().cast_signed()).expect("one's own"));
+        let own = get(0).expect("this thread's own");
+        assert_eq!(own, get(crate::mutex::own_tid().cast_signed()).expect("this thread's own"));
         assert_eq!(get(i32::MAX), Err(Errno::SRCH));
         assert_eq!(set(i32::MAX, own), Err(Errno::SRCH));
     }

@@ -3,12 +3,12 @@
 //! (seccomp_unotify(2)).
 //!
 //! A thread that wants to sleep makes a system call that the process's filter suspends ([`sleep`]);
-//! whoever has the filter's listener collects the notification ([`receive`]) and answers it
-//! ([`answer`]), which ends the sleep. Since Linux 6.6 a listener can be told to wake on the
+//! a thread that has the filter's listener receives the notification ([`receive`]) and answers it
+//! ([`answer`]), which ends the sleep. Since Linux 6.6 a listener can be set to wake on the
 //! answering CPU (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`).
 //!
-//! Unsafe: raw system calls, which no library wraps. Who sleeps and who must be woken is not this
-//! file's business.
+//! Unsafe: raw system calls, which no library wraps. This file does not know which threads
+//! sleep or must be woken.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -17,8 +17,8 @@ use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// First argument of the suspended system call, which marks it: getppid(2) takes none, so nobody
-/// else passes it.
+/// First argument of the suspended system call, which marks it: getppid(2) takes none, so no
+/// other caller passes it.
 const MARK: u64 = u64::from_le_bytes(*b"rtrptrap");
 /// What an answered call returns; no process id is as large.
 const ANSWERED: i64 = 1 << 40;
@@ -34,9 +34,9 @@ pub(crate) const NOTIFICATION_WORDS: usize = 10;
 /// The word in it with the suspended call's second argument; the third one follows.
 pub(crate) const ARGUMENTS: usize = 5;
 
-/// Installs the filter in all threads of this process; they and their children keep it for good.
-/// With `no_new_privs`, the process gives up gaining privileges by `execve` if it must (prctl(2),
-/// `PR_SET_NO_NEW_PRIVS`).
+/// Installs the filter in all threads of this process; they and their children keep it until they
+/// end. With `no_new_privs`, the process gives up gaining privileges by `execve` if it must
+/// (prctl(2), `PR_SET_NO_NEW_PRIVS`).
 ///
 /// # Errors
 /// Why it is not possible, as the end of a sentence.
@@ -93,7 +93,7 @@ fn filter() -> Result<OwnedFd, Errno> {
     let listener = check(unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
     })?;
-    // SAFETY: a new descriptor that nobody else owns. The kernel makes it close-on-exec.
+    // SAFETY: a new descriptor that has no other owner. The kernel makes it close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
 }
 
@@ -137,8 +137,8 @@ pub(crate) fn is_pending(listener: BorrowedFd<'_>, wait_ns: i64) -> bool {
 }
 
 /// Receives the oldest notification into `to`, which must be zero. Call it only when [`is_pending`]
-/// says so and nobody else may receive meanwhile: then it does not wait, also when the notification
-/// is gone by now (ENOENT).
+/// returns true and no other thread can receive meanwhile. Then it does not wait, even if the
+/// notification has ended (ENOENT).
 ///
 /// The kernel either stores the notification or leaves it pending: a process that is killed here
 /// loses none.
@@ -151,8 +151,8 @@ pub(crate) fn receive(listener: BorrowedFd<'_>, to: &[AtomicU64; NOTIFICATION_WO
 /// Ends the sleep of notification `id`, on this CPU if the listener has that flag.
 ///
 /// # Errors
-/// ENOENT when the thread has left by itself (a signal, its death); EINPROGRESS when it was
-/// answered already.
+/// ENOENT if a signal or its death has ended the thread's sleep; EINPROGRESS if it was answered
+/// already.
 #[inline]
 pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
     // struct seccomp_notif_resp: id, value, error and flags.
@@ -208,14 +208,14 @@ mod tests {
         alone(
             concat!(module_path!(), "::without_rights_the_filter_costs_no_new_privileges_and_only_if_it_may"),
             || {
-                let mut own = rustix::thread::capabilities(None).expect("one's own");
+                let mut own = rustix::thread::capabilities(None).expect("this thread's own");
                 own.effective.remove(CapabilitySet::SYS_ADMIN);
                 rustix::thread::set_capabilities(None, own).expect("fewer than before");
                 let gave_up = || rustix::thread::no_new_privs().expect("an answer");
                 if gave_up() {
                     return skips::skip(skips::Need::Machine, "the test runs with no_new_privs");
                 }
-                let refused = install(false).expect_err("it has no right to");
+                let refused = install(false).expect_err("it has no permission");
                 if refused != "it needs CAP_SYS_ADMIN or no_new_privs" {
                     return crate::alone::refused(&refused);
                 }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn with_rights_the_filter_costs_nothing() {
         alone(concat!(module_path!(), "::with_rights_the_filter_costs_nothing"), || {
-            let own = rustix::thread::capabilities(None).expect("one's own");
+            let own = rustix::thread::capabilities(None).expect("this thread's own");
             if !own.effective.contains(CapabilitySet::SYS_ADMIN) {
                 return skips::skip(skips::Need::Root, "it takes CAP_SYS_ADMIN");
             }

@@ -1,6 +1,6 @@
 //! How a thread sleeps: on a futex; in seccomp, so that it can be woken on its waker's CPU; or on a
-//! PI futex, which boosts the thread that it waits for. `sleep_word.rs` has what its word says
-//! meanwhile, `lock/wake.rs` how it is woken.
+//! PI futex, which boosts the thread that it waits for. `sleep_word.rs` has the states of its
+//! word, `lock/wake.rs` the ways to wake it.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::lock::wake::{hurry_claimed, own_cpu};
+use crate::lock::wake::{own_cpu, wake_claimed_again};
 use crate::records::{Id, TAG, Thread};
 use crate::region::Region;
 use crate::reply_lock;
@@ -20,8 +20,8 @@ use crate::sleep_word::{
 };
 
 /// For how many sleeps a thread uses seccomp after a futex woke it on another CPU than its waker's:
-/// at first, and at most. In between it tries the futex once, which costs nothing where the kernel
-/// keeps both threads together by itself.
+/// at first, and at most. In between it tries the futex once, which costs nothing if the kernel
+/// keeps both threads on one CPU anyway.
 const SPANS: (u32, u32) = (64, 4096);
 
 thread_local! {
@@ -69,18 +69,18 @@ pub(crate) fn will_poll(region: &Region, thread: Id<Thread>) {
 /// How a [`sleep`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slept {
-    /// Someone claimed the wake-up, or the context has ended.
+    /// A waker claimed the wake-up, or the context has ended.
     Woken,
-    /// Nobody did: a signal was handled.
+    /// A signal was handled.
     Interrupted,
 }
 
-/// After the unlock: sleeps until someone claims the wake-up. `traps` is the result of
+/// After the unlock: sleeps until a waker claims the wake-up. `traps` is the result of
 /// [`will_sleep`].
 ///
 /// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters
-/// either sleep again, with no code of ours in between. One that waits on a PI futex sleeps
-/// on (`FUTEX_LOCK_PI` is restarted always).
+/// either sleep again, without running any of our code. A thread that waits on a PI futex stays
+/// asleep (`FUTEX_LOCK_PI` is always restarted).
 pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let word = region.sleep_word(thread.index());
     let mut slept = Slept::Woken;
@@ -89,7 +89,7 @@ pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
         slept = if word.make(interrupted) { Slept::Interrupted } else { Slept::Woken };
     };
     if word.is(Boosts) {
-        reply_lock::wait(region, thread, |holder| hurry_claimed(region, holder));
+        reply_lock::wait(region, thread, |holder| wake_claimed_again(region, holder));
         if word.is(Awake) {
             return Slept::Woken;
         }
@@ -146,7 +146,7 @@ pub(crate) fn sleep_until(region: &Region, thread: Id<Thread>, deadline: Option<
             Err(Errno::TIMEDOUT) => Slept::Woken,
             _ => continue,
         };
-        // Whoever claims it first has it.
+        // A waker may have claimed it first.
         if word.make(IS_INTERRUPTED) {
             return ended;
         }
@@ -165,8 +165,8 @@ mod tests {
     use crate::sleep_word::State::WillEnterSeccomp;
     use crate::sleep_word::{LEAVES_SECCOMP, WAKES_SLEEPER};
 
-    /// No CPU's number.
-    const ELSEWHERE: u32 = 100_000;
+    /// The number of no CPU.
+    const OTHER_CPU: u32 = 100_000;
 
     /// Learns of a waker on this CPU.
     fn learn_here() {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn seccomp_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
-        let all = sched_getaffinity(None).expect("one's own");
+        let all = sched_getaffinity(None).expect("this thread's own");
         if all.count() == 1 {
             return skips::skip(skips::Need::Machine, "there is one CPU");
         }
@@ -193,16 +193,16 @@ mod tests {
             });
             learned.collect()
         };
-        assert_eq!(spans(ELSEWHERE, 5), [64, 256, 1024, 4096, 4096].map(|span| (span, span)));
+        assert_eq!(spans(OTHER_CPU, 5), [64, 256, 1024, 4096, 4096].map(|span| (span, span)));
         learn_here();
         assert_eq!(TRAP.get(), (0, 0), "a futex keeps both together");
-        assert_eq!(spans(ELSEWHERE, 1), [(64, 64)]);
+        assert_eq!(spans(OTHER_CPU, 1), [(64, 64)]);
         learn(0);
         assert_eq!(TRAP.get(), (0, 0), "its waker did not wait for it");
         let mut one = CpuSet::new();
         one.set((0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).expect("a CPU"));
-        sched_setaffinity(None, &one).expect("one of one's own");
-        assert_eq!(spans(ELSEWHERE, 1), [(0, 0)], "it may use no other");
+        sched_setaffinity(None, &one).expect("one of the thread's CPUs");
+        assert_eq!(spans(OTHER_CPU, 1), [(0, 0)], "it may use no other");
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(region.wakers().trapped(), 0);
         assert!(sleeps(2, true) && sleeps(1, true));
         assert_eq!(region.wakers().trapped(), 2);
-        // Kept from it by a waker that did not wait for it: the futex again.
+        // The waker did not wait for this thread, so it uses the futex again.
         assert!(word.make(crate::sleep_word::KEEPS_FROM_SECCOMP));
         region.waker(1).store(0, Relaxed);
         TRAP.set((5, 64));

@@ -12,16 +12,17 @@
 //! | will enter seccomp | in seccomp | the sleeper | it enters seccomp |
 //! | in seccomp | claimed | a waker, under the lock | it unlocks, and answers the notification |
 //! | claimed | awake | the sleeper, out of seccomp | it looks for work |
-//! | boosts | awake | a waker, under the lock | whoever holds what it waits for gives that back |
-//! | asleep, in seccomp | awake | the sleeper, which handled a signal or had a time that is over | it looks for work |
-//! | in seccomp | asleep | the sleeper, which seccomp does not hold | it sleeps on the futex |
-//! | boosts | asleep, awake | the sleeper, which the kernel's queue does not hold, or lets go | it sleeps on the futex, or looks for work |
+//! | boosts | awake | a waker, under the lock | the owner of its reply lock releases it |
+//! | asleep, in seccomp | awake | the sleeper, after a signal or a timeout | it looks for work |
+//! | in seccomp | asleep | the sleeper, if seccomp does not suspend its call | it sleeps on the futex |
+//! | boosts | asleep, awake | the sleeper, if the kernel refuses the boost, or after it got the lock | it sleeps on the futex, or looks for work |
 //!
 //! A thread decides to sleep under the lock, and a waker gives it work under the lock, so no
-//! wake-up between two living threads is lost. The column "then" happens after the unlock. A waker
-//! that is killed before it leaves a thread asleep whose word says awake or claimed. So the
-//! supervisor makes every thread look again after a death, and looks for claimed threads as long as
-//! seccomp is in use. A waiter checks by itself: it waits in slices.
+//! wake-up between two living threads is lost. The column "then" happens after the unlock. If a
+//! waker is killed before that, a thread stays asleep although its word says awake or claimed. So
+//! the supervisor makes every thread check for work after a death, and checks for claimed threads
+//! as long as seccomp is in use. A waiter for a reply lock wakes from time to time and checks its
+//! word.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
@@ -61,7 +62,7 @@ pub(crate) enum By {
     SleeperLocked,
     /// The thread itself.
     Sleeper,
-    /// Whoever gives it work, under the context's lock.
+    /// The thread that gives it work, under the context's lock.
     WakerLocked,
 }
 
@@ -182,8 +183,8 @@ impl SleepWord<'_> {
     /// As [`SleepWord::sleep`], and ETIMEDOUT. EINTR also after a handler that was set with
     /// `SA_RESTART`.
     pub(crate) fn sleep_for(self, time: Duration) -> Result<(), Errno> {
-        // Not FUTEX_WAIT, whose timeouts are those of waits for the lock: who looks at a thread
-        // from outside can tell.
+        // Not FUTEX_WAIT: only waits for the lock use it with a timeout, so /proc/PID/syscall shows
+        // the two kinds of wait apart.
         let until = Timespec::try_from(time)
             .ok()
             .and_then(|time| clock_gettime(ClockId::Monotonic).checked_add(time));

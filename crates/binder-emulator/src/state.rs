@@ -1,10 +1,10 @@
 //! What a context holds, as text: processes, their threads, transactions, nodes, references and
 //! buffers, in the form of the kernel driver's `binder/state` in debugfs.
 //!
-//! Unlike there, a process is named by its number in the context, since one process may open a
-//! context several times; the lines "requested threads" and "free async space", which the kernel
-//! has in `binder/stats`, are here too; and there are no addresses of the driver's own. Looking has
-//! one effect, as there: see [`Guard::put_node`].
+//! Unlike in the kernel, a process is named by its number in the context, since one process may
+//! open a context several times; the lines "requested threads" and "free async space", which the
+//! kernel has in `binder/stats`, are here too; and there are no addresses of the driver's own.
+//! Reading the state has one side effect, as in the kernel: see [`Guard::put_node`].
 
 use std::fmt::{self, Write};
 
@@ -210,7 +210,7 @@ impl Guard<'_> {
                 None => Ok(()),
             },
             Some(Kind::Complete | Kind::CompletePending) => writeln!(out, "{indent}transaction complete"),
-            // As the kernel's log has it, which was not taught that name.
+            // As in the kernel's log, which has no name for it.
             Some(Kind::CompleteSuspect) => writeln!(out, "{indent}unknown work: type 3"),
             Some(Kind::ReturnError) => {
                 writeln!(out, "{indent}transaction error: {}", error(thread::RETURN_ERROR))

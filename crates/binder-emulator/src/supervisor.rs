@@ -5,12 +5,12 @@
 )]
 //! The supervisor of a context: lets processes join, and notices when one dies.
 //!
-//! Each participant keeps a Unix connection to it open. The kernel reports who is at the other end
-//! (`SO_PEERCRED`, unix(7)): only processes of the supervisor's own user may join. They receive the
-//! context's memory as a descriptor. So it has no name in any file system, and nothing is left
+//! Each participant keeps a Unix connection to it open. The kernel reports the user at the other
+//! end (`SO_PEERCRED`, unix(7)): only processes of the supervisor's own user may join. They receive
+//! the context's memory as a descriptor. So it has no name in any file system, and nothing is left
 //! behind, whichever process dies. The kernel closes a connection with the last thread of its
-//! process. After that nobody in the process can touch the memory any more, and the supervisor
-//! releases what it held. Over the same connection the supervisor hands out the ends of inboxes
+//! process. After that no thread of the process can access the memory, and the supervisor releases
+//! the process's records. Over the same connection the supervisor hands out the ends of inboxes
 //! (`descriptors.rs`) and the seccomp listeners (`seccomp.rs`), and takes requests to wake threads
 //! that others could not wake (`lock/wake.rs`).
 
@@ -43,7 +43,7 @@ struct Joined {
 
 pub(crate) struct Supervisor {
     region: Arc<Region>,
-    /// `None` once nobody can join any more.
+    /// `None` once the context accepts no more processes.
     listener: Option<UnixListener>,
     /// How many connections in a row could not be accepted.
     refused: u32,
@@ -55,15 +55,15 @@ pub(crate) struct Supervisor {
     /// Threads that are claimed and have not entered seccomp yet.
     unwoken: Vec<Id<Thread>>,
     /// How often they were checked without success, at most every [`RETRY`].
-    vain: u32,
+    failed_checks: u32,
     /// When to look for more of them; `None`: when woken.
     next_sweep: Option<Instant>,
 }
 
 /// How often the supervisor checks a thread that has not entered seccomp.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// After so many checks it checks less often: the thread was stopped on its way, or its word is
-/// wrong.
+/// After this many checks it checks less often: the thread was stopped before it entered seccomp,
+/// or its word is wrong.
 const OFTEN: u32 = 100;
 const SELDOM: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 };
 
@@ -82,7 +82,7 @@ impl Supervisor {
             stopped,
             joined: Vec::new(),
             unwoken: Vec::new(),
-            vain: 0,
+            failed_checks: 0,
             next_sweep: None,
         })
     }
@@ -111,7 +111,7 @@ impl Supervisor {
                 let left = |at: Instant| at.saturating_duration_since(Instant::now());
                 self.next_sweep.and_then(|at| left(at).try_into().ok())
             } else {
-                Some(if self.vain < OFTEN { RETRY } else { SELDOM })
+                Some(if self.failed_checks < OFTEN { RETRY } else { SELDOM })
             };
             if poll(&mut watched, wait.as_ref()).is_err_and(|errno| errno != Errno::INTR) {
                 return;
@@ -144,7 +144,7 @@ impl Supervisor {
                 std::mem::take(&mut self.joined).into_iter().partition(|_| ended.next().unwrap_or(false));
             self.joined = live;
             if ready[1] {
-                // A process that leaves while joining, or may not join, is no error here.
+                // It is no error here if a process leaves while it joins, or may not join.
                 let _ = self.admit(&mut scratch);
             }
             for joined in &dead {
@@ -158,7 +158,7 @@ impl Supervisor {
         }
     }
 
-    /// Wakes claimed threads that their claimers could not wake, or died before waking.
+    /// Wakes claimed threads that their wakers could not wake, because they failed or died.
     fn wake_the_claimed(&mut self, scratch: &mut Scratch) {
         if self.next_sweep.is_some_and(|at| at <= Instant::now()) {
             let goes_on = sweep(&mut Guard::lock(&self.region, scratch), &mut self.unwoken);
@@ -173,7 +173,7 @@ impl Supervisor {
         let before = self.unwoken.len();
         self.unwoken.retain(|&thread| !matches!(attempt(&self.region, thread), Attempt::Done));
         let found = self.unwoken.len() != before || before == 0;
-        self.vain = if found { 0 } else { self.vain.saturating_add(1) };
+        self.failed_checks = if found { 0 } else { self.failed_checks.saturating_add(1) };
     }
 
     /// Handles the requests of the participant at `at`.
@@ -283,18 +283,18 @@ impl Supervisor {
     fn turn_away(&mut self) -> io::Result<()> {
         let Some(listener) = &self.listener else { return Ok(()) };
         self.spare = None;
-        let told = listener.accept().and_then(|(mut connection, _)| connection.write_all(&[NO_FILES]));
+        let sent = listener.accept().and_then(|(mut connection, _)| connection.write_all(&[NO_FILES]));
         self.spare = self.stopped.try_clone().ok().map(Into::into);
-        if told.is_err() {
+        if sent.is_err() {
             // Another thread of this process was faster, or the whole system is out of files.
             self.pause();
         }
-        told
+        sent
     }
 
     /// Waits a moment after a connection could not be accepted, since it is probably still pending.
-    /// If this persists, as where a filter forbids accept(2), the listener is closed, which ends
-    /// the connections of those who want to join.
+    /// If this persists, for example because a filter forbids accept(2), the listener is closed.
+    /// That ends the connections of joining processes.
     fn pause(&mut self) {
         std::thread::sleep(Duration::from_millis(10));
         self.refused = self.refused.saturating_add(1);
@@ -312,7 +312,7 @@ impl Supervisor {
             let _ = seccomp::set_flags(listener.as_fd(), true);
         }
         let mut guard = Guard::lock(&self.region, scratch);
-        // The last one: another process may have the slot by now.
+        // Another process may already have the slot.
         if !self.joined.iter().any(|joined| joined.slot == dead.slot) {
             self.region.registry().enter(dead.slot, 0);
         }

@@ -1,5 +1,5 @@
-//! A participant's end of its connection to the supervisor: what it can request, and how. Must not
-//! know the purpose.
+//! A participant's end of its connection to the supervisor: what it can request, and how. This file
+//! does not know the purpose of a request.
 
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -28,7 +28,7 @@ pub(crate) enum Request {
     Listener = 4,
     /// To keep the sender's own seccomp listener, which is sent along. No answer.
     HandOver = 5,
-    /// To look after threads that are claimed and could not be woken (`lock/wake.rs`). No answer.
+    /// To wake claimed threads that the sender could not wake (`lock/wake.rs`). No answer.
     Help = 6,
     /// To check the lock too, because its owner makes no progress. No answer.
     Stuck = 7,
@@ -54,10 +54,10 @@ pub(crate) fn ask(supervisor: &Mutex<UnixStream>, request: Request, slot: u8) ->
     answer(&supervisor)
 }
 
-/// Asks the supervisor to look after claimed threads ([`Request::Help`]).
+/// Asks the supervisor to wake claimed threads ([`Request::Help`]).
 pub(crate) fn ask_for_help(supervisor: &Mutex<UnixStream>) {
-    // If the socket is full, the supervisor has requests enough, and it checks by itself until it
-    // has answered them.
+    // If the socket is full, the supervisor already has such requests, and checks until it has
+    // handled them.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = send(&*locked(supervisor), &[Request::Help as u8, 0], flags);
 }
@@ -137,7 +137,9 @@ mod tests {
             say_stuck(&own);
             done.send(own).expect("a test that waits");
         });
-        let own = returned.recv_timeout(Duration::from_secs(20)).expect("they return though nobody reads");
+        let own = returned
+            .recv_timeout(Duration::from_secs(20))
+            .expect("they return although the supervisor does not read");
         // While another thread waits for an answer, nothing is sent.
         let asking = locked(&own);
         say_stuck(&own);

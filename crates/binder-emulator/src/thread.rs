@@ -66,7 +66,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Wakes all threads of a process that poll: each looks whether the work is its own to take.
+    /// Wakes all polling threads of a process: each checks whether it may take the work.
     pub(crate) fn wake_pollers(&mut self, owner: Id<Process>) {
         if self.get(owner, process::POLLERS) != 0 {
             self.for_each_thread(owner, |guard, id| {
@@ -111,15 +111,15 @@ impl Guard<'_> {
         }
     }
 
-    /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are
-    /// forgotten.
+    /// A thread leaves: a caller that waits for its reply gets `BR_DEAD_REPLY`, and its own calls
+    /// are forgotten.
     pub(crate) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
-        // It was killed before it had notified everybody: the process is thawed, as if a signal had
-        // ended the wait. Done first, because this is committed in steps: whoever continues after a
-        // death finds the thread.
+        // It was killed before it had notified all: the process is thawed, as if a signal had ended
+        // the wait. This is done first, because it is committed in steps: if this thread dies too,
+        // the next one still finds the record.
         if let Some(frozen) = self.get(id, thread::FREEZING) {
             self.set(frozen, process::FROZEN, false);
-            self.tell_of_freeze(frozen, false);
+            self.notify_freeze(frozen, false);
             self.set(id, thread::FREEZING, None);
         }
         self.release_queue(thread::TODO.queue(id));
@@ -147,8 +147,8 @@ impl Guard<'_> {
         self.free(id);
     }
 
-    /// Drops the entries of a queue whose reader is gone. Each is committed by itself: there may be
-    /// more than the journal could hold, and whoever goes on after a death finds the rest.
+    /// Drops the entries of a queue whose reader is gone. Each is committed separately: there may
+    /// be more than the journal can hold, and after a death another thread continues with the rest.
     pub(crate) fn release_queue(&mut self, queue: Queue) {
         while let Some(entry) = self.step(self.front(queue)) {
             self.unqueue(entry);
@@ -186,7 +186,7 @@ impl Guard<'_> {
         }
     }
 
-    /// A transaction ends, perhaps with descriptors that nobody has taken.
+    /// Ends a transaction, perhaps with descriptors that were not taken.
     pub(crate) fn drop_transaction(&mut self, t: Id<Transaction>) {
         if self.get(t, transaction::FDS_NUMBER) != 0 {
             self.set(t, transaction::FDS_NUMBER, 0);

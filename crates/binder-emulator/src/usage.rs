@@ -1,5 +1,5 @@
 //! How much of a context's memory is in use: records by kind, and bytes. For tests that nothing is
-//! left behind, and for whoever watches a context that runs for long.
+//! left behind, and for watching a context that runs for long.
 
 use rustix::io::Errno;
 
@@ -7,12 +7,12 @@ use crate::lock::Guard;
 use crate::process::FREE;
 use crate::records::{Buffer, Id, Node, PROCESSES, Process, Record, Ref, Thread, Transaction, Work, process};
 
-/// What a context uses at a moment. Two moments without a call under way and with the same
-/// participants are equal, but for the memory, which is kept for reuse.
+/// What a context uses at a moment. With the same participants and no call under way, two moments
+/// are equal, except for the memory, which is kept for reuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Processes that have joined, and those that are gone while somebody still copies into their
-    /// area.
+    /// Processes that have joined, and processes that have left while a sender still copies into
+    /// their area.
     pub processes: u32,
     /// Threads that have used the driver.
     pub threads: u32,
@@ -20,11 +20,11 @@ pub struct Usage {
     pub nodes: u32,
     /// References on them: handles.
     pub references: u32,
-    /// Calls and replies on their way.
+    /// Calls and replies in flight.
     pub transactions: u32,
-    /// Stretches of receive areas, in use or free.
+    /// Ranges of receive areas, in use or free.
     pub buffers: u32,
-    /// Entries of queues, and death notifications that were asked for.
+    /// Entries of queues, and requested death notifications.
     pub work: u32,
     /// Bytes of memory that the context's file holds.
     pub memory_bytes: u64,

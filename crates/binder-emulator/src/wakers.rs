@@ -6,9 +6,9 @@
 //! What a participant needs to wake others that sleep in seccomp: their processes' listeners, and
 //! the supervisor's help.
 //!
-//! A process has one filter and one listener, whatever it joins ([`own_listener`]). It gives its
-//! listener to the supervisor when it joins, and those that must wake its threads request it from
-//! there. `lock/wake.rs` has the wake-up itself.
+//! A process has one filter and one listener for all contexts that it joins ([`own_listener`]). It
+//! gives its listener to the supervisor when it joins. Processes that must wake its threads request
+//! it from the supervisor. `lock/wake.rs` has the wake-up itself.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -51,7 +51,7 @@ pub(crate) struct Wakers {
 }
 
 impl Wakers {
-    /// From here on, help is asked for over `connection`.
+    /// From now on, requests to the supervisor go over `connection`.
     pub(crate) fn set_supervisor(&self, connection: ToSupervisor) {
         let _ = self.supervisor.set(connection);
     }
@@ -87,8 +87,8 @@ impl Wakers {
         context != 0 && TRAPPED.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
-    /// As [`Wakers::enter`], only if other threads of this process are in seccomp on this
-    /// context's account: as long as the calling thread counts as one of them, no other context
+    /// As [`Wakers::enter`], only if other threads of this process are in seccomp for this
+    /// context: as long as the calling thread counts as one of them, no other context
     /// has a thread there.
     pub(crate) fn enter_beside(&self) -> bool {
         let context = u64::from(self.context.load(Relaxed));
@@ -105,7 +105,7 @@ impl Wakers {
         let _ = TRAPPED.fetch_update(Relaxed, Relaxed, one_less);
     }
 
-    /// How many threads of this process are in seccomp on this context's account. In this
+    /// How many threads of this process are in seccomp for this context. The count is in this
     /// process's own memory.
     pub(crate) fn trapped(&self) -> u32 {
         let trapped = TRAPPED.load(SeqCst);
@@ -167,18 +167,18 @@ impl Wakers {
         found.is_some()
     }
 
-    /// The own listener, if it is also this process that has that slot of this context.
+    /// This process's own listener, if this process has that slot of this context.
     fn of_this_process(&self, slot: Id<Process>, generation: u64) -> Option<Arc<OwnedFd>> {
         let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         let joined = (self.context.load(Relaxed), slot.index(), generation);
         own.joined.contains(&joined).then(|| own.listener.clone()).flatten()
     }
 
-    /// Leaves a claimed thread that could not be woken from here to the supervisor, with all others
-    /// that are claimed.
+    /// Asks the supervisor to wake a claimed thread that this thread could not wake, and all other
+    /// claimed threads.
     pub(crate) fn leave_to_supervisor(&self, thread: Id<Thread>) {
         match self.supervisor.get() {
-            // Without a supervisor the sleeper's own process sends it home.
+            // Without a supervisor, the sleeper's own process wakes it (`leaving.rs`).
             Some(supervisor) => supervisor_line::ask_for_help(supervisor),
             None => self.left.lock().unwrap_or_else(PoisonError::into_inner).push(thread),
         }
@@ -213,8 +213,8 @@ struct Own {
     joined: Vec<(u32, usize, u64)>,
 }
 
-/// The context whose sleepers are in their traps now (its place in [`OWN`], plus one), in the upper
-/// half; how many they are, in the lower. Receiving for one context would disturb sleepers of
+/// Upper half: the context whose threads are in seccomp now (its index in [`OWN`], plus one). Lower
+/// half: the number of these threads. Receiving for one context would disturb sleepers of
 /// another, so there is one at a time.
 static TRAPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -271,7 +271,7 @@ pub(crate) mod tests {
             wakers.start_seccomp(slot(1), 1);
             assert!(wakers.uses_seccomp());
         }
-        assert!(!one.enter_beside(), "nobody is there");
+        assert!(!one.enter_beside(), "no thread is in seccomp");
         assert!(one.enter() && same.enter());
         assert_eq!([&one, &same, &other].map(Wakers::trapped), [2, 2, 0]);
         assert!(!other.enter() && !other.enter_beside());
@@ -323,7 +323,7 @@ pub(crate) mod tests {
         let wakers = Wakers::default();
         assert!(wakers.is_supervisor());
         wakers.say_stuck();
-        assert!(!wakers.fetch(slot(1), 1), "there is nobody to ask");
+        assert!(!wakers.fetch(slot(1), 1), "there is no supervisor to ask");
         let left = [1, 2].map(|index| Id::<Thread>::new(index).expect("an index"));
         left.into_iter().for_each(|thread| wakers.leave_to_supervisor(thread));
         assert_eq!(wakers.take_left(), left);

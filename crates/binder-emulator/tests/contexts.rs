@@ -53,13 +53,13 @@ fn a_process_is_frozen_in_one_context_only() {
     let clients = contexts.each_ref().map(join);
     let oneway = TransactionData { flags: TF_ONE_WAY, ..TransactionData::new(1, &[]) };
     clients[0].set_frozen(std::process::id(), true, 0).expect("a process that does nothing");
-    let told = clients.each_ref().map(|client| {
+    let results = clients.each_ref().map(|client| {
         let (mut commands, mut returns) = (Commands::default(), Returns::default());
         commands.push(Command::Transaction(oneway));
         client.write_read(&mut commands, &[], Some(&mut returns)).expect("a read");
         returns.find(|item| *item != Return::Noop)
     });
-    assert_eq!(told, [Some(Return::TransactionPendingFrozen), Some(Return::TransactionComplete)]);
+    assert_eq!(results, [Some(Return::TransactionPendingFrozen), Some(Return::TransactionComplete)]);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_usage_of_a_context_is_counted() {
     client.write_read(&mut commands, &[b"x"], None).expect("a living context");
     let now = usage();
     assert_eq!((now.processes, now.threads, now.nodes, now.references), (2, 2, 1, 1));
-    // Of each area what is free, and the call; its entry and that of its completion.
+    // Buffers: the free range of each area, and the call. Work: the call and its completion.
     assert_eq!((now.transactions, now.buffers, now.work), (1, 3, 2));
     assert!((1 << 12..1 << 30).contains(&now.memory_bytes), "{now:?}");
 }

@@ -1,6 +1,6 @@
-//! A real-time call arrives after its server has replied but before it waits again. The server must
-//! inherit the caller's priority already then. Otherwise a thread that runs above the server's own
-//! priority could delay the caller.
+//! A real-time call arrives after its server has replied but before the server waits again. The
+//! server must inherit the caller's priority immediately. Otherwise a thread that runs above the
+//! server's own priority could delay the caller.
 
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use skips::{Need, skip};
 
 const FIFO: u32 = 1;
 const OTHER: u32 = 0;
-/// Takes calls at its caller's real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`).
+/// The flags of a node that accepts descriptors and whose server inherits real-time priorities
+/// (`FLAT_BINDER_FLAG_INHERIT_RT`).
 const INHERITS: u32 = 0x900;
 /// The environment variable with the context that the server process joins.
 const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
 
-/// Serves one call after each message: takes it, answers it, and comes back without waiting.
+/// Serves one call after each message: reads it and replies, without waiting for another call.
 fn serve(driver: &Emulated, go: &Receiver<()>, answered: &Sender<u32>) {
     let mut returns = Returns::default();
     let mut commands = Commands::default();
@@ -159,17 +160,17 @@ fn server_process() {
     }
 }
 
-/// Waits until the context's state has a line that begins like this and has that, and returns the
-/// rest of the line.
-fn wait_for_line(context: &Context, begin: &str, has: &str) -> String {
+/// Waits until the context's state has a line that begins with `begin` and contains `part`. Returns
+/// the rest of the line.
+fn wait_for_line(context: &Context, begin: &str, part: &str) -> String {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
         let state = context.state();
         let mut lines = state.lines().filter_map(|line| line.strip_prefix(begin));
-        if let Some(rest) = lines.find(|rest| rest.contains(has)) {
+        if let Some(rest) = lines.find(|rest| rest.contains(part)) {
             return rest.to_owned();
         }
-        assert!(Instant::now() < until, "no line begins with '{begin}' and has '{has}':\n{state}");
+        assert!(Instant::now() < until, "no line begins with '{begin}' and contains '{part}':\n{state}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

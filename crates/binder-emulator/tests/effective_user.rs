@@ -1,5 +1,5 @@
-//! Servers see the user that their caller is when it calls, not the one that joined. A separate
-//! program: a context has one user, so only the calling thread changes its user.
+//! A server sees the effective user that its caller has when it calls, not when it joined. A
+//! separate program, because it changes the user of a thread: a context belongs to one user.
 
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Command, Commands, Driver as _, Profile, Return, Returns};
@@ -8,7 +8,7 @@ use rustix::process::{Uid, getuid};
 use rustix::thread::set_thread_res_uid;
 use skips::{Need, skip};
 
-/// Sends a oneway call as the user that the calling thread is now.
+/// Sends a oneway call with the calling thread's present user.
 fn send(driver: &Emulated) {
     let data = TransactionData { flags: binder_driver::uapi::TF_ONE_WAY, ..TransactionData::new(1, &[]) };
     write(driver, Command::Transaction(data));
@@ -17,10 +17,10 @@ fn send(driver: &Emulated) {
 fn write(driver: &Emulated, command: Command) {
     let mut commands = Commands::default();
     commands.push(command);
-    driver.write_read(&mut commands, &[], None).expect("a command that is taken");
+    driver.write_read(&mut commands, &[], None).expect("a valid command");
 }
 
-/// The user that the sender of the next call, or reply, is said to be.
+/// The user that the driver reports for the sender of the next call or reply.
 fn next_sender(driver: &Emulated) -> u32 {
     let mut returns = Returns::default();
     loop {
@@ -63,10 +63,10 @@ fn a_reply_has_its_senders_user_at_its_last_call_or_when_it_joined() {
     }
     let (root, other) = (Uid::ROOT, Uid::from_raw(65534));
     let becomes = |user| set_thread_res_uid(root, user, root).expect("another effective user");
-    // One thread is caller and server, so replies come back to it.
+    // One thread is caller and server, so it receives the replies.
     let replier = |calls_before: bool| {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
-        let join = || Emulated::join(context.address(), 4096).expect("a context of one's own");
+        let join = || Emulated::join(context.address(), 4096).expect("a context of this user");
         let (first, server, client) = (join(), join(), join());
         first.become_context_manager(0).expect("no manager yet");
         if calls_before {
@@ -82,14 +82,14 @@ fn a_reply_has_its_senders_user_at_its_last_call_or_when_it_joined() {
         becomes(if calls_before { root } else { other });
         write(&server, Command::Reply(TransactionData::new(0, &[])));
         becomes(root);
-        let told = next_sender(&client);
+        let sender = next_sender(&client);
         client.exit_thread();
         server.exit_thread();
-        told
+        sender
     };
-    let told =
+    let senders =
         std::thread::scope(|scope| scope.spawn(|| [replier(false), replier(true)]).join().expect("no panic"));
-    assert_eq!(told, [0, 65534]);
+    assert_eq!(senders, [0, 65534]);
 }
 
 #[test]

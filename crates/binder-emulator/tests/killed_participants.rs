@@ -2,8 +2,8 @@
 //! must continue.
 //!
 //! The participants are this test binary itself, started again with the one ignored test below. The
-//! parent joins without a seccomp filter, which its children would inherit; so both ways of waking
-//! meet.
+//! parent joins without a seccomp filter, because its children would inherit it. So both ways of
+//! waking threads are tested together.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command as Process, Stdio};
@@ -23,10 +23,10 @@ const ROLE: &str = "ROUNDTRIP_TEST_ROLE";
 const ROUNDS: &str = "ROUNDTRIP_TEST_ROUNDS";
 const CLIENTS: usize = 3;
 const LOOPERS: usize = 3;
-/// What a participant writes when it is ready, and for each call that it was asked for.
+/// The byte that a participant writes when it is ready, and after each requested call.
 const DONE: u8 = 1;
 
-/// Calls the context manager once. False when it is dead or dies.
+/// Calls the context manager once. Returns false if it is dead or dies.
 fn call(driver: &Emulated, bytes: &[u8]) -> bool {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::Transaction(TransactionData::new(1, bytes)));
@@ -95,8 +95,8 @@ fn participant() {
             }
         }
     });
-    // For each byte that the parent sends, one call here and some of the other thread; until the
-    // parent is gone.
+    // For each byte from the parent, this thread makes one call and the other thread several. Ends
+    // with the parent.
     while done().is_ok() && std::io::stdin().read_exact(&mut [0]).is_ok() {
         let before = calls.load(Relaxed);
         call_until_answered(&driver, b"asked for");
@@ -106,7 +106,7 @@ fn participant() {
     }
 }
 
-/// Calls in one context while others that this process keeps and uses, too, come and go.
+/// Calls in one context, while this process also creates, uses and drops other contexts.
 fn call_beside_contexts_that_end() {
     const CONTEXTS: u32 = 200;
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
@@ -160,7 +160,7 @@ impl Participant {
         std::thread::spawn(move || {
             let mut byte = [0];
             while output.read_exact(&mut byte).is_ok() {
-                // The harness writes letters.
+                // The test harness of the participant writes text to this pipe.
                 if byte == [DONE] {
                     let _ = sender.send(Instant::now());
                 }
@@ -211,7 +211,7 @@ fn killed_or_stopped_participants_do_not_keep_others_asleep() {
         let chosen = (random >> 20) as usize % participants.len();
         let victim = &mut participants[chosen];
         let what = if (random >> 30).is_multiple_of(4) {
-            // Interrupts its waits, which then begin anew.
+            // Interrupts its waits, which then start again.
             victim.signal(Signal::STOP);
             std::thread::sleep(Duration::from_micros((random >> 40) % 3_000));
             victim.signal(Signal::CONT);

@@ -14,7 +14,7 @@ use binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
 use binder_emulator::{Context, Emulated};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limit is the whole process's.
+/// Locked during each test, because the limit applies to the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn limit(files: u64) {
@@ -43,7 +43,7 @@ fn joining_without_free_descriptors_fails_with_a_line_that_names_the_limit() {
         told_by_the_supervisor |= text.contains("its supervisor cannot open more files");
     }
     assert!(told_by_the_supervisor, "its own descriptors never ran out");
-    drop(Emulated::join(context.address(), 4096).expect("a supervisor that goes on"));
+    drop(Emulated::join(context.address(), 4096).expect("a running supervisor"));
 }
 
 /// One side of a call, whose reads never wait.
@@ -58,7 +58,7 @@ impl Side {
         side
     }
 
-    /// Writes a command; gives what a read brings, if there is to be one.
+    /// Writes a command, and reads if `reads`. Returns what it read.
     fn write_read(&self, command: Option<Command>, reads: bool) -> Vec<Return> {
         let (mut commands, mut returns) = (Commands::default(), Returns::default());
         command.into_iter().for_each(|command| commands.push(command));
@@ -91,7 +91,7 @@ impl Side {
         self.write_read(Some(Command::FreeBuffer(buffer)), false);
     }
 
-    /// The buffer of the transaction or reply that a read brings last.
+    /// Reads, and returns the buffer of the last transaction or reply.
     fn receive(&self) -> u64 {
         match self.read().pop() {
             Some(Return::Transaction(data) | Return::Reply(data)) => data.buffer,
@@ -111,7 +111,7 @@ fn descriptors_that_the_receiver_cannot_open_fail_the_call_and_leak_nothing() {
     let client = Side::join(&context);
     let whole = [&server, &client].map(|side| side.0.free_area_bytes());
     let file = File::open("/dev/null").expect("a file");
-    // Both have asked for their inboxes and each other's after this.
+    // After this, both have requested their own inboxes and each other's.
     client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
     server.free(server.receive());
     server.send(&file, 0, Command::Reply);
@@ -124,7 +124,7 @@ fn descriptors_that_the_receiver_cannot_open_fail_the_call_and_leak_nothing() {
     assert_eq!(client.read(), [Return::TransactionComplete, Return::FailedReply]);
     drop(files);
 
-    // Of two oneway calls, the second comes though the first is lost; nobody is told.
+    // Two oneway calls: the first is lost without an error, and the second is delivered.
     for _ in 0..2 {
         client.send(&file, TF_ONE_WAY, Command::Transaction);
         assert_eq!(client.read(), [Return::TransactionComplete]);
@@ -134,16 +134,16 @@ fn descriptors_that_the_receiver_cannot_open_fail_the_call_and_leak_nothing() {
     drop(files);
     assert_eq!(client.read(), []);
 
-    // A reply: its receiver is told, and nothing else in that read.
+    // A reply: its receiver gets the error, and nothing else in that read.
     client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
     server.free(server.receive());
     server.send(&file, 0, Command::Reply);
     assert_eq!(server.read(), [Return::TransactionComplete]);
     client.send(&file, TF_ONE_WAY, Command::Transaction);
     let files = open_all();
-    let told = client.read();
+    let returns = client.read();
     drop(files);
-    assert_eq!(told, [Return::TransactionComplete, Return::FailedReply]);
+    assert_eq!(returns, [Return::TransactionComplete, Return::FailedReply]);
     assert_eq!(client.read(), [Return::TransactionComplete]);
     server.free(server.receive());
     assert_eq!([&server, &client].map(|side| side.0.free_area_bytes()), whole);
@@ -162,7 +162,7 @@ fn a_descriptor_without_an_inbox_fails_its_call_and_the_next_one_arrives() {
     let whole = [&server, &client].map(|side| side.0.free_area_bytes());
     let file = File::open("/dev/null").expect("a file");
 
-    // Its supervisor cannot make the inbox that the sender asks for.
+    // Its supervisor cannot create the inbox that the sender requests.
     let files = open_all();
     client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
     assert_eq!(client.read(), [Return::FailedReply]);
@@ -171,14 +171,14 @@ fn a_descriptor_without_an_inbox_fails_its_call_and_the_next_one_arrives() {
     drop(files);
     assert_eq!(server.read(), []);
 
-    // It is there, and its owner cannot open it.
+    // The inbox exists, but its owner cannot open it.
     client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
     let files = open_all();
     assert_eq!(server.read(), []);
     drop(files);
     assert_eq!(client.read(), [Return::TransactionComplete, Return::FailedReply]);
 
-    // Of two that wait, the first is lost, and the inbox is asked for again for the second.
+    // Of two waiting calls, the first is lost, and the inbox is requested again for the second.
     client.send(&file, TF_ONE_WAY, Command::Transaction);
     let files = open_all();
     assert_eq!(server.read(), []);
@@ -207,7 +207,7 @@ fn a_request_for_the_inbox_of_a_closed_process_reports_it_dead() {
     drop(server);
     client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
     assert_eq!(client.read(), [Return::DeadReply]);
-    // Who has its slot next gets an inbox of its own.
+    // The next process with its slot gets a new inbox.
     let server = Side::join(&context);
     server.0.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("the last one has closed");
     server.write_read(Some(Command::EnterLooper), false);

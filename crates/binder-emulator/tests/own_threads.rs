@@ -12,7 +12,7 @@ use binder_emulator::{Context, Emulated};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The ids of the supervisor's thread and of that which waits for its end.
+/// The ids of the supervisor's thread and of the thread that waits for the context's end.
 fn own_threads() -> Vec<i32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc/self/task").expect("a /proc") {
@@ -31,7 +31,7 @@ fn signals_to_the_drivers_own_threads_have_no_effect() {
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
     let joined = join();
     let begin = Instant::now();
-    // They name themselves, when they first run.
+    // The threads set their names when they first run.
     let threads = loop {
         let threads = own_threads();
         if threads.len() == 2 {
@@ -46,12 +46,12 @@ fn signals_to_the_drivers_own_threads_have_no_effect() {
             send(tid);
             let begin = Instant::now();
             while signals::SIGNALS_HANDLED.load(Relaxed) == before {
-                assert!(begin.elapsed() < PATIENCE, "a signal that nobody handles");
+                assert!(begin.elapsed() < PATIENCE, "no thread handled the signal");
                 std::thread::yield_now();
             }
         }
     }
     let other = join();
     assert_ne!(other.number(), joined.number());
-    joined.become_context_manager(0x100).expect("a context that goes on");
+    joined.become_context_manager(0x100).expect("a running context");
 }

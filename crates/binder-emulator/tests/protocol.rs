@@ -45,16 +45,16 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// What one client does to one server, each in terms of what it can know.
+/// What one client and one server do. Each uses only what its process can know.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A call with this many bytes; served, and its buffers freed.
     Call(usize),
     /// A oneway call with this many bytes; read, and freed.
     Oneway(usize),
-    /// A oneway call that stays unread for now.
+    /// A oneway call that is not read yet.
     Queue(usize),
-    /// The client hands over a node, which the server keeps a handle on.
+    /// The client sends a node, and the server keeps a handle to it.
     Give(u64),
     /// The server drops the handle.
     Drop(u32),
@@ -95,7 +95,7 @@ impl Peer {
         self.driver.write_read(&mut queued, memory, None).expect("known commands");
     }
 
-    /// All that there is to read now.
+    /// Reads everything that is pending.
     fn read(&mut self) -> Vec<Return> {
         let mut all = Vec::new();
         loop {
@@ -111,8 +111,8 @@ impl Peer {
         }
     }
 
-    /// Reads, acknowledges what must be, replies to calls, and gives every buffer back. Gives the
-    /// transactions.
+    /// Reads everything, sends the acknowledgements, replies to calls, and frees every buffer.
+    /// Returns the transactions.
     fn settle(&mut self) -> Vec<TransactionData> {
         let mut transactions = Vec::new();
         loop {

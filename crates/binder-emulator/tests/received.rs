@@ -1,7 +1,7 @@
 //! Received data: copies do not change, and the buffer is freed once.
 
 use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
-use binder_driver::{Command, Commands, Driver, Errno, Lent, Profile, Received, Return, Returns};
+use binder_driver::{Command, Commands, Driver, Errno, Profile, ReadableMemory, Received, Return, Returns};
 use binder_emulator::{Context, Emulated};
 
 /// A server, and a client that sends to it.
@@ -37,18 +37,18 @@ impl Pair {
         let mut returns = Returns::default();
         loop {
             self.server.write_read(&mut Commands::default(), &[], Some(&mut returns)).expect("the call");
-            let told = returns.find_map(|item| match item {
-                Return::Transaction(told) => Some(told),
+            let transaction = returns.find_map(|item| match item {
+                Return::Transaction(transaction) => Some(transaction),
                 _ => None,
             });
-            if let Some(told) = told {
-                return told;
+            if let Some(transaction) = transaction {
+                return transaction;
             }
         }
     }
 
-    fn take(&self, told: &TransactionData) -> Received<'_> {
-        Received::take(&self.server, told)
+    fn take(&self, transaction: &TransactionData) -> Received<'_> {
+        Received::take(&self.server, transaction)
     }
 
     fn hand_over(&self, commands: &mut Commands) {
@@ -63,17 +63,17 @@ fn data(received: &Received<'_>) -> Vec<u8> {
 #[test]
 fn copied_data_does_not_change_when_its_buffer_is_reused() {
     let pair = Pair::new();
-    let told = pair.send(b"the first message");
-    let received = pair.take(&told);
-    let plain = pair.server.received(told.buffer, told.data_size).expect("inside the area");
-    let (lies, copied) = (received.data().expect("inside the area"), data(&received));
+    let transaction = pair.send(b"the first message");
+    let received = pair.take(&transaction);
+    let plain = pair.server.received(transaction.buffer, transaction.data_size).expect("inside the area");
+    let (in_place, copied) = (received.data().expect("inside the area"), data(&received));
     let mut commands = Commands::default();
     assert!(received.release(&mut commands));
     pair.hand_over(&mut commands);
     let next = pair.send(b"THE SECOND MESSAGE");
-    assert_eq!(next.buffer, told.buffer, "the buffer is used again, else this shows nothing");
+    assert_eq!(next.buffer, transaction.buffer, "without reuse of the buffer, this test shows nothing");
     assert_eq!((&copied[..], &plain[..]), (&b"the first message"[..], &b"the first message"[..]));
-    assert_eq!(lies, b"THE SECOND MESSAG", "it is read where it lies");
+    assert_eq!(in_place, b"THE SECOND MESSAG", "it is read in place");
     assert_eq!(data(&pair.take(&next)), b"THE SECOND MESSAGE");
 }
 
@@ -91,10 +91,10 @@ fn received_data_without_objects_is_sent_back_without_a_copy() {
     for (sent, arrives) in [(without, true), (with, false), (beyond, false)] {
         let mut commands = Commands::default();
         commands.push(Command::Transaction(sent));
-        let lent = Lent { own: &[&offsets], raw: &raw };
+        let memory = ReadableMemory { own: &[&offsets], raw: &raw };
         let mut returns = Returns::default();
         // The manager cannot call itself. The driver accepts bytes in any area.
-        pair.client.exchange(&mut commands, &lent, Some(&mut returns)).expect("good commands");
+        pair.client.exchange(&mut commands, &memory, Some(&mut returns)).expect("good commands");
         let taken = returns.any(|item| item == Return::TransactionComplete);
         assert_eq!(taken, arrives, "{sent:?}");
     }
@@ -124,25 +124,25 @@ fn a_buffer_is_freed_once() {
     received.free(&mut commands);
     assert_eq!((queued, commands.pending().len()), (12, 12), "one BC_FREE_BUFFER");
     pair.hand_over(&mut commands);
-    let told = pair.send(b"next");
-    assert_eq!(data(&pair.take(&told)), b"next", "the memory is used again");
+    let transaction = pair.send(b"next");
+    assert_eq!(data(&pair.take(&transaction)), b"next", "the memory is reused");
 }
 
 #[test]
 fn data_outside_the_area_is_not_received() {
     let pair = Pair::new();
-    let told = pair.send(b"message");
+    let transaction = pair.send(b"message");
     for wrong in [
-        TransactionData { buffer: told.buffer - (1 << 20), ..told },
-        TransactionData { data_size: (1 << 16) + 1, ..told },
-        TransactionData { offsets: u64::MAX - 4, offsets_size: 8, ..told },
+        TransactionData { buffer: transaction.buffer - (1 << 20), ..transaction },
+        TransactionData { data_size: (1 << 16) + 1, ..transaction },
+        TransactionData { offsets: u64::MAX - 4, offsets_size: 8, ..transaction },
     ] {
         let received = pair.take(&wrong);
         assert!(received.data().is_none() && received.offsets().is_none() && received.area().is_none());
         // The buffer is that of the message, which is freed below.
         std::mem::forget(received);
     }
-    assert_eq!(data(&pair.take(&told)), b"message");
+    assert_eq!(data(&pair.take(&transaction)), b"message");
 }
 
 #[test]

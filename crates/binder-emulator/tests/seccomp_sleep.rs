@@ -28,7 +28,7 @@ struct Looper {
 impl Looper {
     fn start(driver: Arc<Emulated>) -> Self {
         let (tell_tid, tid) = channel();
-        let (tell, errors) = channel();
+        let (error_sender, errors) = channel();
         let thread = std::thread::spawn(move || {
             tell_tid.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
             let (mut commands, mut returns) = (Commands::default(), Returns::default());
@@ -36,7 +36,7 @@ impl Looper {
             loop {
                 if let Err(error) = driver.write_read(&mut commands, &[], Some(&mut returns)) {
                     let goes_on = error.errno() == Some(Errno::INTR);
-                    tell.send(error).expect("a test that waits");
+                    error_sender.send(error).expect("a test that waits");
                     if goes_on {
                         continue;
                     }
@@ -53,14 +53,15 @@ impl Looper {
         Self { tid: tid.recv_timeout(PATIENCE).expect("a thread"), errors, thread }
     }
 
-    /// Whether it is in the system call that the filter holds up.
+    /// Whether it is in the system call that the filter suspends.
     fn is_in_seccomp(&self) -> bool {
-        let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
-        let number = told.ok().and_then(|told| told.split(' ').next()?.parse().ok());
+        let call = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
+        let number = call.ok().and_then(|call| call.split(' ').next()?.parse().ok());
         number == Some(libc::SYS_getppid)
     }
 
-    /// Calls it until it sleeps in seccomp: it does when a futex has woken it on another CPU.
+    /// Calls it until it sleeps in seccomp, which it does after a futex has woken it on another
+    /// CPU.
     fn call_until_in_seccomp(&self, client: &Emulated) {
         let begin = Instant::now();
         loop {
@@ -116,14 +117,14 @@ fn calls_signals_and_the_end_of_the_context_wake_a_thread_in_seccomp() {
         signals::signal(looper.tid);
         assert_eq!(looper.error().errno(), Some(Errno::INTR));
     }
-    // The kernel enters seccomp again by itself after these.
+    // After these signals, the kernel restarts the suspended system call.
     for _ in 0..20 {
         looper.call_until_in_seccomp(&client);
         let before = signals::SIGNALS_HANDLED.load(Relaxed);
         signals::restarting_signal(looper.tid);
         let begin = Instant::now();
         while signals::SIGNALS_HANDLED.load(Relaxed) == before {
-            assert!(begin.elapsed() < PATIENCE, "a signal that nobody handles");
+            assert!(begin.elapsed() < PATIENCE, "no thread handled the signal");
             std::thread::yield_now();
         }
         call(&client);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use binder_driver::uapi::{TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData};
-use binder_driver::{Command, Lent, Return};
+use binder_driver::{Command, ReadableMemory, Return};
 
 use crate::hwbinder::HwReader;
 use crate::outgoing::Outgoing;
@@ -27,7 +27,7 @@ impl ThreadState {
     ) -> Result<Reply<'p>, Error> {
         self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS);
         self.calling.set(self.calling.get() + 1);
-        let answer = self.wait_for_reply(process, handle, code, &outgoing.lent());
+        let answer = self.wait_for_reply(process, handle, code, &outgoing.memory());
         self.calling.set(self.calling.get() - 1);
         let data = answer?;
         let received = Received::take(process, &data);
@@ -41,10 +41,10 @@ impl ThreadState {
         process: &Arc<Process>,
         handle: u32,
         code: u32,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
     ) -> Result<TransactionData, Error> {
         loop {
-            match self.next(process.connection(), lent)? {
+            match self.next(process.connection(), memory)? {
                 Some(Return::Reply(data)) => return Ok(data),
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
                 Some(Return::FailedReply) => return Err(refused(process, handle, code)),
@@ -65,7 +65,7 @@ impl ThreadState {
     ) -> Result<(), Error> {
         self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS | TF_ONE_WAY);
         loop {
-            match self.next_of(process.connection(), &outgoing.lent(), true)? {
+            match self.next_of(process.connection(), &outgoing.memory(), true)? {
                 Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
                 Some(Return::OnewaySpamSuspect) => {
                     process.suspected_of_spam();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binder_driver::{Command, Lent};
+use binder_driver::{Command, ReadableMemory};
 
 use crate::{Error, Process};
 
@@ -24,7 +24,7 @@ impl Looping {
         thread.push(command);
         let serve_until_stopped = || {
             while !process.pool().stopping() {
-                if let Some(asked) = thread.next(process.connection(), &Lent::default())? {
+                if let Some(asked) = thread.next(process.connection(), &ReadableMemory::default())? {
                     thread.handle(process, &asked)?;
                 }
             }

@@ -2,7 +2,7 @@
 //! knows no parcels and no threads.
 
 use binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
-use binder_driver::{Command, Commands, Lent, RawBytes};
+use binder_driver::{Command, Commands, RawBytes, ReadableMemory};
 
 /// The contents of a transaction or reply. The first two slices of `memory` are its data and
 /// offsets. `buffers` are the listed buffers outside `memory`.
@@ -39,8 +39,8 @@ impl<'a> Outgoing<'a> {
 
     /// The memory that the driver may read.
     #[inline]
-    pub(crate) fn lent(&self) -> Lent<'a> {
-        Lent { own: self.memory, raw: self.buffers }
+    pub(crate) fn memory(&self) -> ReadableMemory<'a> {
+        ReadableMemory { own: self.memory, raw: self.buffers }
     }
 
     /// The flags, without those that depend on the kind of call.

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder_driver::{Command, Lent};
+use binder_driver::{Command, ReadableMemory};
 
 use crate::{Error, Process};
 
@@ -54,7 +54,7 @@ impl Process {
             if !self.poll(Some(Duration::ZERO))? {
                 return Ok(());
             }
-            thread.exchange(self.connection(), &Lent::default(), true)?;
+            thread.exchange(self.connection(), &ReadableMemory::default(), true)?;
         }
     }
 }

@@ -156,7 +156,7 @@ impl ThreadState {
         }
         self.push_reply(outgoing);
         data.give_back(process, self);
-        self.exchange(process.connection(), &outgoing.lent(), wait && !process.pool().stopping())
+        self.exchange(process.connection(), &outgoing.memory(), wait && !process.pool().stopping())
     }
 }
 

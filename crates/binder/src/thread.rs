@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use binder_driver::uapi::{BR_NOOP, BR_TRANSACTION_COMPLETE};
-use binder_driver::{Command, Commands, Errno, Lent, Return, Returns};
+use binder_driver::{Command, Commands, Errno, ReadableMemory, Return, Returns};
 
 use crate::connection::Connection;
 use crate::copies::Copies;
@@ -169,14 +169,19 @@ impl ThreadState {
 
     /// Sends the queued commands without waiting for returns.
     pub(crate) fn flush(&self, connection: &Connection) -> Result<(), Error> {
-        self.exchange(connection, &Lent::default(), false)
+        self.exchange(connection, &ReadableMemory::default(), false)
     }
 
-    /// Sends the queued commands, which may refer to `lent`, and, if `wait`, waits for returns. If
-    /// earlier returns are still unread, it keeps them and does not wait.
+    /// Sends the queued commands, which may refer to `memory`, and, if `wait`, waits for returns.
+    /// If earlier returns are still unread, it keeps them and does not wait.
     #[inline]
-    pub(crate) fn exchange(&self, connection: &Connection, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
-        let result = self.exchange_now(connection, lent, wait);
+    pub(crate) fn exchange(
+        &self,
+        connection: &Connection,
+        memory: &ReadableMemory<'_>,
+        wait: bool,
+    ) -> Result<(), Error> {
+        let result = self.exchange_now(connection, memory, wait);
         if !self.until_sent.borrow().is_empty() {
             self.sent();
         }
@@ -184,7 +189,12 @@ impl ThreadState {
     }
 
     #[inline]
-    fn exchange_now(&self, connection: &Connection, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
+    fn exchange_now(
+        &self,
+        connection: &Connection,
+        memory: &ReadableMemory<'_>,
+        wait: bool,
+    ) -> Result<(), Error> {
         let io = &mut *self.io.borrow_mut();
         let wait = wait && io.returns.is_empty();
         if io.commands.is_empty() && !wait {
@@ -196,7 +206,7 @@ impl ThreadState {
         }
         loop {
             let returns = if wait { Some(&mut io.returns) } else { None };
-            match connection.driver().exchange(&mut io.commands, lent, returns) {
+            match connection.driver().exchange(&mut io.commands, memory, returns) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.errno() == Some(Errno::INTR) => {}
                 Err(cause) => {
@@ -219,8 +229,12 @@ impl ThreadState {
     /// driver woke this thread without one.
     // Inlined with its callees, so that a return is not copied through memory several times.
     #[inline(always)]
-    pub(crate) fn next(&self, connection: &Connection, lent: &Lent<'_>) -> Result<Option<Return>, Error> {
-        self.next_of(connection, lent, false)
+    pub(crate) fn next(
+        &self,
+        connection: &Connection,
+        memory: &ReadableMemory<'_>,
+    ) -> Result<Option<Return>, Error> {
+        self.next_of(connection, memory, false)
     }
 
     /// As [`ThreadState::next`], but also returns `BR_TRANSACTION_COMPLETE` if `completes`.
@@ -229,7 +243,7 @@ impl ThreadState {
     pub(crate) fn next_of(
         &self,
         connection: &Connection,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         completes: bool,
     ) -> Result<Option<Return>, Error> {
         let mut exchanged = false;
@@ -240,7 +254,7 @@ impl ThreadState {
             if exchanged {
                 return Ok(None);
             }
-            self.exchange(connection, lent, true)?;
+            self.exchange(connection, memory, true)?;
             exchanged = true;
         }
     }

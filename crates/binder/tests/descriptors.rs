@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binder::{Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Process, Service, Status};
-use binder_driver::{Backend, Commands, Driver, Lent, RawBytes, Returns};
+use binder_driver::{Backend, Commands, Driver, RawBytes, ReadableMemory, Returns};
 use support::{World, function};
 
 /// A pipe's read end and write end. The read end reaches its end when every duplicate of the write
@@ -92,10 +92,10 @@ impl Driver for WithoutDescriptors {
     fn exchange(
         &self,
         commands: &mut Commands,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), binder_driver::Error> {
-        self.0.exchange(commands, lent, returns)
+        self.0.exchange(commands, memory, returns)
     }
     fn area(&self) -> RawBytes<'_> {
         self.0.area()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use binder::{Error, Parcel, Process, Stack};
-use binder_driver::{Backend, Command, Commands, Driver, Errno, Lent, RawBytes, Returns};
+use binder_driver::{Backend, Command, Commands, Driver, Errno, RawBytes, ReadableMemory, Returns};
 use support::{World, function};
 
 /// Longer than any step takes.
@@ -124,7 +124,7 @@ impl Driver for Older {
     fn exchange(
         &self,
         commands: &mut Commands,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), binder_driver::Error> {
         let asks = Command::parse(commands.pending())
@@ -135,7 +135,7 @@ impl Driver for Older {
                 errno: Errno::INVAL,
             });
         }
-        self.0.exchange(commands, lent, returns)
+        self.0.exchange(commands, memory, returns)
     }
     fn area(&self) -> RawBytes<'_> {
         self.0.area()

@@ -12,7 +12,7 @@ use binder::{
     Proxy, Stability, Stack, Status, Stub, WorkSource, status,
 };
 use binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY};
-use binder_driver::{Backend, Command, Commands, Driver, Lent, RawBytes, Returns};
+use binder_driver::{Backend, Command, Commands, Driver, RawBytes, ReadableMemory, Returns};
 use support::{World, function, proxy};
 
 #[test]
@@ -189,7 +189,7 @@ impl Driver for Spy {
     fn exchange(
         &self,
         commands: &mut Commands,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), binder_driver::Error> {
         let mut pending = commands.pending();
@@ -199,7 +199,7 @@ impl Driver for Spy {
                 self.flags.lock().unwrap().push(data.flags & (TF_CLEAR_BUF | TF_ONE_WAY));
             }
         }
-        self.driver.exchange(commands, lent, returns)
+        self.driver.exchange(commands, memory, returns)
     }
     fn area(&self) -> RawBytes<'_> {
         self.driver.area()

@@ -56,8 +56,8 @@ fn an_object_is_passed_on_between_processes() {
 
 #[test]
 fn an_object_lives_as_long_as_another_process_holds_it() {
-    struct Told(std::sync::mpsc::Sender<()>);
-    impl Drop for Told {
+    struct NotifiesOnDrop(std::sync::mpsc::Sender<()>);
+    impl Drop for NotifiesOnDrop {
         fn drop(&mut self) {
             let _ = self.0.send(());
         }
@@ -74,9 +74,9 @@ fn an_object_lives_as_long_as_another_process_holds_it() {
     );
     let owner = world.server(1);
     let (sender, receiver) = channel();
-    let told = Told(sender);
+    let notifier = NotifiesOnDrop(sender);
     let object = owner.publish(function(move |_, _, _| {
-        let _ = &told;
+        let _ = &notifier;
         Ok(())
     }));
     let mut parcel = Parcel::new();
@@ -86,7 +86,7 @@ fn an_object_lives_as_long_as_another_process_holds_it() {
     owner.context_manager().ping(Stack::Binder).unwrap();
     assert!(receiver.try_recv().is_err(), "the manager holds it");
     drop(owner.context_manager().transact(2, &Parcel::new()).unwrap());
-    receiver.recv_timeout(PATIENCE).expect("nobody holds it any more");
+    receiver.recv_timeout(PATIENCE).expect("no process holds it any more");
 }
 
 #[test]

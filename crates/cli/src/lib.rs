@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
         // Nobody reads the result any more. That ends a run quietly, but other errors are reported.
         Err(Failure { nobody_reads: true, .. }) if out.get_ref().reader_gone => Exit::OK,
         Err(Failure { line, exit, .. }) => {
-            // If standard error is closed, too, nobody can be told.
+            // If standard error is closed too, the error cannot be reported.
             let _ = writeln!(std::io::stderr(), "{}", inert::line(&line));
             exit
         }

@@ -107,7 +107,7 @@ pub trait Probe: Send + Sync {
     fn work(&self, _: Purpose) {}
 }
 
-/// How a thread is scheduled.
+/// A thread and how it is scheduled, in the kernel's numbers, as a reply carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduling {
     /// Its process.

@@ -1,6 +1,5 @@
-//! How one series of rounds compares with another that was interleaved with it. The machine drifts
-//! from minute to minute, so the ratio is formed round by round and its spread is reported beside
-//! it. Measures nothing itself.
+//! Compares two interleaved series of rounds. A machine's speed drifts from minute to minute, so
+//! the ratio is computed for each round, and its spread is reported too. Measures nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,30 +22,30 @@ pub struct Comparison {
     pub median: f64,
     /// Third quartile of the per-round ratios.
     pub q3: f64,
-    /// Where the true median of the per-round ratios lies; `None` below 6 rounds, which cannot say
-    /// it with 95%.
+    /// The confidence interval of the median of the per-round ratios. `None` for fewer than 6
+    /// rounds, which are too few for 95%.
     pub interval: Option<Interval>,
 }
 
-/// A confidence interval of a median from order statistics: it assumes nothing of the distribution
-/// but that rounds are independent.
+/// A confidence interval of a median, from order statistics. It assumes independent rounds, but no
+/// distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Probability, 0–1, that the median lies between the ends; at least 0.95.
+    /// The probability, 0–1, that the interval contains the median; at least 0.95.
     pub coverage: f64,
 }
 
 impl Comparison {
-    /// Compares two series of the same length, one duration (say, a round's median) in nanoseconds
-    /// per round.
+    /// Compares two series of the same length. Each value is a round's duration in nanoseconds, for
+    /// example its median.
     ///
     /// # Errors
     /// [`Error::Rounds`] if the lengths differ, [`Error::NoRounds`] if they are 0,
-    /// [`Error::NotPositive`] for a duration that no ratio can be formed with.
+    /// [`Error::NotPositive`] if a duration is not positive and finite.
     pub fn of_rounds(subject_ns: &[f64], baseline_ns: &[f64]) -> Result<Self, Error> {
         if subject_ns.len() != baseline_ns.len() {
             return Err(Error::Rounds { subject: subject_ns.len(), baseline: baseline_ns.len() });
@@ -74,7 +73,7 @@ impl Comparison {
     }
 }
 
-/// The `q` (0–1) quantile of ascending values, linear between neighbours; `None` if there are none.
+/// The `q` (0–1) quantile of ascending values, interpolated linearly; `None` without values.
 #[must_use]
 pub fn quantile(ascending: &[f64], q: f64) -> Option<f64> {
     let last = ascending.len().checked_sub(1)?;
@@ -90,14 +89,15 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The narrowest symmetric pair of order statistics that holds the median with at least 95%: `None`
-/// below six values, which stand in ascending order. The number of values below the median is
-/// binomial (n, ½), so leaving out the k outer values on each side costs 2 P(X < k + 1).
+/// The narrowest symmetric pair of order statistics whose interval contains the median with at
+/// least 95%. The values are ascending. `None` for fewer than six values. The number of values
+/// below the median has a binomial (n, ½) distribution, so leaving out the k outer values on each
+/// side has the error probability 2 P(X < k + 1).
 #[must_use]
 pub fn median_interval(ascending: &[f64]) -> Option<Interval> {
     const OUTSIDE: f64 = 0.05;
     let n = ascending.len();
-    // In logarithms, because ½ⁿ underflows from n = 1075 on.
+    // Uses logarithms, because ½ⁿ underflows from n = 1075 on.
     let mut ln_term = n as f64 * 0.5_f64.ln();
     let mut below = 0.0;
     let mut best = None;
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drift_that_both_series_share_leaves_the_ratio_alone() {
+    fn drift_of_both_series_does_not_change_the_ratio() {
         let baseline: Vec<f64> = (0..20).map(|round| 2000.0 + 100.0 * f64::from(round)).collect();
         let subject: Vec<f64> = baseline.iter().map(|ns| ns * 1.5).collect();
         let comparison = Comparison::of_rounds(&subject, &baseline).expect("two good series");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_textbook_one() {
+    fn the_interval_matches_the_textbook() {
         // n = 10 leaves out one value on each side: 1 − 2 (1 + 10)/1024 = 0.978515625.
         let ratios: Vec<f64> = (1..=10).map(f64::from).collect();
         let interval = median_interval(&ratios).expect("10 rounds are enough");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn five_rounds_give_no_interval_and_six_do() {
+    fn an_interval_needs_six_rounds() {
         assert_eq!(median_interval(&[1.0; 5]), None);
         assert!(median_interval(&[1.0; 6]).is_some_and(|i| i.coverage > 0.95));
     }

@@ -1,23 +1,23 @@
-//! A limit on a round trip, and how many kept it. Counts exactly, from durations and never from
-//! buckets.
+//! Deadlines, and how many durations met or missed them. The counts are exact: they come from
+//! durations, not from a histogram's buckets.
 
 use serde::{Deserialize, Serialize};
 
-/// A longest acceptable duration.
+/// A limit on a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
-    /// The limit in nanoseconds; a duration of exactly this keeps it.
+    /// The limit in nanoseconds. A duration of exactly this length meets the deadline.
     pub ns: u64,
 }
 
-/// How many durations were held against a deadline and how many missed it.
+/// How many durations were compared with a deadline, and how many missed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadlineCount {
     /// The limit.
     pub deadline: Deadline,
-    /// Durations counted.
+    /// The number of all durations.
     pub count: u64,
-    /// Durations longer than the limit.
+    /// The number of durations above the limit.
     pub missed: u64,
 }
 
@@ -36,7 +36,7 @@ impl Deadline {
 }
 
 impl DeadlineCount {
-    /// Counts one duration in nanoseconds; says whether it missed.
+    /// Counts one duration in nanoseconds. Returns true if it missed the deadline.
     pub fn record(&mut self, latency_ns: u64) -> bool {
         let missed = self.deadline.missed(latency_ns);
         self.count += 1;
@@ -44,7 +44,7 @@ impl DeadlineCount {
         missed
     }
 
-    /// Share of durations that kept the deadline, 0–1; `None` where nothing was counted.
+    /// The ratio of durations that met the deadline, 0–1; `None` if none was counted.
     #[must_use]
     pub fn meet_ratio(&self) -> Option<f64> {
         (self.count > 0).then(|| 1.0 - self.missed as f64 / self.count as f64)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_of_exactly_the_limit_keeps_it() {
+    fn a_duration_of_exactly_the_limit_meets_it() {
         let mut count = Deadline { ns: 100 }.counter();
         assert_eq!(count.meet_ratio(), None);
         assert_eq!([99, 100, 101, 500].map(|ns| count.record(ns)), [false, false, true, true]);

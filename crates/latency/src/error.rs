@@ -1,11 +1,11 @@
-//! Everything that can be wrong with data that this crate is handed. Knows no files and no
+//! The errors of this crate: what can be wrong with data that it gets. Knows no files and no
 //! processes.
 
-/// Why data was refused.
+/// Why data was rejected.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A frame of encoded samples does not hold a whole number of them.
+    /// The length of a frame is not a multiple of an encoded sample's.
     #[error("sample frame of {bytes} bytes is not a multiple of {sample} bytes: the frame was cut short")]
     SampleFrame {
         /// Length of the frame, in bytes.
@@ -13,33 +13,33 @@ pub enum Error {
         /// Length of one encoded sample, in bytes.
         sample: usize,
     },
-    /// A stored histogram has a form that this version does not read.
+    /// This version cannot read the form of a stored histogram.
     #[error(
         "stored histogram: {field} is {found}, this version reads {expected}; use the version that wrote it"
     )]
     HistogramForm {
         /// The field that differs.
         field: &'static str,
-        /// What the stored form says.
+        /// The field's value in the stored form.
         found: String,
-        /// What this version reads.
+        /// The value that this version expects.
         expected: String,
     },
-    /// A stored histogram contradicts itself.
+    /// A stored histogram is inconsistent.
     #[error("stored histogram contradicts itself: {0}")]
     HistogramContent(&'static str),
-    /// A stored timeline contradicts itself.
+    /// A stored timeline is inconsistent.
     #[error("stored timeline contradicts itself: {0}")]
     TimelineContent(&'static str),
-    /// A policy's name is not one that this crate writes.
+    /// The name of an unknown scheduling policy.
     #[error("unknown scheduling policy '{0}': expected a name like SCHED_FIFO")]
     PolicyName(String),
-    /// Two series that should be compared round by round have different lengths.
+    /// The two series of a comparison have different lengths.
     #[error("comparison: the subject has {subject} rounds and the baseline {baseline}")]
     Rounds {
-        /// Rounds of the series that is judged.
+        /// The number of rounds of the subject.
         subject: usize,
-        /// Rounds of the series that it is judged against.
+        /// The number of rounds of the baseline.
         baseline: usize,
     },
     /// There is nothing to compare.

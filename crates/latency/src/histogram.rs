@@ -1,5 +1,5 @@
 //! Histograms of durations: log-linear buckets with a known error, and an exact minimum, maximum,
-//! count and sum. Must not know clocks or files.
+//! count and sum. This file knows no clocks or files.
 
 use hdrhistogram::Histogram as Buckets;
 use serde::{Deserialize, Serialize};
@@ -155,14 +155,14 @@ impl Histogram {
     /// The percentile with its 95% confidence interval, from the ranks of the durations around it
     /// (Conover, Practical Nonparametric Statistics, 3.2). Assumes independent durations, so it
     /// does not include how the machine changes between runs. `None` for an empty histogram. An end
-    /// is `None` if it is beyond all durations.
+    /// is `None` if it would be outside all durations.
     pub fn percentile(&self, percent: f64) -> Option<Percentile> {
         let ns = self.percentile_ns(percent)?;
         let (count, share) = (self.count() as f64, percent.clamp(0.0, 100.0) / 100.0);
         let spread = Z_95 * (count * share * (1.0 - share)).sqrt();
         let [low, high] = [count * share - spread, count * share + spread].map(f64::ceil);
-        let told = low >= 1.0 && high <= count;
-        let at = |rank: f64| self.percentile_ns(100.0 * rank / count).filter(|_| told);
+        let bounded = low >= 1.0 && high <= count;
+        let at = |rank: f64| self.percentile_ns(100.0 * rank / count).filter(|_| bounded);
         Some(Percentile { percent, ns, low_ns: at(low), high_ns: at(high) })
     }
 

@@ -19,7 +19,7 @@
 //! assert_eq!((histogram.count(), histogram.max_ns()), (4, Some(5_100_000)));
 //! assert_eq!((within.missed, within.meet_ratio()), (1, Some(0.75)));
 //! // Percentiles are within the error that the histogram states.
-//! let median_ns = histogram.percentile_ns(50.0).expect("it holds something");
+//! let median_ns = histogram.percentile_ns(50.0).expect("durations");
 //! assert!(median_ns.abs_diff(23_000) <= 23_000 / 100);
 //! ```
 

@@ -1,5 +1,5 @@
 //! One round trip: its instants, the CPU and policy of both threads, and its fixed binary form.
-//! Must not know transports or clocks.
+//! This file knows no transports or clocks.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The figures that summarise a histogram, in nanoseconds. Must not know how they are formatted.
+//! The figures that summarise a histogram, in nanoseconds. This file does not format them.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! Durations over the course of a run: a bounded number of equal bins, each with counts, extremes
-//! and a coarse histogram. Must not know clocks or files.
+//! and a coarse histogram. This file knows no clocks or files.
 
 use std::collections::BTreeMap;
 
@@ -262,8 +262,8 @@ mod tests {
     #[test]
     fn a_bin_has_the_calls_that_began_in_it() {
         let timeline = of(&[(0, 20), (99_999, 30), (250_000, 5000)]);
-        let told: Vec<_> = timeline.bins().map(|(from, bin)| (from, bin.count(), bin.missed())).collect();
-        assert_eq!(told, [(0, 2, 0), (200_000, 1, 1)]);
+        let bins: Vec<_> = timeline.bins().map(|(from, bin)| (from, bin.count(), bin.missed())).collect();
+        assert_eq!(bins, [(0, 2, 0), (200_000, 1, 1)]);
         let (_, first) = timeline.bins().next().expect("two bins");
         assert_eq!((first.min_ns(), first.percentile_ns(50.0), first.max_ns()), (20, 20, 30));
     }

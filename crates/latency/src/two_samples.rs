@@ -16,8 +16,8 @@ const COUNTED: usize = 60;
 /// The ratio of a subject to a baseline, from repetitions of both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shift {
-    /// The estimate (J. L. Hodges and E. L. Lehmann, 1963): the median of all ratios that can be
-    /// formed.
+    /// The estimate of J. L. Hodges and E. L. Lehmann (1963): the median of all ratios of a subject
+    /// and a baseline.
     pub ratio: f64,
     /// The 95% confidence interval; `None` if there are too few repetitions.
     pub interval: Option<(f64, f64)>,
@@ -91,18 +91,17 @@ fn ascending(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
     (!values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0)).then_some(values)
 }
 
-/// In what part of all orders of `m` and `n` values so many pairs have the one of the first set
-/// above: index by that number.
+/// The distribution of the rank statistic for `m` and `n` values. Element i is the probability that
+/// the value of the first set is larger in exactly i of all pairs.
 fn rank_sums(m: usize, n: usize) -> Vec<f64> {
-    // By the largest value: it belongs to the first set, and lies above all of the second, or to
-    // the second.
+    // By induction over the largest value. If it belongs to the first set, it is larger in all of
+    // its pairs. Otherwise it is larger in none.
     let mut table = vec![vec![1.0]; n + 1];
     for first in 1..=m {
         let mut row: Vec<Vec<f64>> = vec![vec![1.0]];
         for second in 1..=n {
             let mut ways = vec![0.0; first * second + 1];
-            // Of first + second equally likely places, the largest is one of the first set in
-            // `first`.
+            // The largest of first + second values belongs to the first set with this probability.
             let (of_first, of_second) = (first as f64, second as f64);
             for (at, share) in table[second].iter().enumerate() {
                 ways[at + second] += share * of_first / (of_first + of_second);
@@ -117,8 +116,8 @@ fn rank_sums(m: usize, n: usize) -> Vec<f64> {
     table.pop().unwrap_or_default()
 }
 
-/// In what part of all signs of the ranks 1 to `n` the positive ones have this sum: index by the
-/// sum.
+/// The distribution of the signed-rank statistic for the ranks 1 to `n`. Element i is the
+/// probability that the positive ranks have the sum i.
 fn signed_ranks(n: usize) -> Vec<f64> {
     let mut ways = vec![1.0];
     for rank in 1..=n {
@@ -132,15 +131,15 @@ fn signed_ranks(n: usize) -> Vec<f64> {
     ways
 }
 
-/// The probability of something at least as far out as `tail`, on either side. Half a step, from a
-/// tie, counts as the next whole one, which errs towards chance.
+/// The probability of a statistic at least as extreme as `tail`, on either side. A half, from a
+/// tie, is rounded up, which makes the probability larger.
 fn two_sided(shares: &[f64], tail: f64) -> f64 {
     let below: f64 = shares.iter().take(tail.ceil() as usize + 1).sum();
     (2.0 * below).min(1.0)
 }
 
-/// How many of the ordered ratios lie outside the interval on each side; `None` if even none is too
-/// many.
+/// How many of the ordered ratios the interval leaves out on each side. `None` if leaving out none
+/// already exceeds the error probability.
 fn outermost(shares: &[f64]) -> Option<usize> {
     let mut below = 0.0;
     let mut outside = None;
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ranks_distributions_are_the_textbooks() {
+    fn the_rank_distributions_match_the_textbook() {
         // Mann and Whitney's table: P(U <= 1) for 4 and 4 is 0.029, for 3 and 3 P(U = 0) is 0.05.
         let four = rank_sums(4, 4);
         assert!((four.iter().sum::<f64>() - 1.0).abs() < 1e-12);
@@ -224,7 +223,7 @@ mod tests {
             (self.0 >> 11) as f64 / (1_u64 << 53) as f64
         }
 
-        /// About normal with standard deviation 1.
+        /// Approximately normal, with standard deviation 1.
         fn normal(&mut self) -> f64 {
             (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
         }
@@ -247,7 +246,7 @@ mod tests {
                 by_interval += u32::from(!(low..=high).contains(&1.0));
                 by_pairs += u32::from(paired(&a, &b).unwrap().p <= 0.05);
             }
-            // 5 of 100 are 20, with a standard deviation of 4.4.
+            // 5% of 400 are 20, with a standard deviation of 4.4.
             assert!(
                 by_p <= 33 && by_interval <= 33 && by_pairs <= 33,
                 "{count}: {by_p} {by_interval} {by_pairs}"
@@ -256,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_repetitions_that_spread_by_3_percent_show_one_of_5() {
+    fn ten_repetitions_with_a_spread_of_3_percent_show_a_difference_of_5_percent() {
         let mut dice = Dice(7);
         let mut seen = 0;
         for _ in 0..200 {

@@ -7,7 +7,7 @@ use run::CpuPlacement;
 use run::baseline::{BaselineCell, BaselineResult, RecordedCell};
 
 use super::look::Look;
-use super::quantity::{length, three_digits};
+use super::quantity::{cpus, length, three_digits};
 use super::table::{Column, Table, under_headings};
 use crate::csv::Line;
 
@@ -121,9 +121,10 @@ fn recorded(result: &BaselineResult) -> Table {
 
 fn heading(placement: CpuPlacement, cell: &BaselineCell) -> String {
     match placement {
-        CpuPlacement::Same => format!("Both sides on CPU {}", list(&cell.client_cpus)),
+        CpuPlacement::Same => format!("Both sides on CPU {}", cpus(&cell.client_cpus, ",")),
         CpuPlacement::Split => {
-            format!("Client on CPU {}, server on CPU {}", list(&cell.client_cpus), list(&cell.server_cpus))
+            let [client, server] = [&cell.client_cpus, &cell.server_cpus].map(|list| cpus(list, ","));
+            format!("Client on CPU {client}, server on CPU {server}")
         }
         CpuPlacement::Free => match cell.client_cpus[..] {
             [first, second, ..] => {
@@ -135,10 +136,6 @@ fn heading(placement: CpuPlacement, cell: &BaselineCell) -> String {
             _ => "Wherever the kernel places them".to_owned(),
         },
     }
-}
-
-fn list(cpus: &[u32]) -> String {
-    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Median in us, spread in percent, ratio.

@@ -8,7 +8,7 @@ use layers::storage::Layer;
 use run::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
 
 use super::look::Look;
-use super::quantity::{length, three_digits};
+use super::quantity::{cpus, cpus_or_dash, length, three_digits};
 use super::storage::{self, not_attributed};
 use super::storage_files::{PLACE_COLUMNS, place};
 use super::storage_words;
@@ -42,9 +42,8 @@ pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], look: Look
 /// Where the writes went, and the writers' CPUs.
 pub(crate) fn environment(result: &InterferenceResult) -> String {
     let mut out = storage::environment(&result.path);
-    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let interrupt = result.interrupt_cpu.map_or("unknown".to_owned(), |cpu| format!("CPU {cpu}"));
-    let _ = writeln!(out, "writer on CPU {}; device interrupt: {interrupt}", list(&result.writer_cpus));
+    let _ = writeln!(out, "writer on CPU {}; device interrupt: {interrupt}", cpus(&result.writer_cpus, ","));
     out
 }
 
@@ -201,10 +200,7 @@ fn events(sides: &[Side; 2]) -> Vec<String> {
     let per_call = |side: &Side, count: f64| three_digits(count / side.breakdown.calls.max(1) as f64);
     let percent = |part: u64, whole: u64| format!("{:.0}", part as f64 * 100.0 / whole.max(1) as f64);
     vec![
-        cell(&|side| {
-            let cpus: Vec<_> = side.breakdown.interrupt_cpus.keys().map(u32::to_string).collect();
-            if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") }
-        }),
+        cell(&|side| cpus_or_dash(side.breakdown.interrupt_cpus.keys())),
         cell(&|side| per_call(side, side.breakdown.controller_interrupts.count.into())),
         cell(&|side| per_call(side, side.breakdown.cpu_interrupts.count.into())),
         cell(&|side| per_call(side, side.interrupts.count.into())),

@@ -307,7 +307,7 @@ pub(super) mod fixture {
             warnings: Vec::new(),
             realtime_refused: None,
             explained: None,
-            lent_by_pi_futex: false,
+            inherited_by_pi_futex: false,
             wake_up: None,
         }
     }

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lent_policy_has_no_name() {
+    fn an_inherited_policy_has_no_name() {
         let report = |role: &str, scheduling, inherited| {
             thread_block(&ThreadReport {
                 role: role.into(),

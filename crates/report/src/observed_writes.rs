@@ -321,7 +321,7 @@ mod tests {
         let result = result();
         let answer = answer(&result);
         assert!(answer.contains("% of their time went to waiting for a CPU after a wake-up"), "{answer}");
-        let slow = analysis::observed_writes::slow(&result, Path::new(RUN)).told;
+        let slow = analysis::observed_writes::slow(&result, Path::new(RUN)).results;
         let text = tables(&result, &slow, Look::PLAIN);
         let has = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
         assert_eq!((has("Waited for a journal commit that python3 ("), has("slow: python3 (")), (3, 2));

@@ -62,6 +62,17 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// CPU numbers, separated by `between`: "0,1,2".
+pub(crate) fn cpus<'a>(cpus: impl IntoIterator<Item = &'a u32>, between: &str) -> String {
+    cpus.into_iter().map(u32::to_string).collect::<Vec<_>>().join(between)
+}
+
+/// CPU numbers for a table's cell: "0,1,2", or "-" without CPUs.
+pub(crate) fn cpus_or_dash<'a>(list: impl IntoIterator<Item = &'a u32>) -> String {
+    let text = cpus(list, ",");
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

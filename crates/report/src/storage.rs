@@ -8,7 +8,7 @@ use layers::storage::{Breakdown, Layer, SlowCall};
 use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
 
 use super::look::Look;
-use super::quantity::{duration, length, three_digits};
+use super::quantity::{cpus_or_dash, duration, length, three_digits};
 use super::storage_strace::strace;
 use super::table::{Column, Table};
 use super::{storage_study, storage_words};
@@ -204,7 +204,6 @@ fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
         let per_call = |count: u64| three_digits(count as f64 / breakdown.calls.max(1) as f64);
         let controller = &breakdown.controller_interrupts;
         let each_ns = controller.handled_ns as f64 / f64::from(controller.count.max(1));
-        let cpus: Vec<_> = breakdown.interrupt_cpus.keys().map(u32::to_string).collect();
         let _ = writeln!(
             out,
             "{:>8}  a write: {} requests, {} flushes; {} device interrupts of {} on CPU {}, {} interrupts between \
@@ -214,7 +213,7 @@ fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
             per_call(breakdown.flushes),
             per_call(controller.count.into()),
             duration(each_ns),
-            if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") },
+            cpus_or_dash(breakdown.interrupt_cpus.keys()),
             per_call(breakdown.cpu_interrupts.count.into()),
             breakdown.completed_elsewhere,
             breakdown.requests + breakdown.flushes,

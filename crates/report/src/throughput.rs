@@ -6,7 +6,7 @@ use run::ipc::throughput::{Batch, ThroughputResult, ThroughputRow};
 use run::ipc::{Mode, Stack};
 
 use super::look::Look;
-use super::quantity::{self, three_digits};
+use super::quantity::{self, cpus, three_digits};
 use super::table::{Column, Table, under_headings};
 use crate::csv::Line;
 
@@ -85,21 +85,17 @@ fn time_unit(mode: Mode) -> (&'static str, f64) {
 }
 
 fn heading(stack: Stack, result: &ThroughputResult, row: &ThroughputRow) -> String {
-    let client = list(&row.client_cpus, ",");
+    let client = cpus(&row.client_cpus, ",");
     match row.server_cpus.is_empty() {
         true => format!("{stack}, {}, on CPU {client}", result.plan.mode),
         false => {
             format!(
                 "{stack}, {}, client on CPU {client}, server on CPU {}",
                 result.plan.mode,
-                list(&row.server_cpus, ",")
+                cpus(&row.server_cpus, ",")
             )
         }
     }
-}
-
-fn list(cpus: &[u32], between: &str) -> String {
-    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(between)
 }
 
 fn figures(row: &ThroughputRow, result: &ThroughputResult) -> Vec<String> {
@@ -145,8 +141,8 @@ pub fn csv(result: &ThroughputResult) -> String {
             driver(result),
             row.stack.to_string(),
             result.plan.mode.to_string(),
-            list(&row.client_cpus, " "),
-            list(&row.server_cpus, " "),
+            cpus(&row.client_cpus, " "),
+            cpus(&row.server_cpus, " "),
             row.size_bytes.to_string(),
             row.batches.len().to_string(),
             row.batches.iter().map(|batch| batch.iterations).sum::<u64>().to_string(),

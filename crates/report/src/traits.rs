@@ -66,7 +66,7 @@ pub fn csv(result: &TraitsResult) -> String {
                 Finding::RoundTrip { latency } => {
                     latency.percentile_ns(50.0).map(|ns| ns.to_string()).unwrap_or_default()
                 }
-                Finding::LentUnseen { .. } => "yes".to_owned(),
+                Finding::InheritedUnseen { .. } => "yes".to_owned(),
                 Finding::NotTried { .. } => "not_tried".to_owned(),
             };
             Line::of(&mut out)
@@ -144,7 +144,7 @@ fn words(finding: &Finding) -> String {
         Finding::RoundTrip { latency } => {
             latency.percentile_ns(50.0).map(|ns| duration(ns as f64)).unwrap_or_default()
         }
-        Finding::LentUnseen { caller, shown, .. } => format!(
+        Finding::InheritedUnseen { caller, shown, .. } => format!(
             "yes: at {} through a priority-inheriting futex, which the policy does not show (it says {})",
             scheduling(*caller),
             scheduling(*shown)

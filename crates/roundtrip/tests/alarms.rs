@@ -1,6 +1,7 @@
-//! How often a comparison reports a difference that does not exist, and how often one that does:
-//! measured with real runs by `cargo xtask alarms`. Takes minutes, and needs a mostly idle machine.
-#![allow(clippy::print_stdout)] // Figures are what this is for.
+//! Measures, with real runs, how often a comparison reports a difference that does not exist, and
+//! how often it finds one that does. `cargo xtask alarms` runs this. It takes minutes, and needs a
+//! mostly idle machine.
+#![allow(clippy::print_stdout)] // Prints the figures.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -122,7 +123,7 @@ fn equal_commands_seldom_differ_and_slower_ones_often_do() {
     println!("{}", slower.line("ab, B works 5% longer"));
     println!("{}", apart.line("compare, equal, one after the other"));
     println!("{}", trusting.line("the same with --noise 0%"));
-    // Three standard deviations of a binomial count above 5 of 100.
+    // Three standard deviations of a binomial count above 5%.
     let most = |of: &Tally| {
         let n = of.comparisons as f64;
         (0.05 * n + 3.0 * (0.05 * 0.95 * n).sqrt()).ceil() as usize

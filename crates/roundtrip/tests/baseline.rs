@@ -1,5 +1,5 @@
-//! `roundtrip ipc baseline` as a process: its output and files, and that nothing is left behind
-//! when it is interrupted.
+//! `roundtrip ipc baseline` as a process: its output and files. An interrupted run leaves nothing
+//! behind.
 
 #[path = "support/long_run.rs"]
 mod long_run;

@@ -48,7 +48,7 @@ fn a_slower_call_is_worse_in_every_format_and_in_the_exit_status() {
     folder.runs("base", 5, LATENCY);
     folder.runs("slow", 5, &format!("{LATENCY} --work 1ms"));
 
-    // With another plan, the user must confirm the comparison.
+    // If the plans differ, the user must confirm the comparison.
     let refused = folder.roundtrip("compare base slow");
     let said = text(&refused.stderr);
     assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
@@ -68,7 +68,7 @@ fn a_slower_call_is_worse_in_every_format_and_in_the_exit_status() {
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     let figure = &json["figures"][0];
     assert_eq!(figure["verdict"], "worse");
-    // Dates have seconds, so runs of the same second count as made in turn.
+    // Dates have a precision of seconds, so runs of the same second count as alternating.
     assert!(matches!(figure["basis"].as_str(), Some("runs" | "runs_apart")), "{figure}");
     assert!(figure["low"].as_f64().unwrap() > 4.0, "{figure}");
     let junit = text(&folder.roundtrip("compare --anyway --figures p50 --format junit base slow").stdout);

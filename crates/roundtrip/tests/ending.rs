@@ -20,7 +20,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A long run, returned once it writes to its file.
+/// Starts a long run, and waits until it writes to its file.
 fn writing(directory: &Path) -> Child {
     // If the tests run under nohup, all their children ignore hangups.
     let mut command = Command::new("env");
@@ -100,13 +100,14 @@ fn a_file_size_limit_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn processes_that_a_writer_started_end_with_the_run() {
-    // None of these reads its orders, like Java in the middle of a block. One is Java itself, one a
-    // script that waits for Java, and one starts Java in another session and exits.
+    // None of these reads its standard input, like Java in the middle of a block. One is Java
+    // itself, one is a script that waits for Java, and one starts Java in another session and
+    // exits.
     let javas = [
         ("java", "echo $$ > pid; exec sleep 1000"),
         ("java-of-a-script", "sleep 1000 & echo $! > pid; wait"),
         ("java-on-its-own", "(setsid sleep 1000 & echo $! > pid); exec sleep 1000"),
-        // Its own child until it ends, and only then the supervisor's.
+        // A child of the writer until the writer ends, and then of the supervisor.
         ("java-with-a-child", "setsid sleep 1000 & echo $! > pid; exec sleep 1000"),
     ];
     for (name, script) in javas {
@@ -193,8 +194,8 @@ fn processes_that_a_writer_started_end_before_an_interrupted_run() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Nothing can wait in this case: the kernel signals the writer, and the writer's end makes the
-/// kernel signal the supervisor.
+/// No process waits in this case: the kernel signals the writer, and at the writer's end it signals
+/// the supervisor.
 #[test]
 #[allow(clippy::print_stdout, reason = "whoever asks for its output wants to know how long it took")]
 fn processes_that_a_writer_started_end_soon_after_a_killed_run() {

@@ -22,7 +22,7 @@ const RECORDINGS: [(&str, i64); 5] = [
     ("kernel-6.1.txt", 1000),
 ];
 
-/// Those of a guest with two CPUs, between which threads migrate.
+/// The recordings of a guest with two CPUs, between which threads migrate.
 const RECORDINGS_OF_TWO: [(&str, i64); 3] = [RECORDINGS[0], RECORDINGS[1], RECORDINGS[4]];
 
 fn all_fixtures() -> PathBuf {
@@ -38,7 +38,7 @@ fn recording(name: &str) -> Vec<u8> {
     recorded(&fixtures(), name)
 }
 
-/// A recording; the large ones are stored compressed.
+/// A recording. The large ones are stored compressed.
 fn recorded(fixtures: &Path, name: &str) -> Vec<u8> {
     if let Ok(bytes) = std::fs::read(fixtures.join(name)) {
         return bytes;
@@ -98,8 +98,9 @@ fn causes(explained: &Value) -> Vec<(i64, String, i64)> {
     calls
 }
 
-/// Each of these recordings must have the causes of the run beside them, and hardly other times:
-/// each recorder has stamped the same event by itself, a little later than the one before.
+/// Checks that each recording has the same causes as the run of the same calls, with almost the
+/// same times. The times differ slightly, because each recorder takes its own time stamp of an
+/// event.
 fn have_the_causes_of_our_own(fixtures: &Path, recordings: &[(&str, i64)], most_ns: i64) {
     let folder = Folder::new(&fixtures.file_name().unwrap().to_string_lossy());
     let own = causes(&json(&fixtures.join("run"), &[]));
@@ -129,7 +130,7 @@ fn each_tools_recording_has_the_same_causes_with_migrating_threads() {
             && ["comm=rsb-", "comm=binder:"].iter().any(|comm| line.contains(comm))
     });
     assert!(migrated.count() >= 10 && ["[000]", "[001]"].iter().all(|cpu| text.contains(cpu)));
-    // Time is the host's there, which may run something else between two stamps.
+    // The guest's time is the host's, which may run something else between two time stamps.
     have_the_causes_of_our_own(&fixtures, &RECORDINGS_OF_TWO, 100_000);
 }
 
@@ -163,9 +164,9 @@ fn compressed_atrace_output_and_systrace_pages_are_read() {
     assert_eq!(causes(&json(&folder.put("page.html", page.as_bytes()), &OPTIONS)), plain);
 }
 
-/// A line of the kernel's text as the driver in Rust of Android's kernels would have written it:
-/// its events are prefixed, name the sending process in place of the receiving thread, and call
-/// what is returned `ret`.
+/// A line of the kernel's text, changed as if the Rust driver of Android's kernels had written it:
+/// its events have a prefix, contain the sending process instead of the receiving thread, and name
+/// the returned value `ret`.
 fn in_rust(line: &str) -> String {
     let Some((head, body)) = line.split_once(": binder_") else { return line.to_owned() };
     let body = body.replace("return: cmd=", "return: ret=").replace(" dest_node=", " target_node=");

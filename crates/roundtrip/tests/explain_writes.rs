@@ -21,7 +21,7 @@ use serde_json::Value;
 use skips::{Need, skip};
 use support::{Finally, folder};
 
-/// What each of them records: what `storage observe` takes on any kernel.
+/// The events that each recorder records: those that `storage observe` uses on any kernel.
 const EVENTS: [&str; 24] = [
     "raw_syscalls/sys_enter",
     "raw_syscalls/sys_exit",
@@ -92,8 +92,8 @@ impl Kernel {
         std::fs::write(self.path(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
 
-    /// Stops, and puts the text and a file of trace-cmd's into a folder. trace-cmd's own recorder
-    /// needs more rights than some machines' root has; the pages are the same.
+    /// Stops, and stores the text and a trace-cmd file in a folder. trace-cmd's own recorder needs
+    /// more permissions than root has on some machines, but the pages are the same.
     fn stop(&self, directory: &Path) {
         self.put("tracing_on", "0");
         std::fs::write(directory.join("trace.txt"), std::fs::read(self.path("trace")).unwrap()).unwrap();
@@ -119,7 +119,7 @@ impl Kernel {
     }
 }
 
-/// All whole pages that a raw buffer has now: a short read would take a part of one.
+/// All complete pages in a raw buffer. A shorter read would split a page.
 fn without_waiting(path: &Path) -> Vec<u8> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
@@ -134,7 +134,7 @@ fn without_waiting(path: &Path) -> Vec<u8> {
     }
 }
 
-/// When a write began, what it was, and its layers, in nanoseconds.
+/// A write's start, its call, and its layers, in nanoseconds.
 type Divided = (i64, String, BTreeMap<String, i64>);
 
 /// The slow writes of a process, in their order.
@@ -214,7 +214,7 @@ fn compare(ones: &[Divided], others: &[Divided]) {
     }
 }
 
-/// What our own recorder made of the same writes, by call: all of each layer.
+/// The total of each layer of the same writes, by call, as our own recorder reports it.
 fn compare_rows(observed: &Value, theirs: &[Divided]) {
     for row in observed["rows"].as_array().unwrap() {
         let what = format!("{} {}", row["call"].as_str().unwrap(), row["durable"]);
@@ -227,7 +227,8 @@ fn compare_rows(observed: &Value, theirs: &[Divided]) {
         for name in names {
             let our_ns = ours.get(name).map_or(0, |layer| layer["sum_ns"].as_i64().unwrap());
             let their_ns: i64 = of().map(|write| write.2.get(name).copied().unwrap_or(0)).sum();
-            // Each recorder stamps the same event for itself, and an interrupt may come in between.
+            // Each recorder takes its own time stamp of an event, and an interrupt may come in
+            // between.
             assert!(
                 (our_ns - their_ns).abs() * 20 <= all_ns,
                 "{what}, {name}: {our_ns} {their_ns} of {all_ns}"
@@ -269,7 +270,7 @@ fn a_perfetto_trace_gives_the_same_layers_as_the_kernels_text_of_the_same_writes
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
-/// A file of a recording's text without some of its events.
+/// A file with a recording's text, without some of its events.
 fn put_without(whole: &str, events: &[&str]) -> PathBuf {
     let without = |line: &&str| !events.iter().any(|event| line.contains(event));
     let lines = whole.lines().filter(without).collect::<Vec<_>>().join("\n");
@@ -279,7 +280,7 @@ fn put_without(whole: &str, events: &[&str]) -> PathBuf {
     path
 }
 
-/// What is said of a recording's text without some of its events.
+/// The report on a recording's text without some of its events.
 fn said_without(whole: &str, events: &[&str], options: &[&str]) -> String {
     let path = put_without(whole, events);
     let output = explain(&path, options);

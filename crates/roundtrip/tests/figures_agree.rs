@@ -68,13 +68,13 @@ impl Figure {
     }
 }
 
-/// Whether a displayed number is a value rounded to the displayed digits.
+/// Whether a displayed number equals a value that is rounded to the displayed digits.
 fn shows(shown: &str, value: f64) -> bool {
     let decimals = shown.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     format!("{value:.decimals$}") == shown
 }
 
-/// Whether a displayed number with a unit is a value: "9.00 us".
+/// Whether a displayed number with a unit, such as "9.00 us", equals a value.
 fn shows_with_unit(shown: &str, value: f64) -> bool {
     let (number, unit) = shown.split_once(' ').unwrap_or((shown, ""));
     let one = match unit {

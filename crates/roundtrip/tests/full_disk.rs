@@ -1,7 +1,7 @@
 //! Recordings on a full disk: a clear error, exit status 1, no partial files, and nothing left in
 //! the kernel. The disk is a small tmpfs in a mount namespace of the test. If this process may not
 //! create one, or may not use the kernel's trace, a test is skipped.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+#![allow(clippy::print_stderr)] // Tests report on standard error what they could not try.
 
 #[path = "support/process.rs"]
 mod process;
@@ -45,7 +45,7 @@ fn tracefs() -> Option<Tracefs> {
     Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)).ok()
 }
 
-/// The output of the program in a folder with this much space; `None`, with the test skipped, if
+/// The output of the program in a folder with this much space. `None`, with the test skipped, if
 /// that is not possible.
 fn on_full_disk(name: &str, kilobytes: u32, program: &mut Command) -> Option<Output> {
     let folder = Folder::new(name);
@@ -133,7 +133,7 @@ fn the_global_trace_is_kept_when_its_file_does_not_fit() {
     let text = on_full_disk("text", 4, &mut stop);
     let mut stop = roundtrip("trace stop -o trace.perfetto-trace");
     let perfetto = text.as_ref().and_then(|_| on_full_disk("perfetto", 4, &mut stop));
-    // Whatever happened, end the test's trace.
+    // End the test's trace in any case.
     let discarded = roundtrip("trace stop --discard").output().unwrap();
     let (Some(text), Some(perfetto)) = (text, perfetto) else { return };
     for (output, kept) in [(&text, "stopped and kept"), (&perfetto, "the recording is kept")] {
@@ -207,7 +207,7 @@ fn unread(program: &mut Command) -> Command {
 }
 
 #[test]
-fn a_run_that_cannot_be_stored_fails_even_if_nobody_reads_its_output() {
+fn a_run_that_cannot_be_stored_fails_even_if_its_output_is_closed() {
     let folder = Folder::new("unread");
     // Files of at most 50 kilobytes: the test file fits, but the run with its 1500 calls does not.
     let mut limited = Command::new("sh");
@@ -222,7 +222,7 @@ fn a_run_that_cannot_be_stored_fails_even_if_nobody_reads_its_output() {
 }
 
 #[test]
-fn a_recording_that_ends_early_fails_even_if_nobody_reads_the_output() {
+fn a_recording_that_ends_early_fails_even_if_its_output_is_closed() {
     if tracefs().is_none() {
         return;
     }

@@ -1,5 +1,5 @@
-//! `--fail-on` and `--require` as processes: the exit status and messages, and that the result
-//! exists all the same.
+//! `--fail-on` and `--require` as processes: the exit status and messages. The result is stored and
+//! printed in any case.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

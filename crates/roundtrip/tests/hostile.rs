@@ -1,5 +1,5 @@
-//! Other people's run directories: damage is reported, and anything but regular files, or too long
-//! ones, is rejected.
+//! Run directories of unknown origin: damage is reported, and special files and too long files are
+//! rejected.
 
 #[path = "support/stored_run.rs"]
 mod stored_run;
@@ -71,8 +71,8 @@ fn noise_in_a_recording_is_damage() {
     run.refused("explain . --miss 1 -o out.perfetto-trace", "damaged");
 }
 
-/// Damages the recording of a run in several ways. Each is reported in one line, and what was timed
-/// without the recording is shown. `lost` is what cannot be shown.
+/// Damages the recording of a run in several ways. Each is reported in one line, and the figures
+/// that need no recording are shown. `lost` is the text that cannot be shown.
 fn is_shown_without_its_recording(whole: &Run, run: impl Fn(&str) -> Run, lost: &str) {
     let whole = String::from_utf8(whole.roundtrip("show .").stdout).unwrap();
     assert!(whole.contains(lost), "its recording is used: {whole}");
@@ -88,7 +88,7 @@ fn is_shown_without_its_recording(whole: &Run, run: impl Fn(&str) -> Run, lost: 
         assert_eq!(output.status.code(), Some(1), "{kind}: {said}");
         assert!(said.lines().count() == 1 && said.contains("recording"), "{kind}: {said}");
         assert!(kind != "noise" || said.contains("snapshot 1 is damaged"), "{said}");
-        // What was timed without the recording is shown.
+        // The figures that need no recording are shown.
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.lines().count() > 5 && text.lines().next() == whole.lines().next(), "{kind}: {text}");
         assert!(!text.contains("events were lost") && !said.contains("lost"), "{kind}: {text}{said}");
@@ -109,7 +109,7 @@ fn an_interference_run_with_a_damaged_recording_is_shown_with_the_damage() {
 }
 
 #[test]
-fn damage_is_reported_even_if_nobody_reads_the_output() {
+fn damage_is_reported_even_if_the_output_is_closed() {
     let run = Run::of("x86_64-6.1-ufs", "unread");
     run.change(&run.pages()[0], |bytes| *bytes = noise(bytes.len()));
     let (reader, unread) = std::io::pipe().unwrap();

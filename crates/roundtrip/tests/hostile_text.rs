@@ -1,5 +1,5 @@
-//! Foreign text on its way to a terminal or a CSV: whatever a stored run or the name of a thread,
-//! device, service or machine contains, it has no effect on the terminal, and ends no line.
+//! Text of unknown origin in a terminal or a CSV file: text from a stored run, or the name of a
+//! thread, device, service or machine, cannot control the terminal or end a line.
 
 #[path = "support/storage.rs"]
 mod storage;
@@ -50,8 +50,8 @@ fn texts(value: &Value, at: &str, all: &mut Vec<(String, String)>) {
     }
 }
 
-/// Makes each text of a stored run hostile in turn, and checks the output of commands. Returns how
-/// many of them were shown.
+/// Makes each text of a stored run hostile in turn, and checks the output of commands. Returns the
+/// number of texts that were shown.
 fn try_each_text(run: &Run, commands: &[&str]) -> usize {
     let bytes = std::fs::read(run.file("run.json")).unwrap();
     let value: Value = serde_json::from_slice(&bytes).unwrap();
@@ -158,7 +158,7 @@ fn a_process_name_cannot_control_the_terminal() {
     assert!(
         json["environment"]["host_name"].as_str().unwrap().starts_with("\x1b]0;pwn\x07\n\u{9b}2J\u{202e}")
     );
-    // Nor does the text of an error have an effect.
+    // The text of an error cannot control it either.
     run.change("run.json", |bytes| {
         *bytes = b"{\"schema\":\"roundtrip.run\",\"version\":\"\\u001b[2J\\u009b\\n\"}".to_vec();
     });

@@ -1,6 +1,6 @@
-//! Calls of other programs: a run of a 6.1 guest (`cargo xtask observed` makes its like, and looks
-//! at the observing itself) is shown, explained, gated and compared like any other; what cannot be
-//! observed is said.
+//! Observed calls of other programs: a run from a guest with Linux 6.1 is shown, explained, gated
+//! and compared like any other run, and missing permissions are reported. `cargo xtask observed`
+//! makes such runs and tests the observation itself.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -52,7 +52,7 @@ fn a_run_is_gated_and_compared_by_the_names_of_its_programs() {
         ("p99[server=rsb-server,code=1]>1ms", 0),
         ("p99[server=rsb-server,code=5]>1ms", 1),
         ("oneway.p50[code=3]>1ms", 0),
-        // Nothing passes because it was not measured.
+        // A gate on a figure that was not measured fails.
         ("p99[server=somebody]>1ms", 1),
     ] {
         let output = roundtrip(&format!("show --short --fail-on {gate} RUN"));
@@ -99,8 +99,8 @@ fn invalid_options_give_a_one_line_error() {
         assert_eq!(output.status.code(), Some(2), "{line}: {}", err(&output));
         assert!(err(&output).contains(message), "{line}: {}", err(&output));
     }
-    // Where the kernel has a binder driver, or this process may not look, something else is said:
-    // in one line as well.
+    // If the kernel has a binder driver, or this process lacks the permission, the message is
+    // another one, also in one line.
     let output = roundtrip("ipc observe --duration 10ms --quiet");
     let said = err(&output);
     assert!(output.status.success() || said.trim_end().lines().count() == 1, "{said}");

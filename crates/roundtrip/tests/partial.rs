@@ -1,6 +1,6 @@
-//! Ctrl-C and SIGTERM during each command that measures: it prints and stores what was measured so
-//! far, and says so. `ending` and `attack` test signals before anything was measured, and
-//! leftovers.
+//! Ctrl-C and SIGTERM during each command that measures: the command prints and stores the partial
+//! result, and marks it as partial. `ending` and `attack` test signals before the first result, and
+//! what is left behind.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;

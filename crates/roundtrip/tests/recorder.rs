@@ -1,6 +1,7 @@
-//! The flight recorder and the global trace as processes: what remains when they are interrupted,
-//! and what works without root. If this process may not use the kernel's trace, a test is skipped.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+//! The flight recorder and the global trace as processes: an interruption leaves nothing behind,
+//! and some features work without root. If this process may not use the kernel's trace, a test is
+//! skipped.
+#![allow(clippy::print_stderr)] // Tests report on standard error what they could not try.
 
 #[path = "support/global_trace.rs"]
 mod global_trace;
@@ -18,7 +19,7 @@ use serde_json::Value;
 use skips::{Need, skip};
 use tracefs::{GlobalTrace, Recording, Tracefs};
 
-/// Long enough for the slowest machine. Nothing waits for it on success.
+/// Long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const ENDLESS: &str =
@@ -65,7 +66,7 @@ impl Run {
         let run = Self { child, folder };
         wait_until("it records", || {
             let on = |path: &PathBuf| std::fs::read(path.join("tracing_on")).is_ok_and(|text| text == b"1\n");
-            // An instance is briefly on when it is created, before there are workers.
+            // A new instance is briefly on, before the workers start.
             workers(run.child.id()).len() >= 3 && instances(tracefs, run.child.id()).iter().any(on)
         });
         run
@@ -98,7 +99,7 @@ fn workers(pid: u32) -> Vec<u32> {
 }
 
 #[test]
-fn an_interrupted_run_leaves_neither_an_instance_nor_half_a_recording() {
+fn an_interrupted_run_leaves_neither_an_instance_nor_a_partial_recording() {
     let Some(tracefs) = tracefs() else { return };
     for (signal, status) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)] {
         let mut run = Run::start(&tracefs, "interrupted");

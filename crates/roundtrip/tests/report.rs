@@ -1,5 +1,5 @@
-//! `roundtrip report`: a page is complete or absent, nothing is overwritten unless requested, and a
-//! damaged run shows what is damaged and the rest.
+//! `roundtrip report`: a page is complete or absent, files are overwritten only on request, and the
+//! page of a damaged run shows the damage and the remaining results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
 //! The report page in a real browser: nothing in the console, no requests, charts that match the
 //! data, keyboard navigation, and narrow and wide windows. Needs Chromium, and is skipped without
 //! it.
-#![allow(clippy::print_stderr)] // How long pages took.
+#![allow(clippy::print_stderr)] // Prints how long pages took.
 
 #[path = "support/chromium.rs"]
 mod chromium;
@@ -36,7 +36,7 @@ impl Folder {
 
     /// The page of a comparison.
     fn comparison(&self, name: &str, runs: &str) -> PathBuf {
-        // It does not matter here which run is slower.
+        // Here it does not matter which run is slower.
         let page = self.roundtrip(&format!("compare {runs} --fail-on p99>+900% --format html"));
         let path = self.0.join(format!("{name}.html"));
         std::fs::write(&path, page).unwrap();
@@ -94,8 +94,8 @@ fn browser(test: &str) -> Option<Browser> {
     Some(Browser::start(name, test))
 }
 
-/// How the script draws the page: for each chart and line, drawn alone, how many of the data's
-/// points the plot has, and at how many of these the canvas has the line's colour.
+/// What the script draws, for each line of each chart, drawn alone: how many of the data's points
+/// are inside the plot, and at how many of these the canvas has the line's colour.
 const DRAWN: &str = r"(async () => {
   const { data, charts } = roundtrip;
   const probe = document.createElement('canvas').getContext('2d');
@@ -110,7 +110,7 @@ const DRAWN: &str = r"(async () => {
     nines: (share) => -Math.log10(1 - share),
   };
   const drawn = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  const told = [];
+  const charts = [];
   for (const [index, chart] of charts.entries()) {
     const spec = data.charts[index];
     const lines = spec.lines.filter((line) => line.points.length > 0);
@@ -134,10 +134,10 @@ const DRAWN: &str = r"(async () => {
         known += place >= 0 && chart.data[number + 1][place] === up ? 1 : 0;
         seen += near(chart.valToPos(across, 'x', true), chart.valToPos(up, 'y', true)) ? 1 : 0;
       }
-      told.push({ chart: spec.title, line: line.label, points: line.points.length, known, seen });
+      charts.push({ chart: spec.title, line: line.label, points: line.points.length, known, seen });
     }
   }
-  return told;
+  return charts;
 })()";
 
 #[test]
@@ -228,9 +228,9 @@ fn every_shown_number_is_in_the_data() {
     let folder = Folder::new("numbers");
     for (name, page) in pages(&folder) {
         browser.open(&page);
-        let told = browser.evaluate(UNKNOWN);
-        assert_eq!(told["unknown"], Value::Array(Vec::new()), "{name}");
-        assert!(told["read"].as_u64().unwrap() > 50, "{name}: {told}");
+        let numbers = browser.evaluate(UNKNOWN);
+        assert_eq!(numbers["unknown"], Value::Array(Vec::new()), "{name}");
+        assert!(numbers["read"].as_u64().unwrap() > 50, "{name}: {numbers}");
     }
 }
 
@@ -330,17 +330,17 @@ fn the_keyboard_reaches_charts_reads_their_points_and_zooms() {
          globalThis.width = () => chart.scales.x.max - chart.scales.x.min; globalThis.whole = width();
          globalThis.texts = spec.lines.flatMap((line) => line.points.map((point) => point[2])); 1",
     );
-    let mut told = Vec::new();
+    let mut readouts = Vec::new();
     for _ in 0..3 {
         browser.press("ArrowRight");
         let text = browser.evaluate("figure.querySelector('.readout').textContent").to_string();
         let known = browser
             .evaluate("texts.some((text) => figure.querySelector('.readout').textContent.includes(text))");
         assert_eq!(known, true, "{text} is not in the data");
-        told.push(text);
+        readouts.push(text);
     }
-    told.dedup();
-    assert!(told.len() >= 2, "the readout stays at {told:?}");
+    readouts.dedup();
+    assert!(readouts.len() >= 2, "the readout stays at {readouts:?}");
     browser.press("+");
     assert_eq!(browser.evaluate("width() < whole * 0.6"), true, "+ zooms");
     browser.press("0");

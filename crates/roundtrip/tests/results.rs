@@ -1,4 +1,4 @@
-//! Existing results, and symbolic links in their place, stay unchanged.
+//! Existing results, and symbolic links at their paths, stay unchanged.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -28,7 +28,7 @@ impl Running {
         Self::at("")
     }
 
-    /// With calls so rare that a server is never stopped during one.
+    /// Starts it with calls so rare that a server is never stopped during one.
     fn seldom() -> Self {
         Self::at(" --rate 10/s")
     }
@@ -139,7 +139,7 @@ fn waiting_for_a_silent_service_ends_at_the_timeout() {
 }
 
 #[test]
-fn a_server_that_may_open_no_more_files_refuses_a_dump_and_lives_on() {
+fn a_server_that_can_open_no_more_files_refuses_a_dump_and_continues() {
     let run = Running::seldom();
     let contexts = run.contexts();
     let servers = run.servers();

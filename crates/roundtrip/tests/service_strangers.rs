@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Killed at the end of the test.
+/// A process that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -34,7 +34,8 @@ fn full_sockets_and_non_text_names_neither_hide_contexts_nor_block() {
         rustix::net::listen(&socket, backlog).unwrap();
         socket
     };
-    // Each sorts before all contexts, and its queue is full: nobody accepts.
+    // Each name sorts before all contexts. The sockets' queues are full, because no process
+    // accepts.
     let full: Vec<_> = (0..8)
         .map(|number| {
             let name = format!("roundtrip-0-{}-{number}", std::process::id());
@@ -78,10 +79,10 @@ fn a_socket_of_another_user_is_sent_nothing() {
         return skips::skip(skips::Need::Root, "only root can be another user");
     }
     let name = format!("roundtrip-1-{}-0", std::process::id());
-    // The kernel notes the listening user when listening starts.
+    // The kernel records the listening user when listening starts.
     let listener = std::thread::scope(|scope| {
         let listen = || {
-            // Only for this thread.
+            // This changes only the calling thread.
             rustix::thread::set_thread_res_uid(
                 rustix::process::Uid::ROOT,
                 rustix::process::Uid::from_raw(65_534),

@@ -129,8 +129,8 @@ fn ufs_writes_are_bounded_by_commands_and_the_interrupt_on_any_machine() {
         "interrupt 10 ufshcd on CPU 1",
         "4 KiB  a write: 3.08 requests, 2.00 flushes; 5.00 device interrupts",
         "device: from ufshcd_command (send) to the controller's interrupt (60 requests)",
-        // It was sent while the handler of an earlier interrupt was still running, which found its
-        // answer.
+        // The command was sent while the handler of an earlier interrupt was still running. That
+        // handler found its completion.
         "device: from ufshcd_command (send) to ufshcd_command (complete) (1 request)",
     ] {
         assert!(page.contains(part), "no '{part}' in:\n{page}");
@@ -168,7 +168,7 @@ fn as_somebody(command: &mut Command, directory: &Path) {
 }
 
 #[test]
-fn without_root_response_times_are_shown_and_the_lack_is_reported_once() {
+fn without_root_response_times_are_shown_and_missing_events_are_reported_once() {
     let directory = folder("somebody");
     let mut command = layers(&directory);
     as_somebody(&mut command, &directory);
@@ -210,11 +210,11 @@ fn without_root_response_times_are_shown_and_the_lack_is_reported_once() {
     let output = succeed(&mut interference(&[]));
     let page = text(&output.stdout);
     for missing in ["layers below the application", "rq-affinity-2", "io-limit"] {
-        let told = page.lines().filter(|line| line.starts_with(&format!("Not possible: {missing}: ")));
-        assert_eq!(told.count(), 1, "{missing}: {page}");
+        let reasons = page.lines().filter(|line| line.starts_with(&format!("Not possible: {missing}: ")));
+        assert_eq!(reasons.count(), 1, "{missing}: {page}");
     }
     assert!(page.lines().any(|line| line.starts_with("alone  ")), "{page}");
-    // On a slow machine, the time may not suffice for all.
+    // On a slow machine, the time may be too short for all conditions.
     for condition in ["hog-other", "hog-same", "hog-all", "timers", "network", "files", "fsync", "memory"] {
         let row = page.lines().any(|line| line.starts_with(&format!("{condition}  ")));
         let left_out = format!("Not possible: {condition}: left out: ");
@@ -238,7 +238,7 @@ fn the_studys_method_is_compared_with_kernel_events() {
     let method = ["--method", "strace", "--writers", "native", "--format", "json"];
     let output = layers(&directory).args(method).output().unwrap();
     if !output.status.success() {
-        // A container may forbid it. Then one line says so.
+        // A container may forbid it. Then the command prints one line.
         let stderr = text(&output.stderr);
         assert!(stderr.contains("strace cannot watch the writer") && stderr.lines().count() == 1, "{stderr}");
         return skip(Need::Root, stderr);

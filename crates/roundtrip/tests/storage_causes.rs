@@ -1,6 +1,6 @@
 //! Writes whose layers are known: requests of a journal's thread, which the block layer also
 //! counts, and writes held by a control group's limit. Both need root, and are skipped without it.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+#![allow(clippy::print_stderr)] // The tests report on standard error what they could not try.
 
 #[path = "support/storage.rs"]
 mod support;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use bench::clock::now_ns;
 use bench::sched;
-use layers::storage::{Layer, Request, Writes};
+use layers::storage::{Layer, Request, Write, Writes};
 use run::Scheduling;
 use run::storage::Call;
 use run::storage::WriteEvents;
@@ -37,60 +37,83 @@ fn requests_of_the_journal_thread_are_attributed_to_their_writes() {
     let path = path_of(&file);
     let disk = path.device.clone().unwrap();
     let tid = sched::gettid();
-    let data = vec![7_u8; 16 << 10];
     let recorder = Recorder::start(&[tid], WriteEvents::Usual);
     let before = completed(&disk.name);
-    let mut calls = Vec::new();
-    for _ in 0..200 {
-        let start_ns = now_ns();
-        open.write_all(&data).unwrap();
-        open.sync_all().unwrap();
-        calls.push(Call { start_ns, end_ns: now_ns() });
-    }
+    let calls = write_and_flush(&mut open, 200);
     let counted = completed(&disk.name) - before;
     let trace = recorder.stop();
     let recorded = Writes::new(&trace, devices(&path));
     assert_eq!(recorded.doubts(), []);
-    let name = |request: &Request| (request.issued_ns, request.sector, request.flush);
-    let mut attributed = BTreeSet::new();
-    let mut by_others = 0;
-    let (mut unexplained_ns, mut for_switches_ns) = (0, 0);
-    let mut badly = 0;
-    for write in writes(&calls, tid) {
-        let layers = recorded.layers(write);
-        assert!(!layers.lost, "the buffers are too small for this test");
-        // Some virtual machines' kernels omit switches, which may be anywhere between two events of
-        // their CPU.
-        for_switches_ns += layers.unexplained_for_switches_ns;
-        let unexplained = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
-        unexplained_ns += unexplained;
-        if unexplained * 100 > write.end_ns - write.start_ns {
-            badly += 1;
-            eprintln!("unexplained in {write:?}: {:?}", layers.pieces);
-        }
-        for request in layers.requests.iter().filter(|request| request.dev == disk.dev && request.write) {
-            let helpers = request.queued.iter().any(|&(_, by)| by != tid);
-            by_others += usize::from(attributed.insert(name(request)) && helpers);
-        }
-    }
+    let found = Attributed::of(&recorded, &writes(&calls, tid), tid, disk.dev);
+    let Attributed { requests, by_others, unexplained_ns, for_switches_ns, badly_explained } = found;
     let whole_ns: u64 = calls.iter().map(|call| call.latency_ns()).sum();
     let percent = |ns: u64| ns as f64 / whole_ns as f64 * 100.0;
     eprintln!(
-        "{} of {counted} requests attributed, {by_others} of them queued by others than the writer; {:.4}% unexplained, {:.4}% more \
-         for {} switches that the kernel left out",
-        attributed.len(),
+        "{requests} of {counted} requests attributed, {by_others} of them queued by another thread than the writer; \
+         {:.4}% unexplained, {:.4}% more for {} switches that the kernel did not record",
         percent(unexplained_ns),
         percent(for_switches_ns),
         recorded.unrecorded_switches()
     );
-    assert!(counted >= 600, "a write, the journal's record of it, and a flush each: {counted}");
+    assert!(counted >= 600, "each call writes data, a journal record and a flush: {counted}");
     assert!(by_others >= 200, "the journal's thread writes for each call: {by_others}");
-    let attributed = attributed.len() as u64;
-    assert!(attributed * 100 >= counted * 99, "{attributed} of {counted}");
+    assert!(requests * 100 >= counted * 99, "{requests} of {counted}");
     // No request was invented or taken from another writer.
-    assert!(attributed <= counted, "{attributed} of {counted}");
+    assert!(requests <= counted, "{requests} of {counted}");
     assert!(unexplained_ns * 1000 <= whole_ns, "{unexplained_ns} ns of {whole_ns}");
-    assert!(badly * 100 <= calls.len(), "{badly} calls have more than 1% unexplained");
+    assert!(badly_explained * 100 <= calls.len(), "{badly_explained} calls have more than 1% unexplained");
+}
+
+/// Writes and flushes `count` times.
+fn write_and_flush(file: &mut std::fs::File, count: usize) -> Vec<Call> {
+    let data = vec![7_u8; 16 << 10];
+    let call = |_| {
+        let start_ns = now_ns();
+        file.write_all(&data).unwrap();
+        file.sync_all().unwrap();
+        Call { start_ns, end_ns: now_ns() }
+    };
+    (0..count).map(call).collect()
+}
+
+/// What the recorded events say about all writes of a thread.
+#[derive(Default)]
+struct Attributed {
+    /// The number of different requests to the disk.
+    requests: u64,
+    /// Of these, the requests that another thread queued.
+    by_others: usize,
+    unexplained_ns: u64,
+    /// Unexplained because the kernel did not record switches: some virtual machines' kernels omit
+    /// them, anywhere between two events of their CPU.
+    for_switches_ns: u64,
+    /// The number of writes with more than 1% unexplained.
+    badly_explained: usize,
+}
+
+impl Attributed {
+    fn of(recorded: &Writes, writes: &[Write], tid: u32, disk: u32) -> Self {
+        let name = |request: &Request| (request.issued_ns, request.sector, request.flush);
+        let mut requests = BTreeSet::new();
+        let mut found = Self::default();
+        for &write in writes {
+            let layers = recorded.layers(write);
+            assert!(!layers.lost, "the buffers are too small for this test");
+            found.for_switches_ns += layers.unexplained_for_switches_ns;
+            let unexplained = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
+            found.unexplained_ns += unexplained;
+            if unexplained * 100 > write.end_ns - write.start_ns {
+                found.badly_explained += 1;
+                eprintln!("unexplained in {write:?}: {:?}", layers.pieces);
+            }
+            for request in layers.requests.iter().filter(|request| request.dev == disk && request.write) {
+                let helped = request.queued.iter().any(|&(_, by)| by != tid);
+                found.by_others += usize::from(requests.insert(name(request)) && helped);
+            }
+        }
+        found.requests = requests.len() as u64;
+        found
+    }
 }
 
 /// A control group with a limit on writes per second to a device, containing one process, until it
@@ -105,9 +128,7 @@ fn throttle(pid: u32, dev: u32, writes_per_second: u32) -> Result<Finally, Strin
         let unified = PathBuf::from("/sys/fs/cgroup");
         let has = std::fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
         if !has.split_whitespace().any(|controller| controller == "io") {
-            return Err(
-                "no control group here limits I/O: neither blkio nor an 'io' that is passed on".into()
-            );
+            return Err("no control group here limits I/O: neither blkio nor a delegated 'io'".into());
         }
         (unified, "io.max", format!("{device} wiops={writes_per_second}"))
     };
@@ -148,15 +169,14 @@ fn a_throttled_write_is_held() {
         let layers: Vec<_> = writes(&calls, tid).iter().map(|&write| recorded.layers(write)).collect();
         let total_ns = |layer: Layer| layers.iter().map(|one| one.total_ns(layer)).sum::<u64>();
         let share = |layer: Layer| total_ns(layer) as f64 / whole_ns as f64;
-        let told: Vec<_> =
+        let shares: Vec<_> =
             Layer::ALL.iter().map(|&layer| format!("{} {:.3}", layer.name(), share(layer))).collect();
         let lost = layers.iter().filter(|one| one.lost).count();
         let others_ns: u64 = [Layer::Wake, Layer::Stolen, Layer::Preempted].map(total_ns).iter().sum();
-        let told = format!("{}; {lost} calls lost events", told.join(", "));
-        (total_ns(Layer::Held), whole_ns - others_ns, told)
+        let text = format!("{}; {lost} calls lost events", shares.join(", "));
+        (total_ns(Layer::Held), whole_ns - others_ns, text)
     };
-    // Next to other work, the loop device's worker may be late even without a limit, but not
-    // always.
+    // Other work may delay the loop device's worker even without a limit, but not every time.
     let free: Vec<_> = (0..4).map(|_| held(&mut writing, 20)).collect();
     let limit = throttle(writing.writer.opened.pid, path.device.as_ref().unwrap().dev, 50);
     let _limit = match limit {
@@ -167,10 +187,10 @@ fn a_throttled_write_is_held() {
     };
     assert!(free.iter().any(|(held_ns, rest_ns, _)| held_ns * 10 < *rest_ns), "without a limit: {free:?}");
     for _ in 0..4 {
-        let (held_ns, rest_ns, told) = held(&mut writing, 20);
-        eprintln!("beneath a limit of 50 writes a second: {told}");
-        // The worker that releases a write waits for a CPU like all others. On a busy machine that
-        // takes long, and everything else takes longer, too.
-        assert!(held_ns * 2 > rest_ns, "{told}");
+        let (held_ns, rest_ns, layers) = held(&mut writing, 20);
+        eprintln!("with a limit of 50 writes a second: {layers}");
+        // The worker that releases a write must also wait for a CPU. On a busy machine, that and
+        // everything else take longer.
+        assert!(held_ns * 2 > rest_ns, "{layers}");
     }
 }

@@ -1,5 +1,5 @@
-//! Writes with another writer whose effect is known: its commits of the same journal. In a separate
-//! binary, so that no other test causes load. Needs root, and is skipped without it.
+//! Writes beside another writer with a known effect: it commits to the same journal. In a separate
+//! program, so that no other test causes load. Needs root, and is skipped without it.
 
 #[path = "support/storage.rs"]
 mod support;

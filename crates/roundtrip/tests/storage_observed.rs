@@ -1,6 +1,6 @@
-//! Other programs' synchronous writes: SQLite and fio, from packages, are observed; what is counted
-//! equals what strace and fio count, the layers add up to the calls, and nothing of a program
-//! changes. Each program writes to the disk that the build is on.
+//! Observes the synchronous writes of other programs: SQLite and fio, from packages. The counts
+//! equal those of strace and fio, the layers add up to the calls, and the programs are not
+//! affected. Each program writes to the disk of the build directory.
 
 #[path = "support/observed.rs"]
 mod observed;
@@ -28,8 +28,8 @@ fn sqlites_waits_equal_straces_counts_and_add_up() {
         for row in 0..60 {
             script += &format!("INSERT INTO t VALUES({row}, hex(randomblob(200)));\n");
         }
-        // Its files can be looked up as long as they are open; an observer gives way on a busy
-        // machine.
+        // File names can be looked up only while the files are open. On a busy machine, an observer
+        // may be too late.
         script += ".shell sleep 2\n";
         std::fs::write(directory.join("script"), script).unwrap();
         let shell = format!("strace -f -o log -e {SYNCS} sqlite3 {journal}.db < script > /dev/null");
@@ -38,8 +38,8 @@ fn sqlites_waits_equal_straces_counts_and_add_up() {
         let counts = counted(&observed);
         assert_eq!(counts, straced(&directory.join("log"), |_| true));
         assert!(counts["fdatasync"] >= 60, "{counts:?}");
-        // The journal is what is waited for, by its name or, where it was gone at once, by its
-        // folder's.
+        // SQLite waits for its journal, which is shown by its name or, if it was removed too soon,
+        // by the name of its folder.
         let files: Vec<&str> = rows(&observed).iter().map(|row| row["file"].as_str().unwrap()).collect();
         let place = directory.to_str().unwrap();
         assert!(files.iter().all(|file| file.starts_with(place)), "{files:?}");
@@ -66,26 +66,26 @@ fn fios_counts_are_observed_with_every_engine() {
     let all =
         |jobs: &[Value], what: &str| -> u64 { jobs.iter().map(|job| number(&job[what]["total_ios"])).sum() };
 
-    // Three writers, each with its own file, and an fsync behind each write.
+    // Three writers, each with its own file, and an fsync after each write.
     let (observed, jobs) = job("--ioengine=psync --fsync=1 --numjobs=3 --io_size=400k");
     adds_up(&observed);
     assert_eq!(counted(&observed)["fsync"], all(&jobs, "sync"));
     let threads: std::collections::BTreeSet<u64> =
         rows(&observed).iter().map(|row| number(&row["tid"])).collect();
     assert_eq!(threads.len(), 3);
-    // fio's clock stands around the system call.
+    // fio reads its clock before and after the system call.
     let theirs_ns: f64 = jobs.iter().map(|job| job["sync"]["lat_ns"]["mean"].as_f64().unwrap() * 100.0).sum();
     let ours_ns: u64 = rows(&observed).iter().map(|row| number(&row["latency"]["sum_ns"])).sum();
     assert!(ours_ns as f64 <= theirs_ns * 1.02, "{ours_ns} {theirs_ns}");
 
-    // The file says that each write is to be durable.
+    // The file was opened so that each write is durable.
     let (observed, jobs) = job("--ioengine=pvsync --sync=dsync --overwrite=1 --io_size=800k");
     adds_up(&observed);
     let flagged = rows(&observed).iter().filter(|row| row["durable"] == "flag" && row["call"] == "pwritev");
     let flagged: u64 = flagged.map(|row| number(&row["latency"]["count"])).sum();
     assert_eq!(flagged, all(&jobs, "write"));
 
-    // Only one call of many says it.
+    // Only one of many calls requests durability.
     let (observed, jobs) = job("--ioengine=io_uring --fsync=1 --io_size=800k");
     let syncs = rows(&observed).iter().filter(|row| row["call"] == "io_uring fsync");
     assert_eq!(
@@ -120,7 +120,7 @@ fn a_wait_for_another_threads_commit_names_the_thread() {
         let tid = number(&other["tid"]);
         tid != *own && threads.contains(&tid) && number(&other["waited_ns"]) > 0
     });
-    // Four that append to one journal all the time wait for each other's commits.
+    // Four programs that append continuously to one journal wait for each other's commits.
     assert!(of_others.count() >= 4, "{waits:?}");
     assert!(waits.iter().all(|(own, other)| number(&other["tid"]) != *own), "{waits:?}");
 }

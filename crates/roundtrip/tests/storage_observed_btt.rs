@@ -1,5 +1,5 @@
 //! The device's part of an observed program's writes, against `btt` on the same requests.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+#![allow(clippy::print_stderr)] // The test reports on standard error what it could not try.
 
 #[path = "../../layers/tests/blktrace/mod.rs"]
 mod blktrace;
@@ -17,7 +17,7 @@ use skips::{Need, skip};
 use support::folder;
 use tracefs::{Event, Recording};
 
-/// Each write is its own request, without a flush behind it, which `btt` would leave out.
+/// Each write is one request without a flush, because `btt` leaves out flushes.
 const JOB: &str = "fio --name=job --directory=. --size=2M --bs=4k --rw=write --ioengine=psync --overwrite=1 \
                    --io_size=400k --sync_file_range=wait_before,write,wait_after:1 --output=/dev/null";
 
@@ -41,10 +41,10 @@ fn device_time_of_an_observed_program_equals_btts() {
     let run = directory.join("run");
     let stored = Run::read(&run).unwrap();
     let result = stored.results.observed_writes.as_ref().unwrap();
-    let told = slow(result, &run).told;
-    let ours = told.iter().filter(|slow| result.rows[slow.write.row].call == "sync_file_range");
+    let slow_writes = slow(result, &run).results;
+    let ours = slow_writes.iter().filter(|slow| result.rows[slow.write.row].call == "sync_file_range");
     let ours: Vec<_> = ours.filter(|slow| !slow.layers.requests.is_empty() && !slow.layers.lost).collect();
-    assert!(ours.len() >= 50, "{} of {} writes", ours.len(), told.len());
+    assert!(ours.len() >= 50, "{} of {} writes", ours.len(), slow_writes.len());
     let requests: Vec<&Request> = ours.iter().flat_map(|slow| &slow.layers.requests).collect();
     assert!(requests.iter().all(|request| request.leaf && !request.flush), "{requests:?}");
     let dev = requests[0].dev;
@@ -67,8 +67,8 @@ fn device_time_of_an_observed_program_equals_btts() {
     }
     let ([_, mean_s, _], count) = btt(&events, "observed").unwrap();
     assert_eq!(count, requests.len());
-    // What lies between the controller's interrupt and the request's completion is no longer the
-    // device's, and btt counts it.
+    // btt also counts the time between the controller's interrupt and the request's completion,
+    // which is not the device's.
     let device_ns: u64 = ours.iter().map(|slow| slow.layers.total_ns(Layer::Device)).sum();
     let behind_ns: u64 = requests.iter().map(|request| request.completed_ns - request.ended_ns).sum();
     let btt_ns = mean_s * 1e9 * count as f64;

@@ -1,5 +1,6 @@
-//! A flood of events under `storage observe`: what does not fit is counted as lost and takes no
-//! memory. It is alone in its file, since observers beside it would lose events too.
+//! `storage observe` during a flood of events: events that do not fit the buffer are counted as
+//! lost, and take no memory. The only test of its program, because other observers would lose
+//! events too.
 
 #[path = "support/observed.rs"]
 mod observed;
@@ -13,7 +14,7 @@ use observed::{has, number, roundtrip, text};
 use serde_json::Value;
 use support::folder;
 
-/// The most memory that a process has had, in kilobytes.
+/// The peak memory of a process, in kilobytes.
 fn most_kilobytes(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -21,12 +22,13 @@ fn most_kilobytes(pid: u32) -> Option<u64> {
 }
 
 #[test]
-fn a_flood_of_events_ends_in_counted_losses_and_not_in_memory() {
+fn a_flood_of_events_is_counted_as_lost_and_takes_no_memory() {
     if !has(&["dd", "python3"]) {
         return;
     }
     let directory = folder("observed-flood");
-    // One byte a call: two events each, about a million a second from each of them.
+    // Each call moves one byte and causes two events: about a million events per second and
+    // process.
     let flood =
         |_| Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1"]).stderr(Stdio::null()).spawn();
     let mut floods: Vec<_> = (0..2).map(flood).map(Result::unwrap).collect();

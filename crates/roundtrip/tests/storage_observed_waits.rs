@@ -1,5 +1,5 @@
-//! What other programs' writes wait for besides a plain flush, each caused on purpose and seen by
-//! `storage observe`: several threads at once, mappings, ranges, reads, dirty limits.
+//! Causes of waits other than a plain flush: several threads at once, mappings, ranges, reads and
+//! dirty limits. Each is produced on purpose, and `storage observe` must find it.
 
 #[path = "support/observed.rs"]
 mod observed;
@@ -15,13 +15,13 @@ use serde_json::Value;
 use skips::{Need, skip};
 use support::{Journalled, folder};
 
-/// What a Python program's writes were; it writes on the disk that the build is on.
+/// Observes a Python program, which writes to the disk of the build directory.
 fn observe_python(directory: &Path, program: &str) -> Value {
     std::fs::write(directory.join("program.py"), program).unwrap();
     observe(directory, &[], "python3 program.py")
 }
 
-/// The rows of one call, by whether it asked for durability.
+/// The rows of one call, with or without a request for durability.
 fn of<'a>(observed: &'a Value, call: &str, durable: &str) -> Vec<&'a Value> {
     rows(observed).iter().filter(|row| row["call"] == call && row["durable"] == durable).collect()
 }
@@ -30,7 +30,7 @@ fn calls(rows: &[&Value]) -> u64 {
     rows.iter().map(|row| number(&row["latency"]["count"])).sum()
 }
 
-/// How long a layer had of some rows' calls, in nanoseconds.
+/// The total time of a layer in some rows, in nanoseconds.
 fn layer_ns(rows: &[&Value], layer: &str) -> u64 {
     rows.iter().filter_map(|row| row["divided"]["layers"][layer]["sum_ns"].as_u64()).sum()
 }
@@ -53,7 +53,7 @@ fn threads_that_wait_at_the_same_time_have_separate_rows() {
         syncs.iter().map(|row| (number(&row["tid"]), number(&row["latency"]["count"]))).collect();
     assert_eq!(by_thread.values().copied().collect::<Vec<_>>(), [40; 4], "{observed}");
     assert!(syncs.iter().all(|row| row["process"] == syncs[0]["process"]));
-    // Each thread waits for its own requests, and none has another's time besides its own.
+    // Each thread waits for its own requests, and its row contains no time of other threads.
     assert!(
         syncs
             .iter()
@@ -91,8 +91,8 @@ fn a_write_that_has_to_read_first_is_shown_with_its_reads() {
         return;
     }
     let directory = folder("observed-reads");
-    // Half a page of each of 40 pages that are not in memory. The file can be looked up while it is
-    // open.
+    // Writes half of each of 40 pages that are not in memory. The file's name can be looked up
+    // while it is open.
     let program = "import os,time\n\
         f=os.open('file',os.O_RDWR|os.O_CREAT,0o600); os.write(f,b'x'*(8<<20)); os.fsync(f)\n\
         os.posix_fadvise(f,0,0,os.POSIX_FADV_DONTNEED); os.posix_fadvise(f,0,0,os.POSIX_FADV_RANDOM)\n\
@@ -113,7 +113,7 @@ fn a_write_that_dirty_limits_stall_is_held() {
         return;
     }
     let Some(journalled) = Journalled::mount_as_root("observed-dirty") else { return };
-    // Limits of this device alone: those of the machine are everybody's.
+    // Changes the limits of this device only, because those of the machine affect all programs.
     let dev = std::fs::metadata(&journalled.mount).unwrap().st_dev();
     let bdi = PathBuf::from(format!("/sys/class/bdi/{}:{}", dev >> 8 & 0xfff, dev & 0xff));
     for (file, value) in [("max_bytes", "1048576"), ("strict_limit", "1")] {

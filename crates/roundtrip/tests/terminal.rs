@@ -1,5 +1,5 @@
-//! Narrow terminals: every report fits, is broken between words, and has the same text as on a wide
-//! one.
+//! Narrow terminals: every report fits, breaks lines between words, and has the same text as on a
+//! wide terminal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn the_answer_precedes_the_tables() {
 }
 
 #[test]
-fn a_term_is_explained_by_its_name_and_an_unknown_one_is_refused() {
+fn a_term_is_explained_by_its_name_and_an_unknown_term_is_an_error() {
     assert!(printed("help terms", None).contains("\nStorage:\n"));
     let looper = printed("help terms looper", None);
     assert_eq!(
@@ -90,8 +90,8 @@ fn a_term_is_explained_by_its_name_and_an_unknown_one_is_refused() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let output = command.args(["help", "terms", "weather"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no such term: 'weather'; 'roundtrip help terms' lists all"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("no such term: 'weather'; 'roundtrip help terms' lists all"), "{stderr}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn histograms_fit_the_terminal_mark_the_deadline_and_count_every_call() {
 }
 
 #[test]
-fn progress_shows_the_time_that_is_left_on_a_terminal_and_is_gone_when_the_result_comes() {
+fn progress_shows_the_remaining_time_and_is_erased_before_the_result() {
     if !Need::Program("script").is_met() {
         return skip(Need::Program("script"), "there is no terminal to write to");
     }
@@ -144,7 +144,7 @@ fn progress_shows_the_time_that_is_left_on_a_terminal_and_is_gone_when_the_resul
 }
 
 #[test]
-fn ab_shows_its_pairs_on_a_terminal_unless_it_is_to_be_quiet() {
+fn ab_shows_its_pairs_on_a_terminal_unless_quiet() {
     if !Need::Program("script").is_met() {
         return skip(Need::Program("script"), "there is no terminal to write to");
     }
@@ -158,7 +158,7 @@ fn ab_shows_its_pairs_on_a_terminal_unless_it_is_to_be_quiet() {
         command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
         String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stdout).unwrap()
     };
-    let (told, quiet) = (shown(""), shown(" --quiet"));
-    assert!(told.contains("pair 1 of 2, ") && told.contains("(2 runs)"), "{told:?}");
+    let (usual, quiet) = (shown(""), shown(" --quiet"));
+    assert!(usual.contains("pair 1 of 2, ") && usual.contains("(2 runs)"), "{usual:?}");
     assert!(!quiet.contains("pair 1 of 2") && quiet.contains("(2 runs)"), "{quiet:?}");
 }

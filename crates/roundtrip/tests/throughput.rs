@@ -103,7 +103,7 @@ fn json_is_one_value_and_equals_run_json() {
 }
 
 #[test]
-fn the_google_format_holds_both_stacks_under_androids_names() {
+fn the_google_format_has_both_stacks_under_androids_names() {
     let value: Value =
         serde_json::from_str(&roundtrip(&["--format", "google", "--repetitions", "2"])).unwrap();
     let names: Vec<_> = value["benchmarks"]
@@ -185,7 +185,7 @@ fn the_old_names_json_has_every_field_and_a_true_rate() {
 }
 
 #[test]
-fn warm_up_columns_and_log_lines_are_had_as_from_google_benchmark() {
+fn warm_up_columns_and_log_lines_match_google_benchmark() {
     let args = ["--benchmark_filter=/4$", "--benchmark_min_time=3x"];
     let start = std::time::Instant::now();
     let more = ["--benchmark_min_warmup_time=0.2", "--benchmark_counters_tabular", "--v=2"];
@@ -203,7 +203,7 @@ fn warm_up_columns_and_log_lines_are_had_as_from_google_benchmark() {
 }
 
 #[test]
-fn a_minimum_time_of_cpu_is_kept_or_five_times_as_much_by_the_clock() {
+fn a_run_lasts_the_minimum_cpu_time_or_five_times_as_long_in_real_time() {
     let value = json(
         "libbinder_benchmark",
         &["--benchmark_format=json", "--benchmark_filter=/4$", "--benchmark_min_time=0.004s"],
@@ -247,7 +247,7 @@ fn repetitions_interleave_and_add_their_statistics() {
 }
 
 #[test]
-fn what_would_run_is_listed_and_nothing_is_run() {
+fn list_tests_prints_the_benchmarks_and_runs_none() {
     let listed = stdout("libhwbinder_benchmark", &["--benchmark_list_tests", "--benchmark_filter=-k$"]);
     assert_eq!(listed.lines().count(), 9);
     assert_eq!(listed.lines().last(), Some("BM_sendVec_binderize/1024"));
@@ -274,7 +274,7 @@ fn a_dry_run_makes_one_call_of_each_size() {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_one_line_and_exit_code_2() {
+fn invalid_usage_prints_one_line_and_exits_with_2() {
     for (program, args, hint) in [
         ("libbinder_benchmark", &["--benchmark_foo"][..], "unknown flag --benchmark_foo"),
         ("libbinder_benchmark", &["-m", "BINDERIZE"], "unknown flag -m"),
@@ -305,7 +305,7 @@ fn a_command_line_that_makes_no_sense_is_one_line_and_exit_code_2() {
 }
 
 #[test]
-fn a_result_file_that_cannot_be_written_is_an_error_before_anything_is_measured() {
+fn an_unwritable_result_file_is_an_error_before_the_measurement() {
     let output = output("libbinder_benchmark", &["--benchmark_out=/nonexistent/a.json"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
@@ -313,7 +313,7 @@ fn a_result_file_that_cannot_be_written_is_an_error_before_anything_is_measured(
 }
 
 #[test]
-fn google_benchmarks_compare_py_reads_what_the_old_names_measure() {
+fn google_benchmarks_compare_py_reads_the_results_of_the_old_names() {
     let script = Path::new("/usr/share/benchmark/compare.py");
     assert!(
         script.exists(),
@@ -358,7 +358,7 @@ fn refusal(args: &[&str]) -> String {
 }
 
 #[test]
-fn a_device_that_is_missing_is_named_with_what_would_bring_it() {
+fn a_missing_device_is_named_with_a_way_to_get_it() {
     assert_eq!(
         refusal(&["ipc", "throughput", "--device", "/dev/no-such-device"]),
         "roundtrip: cannot open /dev/no-such-device: No such file or directory (os error 2); load the driver \
@@ -367,7 +367,7 @@ fn a_device_that_is_missing_is_named_with_what_would_bring_it() {
 }
 
 #[test]
-fn a_file_that_is_no_binder_device_is_named() {
+fn a_file_that_is_not_a_binder_device_is_named() {
     assert_eq!(
         refusal(&["ipc", "throughput", "--device", "/dev/null"]),
         "roundtrip: cannot ask for the binder version of /dev/null: Inappropriate ioctl for device (os error 25); \

@@ -1,10 +1,10 @@
-//! `roundtrip trace start` and `stop`, killed before each of their system calls: the next command,
-//! whichever it is, continues correctly, and in the end everything is restored.
+//! `roundtrip trace start` and `stop`, killed before each of their system calls. Any next command
+//! then works, and in the end all settings are restored.
 //!
 //! These tests only kill where an earlier system call may have changed something. `cargo xtask
 //! attack trace` kills before every system call, which takes minutes.
 
-#![allow(clippy::print_stdout)] // How often a command was killed.
+#![allow(clippy::print_stdout)] // Prints how often a command was killed.
 
 #[path = "support/global_trace.rs"]
 mod global_trace;
@@ -20,10 +20,10 @@ use skips::{Need, skip};
 use stepped::{Stepped, Stopped};
 use tracefs::Tracefs;
 
-/// Set if every system call counts, for a long attack.
+/// An environment variable. If it is set, the tests kill before every system call.
 const LONG: &str = "ROUNDTRIP_ATTACK_ROUNDS";
 
-/// How long another user may use the trace. Nothing waits for it on success.
+/// How long the tests wait for another user of the trace.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn roundtrip(args: &str) -> Command {
@@ -36,13 +36,13 @@ fn output(args: &str) -> Output {
     roundtrip(args).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn message_of(output: &Output) -> String {
     let [out, err] =
         [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     format!("{:?}: {out}{err}", output.status)
 }
 
-/// What must be restored in the end.
+/// The state that must be restored in the end.
 #[derive(Debug, PartialEq, Eq)]
 struct Before {
     settings: Vec<String>,
@@ -61,13 +61,14 @@ impl Before {
 }
 
 impl Before {
-    /// The state after a trace of ours: an unused buffer then reports its size differently.
+    /// The state after one complete trace, because a buffer that was never used reports its size
+    /// differently.
     fn undisturbed(root: &Path) -> Self {
         loop {
             start();
             assert!(output("trace stop --discard").status.success());
             let before = Self::now(root);
-            // Otherwise another user on this machine has just started a trace.
+            // If events are set, another user on this machine has just started a trace.
             if std::fs::read_to_string(root.join("set_event")).unwrap().is_empty() {
                 return before;
             }
@@ -98,7 +99,7 @@ fn kill_before(args: &str, number: usize) -> bool {
     }
 }
 
-/// Starts a trace, if necessary after another user on this machine has ended theirs.
+/// Starts a trace. Waits until other users on this machine have ended theirs.
 fn start() {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -106,15 +107,19 @@ fn start() {
         if start.status.success() {
             return;
         }
-        assert!(said(&start).contains("another program") && Instant::now() < until, "{}", said(&start));
+        assert!(
+            message_of(&start).contains("another program") && Instant::now() < until,
+            "{}",
+            message_of(&start)
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// Kills `victim` at every moment. After each kill, other commands are run and must work.
-fn kill_at_every_moment(victim: &str, started: bool) {
+/// Kills `victim` before each system call. After each kill, runs other commands, which must work.
+fn kill_before_every_call(victim: &str, started: bool) {
     let _turn = Turn::take();
-    // Kept until the end, so that this process can use the trace even if nobody else mounts it.
+    // Stays open, so that this process can use tracefs even if it is not mounted anywhere.
     let Ok(tracefs) = Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)) else { return };
     let before = Before::undisturbed(tracefs.root());
     let (mut number, mut kills) = (0, 0);
@@ -125,20 +130,20 @@ fn kill_at_every_moment(victim: &str, started: bool) {
         let killed = kill_before(victim, number);
         for args in NEXT[number % NEXT.len()] {
             let next = output(args);
-            // If no trace runs, `status` says so, and there is nothing to stop.
+            // Without a running trace, `status` says so, and `stop` has nothing to do.
             let known = ["no trace was started", "already started", "another program"];
             assert!(
-                next.status.success() || known.iter().any(|known| said(&next).contains(known)),
+                next.status.success() || known.iter().any(|known| message_of(&next).contains(known)),
                 "{victim}, killed before call {number}; {args}: {}",
-                said(&next)
+                message_of(&next)
             );
         }
-        // Whether it runs or not, both end.
+        // Ends the trace, if one still runs.
         let stop = output("trace stop --discard");
         assert!(
-            stop.status.success() || said(&stop).contains("no trace was started"),
+            stop.status.success() || message_of(&stop).contains("no trace was started"),
             "{number}: {}",
-            said(&stop)
+            message_of(&stop)
         );
         // Another user on this machine may use the trace for a moment.
         let until = Instant::now() + PATIENCE;
@@ -155,7 +160,7 @@ fn kill_at_every_moment(victim: &str, started: bool) {
     println!("{victim} was killed {kills} times");
 }
 
-/// What to run after a kill, in turn.
+/// The commands to run after a kill, in turn.
 const NEXT: [&[&str]; 4] = [
     &["trace status"],
     &["trace start -b 64 sched", "trace status"],
@@ -164,19 +169,19 @@ const NEXT: [&[&str]; 4] = [
 ];
 
 #[test]
-fn a_trace_start_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
-    kill_at_every_moment("trace start -b 64 sched", false);
+fn the_next_command_recovers_after_a_killed_trace_start() {
+    kill_before_every_call("trace start -b 64 sched", false);
 }
 
 #[test]
-fn a_trace_stop_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
-    kill_at_every_moment("trace stop --discard", true);
+fn the_next_command_recovers_after_a_killed_trace_stop() {
+    kill_before_every_call("trace stop --discard", true);
 }
 
 /// Any user can create files in the temporary directory, where earlier versions looked for a killed
 /// start.
 #[test]
-fn what_others_put_into_the_temporary_directory_does_not_matter() {
+fn files_of_other_users_in_the_temporary_directory_are_ignored() {
     let _turn = Turn::take();
     let directory =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-tmp-{}", std::process::id()));
@@ -186,6 +191,6 @@ fn what_others_put_into_the_temporary_directory_does_not_matter() {
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
     }
     let status = roundtrip("trace status").env("TMPDIR", &directory).output().unwrap();
-    assert!(said(&status).contains("no trace was started"), "{}", said(&status));
+    assert!(message_of(&status).contains("no trace was started"), "{}", message_of(&status));
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -56,9 +56,9 @@ fn own_nice() -> i64 {
     behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
 }
 
-/// The same as an ordinary user, in the same directories, if util-linux's setpriv(1) can be used.
+/// Runs as an ordinary user, if util-linux's setpriv(1) can be used.
 #[test]
-fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
+fn without_real_time_permission_the_cells_say_so_and_the_other_aspects_are_tried() {
     let binary = std::env::temp_dir().join(format!("roundtrip-traits-nobody-{}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_roundtrip"), &binary).unwrap();
     let output = Command::new("setpriv")
@@ -82,7 +82,7 @@ fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     let rows = run["results"]["traits"]["rows"].as_array().unwrap();
     let row = |aspect: &str| rows.iter().find(|row| row["aspect"] == aspect).unwrap();
     if run["environment"]["realtime"]["realtime"] != "refused" {
-        return skip(Need::Machine, "this machine lets everybody be real-time");
+        return skip(Need::Machine, "every user of this machine may use real-time priorities");
     }
     for aspect in ["realtime_inheritance", "least_policy"] {
         assert_eq!(row(aspect)["hwbinder"]["kind"], "not_tried");
@@ -90,7 +90,8 @@ fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     }
     assert_eq!(row("nice_lowered")["binder"]["kind"], "not_tried");
     assert_eq!(row("background_policy")["binder"]["holds"], true);
-    // An ordinary user cannot lower a nice value, so this may not be testable with one above 0.
+    // An ordinary user cannot lower a nice value, so this cannot be tested if these tests have a
+    // nice value above 0.
     let hwbinder = &row("background_policy")["hwbinder"];
     if own_nice() == 0 {
         assert_eq!(hwbinder["holds"], false, "{hwbinder}");

@@ -12,7 +12,7 @@ const WATCH: &str = "watch --driver emulated --stack binder --callers other --in
 
 const SIZE: (usize, usize) = (80, 24);
 
-/// What a terminal of this size shows after some output. Supports text, cursor movement and
+/// The contents of a terminal of this size after some output. Supports text, cursor movement and
 /// erasing.
 fn screen(output: &str, (columns, rows): (usize, usize)) -> Vec<String> {
     let mut cells = vec![vec![' '; columns]; rows];
@@ -22,14 +22,14 @@ fn screen(output: &str, (columns, rows): (usize, usize)) -> Vec<String> {
         match letter {
             '\x1b' => {
                 assert_eq!(rest.next(), Some('['), "an unknown sequence");
-                let mut told = String::new();
+                let mut sequence = String::new();
                 let end = rest.by_ref().find(|letter| {
-                    told.push(*letter);
+                    sequence.push(*letter);
                     letter.is_ascii_alphabetic()
                 });
                 match end.expect("a complete sequence") {
                     'H' => {
-                        let (down, right) = told.trim_end_matches('H').split_once(';').unwrap();
+                        let (down, right) = sequence.trim_end_matches('H').split_once(';').unwrap();
                         (row, column) =
                             (down.parse::<usize>().unwrap() - 1, right.parse::<usize>().unwrap() - 1);
                     }
@@ -40,7 +40,7 @@ fn screen(output: &str, (columns, rows): (usize, usize)) -> Vec<String> {
             _ => {
                 assert!(
                     row < rows && column < columns,
-                    "{letter:?} at {row}, {column} is beside the terminal"
+                    "{letter:?} at {row}, {column} is outside the terminal"
                 );
                 cells[row][column] = letter;
                 column += 1;
@@ -80,7 +80,7 @@ impl Session {
         String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
     }
 
-    /// The output up to the last complete picture, if there is one.
+    /// The last screen that was drawn completely, if there is one.
     fn drawn(&self) -> Option<String> {
         let output = self.output();
         let (_, drawn) = output.split_once("\x1b[?1049h")?;
@@ -110,20 +110,20 @@ impl Session {
         self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits for its end. Returns what was printed after the picture, and the status. The terminal
-    /// must be restored.
+    /// Waits for its end. Returns what it printed after leaving the alternate screen, and the exit
+    /// status. Checks that the terminal is restored.
     fn end(mut self) -> (String, i32) {
         let began = Instant::now();
         while self.child.try_wait().unwrap().is_none() {
-            assert!(began.elapsed() < Duration::from_secs(60), "it goes on: {:?}", self.output());
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not end: {:?}", self.output());
             std::thread::sleep(Duration::from_millis(50));
         }
         std::thread::sleep(Duration::from_millis(100));
         let output = self.output().replace('\r', "");
-        let (before, behind) = output.split_once("\x1b[?1049h").expect("it drew");
-        let (_, behind) =
-            behind.rsplit_once("\x1b[0m\x1b[?25h\x1b[?1049l").expect("it gave the terminal back");
-        let (printed, end) = behind.rsplit_once("status=").unwrap();
+        let (before, after_start) = output.split_once("\x1b[?1049h").expect("an alternate screen");
+        let (_, after_end) =
+            after_start.rsplit_once("\x1b[0m\x1b[?25h\x1b[?1049l").expect("a restored terminal");
+        let (printed, end) = after_end.rsplit_once("status=").unwrap();
         let (status, after) = end.split_once('\n').unwrap();
         assert_eq!(before.trim(), after.trim(), "the terminal's settings");
         (printed.to_owned(), status.parse().unwrap())
@@ -143,7 +143,7 @@ fn program() -> &'static str {
 }
 
 #[test]
-fn a_terminal_shows_intervals_a_mark_divides_them_and_q_gives_it_back() {
+fn a_terminal_shows_intervals_m_sets_a_mark_and_q_ends_the_command() {
     if !has_script() {
         return;
     }
@@ -168,7 +168,7 @@ fn a_terminal_shows_intervals_a_mark_divides_them_and_q_gives_it_back() {
 }
 
 #[test]
-fn control_c_ends_it_as_q_does_and_a_signal_as_it_ends_every_command() {
+fn control_c_ends_watch_like_q_and_a_signal_ends_it_like_any_command() {
     if !has_script() {
         return;
     }
@@ -179,7 +179,7 @@ fn control_c_ends_it_as_q_does_and_a_signal_as_it_ends_every_command() {
     assert!(status == 0 && printed.contains("Watched for "), "{status}: {printed}");
     let line = format!("timeout --foreground -s TERM 5 '{}' {WATCH}", program());
     let (printed, status) = Session::start(&line, &[]).end();
-    // timeout(1) returns 124 for whatever it has ended.
+    // timeout(1) returns 124 if it has ended the command.
     assert!(
         status == 124 && printed.contains("SIGTERM") && printed.contains("Watched for "),
         "{status}: {printed}"
@@ -187,7 +187,7 @@ fn control_c_ends_it_as_q_does_and_a_signal_as_it_ends_every_command() {
 }
 
 #[test]
-fn it_fits_a_terminal_that_becomes_smaller_and_has_no_colour_where_none_is_wanted() {
+fn watch_fits_a_shrinking_terminal_and_respects_no_color() {
     if !has_script() {
         return;
     }
@@ -201,9 +201,9 @@ fn it_fits_a_terminal_that_becomes_smaller_and_has_no_colour_where_none_is_wante
     assert_eq!(status, 0, "{printed}");
     let output = String::from_utf8_lossy(&output.lock().unwrap()).into_owned();
     let drawn = output.split("\x1b[?1049h").nth(1).unwrap().split("\x1b[?1049l").next().unwrap();
-    let (_, small) = drawn.rsplit_once("\x1b[2J").expect("it is drawn anew");
+    let (_, small) = drawn.rsplit_once("\x1b[2J").expect("a new screen");
     assert!(screen(small, (40, 10)).join("\n").contains("binder, other"), "{small:?}");
-    // All calls missed the deadline, which is shown in red if colours are wanted.
+    // All calls missed the deadline. Without NO_COLOR, that is shown in red.
     assert!(!drawn.contains(";31m"), "{drawn:?}");
     let coloured = Session::start(&format!("'{}' {WATCH} --duration 1s --deadline 1ns", program()), &[]);
     let output = Arc::clone(&coloured.output);
@@ -246,9 +246,9 @@ fn piped(more: &str) -> std::process::Output {
 }
 
 #[test]
-fn a_violated_gate_makes_it_fail_behind_its_result() {
+fn a_violated_gate_makes_watch_fail_after_it_prints_its_result() {
     let bad = piped("--fail-on p50<1000s --fail-on missed>=0 --fail-on p50>1000s");
-    assert_eq!(bad.status.code(), Some(2), "a limit that is none");
+    assert_eq!(bad.status.code(), Some(2), "an invalid limit");
     let bad = piped("--fail-on p50<1000s --fail-on p50>1000s");
     let text = String::from_utf8(bad.stderr).unwrap();
     assert_eq!(bad.status.code(), Some(1), "{text}");
@@ -263,7 +263,7 @@ fn a_violated_gate_makes_it_fail_behind_its_result() {
 }
 
 #[test]
-fn a_format_for_programs_is_printed_alone_also_on_a_terminal() {
+fn machine_readable_formats_are_printed_alone_even_on_a_terminal() {
     let json = piped("--format json").stdout;
     let run: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert!(run["results"]["latency"]["series"].is_array(), "{}", run["results"]);

@@ -1,5 +1,5 @@
-//! Many workers as a process: the new command, the two old names, and that nothing is left behind
-//! when a run is interrupted.
+//! `roundtrip ipc workers` as a process, and under its two old names. An interrupted run leaves
+//! nothing behind.
 
 #[path = "support/long_run.rs"]
 mod long_run;
@@ -86,11 +86,11 @@ fn the_hwbinder_throughput_test_prints_the_originals_lines_in_both_modes() {
 }
 
 #[test]
-fn training_and_long_calls_are_told_on_standard_output_as_by_the_original() {
+fn training_and_long_calls_are_printed_on_standard_output_like_the_original() {
     let lines = without_numbers(&succeed(called("binderThroughputTest", "-i 20 -m 1")).stdout);
     let above = "N% of transactions took longer than estimated max latency. Consider setting -m to be higher than N microseconds";
     assert_eq!(lines, [stages(2), vec![above], SUMMARY.to_vec()].concat());
-    // Its help shows a number after -t, but it is ignored.
+    // The original's help shows a number after -t, but the original ignores it.
     for args in ["-t 1 -i 20", "-i 20 -t"] {
         let lines = without_numbers(&succeed(called("binderThroughputTest", args)).stdout);
         let training = [vec!["Start training round"], stages(2)].concat();
@@ -102,7 +102,7 @@ fn training_and_long_calls_are_told_on_standard_output_as_by_the_original() {
 }
 
 #[test]
-fn a_wrong_or_incomplete_argument_of_an_old_name_is_one_line_and_exit_code_2() {
+fn a_wrong_or_incomplete_argument_of_an_old_name_prints_one_line_and_exits_with_2() {
     for (name, args, message) in [
         ("binderThroughputTest", "-w", "-w needs a value"),
         ("binderThroughputTest", "-w x", "-w x: expected a whole number"),
@@ -140,7 +140,7 @@ fn json_is_one_value_and_equals_run_json() {
 }
 
 #[test]
-fn csv_holds_a_line_for_each_caller_and_one_for_all() {
+fn csv_has_a_line_for_each_caller_and_one_for_all() {
     let args = "ipc workers --driver emulated --stack hwbinder --pairs --workers 4 --iterations 20 --format csv --profile mainline";
     let text = String::from_utf8(succeed(called("roundtrip", args)).stdout).unwrap();
     let lines: Vec<_> = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>()).collect();
@@ -160,8 +160,9 @@ fn cpu_ticks(pid: u32) -> u64 {
     number(14) + number(15)
 }
 
-/// This many processes, once each uses CPU time, because then they call each other. The first is
-/// the service manager, which has nothing to do once all services are found.
+/// Starts a long run with `count` processes, and waits until each uses CPU time, which shows that
+/// they call each other. The first one is the service manager, which is idle once all services are
+/// found.
 fn long_run(name: &str, args: &str, count: usize) -> (LongRun, Vec<u32>) {
     let run = LongRun::start(&mut called(name, args));
     let workers = run.workers(count, |workers| workers[1..].iter().all(|&pid| cpu_ticks(pid) >= 5));
@@ -169,7 +170,7 @@ fn long_run(name: &str, args: &str, count: usize) -> (LongRun, Vec<u32>) {
 }
 
 #[test]
-fn the_death_of_a_worker_is_told_and_not_that_of_those_who_miss_it() {
+fn only_the_first_dead_worker_is_reported_not_the_workers_that_depend_on_it() {
     for (name, args, count, victim, role) in [
         ("binderThroughputTest", "-w 3 -i 1000000000", 4, 2, "worker 1"),
         ("binderThroughputTest", "-w 4 -p -i 1000000000", 5, 1, "server of pair 0"),

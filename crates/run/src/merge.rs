@@ -121,7 +121,7 @@ fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()>
         let total = callers().map(|caller| caller.count()).sum();
         series.verdict.merge(&more.verdict, failed, total);
     }
-    ours.lent_by_pi_futex |= theirs.lent_by_pi_futex;
+    ours.inherited_by_pi_futex |= theirs.inherited_by_pi_futex;
     Ok(())
 }
 

@@ -126,7 +126,7 @@ class Collector:
     def store(self) -> None:
         """Writes the buffered rows."""
         if self.rows:
-            # Another collector may have added a run meanwhile: `append` checks again under the lock.
+            # Another collector may have added a run meanwhile. `append` checks under the lock.
             new, known = self.data.append(pa.Table.from_pylist(self.rows, schema.SERIES))
             self.result.new += new
             self.result.known += known

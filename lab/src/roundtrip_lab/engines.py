@@ -82,7 +82,8 @@ class Engine:
 class DuckDb(Engine):
     """DuckDB in this process, without anything to install or start."""
 
-    # Whether every file is asked which columns it has. It takes twice as long to begin, and is seldom needed.
+    # Whether the columns of every file are read. That doubles the time to start, and is seldom
+    # needed.
     mixed = False
 
     def read(self, files: list[str], name: str) -> ir.Table:

@@ -77,7 +77,7 @@ class Histogram:
 
 def highest_in_bucket(values_ns: np.ndarray) -> np.ndarray:
     """The highest value of each value's bucket."""
-    # frexp: values = mantissa * 2^exponent, 0.5 <= mantissa < 1, so `exponent` is the number of bits.
+    # frexp: values = mantissa * 2^exponent, 0.5 <= mantissa < 1: `exponent` is the number of bits.
     _, bits = np.frexp(values_ns.astype(np.float64))
     shift = np.maximum(bits - SUB_BUCKET_BITS, 0).astype(np.int64)
     return ((values_ns >> shift) + 1 << shift) - 1

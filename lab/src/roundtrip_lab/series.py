@@ -16,7 +16,7 @@ AMOUNTS = {
     "keep_samples", "kilobytes", "latency_calls", "length", "limit", "record", "repetitions", "rounds",
     "buffer_kilobytes", "halt_trace", "strace", "verbose", "warm_up", "warm_up_ns",
 }  # fmt: skip
-# Settings that have a separate column, or that list what else is measured: neither changes the series.
+# Settings with a separate column, or that list other measurements: neither changes the series.
 COLUMNS = {
     "apis", "callers", "conditions", "deadline", "driver", "durabilities", "inheritance", "placements", "sizes_bytes",
     "stacks", "subject", "transports", "write",

@@ -64,9 +64,9 @@ pub(crate) fn serve() -> Result<()> {
     Ok(ProcessState::join_thread_pool()?)
 }
 
-struct Told(Sender<()>);
+struct NotifiesOnDeath(Sender<()>);
 
-impl DeathRecipient for Told {
+impl DeathRecipient for NotifiesOnDeath {
     fn binder_died(&self, _: &WIBinder) {
         let _ = self.0.send(());
     }
@@ -99,7 +99,7 @@ pub(crate) fn call() -> Result<()> {
     ensure!(peer.works_for()? == 10_042, "the work source");
 
     let (sender, told) = channel();
-    let recipient = Arc::new(Told(sender));
+    let recipient = Arc::new(NotifiesOnDeath(sender));
     peer.as_binder().link_to_death_arc(&recipient)?;
     say_linked()?;
     told.recv_timeout(PATIENCE).context("the service's death")

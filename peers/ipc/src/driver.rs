@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Lent, Profile, RawBytes, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, Profile, RawBytes, ReadableMemory, Return, Returns};
 use binder_emulator::{Context, Emulated, WakeUp};
 
 use crate::peer::{Echo, Peer, Ready};
@@ -63,8 +63,8 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
     ready(context.address())?;
     let mut request = RawBytes::empty();
     loop {
-        let lent = [request];
-        driver.exchange(&mut commands, &Lent { own: &[], raw: &lent }, Some(&mut returns))?;
+        let raw = [request];
+        driver.exchange(&mut commands, &ReadableMemory { own: &[], raw: &raw }, Some(&mut returns))?;
         for item in &mut returns {
             let Return::Transaction(call) = item else { continue };
             request = received(&*driver, &call)?;
@@ -75,8 +75,8 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
 }
 
 /// Received data, in the receive area.
-fn received<'d>(driver: &'d Emulated, told: &TransactionData) -> Result<RawBytes<'d>> {
-    driver.area().part_at(told.buffer, told.data_size).context("what was delivered lies outside the area")
+fn received<'d>(driver: &'d Emulated, transaction: &TransactionData) -> Result<RawBytes<'d>> {
+    driver.area().part_at(transaction.buffer, transaction.data_size).context("the received data is outside the area")
 }
 
 fn connect(address: &str, wake_up: WakeUp) -> Result<Box<dyn Echo>> {

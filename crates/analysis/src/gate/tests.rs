@@ -209,7 +209,7 @@ fn every_figure_of_a_run_has_its_name_unit_and_labels_in_the_list() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name);
         let storage = run.results.storage.as_ref();
         let layers =
-            storage.map(|result| crate::storage::divide(result, &directory, 1).told).unwrap_or_default();
+            storage.map(|result| crate::storage::divide(result, &directory, 1).results).unwrap_or_default();
         for figure in figures::of(&run.results, &layers, &[]) {
             let test = figure.label("test").unwrap();
             tests.insert(test.to_owned());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Lent, RawBytes, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, RawBytes, ReadableMemory, Return, Returns};
 use binder_emulator::Emulated;
 use rustix::io::Errno;
 
@@ -94,9 +94,9 @@ impl End for DriverEnd {
         let driver = Arc::clone(&self.driver);
         let mut received = RawBytes::empty();
         while served < calls {
-            let lent = [received];
-            let lent = Lent { own: &[], raw: &lent };
-            driver.exchange(&mut self.commands, &lent, Some(&mut self.returns))?;
+            let raw = [received];
+            let memory = ReadableMemory { own: &[], raw: &raw };
+            driver.exchange(&mut self.commands, &memory, Some(&mut self.returns))?;
             let call = self.returns.find_map(|item| match item {
                 Return::Transaction(call) => Some(call),
                 _ => None,
@@ -112,7 +112,7 @@ impl End for DriverEnd {
             }
         }
         // Sends the last reply without waiting for another call.
-        driver.exchange(&mut self.commands, &Lent { own: &[], raw: &[received] }, None)?;
+        driver.exchange(&mut self.commands, &ReadableMemory { own: &[], raw: &[received] }, None)?;
         Ok(())
     }
 }

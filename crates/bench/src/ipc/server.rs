@@ -142,7 +142,7 @@ fn report(process: &Process) -> Result<ServerReport> {
         loopers: counters.collect::<Result<_>>()?,
         copied_bytes: process.copied_bytes(),
         limits: process.driver().limits(),
-        inherited_by_pi_futex: emulated.map_or(0, Emulated::lent_by_pi_futex),
+        inherited_by_pi_futex: emulated.map_or(0, Emulated::inherited_by_pi_futex),
         wake_up: emulated.map(Emulated::wake_up),
     })
 }

@@ -1,6 +1,6 @@
 //! Signals that ask a run to end, converted to a descriptor for poll(2). Handlers are set once for
 //! the process, and the descriptor is never read empty, so a signal between two runs is not lost.
-//! Must not end anything itself.
+//! This file ends no run itself.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -61,7 +61,9 @@ impl Interrupts {
 /// long, or never return.
 const COLLECTED_WITHIN_NS: u64 = 10_000_000_000;
 
-/// Whether the program prints what was measured before a signal.
+/// Whether the program prints what was measured before a signal. A static, because signals belong
+/// to the process: the handlers, the caught signal and this choice are shared by all runs. The
+/// program chooses once, before its first run.
 static KEEPS: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal cut anything short.
@@ -151,7 +153,7 @@ fn register() -> io::Result<Interrupts> {
         if ![SIGINT, SIGTERM].contains(&signal) && is_ignored(signal) {
             continue;
         }
-        // The order matters: whoever the pipe wakes must find the caught signal.
+        // The order matters: when the pipe wakes a thread, the caught signal must be stored.
         sys::end_by(signal)?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }

@@ -14,7 +14,7 @@ use crate::uapi::{
     BC_REPLY, BC_REPLY_SG, BC_TRANSACTION, BC_TRANSACTION_SG, BINDER_TYPE_FDA, BINDER_TYPE_PTR, BufferObject,
     FdArrayObject, Field as _, TransactionData, TransactionDataSg, payload_size,
 };
-use crate::{Command, Commands, Lent};
+use crate::{Command, Commands, ReadableMemory};
 
 /// An address above all user-space addresses: the kernel fails with EFAULT (`access_ok`).
 const NOWHERE: u64 = 0xffff_ffff_ffff_f000;
@@ -35,9 +35,9 @@ pub(super) struct Checked<'c> {
     _copies: Vec<Vec<u8>>,
 }
 
-/// Checks the commands in `pending`, which may refer to `lent`.
+/// Checks the commands in `pending`, which may refer only to `memory`.
 #[inline]
-pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
+pub(super) fn check<'c>(pending: &'c [u8], memory: &ReadableMemory<'_>) -> Checked<'c> {
     let mut at = 0;
     loop {
         let rest = &pending[at..];
@@ -45,14 +45,16 @@ pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
             let commands = Cow::Borrowed(pending);
             return Checked { commands, whole: at, refused: None, _copies: Vec::new() };
         }
-        let Some((word, command)) = rest.split_first_chunk() else { return check_each(pending, at, lent) };
+        let Some((word, command)) = rest.split_first_chunk() else { return check_each(pending, at, memory) };
         let word = u32::from_ne_bytes(*word);
         let length = payload_size(word);
         // The slow path handles every case but the simplest.
         let plain = Command::is_known(word)
-            && command.get(..length).is_some_and(|payload| !carries(word) || is_lent(word, payload, lent));
+            && command
+                .get(..length)
+                .is_some_and(|payload| !carries(word) || command_is_readable(word, payload, memory));
         if !plain {
-            return check_each(pending, at, lent);
+            return check_each(pending, at, memory);
         }
         at += 4 + length;
     }
@@ -60,7 +62,7 @@ pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
 
 /// As [`check`], if the commands before `start` are known to be valid.
 #[cold]
-fn check_each<'c>(pending: &'c [u8], start: usize, lent: &Lent<'_>) -> Checked<'c> {
+fn check_each<'c>(pending: &'c [u8], start: usize, memory: &ReadableMemory<'_>) -> Checked<'c> {
     let mut copies = Vec::new();
     let mut changed: Option<Vec<u8>> = None;
     let mut at = start;
@@ -72,7 +74,7 @@ fn check_each<'c>(pending: &'c [u8], start: usize, lent: &Lent<'_>) -> Checked<'
             refused = Some(Command::refusal(rest));
             break;
         };
-        if let Some(elsewhere) = naming_nothing(command, lent, &mut copies) {
+        if let Some(elsewhere) = naming_nothing(command, memory, &mut copies) {
             let all = changed.get_or_insert_with(|| pending.to_vec());
             all[at..at + length].copy_from_slice(elsewhere.pending());
         }
@@ -100,31 +102,31 @@ const OFFSETS_SIZE: usize = 40;
 const BUFFER: usize = 48;
 const OFFSETS: usize = 56;
 
-/// Returns true if `lent` contains all memory that a command refers to. The command must be one
+/// Returns true if `memory` contains all memory that a command refers to. The command must be one
 /// that [`carries`] memory.
 // Inlined, and by single fields, because every call comes through here.
 #[inline]
-fn is_lent(word: u32, payload: &[u8], lent: &Lent<'_>) -> bool {
+fn command_is_readable(word: u32, payload: &[u8], memory: &ReadableMemory<'_>) -> bool {
     let Some(payload) = payload.first_chunk::<{ TransactionData::SIZE }>() else { return false };
     let field = |at: usize| u64::take(&payload[at..]);
     let (buffer, data_size) = (field(BUFFER), field(DATA_SIZE));
     if field(OFFSETS_SIZE) == 0 {
-        return lent.bytes(buffer, data_size).is_some();
+        return memory.bytes(buffer, data_size).is_some();
     }
-    let offsets = lent.slice(field(OFFSETS), field(OFFSETS_SIZE));
-    let Some((data, offsets)) = lent.slice(buffer, data_size).zip(offsets) else { return false };
+    let offsets = memory.slice(field(OFFSETS), field(OFFSETS_SIZE));
+    let Some((data, offsets)) = memory.slice(buffer, data_size).zip(offsets) else { return false };
     let gathers = matches!(word, BC_TRANSACTION_SG | BC_REPLY_SG);
-    !gathers || offsets.chunks_exact(8).all(|offset| object_is_lent(data, offset, lent))
+    !gathers || offsets.chunks_exact(8).all(|offset| object_is_readable(data, offset, memory))
 }
 
-/// Returns true if an object refers to no memory, or is a buffer inside `lent`.
+/// Returns true if an object refers to no memory, or is a buffer inside `memory`.
 #[inline]
-fn object_is_lent(data: &[u8], offset: &[u8], lent: &Lent<'_>) -> bool {
+fn object_is_readable(data: &[u8], offset: &[u8], memory: &ReadableMemory<'_>) -> bool {
     let object = usize::try_from(u64::take(offset)).ok().and_then(|at| data.get(at..)).unwrap_or_default();
     // The kernel refuses an object that extends beyond the data.
     match object.first_chunk().map(|kind| u32::from_ne_bytes(*kind)) {
         Some(BINDER_TYPE_PTR) => object.first_chunk::<{ BufferObject::SIZE }>().is_none_or(|object| {
-            lent.bytes(u64::take(&object[BUFFER_ADDRESS..]), u64::take(&object[BUFFER_LENGTH..])).is_some()
+            memory.bytes(u64::take(&object[BUFFER_ADDRESS..]), u64::take(&object[BUFFER_LENGTH..])).is_some()
         }),
         kind => kind != Some(BINDER_TYPE_FDA),
     }
@@ -134,26 +136,30 @@ fn object_is_lent(data: &[u8], offset: &[u8], lent: &Lent<'_>) -> bool {
 const BUFFER_ADDRESS: usize = 8;
 const BUFFER_LENGTH: usize = 16;
 
-/// Returns a replacement for a command that refers to memory outside `lent`; `None` if it refers to
-/// no such memory.
-fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) -> Option<Commands> {
+/// Returns a replacement for a command that refers to anything outside `memory`; `None` if it does
+/// not.
+fn naming_nothing(
+    command: &[u8],
+    memory: &ReadableMemory<'_>,
+    copies: &mut Vec<Vec<u8>>,
+) -> Option<Commands> {
     let (command, _) = Command::parse(command)?;
     let (sent, gathers) = match command {
         Command::Transaction(data) | Command::Reply(data) => (data.gathered(0), false),
         Command::TransactionSg(data) | Command::ReplySg(data) => (data, true),
         _ => return None,
     };
-    let offsets = lent.slice(sent.offsets, sent.offsets_size);
-    let own = lent.slice(sent.buffer, sent.data_size);
+    let offsets = memory.slice(sent.offsets, sent.offsets_size);
+    let own = memory.slice(sent.buffer, sent.data_size);
     // The kernel reads objects in the data, so data with objects must be the caller's own: no other
     // process can change it after this check.
-    let passed_on = || sent.offsets_size == 0 && lent.bytes(sent.buffer, sent.data_size).is_some();
-    let is_lent = own.is_some() || passed_on();
+    let passed_on = || sent.offsets_size == 0 && memory.bytes(sent.buffer, sent.data_size).is_some();
+    let is_readable = own.is_some() || passed_on();
     let hidden = match (own, offsets) {
-        (Some(data), Some(offsets)) if gathers => hide_buffers(data, offsets, lent),
+        (Some(data), Some(offsets)) if gathers => hide_buffers(data, offsets, memory),
         _ => Hidden::Nothing,
     };
-    if is_lent && offsets.is_some() && matches!(hidden, Hidden::Nothing) {
+    if is_readable && offsets.is_some() && matches!(hidden, Hidden::Nothing) {
         return None;
     }
     let offsets = if offsets.is_none() { NOWHERE } else { sent.offsets };
@@ -162,7 +168,7 @@ fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) ->
             copies.push(data);
             copies.last()?.as_ptr().expose_provenance() as u64
         }
-        Hidden::Nothing if is_lent => sent.buffer,
+        Hidden::Nothing if is_readable => sent.buffer,
         Hidden::Nothing | Hidden::All => NOWHERE,
     };
     let plain = |data| TransactionData { buffer, offsets, ..data };
@@ -188,10 +194,10 @@ enum Hidden {
     All,
 }
 
-/// Hides the addresses of the buffers in `data` that are outside `lent`. The driver itself refuses
-/// an object that is outside the data.
-fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Hidden {
-    let wrong = not_lent(data, offsets, lent);
+/// Hides the addresses of the buffers in `data` that are outside `memory`. The driver itself
+/// refuses an object that is outside the data.
+fn hide_buffers(data: &[u8], offsets: &[u8], memory: &ReadableMemory<'_>) -> Hidden {
+    let wrong = unreadable_buffers(data, offsets, memory);
     if wrong.is_empty() {
         return Hidden::Nothing;
     }
@@ -200,17 +206,22 @@ fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Hidden {
         let nowhere = BufferObject { buffer: NOWHERE, ..object };
         hidden[place].copy_from_slice(&nowhere.to_bytes());
     }
-    let all_hidden = not_lent(&hidden, offsets, lent).iter().all(|(_, object)| object.buffer == NOWHERE);
+    let all_hidden =
+        unreadable_buffers(&hidden, offsets, memory).iter().all(|(_, object)| object.buffer == NOWHERE);
     if all_hidden { Hidden::Buffers(hidden) } else { Hidden::All }
 }
 
-/// Finds buffer objects outside `lent`, and their ranges in `data`. A buffer with an array of
+/// Finds buffer objects outside `memory`, and their ranges in `data`. A buffer with an array of
 /// descriptors must be the caller's own memory, because the kernel reads it.
-fn not_lent(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Vec<(Range<usize>, BufferObject)> {
+fn unreadable_buffers(
+    data: &[u8],
+    offsets: &[u8],
+    memory: &ReadableMemory<'_>,
+) -> Vec<(Range<usize>, BufferObject)> {
     let mut wrong = Vec::new();
     for offset in offsets.chunks_exact(8) {
         if let Some((place, object)) = buffer_at(data, offset) {
-            if lent.bytes(object.buffer, object.length).is_none() {
+            if memory.bytes(object.buffer, object.length).is_none() {
                 wrong.push((place, object));
             }
         } else if let Some((_, array)) =
@@ -221,7 +232,7 @@ fn not_lent(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Vec<(Range<usize>, 
             let parent = usize::try_from(array.parent).ok().and_then(|index| index.checked_mul(8));
             let parent = parent.and_then(|at| offsets.get(at..at.checked_add(8)?));
             let parent = parent.and_then(|offset| buffer_at(data, offset));
-            let is_own = |object: &BufferObject| lent.slice(object.buffer, object.length).is_some();
+            let is_own = |object: &BufferObject| memory.slice(object.buffer, object.length).is_some();
             wrong.extend(parent.filter(|(_, object)| !is_own(object)));
         }
     }

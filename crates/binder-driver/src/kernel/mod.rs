@@ -9,7 +9,7 @@
 //! - [`Returns::room`] refuses room of one to three bytes, because the driver writes the first four
 //!   bytes without a check. It checks the room for everything else.
 //! - `check` passes on only whole, known commands, and no data, offsets or buffers outside
-//!   [`Lent`]. It compares lengths without overflow.
+//!   [`ReadableMemory`]. It compares lengths without overflow.
 //! - All other ioctls have arguments of a fixed size without addresses. The ioctl's number contains
 //!   the size, which `sys` asserts at compile time.
 //! - Received data is read as [`RawBytes`] inside the mapped area.
@@ -36,7 +36,8 @@ use crate::uapi::{
     PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,
 };
 use crate::{
-    Backend, Command, Commands, Driver, Error, Lent, NodeInfo, RawBytes, ReceivedFds, Return, Returns,
+    Backend, Command, Commands, Driver, Error, NodeInfo, RawBytes, ReadableMemory, ReceivedFds, Return,
+    Returns,
 };
 
 /// A process's opened binder device.
@@ -153,14 +154,14 @@ impl Driver for Kernel {
     fn exchange(
         &self,
         commands: &mut Commands,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
         let failed = |errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno };
         let mut returns = returns;
         let room = returns.as_deref_mut().map(Returns::room).transpose().map_err(failed)?;
         let room = room.unwrap_or_default();
-        let checked = check::check(commands.pending(), lent);
+        let checked = check::check(commands.pending(), memory);
         let device = self.device.as_fd();
         let exchange = sys::write_read(device, &self.area, &self.fds, &checked.commands, room);
         let (whole, refused) = (checked.whole, checked.refused);

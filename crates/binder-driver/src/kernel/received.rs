@@ -36,11 +36,11 @@ pub(super) fn with_objects(mut returns: &[u8]) -> impl Iterator<Item = Transacti
     })
 }
 
-/// The descriptors that came with `told`, whose data is in `area`.
-pub(super) fn numbers(area: RawBytes<'_>, told: &TransactionData) -> Numbers {
+/// The descriptors that came with `transaction`, whose data is in `area`.
+pub(super) fn numbers(area: RawBytes<'_>, transaction: &TransactionData) -> Numbers {
     let mut found = Numbers::default();
-    let data = area.part_at(told.buffer, told.data_size);
-    let Some((data, offsets)) = data.zip(area.part_at(told.offsets, told.offsets_size)) else {
+    let data = area.part_at(transaction.buffer, transaction.data_size);
+    let Some((data, offsets)) = data.zip(area.part_at(transaction.offsets, transaction.offsets_size)) else {
         return found;
     };
     let object = |index: u64| {
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn single_descriptors_and_those_of_arrays_are_found() {
         let mut area = vec![0; 1024];
-        let told = received(&mut area);
-        let found = numbers(RawBytes::from(&area), &told);
+        let transaction = received(&mut area);
+        let found = numbers(RawBytes::from(&area), &transaction);
         assert_eq!(found, Numbers { single: vec![5, 9], in_arrays: vec![6, 7] });
         // Offsets outside the area yield nothing.
-        let outside = TransactionData { offsets_size: 1 << 40, ..told };
+        let outside = TransactionData { offsets_size: 1 << 40, ..transaction };
         assert_eq!(numbers(RawBytes::from(&area), &outside), Numbers::default());
-        let fewer = TransactionData { offsets_size: 8, ..told };
+        let fewer = TransactionData { offsets_size: 8, ..transaction };
         assert_eq!(numbers(RawBytes::from(&area), &fewer).single, [5]);
     }
 

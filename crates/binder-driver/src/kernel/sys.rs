@@ -112,8 +112,8 @@ pub(super) fn write_read(
             fds.add_array(buffer, array);
         }
     }
-    for told in with_objects(room.get(..exchange.filled).unwrap_or_default()) {
-        take_over(area, fds, &told);
+    for transaction in with_objects(room.get(..exchange.filled).unwrap_or_default()) {
+        take_over(area, fds, &transaction);
     }
     exchange
 }
@@ -140,14 +140,14 @@ fn take_freed(fds: &ReceivedFds, commands: &[u8]) -> Vec<Ending> {
 
 /// Adds the descriptors of a transaction that the driver just returned.
 #[cold]
-fn take_over(area: &Area, fds: &ReceivedFds, told: &TransactionData) {
-    let found = numbers(area.bytes(), told);
+fn take_over(area: &Area, fds: &ReceivedFds, transaction: &TransactionData) {
+    let found = numbers(area.bytes(), transaction);
     // SAFETY: only the kernel can write these numbers. Its driver opened each descriptor for this
     // transaction alone (`binder.c`, `binder_apply_fd_fixups`) and returns the transaction once.
     // Nothing else in this process knows the descriptors yet.
     let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
     found.single.into_iter().map(owned).for_each(|fd| fds.add(fd));
-    fds.add_array(told.buffer, found.in_arrays.into_iter().map(owned).collect());
+    fds.add_array(transaction.buffer, found.in_arrays.into_iter().map(owned).collect());
 }
 
 /// The offsets of `write_consumed` and `read_consumed` in `struct binder_write_read`.

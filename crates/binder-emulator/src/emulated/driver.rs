@@ -11,7 +11,9 @@ use crate::records;
 use binder_driver::uapi::{
     BC_TRANSACTION, BC_TRANSACTION_SG, ExtendedError, Field as _, FrozenStatusInfo, payload_size,
 };
-use binder_driver::{Backend, Commands, Driver, Error as DriverError, Lent, NodeInfo, RawBytes, Returns};
+use binder_driver::{
+    Backend, Commands, Driver, Error as DriverError, NodeInfo, RawBytes, ReadableMemory, Returns,
+};
 
 impl Driver for Emulated {
     fn backend(&self) -> Backend {
@@ -21,7 +23,7 @@ impl Driver for Emulated {
     fn exchange(
         &self,
         commands: &mut Commands,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), DriverError> {
         // A process may have changed its user since it joined. The kernel is asked before the lock
@@ -36,7 +38,7 @@ impl Driver for Emulated {
         let mut returns = returns;
         // Before any command is taken, as in the kernel's driver.
         let room = returns.as_deref_mut().map(Returns::room).transpose().map_err(failed)?;
-        let filled = self.enter(lent, |ioctl| {
+        let filled = self.enter(memory, |ioctl| {
             ioctl.write(commands)?;
             room.map(|room| ioctl.read(room, wait, &gone)).transpose()
         });
@@ -60,15 +62,16 @@ impl Driver for Emulated {
     }
 
     fn become_context_manager(&self, flags: u32) -> Result<(), DriverError> {
-        self.enter(&Lent::default(), |ioctl| ioctl.become_context_manager(flags)).map_err(|errno| match errno
-        {
-            Errno::BUSY => DriverError::ContextManagerTaken,
-            errno => self.failed("BINDER_SET_CONTEXT_MGR_EXT", errno),
+        self.enter(&ReadableMemory::default(), |ioctl| ioctl.become_context_manager(flags)).map_err(|errno| {
+            match errno {
+                Errno::BUSY => DriverError::ContextManagerTaken,
+                errno => self.failed("BINDER_SET_CONTEXT_MGR_EXT", errno),
+            }
         })
     }
 
     fn set_max_threads(&self, threads: u32) -> Result<(), DriverError> {
-        self.enter(&Lent::default(), |ioctl| {
+        self.enter(&ReadableMemory::default(), |ioctl| {
             ioctl.guard.set(self.process, records::process::MAX_THREADS, threads);
             Ok(())
         })
@@ -76,8 +79,8 @@ impl Driver for Emulated {
     }
 
     fn exit_thread(&self) {
-        // A thread that is exiting may call this after its list is gone. The end of the process
-        // then frees what it held.
+        // An exiting thread may call this after its list is gone. Its records are then freed at
+        // the end of the process.
         let _ = KNOWN.try_with(|known| {
             let mut known = known.borrow_mut();
             let Some(at) = known.iter().position(|known| known.is_of(&self.instance)) else { return };
@@ -94,7 +97,7 @@ impl Driver for Emulated {
         let gone = || self.region.ended().is_some();
         // A deadline that overflows means no deadline.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.look(&Lent::default(), |ioctl| ioctl.poll(deadline, &gone))
+        self.look(&ReadableMemory::default(), |ioctl| ioctl.poll(deadline, &gone))
             .map_err(|errno| self.failed("poll", errno))
     }
 
@@ -103,22 +106,22 @@ impl Driver for Emulated {
     }
 
     fn node_counts(&self, handle: u32) -> Result<(u32, u32), DriverError> {
-        self.enter(&Lent::default(), |ioctl| ioctl.node_counts(handle))
+        self.enter(&ReadableMemory::default(), |ioctl| ioctl.node_counts(handle))
             .map_err(|errno| self.failed("BINDER_GET_NODE_INFO_FOR_REF", errno))
     }
 
     fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, DriverError> {
-        self.enter(&Lent::default(), |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
+        self.enter(&ReadableMemory::default(), |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
             .map_err(|errno| self.failed("BINDER_GET_NODE_DEBUG_INFO", errno))
     }
 
     fn extended_error(&self) -> Result<ExtendedError, DriverError> {
-        self.enter(&Lent::default(), |ioctl| Ok(ioctl.extended_error()))
+        self.enter(&ReadableMemory::default(), |ioctl| Ok(ioctl.extended_error()))
             .map_err(|errno| self.failed("BINDER_GET_EXTENDED_ERROR", errno))
     }
 
     fn set_oneway_spam_detection(&self, on: bool) -> Result<(), DriverError> {
-        self.enter(&Lent::default(), |ioctl| {
+        self.enter(&ReadableMemory::default(), |ioctl| {
             ioctl.guard.set(self.process, records::process::TELL_SPAM, on);
             Ok(())
         })
@@ -127,12 +130,12 @@ impl Driver for Emulated {
 
     fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), DriverError> {
         let gone = || self.region.ended().is_some();
-        self.enter(&Lent::default(), |ioctl| ioctl.set_frozen(pid, frozen, timeout_ms, &gone))
+        self.enter(&ReadableMemory::default(), |ioctl| ioctl.set_frozen(pid, frozen, timeout_ms, &gone))
             .map_err(|errno| self.failed("BINDER_FREEZE", errno))
     }
 
     fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, DriverError> {
-        self.enter(&Lent::default(), |ioctl| ioctl.frozen_info(pid))
+        self.enter(&ReadableMemory::default(), |ioctl| ioctl.frozen_info(pid))
             .map_err(|errno| self.failed("BINDER_GET_FROZEN_INFO", errno))
     }
 

@@ -35,9 +35,9 @@ impl Emulated {
     /// possible, joining still succeeds; [`Emulated::wake_up`] reports the way in use.
     ///
     /// Waking a thread on its caller's CPU takes a seccomp filter, which the process and its
-    /// children keep for good. It suspends one call that only the driver makes. A process that
-    /// inherits a filter with a listener cannot install another one with a listener, so a process
-    /// that joins should not be the parent of others that join.
+    /// children keep until they end. It suspends one call that only the driver makes. A process
+    /// that inherits a filter with a listener cannot install another one with a listener, so a
+    /// process that joins should not be the parent of others that join.
     ///
     /// # Errors
     /// As for [`Emulated::join`].
@@ -48,9 +48,8 @@ impl Emulated {
         Self::join_by(connection, address, bytes, wake_up)
     }
 
-    /// Joins the context at the other end of `connection` ([`Emulated::connect`]) in the name of
-    /// the process that connected. For processes that may not connect themselves, or that act for
-    /// another.
+    /// Joins the context at the other end of `connection` ([`Emulated::connect`]), as the process
+    /// that connected. For a process that may not connect itself, or that acts for another.
     ///
     /// # Errors
     /// As [`Emulated::join`].
@@ -137,7 +136,7 @@ fn watch(connection: &UnixStream, region: &Region) {
     region.end(welcome::farewell(connection));
     // A process that closes the driver has no thread left in it.
     if region.ended() != Some(End::Closed) {
-        leaving::send_home(region);
+        leaving::wake_to_leave(region);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::ioctl::Ioctl;
 use crate::lock::{Guard, Scratch};
 use crate::records::{self, Id, Process, Thread};
 use crate::region::{End, Region};
-use binder_driver::{Driver, Error as DriverError, Lent, Profile};
+use binder_driver::{Driver, Error as DriverError, Profile, ReadableMemory};
 
 /// A process's opened emulated driver.
 ///
@@ -32,7 +32,7 @@ pub struct Emulated {
     process: Id<Process>,
     /// Address and size of this process's area in its own memory.
     area: (u64, u64),
-    /// Identifies this instance's threads among others', and tells them when it has ended.
+    /// Identifies this instance's threads among others', and shows them when it has ended.
     instance: Arc<()>,
     /// Why this process's threads are not woken on their callers' CPU.
     no_seccomp: Option<String>,
@@ -83,7 +83,7 @@ impl Emulated {
     /// all processes). `None` if there is no such handle.
     #[must_use]
     pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
-        self.enter(&Lent::default(), |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
+        self.enter(&ReadableMemory::default(), |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
     }
 
     /// This process's number in the context, which [`Context::state`](crate::Context::state) shows.
@@ -108,7 +108,7 @@ impl Emulated {
     /// caller's real-time priority through a PI futex ([`InheritBy`]). Such a thread runs at that
     /// priority, but its policy (sched_getattr(2)) does not show it.
     #[must_use]
-    pub fn lent_by_pi_futex(&self) -> u64 {
+    pub fn inherited_by_pi_futex(&self) -> u64 {
         with_guard(&self.region, |guard| guard.get(self.process, records::process::INHERITED))
     }
 
@@ -144,10 +144,10 @@ impl Emulated {
     /// Runs one ioctl of the calling thread under the lock.
     fn enter<T>(
         &self,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        self.look(lent, |ioctl| {
+        self.look(memory, |ioctl| {
             let result = act(ioctl);
             ioctl.guard.set(ioctl.thread, records::thread::NEED_RETURN, false);
             result
@@ -158,7 +158,7 @@ impl Emulated {
     /// return that the next read may owe.
     fn look<T>(
         &self,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if self.region.ended().is_some() {
@@ -176,7 +176,7 @@ impl Emulated {
                 thread,
                 profile: self.profile,
                 inherit_by: InheritBy::from_word(self.inherit_by.load(Ordering::Relaxed)),
-                lent: *lent,
+                memory: *memory,
                 sender: self.sender,
                 euid: self.euid.load(Ordering::Relaxed),
                 descriptors: &self.descriptors,

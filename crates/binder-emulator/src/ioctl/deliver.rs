@@ -66,13 +66,13 @@ impl Ioctl<'_> {
                 t.is_some_and(|t| self.deliver_transaction(t, out))
             }
             Some(
-                told @ (Kind::Complete
+                kind @ (Kind::Complete
                 | Kind::CompleteSuspect
                 | Kind::CompletePending
                 | Kind::ReturnError
                 | Kind::ReplyError),
             ) => {
-                let word = self.outcome(told);
+                let word = self.outcome(kind);
                 self.guard.free(entry);
                 out.put(word, &[]);
                 false
@@ -114,8 +114,8 @@ impl Ioctl<'_> {
 
     /// The result of a transaction or a command of this thread, as a return.
     #[inline]
-    fn outcome(&mut self, told: Kind) -> u32 {
-        match told {
+    fn outcome(&mut self, kind: Kind) -> u32 {
+        match kind {
             Kind::CompleteSuspect if self.guard.get(self.process, process::TELL_SPAM) => {
                 BR_ONEWAY_SPAM_SUSPECT
             }

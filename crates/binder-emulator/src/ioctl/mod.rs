@@ -16,7 +16,7 @@ use crate::lock::Guard;
 use crate::node::Strength;
 use crate::records::{CONTEXT_MANAGER, Id, Process, Thread, node, reference};
 use binder_driver::uapi::{BINDER_TYPE_BINDER, FlatBinderObject};
-use binder_driver::{Lent, Profile};
+use binder_driver::{Profile, ReadableMemory};
 
 /// A thread in the driver.
 pub(crate) struct Ioctl<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct Ioctl<'a> {
     /// How a real-time priority is inherited from this process's calls.
     pub(crate) inherit_by: InheritBy,
     /// The memory that commands may name.
-    pub(crate) lent: Lent<'a>,
+    pub(crate) memory: ReadableMemory<'a>,
     /// The real process that is calling.
     pub(crate) sender: u32,
     /// The user of this process when it joined, or at its last call.

@@ -39,7 +39,7 @@ pub(crate) struct Guard<'a> {
     journal: usize,
     held: bool,
     /// False if the context ended while this thread waited. Its changes then have no effect on
-    /// anybody.
+    /// others.
     owned: bool,
     /// See [`Guard::step`].
     steps: Cell<u32>,
@@ -135,7 +135,7 @@ impl<'a> Guard<'a> {
     }
 
     /// The next element of a list. `None` at its end, or after more elements since the lock was
-    /// taken than can exist: a list that a participant bent into a ring must not hold anybody
+    /// taken than can exist: a list that a participant turned into a ring must not hold a thread
     /// forever.
     #[inline]
     pub(crate) fn step<R>(&self, next: Option<Id<R>>) -> Option<Id<R>> {
@@ -164,7 +164,7 @@ impl<'a> Guard<'a> {
         let words = self.region.words();
         let Some(word) = words.get(at) else { return };
         if self.journal >= JOURNAL_ENTRIES {
-            // Only an operation on a list that a participant bent into a ring gets here; there is
+            // Only an operation on a list that a participant turned into a ring gets here; there is
             // no consistent state to restore then.
             self.journal = 0;
         }
@@ -191,7 +191,7 @@ impl<'a> Guard<'a> {
     }
 
     /// Sets a field of a record that was free when this operation began. Not journalled: undoing
-    /// frees the record again, and nobody reads the fields of a free one.
+    /// frees the record again, and no code reads the fields of a free record.
     #[inline]
     pub(crate) fn init<R: Record, T: Word>(&mut self, id: Id<R>, field: Field<R, T>, value: T) {
         if let Some(word) = self.region.words().get(field.of(id)) {
@@ -281,12 +281,12 @@ const LOOKS_BEFORE_ENDING: u32 = 50;
 
 /// A long wait for the lock.
 ///
-/// A dead owner is found at once (`mutex.rs`). An owner that is alive and keeps the lock is
-/// stopped, or the word is garbage and names no owner. The two cases cannot be distinguished, so
-/// nobody takes the lock from the owner or kills it. But when the supervisor has checked often
-/// enough and the same owner has done nothing, the context ends for all participants. It counts its
-/// own checks, not the time, so a machine or a group of processes that was stopped as a whole can
-/// continue.
+/// A dead owner is found at once (`mutex.rs`). If an owner is alive and keeps the lock, it is
+/// stopped, or the word is garbage and names a wrong owner. The two cases cannot be distinguished,
+/// so no participant takes the lock from the owner or kills it. But if the supervisor has checked
+/// often enough and the owner has made no progress, the context ends for all participants. It
+/// counts its own checks, not the time, so a machine or a group of processes that was stopped as a
+/// whole can continue.
 #[derive(Default)]
 struct Wait {
     /// The state at the last check: owner, transaction number, journal's length, takeovers.

@@ -36,7 +36,7 @@ fn a_journal_is_undone_from_its_end() {
     length.store(3, Relaxed);
     guard.relock();
     assert_eq!([guard.word(TAG), guard.word(CONTEXT_MANAGER), length.load(Relaxed)], [1, 0, 0]);
-    // A garbage number leads nowhere.
+    // A garbage length is harmless.
     length.store(u64::MAX, Relaxed);
     guard.unlock();
     length.store(u64::MAX, Relaxed);

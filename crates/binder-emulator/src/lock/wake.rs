@@ -1,4 +1,4 @@
-//! Under the context's lock: who is woken, and how. After the unlock: the wake-up itself.
+//! Under the context's lock: which thread is woken, and how. After the unlock: the wake-up itself.
 //!
 //! A sleeper's word says how it sleeps (`sleep_word.rs`), so a waker knows how to wake it: by its
 //! futex, by releasing its reply lock (`reply_lock.rs`), or by answering its seccomp notification.
@@ -8,7 +8,7 @@
 //! is stored with the thread that it belongs to. A death loses nothing: the kernel stores a
 //! notification or leaves it pending, the next receiver gives an id that is still in the place to
 //! its thread, and the supervisor claims all threads in seccomp again after a death ([`kick`]). A
-//! superfluous answer is harmless: a thread that nobody has claimed goes back to sleep.
+//! superfluous answer is harmless: a thread that was not claimed goes back to sleep.
 //!
 //! An answer can be lost: if a signal takes a thread out of seccomp at the moment of the answer,
 //! the thread enters it again without running any code of ours. So while notifications are
@@ -45,7 +45,7 @@ pub(crate) struct Wake {
     thread: Id<Thread>,
     way: Way,
     here: bool,
-    /// The supervisor must be asked to look after claimed threads.
+    /// The supervisor must be asked to check claimed threads.
     rouse: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn give_back(waiter: Id<Thread>) -> Wake {
 }
 
 /// Tries again to wake a claimed thread, without the supervisor, which has no real-time priority.
-pub(crate) fn hurry_claimed(region: &Region, thread: Id<Thread>) {
+pub(crate) fn wake_claimed_again(region: &Region, thread: Id<Thread>) {
     if region.sleep_word(thread.index()).is(Claimed) {
         attempt(region, thread);
     }
@@ -109,8 +109,8 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
 
 /// Under the lock: claims `waiter`, which was boosting its server. The owner of its reply lock
 /// wakes it: this thread, or one that must be woken for that, perhaps through others in turn. An
-/// owner that is running releases the lock before it sleeps; `waiter` also checks by itself after a
-/// while.
+/// owner that is running releases the lock before it sleeps. `waiter` also checks its word from
+/// time to time.
 #[cold]
 fn claim_lock_owner(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
     let region = guard.region();
@@ -128,8 +128,8 @@ fn claim_lock_owner(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
     None
 }
 
-/// Under the lock: makes `thread` look for work again, whoever claimed it. After a death, a wake-up
-/// that the dead process had claimed may never have been sent.
+/// Under the lock: makes `thread` look for work again, even if another thread has claimed it. After
+/// a death, a wake-up that the dead process had claimed may never have been sent.
 pub(crate) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
     let claimed = claim(guard, thread, false);
     let way = match guard.region().sleep_word(thread.index()).state() {
@@ -146,7 +146,7 @@ pub(crate) fn wake(region: &Region, wake: &Wake) {
         Way::Futex => region.sleep_word(wake.thread.index()).wake(1),
         Way::GiveBack => reply_lock::give_back(region, wake.thread),
         Way::Answer(Some(found)) if found.answer(wake.here) => {}
-        // The supervisor waits for nobody: it comes back later to those that it has not woken.
+        // The supervisor never waits. It tries later to wake the threads that are still asleep.
         Way::Answer(_) if region.wakers().is_supervisor() => region.wakers().leave_to_supervisor(wake.thread),
         Way::Answer(_) => pursue(region, wake.thread),
     }
@@ -177,8 +177,8 @@ impl Notification {
 const PATIENCE_NS: i64 = 200_000;
 const ATTEMPTS: u32 = 3;
 
-/// Pursues a claimed thread whose notification was not there yet, or was replaced by another after
-/// a signal.
+/// Tries several times to wake a claimed thread whose notification was not there yet, or was
+/// replaced by another after a signal.
 #[cold]
 fn pursue(region: &Region, thread: Id<Thread>) {
     for _ in 0..ATTEMPTS {
@@ -326,7 +326,7 @@ fn settle(guard: &Guard<'_>, from: Option<BorrowedFd<'_>>) -> bool {
             let generation = guard.get(from, process::GENERATION);
             let Some(listener) = guard.region().wakers().listener(from, generation) else { return false };
             // A sleeper of another context, or one that has left: it checks its word, and sleeps
-            // on.
+            // again.
             let _ = seccomp::answer(listener.as_fd(), id);
         }
     }

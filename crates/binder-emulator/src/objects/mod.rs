@@ -7,7 +7,7 @@ mod stored;
 mod translate;
 
 use crate::region::Region;
-use binder_driver::Lent;
+use binder_driver::ReadableMemory;
 use binder_driver::uapi::{
     BINDER_TYPE_BINDER, BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_HANDLE, BINDER_TYPE_PTR,
     BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, FdArrayObject, FdObject, Field,
@@ -54,7 +54,7 @@ pub(crate) fn copy_buffers(
     data: &[u8],
     offsets: &[u8],
     room: u64,
-    lent: &Lent<'_>,
+    memory: &ReadableMemory<'_>,
 ) -> bool {
     let mut left = room;
     let mut at = offsets_at.saturating_add(offsets.len() as u64);
@@ -62,7 +62,7 @@ pub(crate) fn copy_buffers(
         let object = offset_at(offsets, index).and_then(|offset| object_at(data, offset));
         let Some((Object::Buffer(object), _)) = object else { continue };
         let Some(length) = align8(object.length).filter(|_| object.length <= left) else { return false };
-        let Some(bytes) = lent.bytes(object.buffer, object.length) else { return false };
+        let Some(bytes) = memory.bytes(object.buffer, object.length) else { return false };
         if !region.write_area(slot, at, bytes) {
             return false;
         }

@@ -36,9 +36,9 @@ impl Ioctl<'_> {
         if sent.offsets_size == 0 {
             return Ok(()); // also of data that others may change
         }
-        let lent = self.lent;
-        let data = lent.slice(sent.buffer, sent.data_size).ok_or(Errno::FAULT)?;
-        let offsets = lent.slice(sent.offsets, sent.offsets_size).ok_or(Errno::FAULT)?;
+        let memory = self.memory;
+        let data = memory.slice(sent.buffer, sent.data_size).ok_or(Errno::FAULT)?;
+        let offsets = memory.slice(sent.offsets, sent.offsets_size).ok_or(Errno::FAULT)?;
         let start = self.guard.get(filled, buffer::OFFSET);
         let area_address = self.guard.get(receiver, process::AREA_ADDRESS);
         let mut next_buffer = self.guard.offsets_at(filled).saturating_add(sent.offsets_size);
@@ -200,7 +200,7 @@ impl Ioctl<'_> {
         if !array.parent_offset.is_multiple_of(4) || !at.is_multiple_of(4) {
             return Err(Errno::INVAL);
         }
-        let numbers = self.lent.slice(at, bytes).ok_or(Errno::INVAL)?;
+        let numbers = self.memory.slice(at, bytes).ok_or(Errno::INVAL)?;
         numbers.chunks_exact(4).try_for_each(|number| self.pass(u32::take(number), accepted))
     }
 

@@ -44,7 +44,7 @@ fn only_threads_of_participants_get_a_policy() {
     let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
     let own = own_tid().cast_signed();
     guard.set(id, thread::TID, own);
-    assert_eq!(guard.tid_to_set(id), Err(Errno::SRCH), "it is nobody's");
+    assert_eq!(guard.tid_to_set(id), Err(Errno::SRCH), "it belongs to no process");
     guard.set(id, thread::PROCESS, Some(owner));
     assert_eq!(guard.tid_to_set(id), Ok(own));
     guard.set(id, thread::TID, parent);
@@ -55,8 +55,8 @@ fn only_threads_of_participants_get_a_policy() {
     assert_eq!(guard.tid_to_set(id), Err(Errno::PERM), "there is no such thread");
 }
 
-/// A real-time call to a node that inherits, and a thread of slot 3 whose policy nobody may set:
-/// there is no such thread.
+/// A real-time call to a node that inherits, and a thread of slot 3 whose policy cannot be set,
+/// because there is no such thread.
 fn sent_by(guard: &mut Guard<'_>, way: InheritBy) -> (Id<Transaction>, Id<Thread>, Id<Process>) {
     let t = guard.alloc::<Transaction>().expect("a record");
     guard.set(t, transaction::PRIORITY, fifo(60).to_word());
@@ -136,7 +136,7 @@ fn a_call_boosts_once_and_a_boosted_thread_gets_its_own_priority_back() {
 fn only_an_idle_looper_of_lower_priority_is_boosted_early() {
     const FLAGS: u32 = FLAT_BINDER_FLAG_INHERIT_RT;
     type Change = dyn Fn(&mut Guard<'_>, Id<Transaction>, Id<Thread>);
-    let hurried = |change: &Change| {
+    let boosted_early = |change: &Change| {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
@@ -144,33 +144,33 @@ fn only_an_idle_looper_of_lower_priority_is_boosted_early() {
         guard.set(owner, process::THREADS_HEAD, Some(to));
         guard.set(to, thread::LOOPER, LOOPER_ENTERED);
         change(&mut guard, t, to);
-        guard.hurry_looper(t, FLAGS, owner);
+        guard.boost_looper_early(t, FLAGS, owner);
         guard.get(t, transaction::INHERITED_BY) == Some(to)
     };
-    let looper = |state: u32| hurried(&move |guard, _, to| guard.set(to, thread::LOOPER, state));
+    let looper = |state: u32| boosted_early(&move |guard, _, to| guard.set(to, thread::LOOPER, state));
     assert!(looper(LOOPER_ENTERED) && looper(LOOPER_REGISTERED));
     assert!(looper(LOOPER_ENTERED | crate::thread::LOOPER_POLL));
     assert!(!looper(0) && !looper(crate::thread::LOOPER_POLL));
     for left in [LOOPER_EXITED, LOOPER_INVALID, LOOPER_EXITED | LOOPER_INVALID] {
         assert!(!looper(LOOPER_ENTERED | left) && !looper(LOOPER_REGISTERED | left) && !looper(left));
     }
-    assert!(!hurried(&|guard, t, to| guard.set(to, thread::STACK, Some(t))), "it serves");
+    assert!(!boosted_early(&|guard, t, to| guard.set(to, thread::STACK, Some(t))), "it serves");
     let with_work = |kind: Kind| {
-        hurried(&move |guard, t, to| {
+        boosted_early(&move |guard, t, to| {
             guard.push_new(thread::TODO.queue(to), Kind::Complete, 0).expect("a record");
             guard.push_new(thread::TODO.queue(to), kind, t.index() as u64).expect("a record");
         })
     };
     assert!(!with_work(Kind::Transaction) && with_work(Kind::Node), "only a call keeps it busy");
-    assert!(!hurried(&|guard, _, to| guard.set(to, thread::OWN_PRIORITY, 0)));
-    assert!(!hurried(&|guard, _, to| guard.set(to, thread::PRIORITY, 0)));
+    assert!(!boosted_early(&|guard, _, to| guard.set(to, thread::OWN_PRIORITY, 0)));
+    assert!(!boosted_early(&|guard, _, to| guard.set(to, thread::PRIORITY, 0)));
     for (level, is) in [(60, false), (61, false), (59, true)] {
         let now = fifo(level).to_word();
-        assert_eq!(hurried(&move |guard, _, to| guard.set(to, thread::PRIORITY, now)), is, "{level}");
+        assert_eq!(boosted_early(&move |guard, _, to| guard.set(to, thread::PRIORITY, now)), is, "{level}");
     }
     let ordinary = Priority::nice(-20).to_word();
-    assert!(!hurried(&move |guard, t, _| guard.set(t, transaction::PRIORITY, ordinary)));
-    assert!(!hurried(&|guard, t, _| guard.set(t, transaction::PRIORITY, 0)));
+    assert!(!boosted_early(&move |guard, t, _| guard.set(t, transaction::PRIORITY, ordinary)));
+    assert!(!boosted_early(&|guard, t, _| guard.set(t, transaction::PRIORITY, 0)));
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn a_priority_that_a_dead_sender_may_have_set_is_restored() {
     let mut scratch = crate::lock::Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
     let id = Id::<Thread>::new(1).expect("an index");
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
-    let now = sched::get(0).expect("one's own");
+    let nice = rustix::process::getpriority_process(None).expect("this thread's own");
+    let now = sched::get(0).expect("this thread's own");
     if nice >= 19 || now.policy != OTHER {
         return skips::skip(skips::Need::Machine, "this thread can be made no nicer");
     }
@@ -201,7 +201,7 @@ fn a_priority_that_a_dead_sender_may_have_set_is_restored() {
     guard.set(id, thread::TID, own_tid().cast_signed());
     guard.set(id, thread::PRIORITY, Priority::nice(nice + 1).to_word());
     guard.undo_last_policy();
-    assert_eq!(sched::get(0), Ok(now), "nobody's was set");
+    assert_eq!(sched::get(0), Ok(now), "no policy was set");
     region.words()[POLICY_SET_LAST].store(1, Relaxed);
     guard.undo_last_policy();
     assert_eq!(sched::get(0), Ok(Priority::nice(nice + 1)));

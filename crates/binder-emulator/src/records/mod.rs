@@ -3,15 +3,15 @@
 //! Every concept of the driver (process, thread, node, reference, transaction, buffer, work) has
 //! one table. Index 0 of each is never used, so that 0 means "none".
 //!
-//! A participant may find anything in these words, also what another one scribbled there. What it
-//! does with them must then be wrong in bounds, and end:
+//! These words may contain anything, including garbage from another participant. Whatever a
+//! participant then does must stay in bounds, and end:
 //!
 //! - An index is checked when it is read: an [`Id`] always names a record, other words are "none".
 //!   No word is an address that is followed, a descriptor that is used, or a length that is not
 //!   compared with what it measures.
 //! - Calculating saturates: a count or size that is wrong stays wrong, and is refused where it is
-//!   used. The lint `arithmetic_side_effects` keeps it so (`mod.rs`).
-//! - Lists are followed through `Guard::step` only, which ends them, whatever their shape.
+//!   used. The lint `arithmetic_side_effects` ensures this (`mod.rs`).
+//! - Lists are followed only through `Guard::step`, which ends even a circular list.
 
 mod tables;
 
@@ -28,8 +28,8 @@ pub(crate) const HANDLES: usize = 16384;
 /// Bytes of address space for each process's receive area; the kernel's limit too (`SZ_4M` in
 /// `binder_alloc.c`).
 pub(crate) const AREA_BYTES: usize = 4 << 20;
-/// List elements that one hold of the lock may look at: more than all records that there are, a few
-/// times over.
+/// The number of list elements that a thread may visit while it holds the lock: a few times the
+/// number of all records.
 pub(crate) const STEPS: u32 = 1 << 22;
 /// Buckets of the table that finds a node by its owner and `ptr`.
 pub(crate) const NODE_BUCKETS: usize = 32768;
@@ -57,7 +57,7 @@ pub(crate) const TAKEOVERS: usize = 6;
 pub(crate) const RECEIVED_FROM: usize = 9;
 /// Whether the supervisor looks after claimed threads; see `lock/wake.rs`.
 pub(crate) const WATCH: usize = 7;
-/// Tells this context from others that a process may have joined.
+/// Distinguishes this context from others that a process may have joined.
 pub(crate) const TAG: usize = 8;
 /// The thread whose policy was set last by another, see `Guard::undo_last_policy`.
 pub(crate) const POLICY_SET_LAST: usize = 10;
@@ -248,20 +248,20 @@ const fn end<R: Record>() -> usize {
     R::AT + R::WORDS * R::COUNT
 }
 
-/// The word that says which buffer begins at `offset` of a process's area; for an offset outside an
-/// area, none.
+/// The word that contains the buffer at `offset` of a process's area. For an offset outside the
+/// area, a word that does not exist.
 pub(crate) fn start_word(owner: Id<Process>, offset: u64) -> usize {
     nth(STARTS_AT, STARTS, owner, offset / 8)
 }
 
-/// The word that says which reference is behind a handle of a process; for what no handle can be,
-/// none.
+/// The word that contains the reference behind a handle of a process. For an impossible handle, a
+/// word that does not exist.
 pub(crate) fn handle_word(owner: Id<Process>, handle: u64) -> usize {
     nth(HANDLES_AT, HANDLES, owner, handle)
 }
 
-/// Of a table that begins at word `at` and has a row of so many words for each process: a word, or
-/// one that does not exist.
+/// A word of a table that begins at word `at` and has a row of `row` words for each process. If the
+/// index is invalid, a word that does not exist.
 #[inline]
 #[expect(
     clippy::arithmetic_side_effects,

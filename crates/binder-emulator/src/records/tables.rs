@@ -27,15 +27,16 @@ records! {
         FREE: Option<Id<Buffer>>,
         /// Bytes of the area in use (the size of the process's mapping).
         AREA: u64,
-        /// Where the area lies in the process's own memory. Only calculated with, never followed.
+        /// The address of the area in the process's own memory. It is only calculated with, never
+        /// dereferenced.
         AREA_ADDRESS: u64,
         /// Bytes that oneway transactions may still take.
         ASYNC_FREE: u64,
         /// `BINDER_SET_MAX_THREADS`.
         MAX_THREADS: u32,
-        /// Threads asked for and not yet registered.
+        /// Threads that were requested and have not registered yet.
         REQUESTED: u32,
-        /// Threads asked for and registered.
+        /// Threads that were requested and have registered.
         STARTED: u32,
         /// Handles below this one are all taken (handle 0 apart).
         HANDLE_HINT: u64,
@@ -45,9 +46,9 @@ records! {
         FILLS: u32,
         /// The default nice value of loopers: that of the opener.
         DEFAULT_PRIORITY: u64,
-        /// How often the slot was taken: tells its users apart.
+        /// How often the slot was taken, which distinguishes its users.
         GENERATION: u64,
-        /// Transactions whose priority was not inherited, for want of permission.
+        /// Transactions whose priority was not inherited, because the permission was missing.
         DENIED: u64,
         /// Synchronous calls came since it was frozen.
         CALLS_REFUSED: bool,
@@ -55,7 +56,7 @@ records! {
         ONEWAY_KEPT: bool,
         /// It requested notifications of its oneway spam.
         TELL_SPAM: bool,
-        /// Someone was suspected, and oneway transactions are still short of space.
+        /// A sender was suspected of spam, and space for oneway transactions is still short.
         SPAM_FOUND: bool,
         /// Transactions whose priority was inherited through a PI futex.
         INHERITED: u64,
@@ -96,15 +97,15 @@ records! {
         REPLY_ERROR: u32,
         /// The buffer it is filling outside the lock.
         FILLING: Option<Id<Buffer>>,
-        /// The priority it has by itself.
+        /// Its own priority, without inheritance.
         OWN_PRIORITY: u64,
         /// The priority it has now.
         PRIORITY: u64,
-        /// Its last transaction's number; 0 when that was asked for.
+        /// The number of its last transaction; 0 after the extended error was read.
         ERROR_NUMBER: u64,
-        /// How that was refused: `BR_*`; 0 when it was not.
+        /// The return that refused it (`BR_*`); 0 if it was accepted.
         ERROR_RETURN: u32,
-        /// Why: a negative errno, or 0.
+        /// The reason: a negative errno, or 0.
         ERROR_PARAM: i32,
         /// The process that it freezes or thaws, until all watchers are notified.
         FREEZING: Option<Id<Process>>,
@@ -113,11 +114,11 @@ records! {
     }
     /// A local object that others can call.
     Node, node, table 2 at end::<Thread>(), 131_072, of 32 {
-        /// Its owner; none once that is dead.
+        /// Its owner; none if that is dead.
         PROCESS: Option<Id<Process>>,
-        /// The owner's name of it.
+        /// The owner's pointer (`ptr`).
         PTR: u64,
-        /// The owner's second word.
+        /// The owner's cookie.
         COOKIE: u64,
         /// `FLAT_BINDER_FLAG_*`.
         FLAGS: u32,
@@ -141,7 +142,7 @@ records! {
         ASYNC_TODO: Queue,
         /// First reference.
         REFS: Option<Id<Ref>>,
-        /// Its queued work (to tell the owner of references).
+        /// Its queued work (to notify the owner of references).
         WORK: Option<Id<Work>>,
         /// Next in its hash bucket.
         HASH_NEXT: Option<Id<Node>>,
@@ -152,11 +153,11 @@ records! {
     }
     /// A process's reference on a node: what a handle stands for.
     Ref, reference, table 3 at end::<Node>(), 524_288, of 12 {
-        /// Whose.
+        /// The process that has it.
         PROCESS: Option<Id<Process>>,
-        /// On what.
+        /// The node.
         NODE: Option<Id<Node>>,
-        /// Its number in the process.
+        /// The handle in the process.
         HANDLE: u32,
         /// Strong count.
         STRONG: u32,
@@ -166,26 +167,26 @@ records! {
         NEXT: Option<Id<Ref>>,
         /// Previous reference on the node.
         PREV: Option<Id<Ref>>,
-        /// The death notification that was asked for.
+        /// The requested death notification.
         DEATH: Option<Id<Work>>,
-        /// The freeze notification that was asked for.
+        /// The requested freeze notification.
         FREEZE: Option<Id<Work>>,
     }
-    /// A call or a reply on its way.
+    /// A call or a reply in flight.
     Transaction, transaction, table 4 at end::<Ref>(), 65_536, of 24 {
-        /// Who waits for the reply (none: oneway, reply, or gone).
+        /// The thread that waits for the reply (none: oneway, reply, or gone).
         FROM: Option<Id<Thread>>,
         /// The sender's process id.
         SENDER_PID: i32,
         /// The sender's effective user id.
         SENDER_EUID: u32,
-        /// Where it goes.
+        /// The receiving process.
         TO_PROCESS: Option<Id<Process>>,
-        /// Who serves it.
+        /// The thread that serves it.
         TO_THREAD: Option<Id<Thread>>,
-        /// What the sender waits for besides.
+        /// The next transaction on the sender's stack.
         FROM_PARENT: Option<Id<Transaction>>,
-        /// What the server serves besides.
+        /// The next transaction on the server's stack.
         TO_PARENT: Option<Id<Transaction>>,
         /// The method.
         CODE: u32,
@@ -197,29 +198,29 @@ records! {
         BUFFER: Option<Id<Buffer>>,
         /// The sender's priority.
         PRIORITY: u64,
-        /// The server's, before the call.
+        /// The server's priority before the call.
         SAVED_PRIORITY: u64,
         /// The priority was inherited already.
         PRIORITY_SET: bool,
         /// How many descriptors wait for it in the receiver's inbox.
         FDS: u32,
-        /// Its number, by which they are found; 0 when there are none, or they are not wanted any
-        /// more.
+        /// The number that labels these descriptors; 0 if there are none, or if they are no longer
+        /// needed.
         FDS_NUMBER: u64,
-        /// Who inherits the caller's priority through its hold (`reply_lock.rs`).
+        /// The thread that inherits the caller's priority through the reply lock (`reply_lock.rs`).
         INHERITED_BY: Option<Id<Thread>>,
         /// That priority.
         INHERITED_AT: u64,
         /// The sender's `InheritBy`.
         INHERIT_BY: u32,
     }
-    /// A stretch of a process's area, in use or free.
+    /// A range of a process's area, in use or free.
     Buffer, buffer, table 5 at end::<Transaction>(), 131_072, of 24 {
-        /// Whose area.
+        /// The process that has the area.
         PROCESS: Option<Id<Process>>,
-        /// Where, in bytes from the area's start.
+        /// Its start, in bytes from the area's start.
         OFFSET: u64,
-        /// How long.
+        /// Its length in bytes.
         SIZE: u64,
         /// The next by address.
         NEXT: Option<Id<Buffer>>,
@@ -235,7 +236,7 @@ records! {
         DATA_SIZE: u64,
         /// Bytes of offsets.
         OFFSETS_SIZE: u64,
-        /// The transaction it came with, while that lasts.
+        /// The transaction that it belongs to, while that exists.
         TRANSACTION: Option<Id<Transaction>>,
         /// The node it was sent to (none: a reply).
         TARGET: Option<Id<Node>>,
@@ -247,29 +248,28 @@ records! {
         CLEAR: bool,
         /// How many of its objects hold references.
         OBJECTS: u64,
-        /// Someone is filling it outside the lock.
+        /// A sender is filling it outside the lock.
         FILLING: bool,
         /// The process id of a oneway transaction's sender.
         SENDER: u32,
-        /// That one was suspected of spam.
+        /// That sender was suspected of spam.
         SUSPECT: bool,
     }
     /// An entry of a queue.
     Work, work, table 6 at end::<Buffer>(), 262_144, of 8 {
         /// See `queue::Kind`.
         KIND: u32,
-        /// What it is about.
+        /// The record or cookie that it refers to.
         PAYLOAD: u64,
         /// The next in the queue.
         NEXT: Option<Id<Work>>,
         /// The previous in the queue.
         PREV: Option<Id<Work>>,
-        /// The queue's first word; 0: in none.
+        /// The first word of its queue; 0 if it is in none.
         QUEUE: u64,
         /// Of a freeze notification: whether the owner is frozen.
         IS_FROZEN: bool,
-        /// Of a freeze notification that was delivered: it is to be queued again when that is
-        /// acknowledged.
+        /// Of a delivered freeze notification: it must be queued again when it is acknowledged.
         RESEND: bool,
     }
 }

@@ -106,15 +106,15 @@ fn a_claimed_thread_is_watched_until_it_has_left_seccomp() {
     let region = Arc::clone(&supervisor.region);
     let mut scratch = Scratch::default();
     supervisor.wake_the_claimed(&mut scratch);
-    assert_eq!((supervisor.unwoken.len(), supervisor.vain, supervisor.next_sweep), (0, 0, None));
+    assert_eq!((supervisor.unwoken.len(), supervisor.failed_checks, supervisor.next_sweep), (0, 0, None));
     // It is asked about one thread, twice.
     let first = claimed(&region);
-    for vain in 1..=2 {
+    for failed_checks in 1..=2 {
         let before = Instant::now();
         supervisor.next_sweep = None;
         region.wakers().leave_to_supervisor(first);
         supervisor.wake_the_claimed(&mut scratch);
-        assert_eq!((&supervisor.unwoken[..], supervisor.vain), (&[first][..], vain));
+        assert_eq!((&supervisor.unwoken[..], supervisor.failed_checks), (&[first][..], failed_checks));
         assert!(
             supervisor.next_sweep.is_some_and(|at| at >= before + SWEEP),
             "it may have been claimed before"
@@ -124,7 +124,7 @@ fn a_claimed_thread_is_watched_until_it_has_left_seccomp() {
     let second = claimed(&region);
     supervisor.next_sweep = Some(Instant::now() + Duration::from_secs(3600));
     supervisor.wake_the_claimed(&mut scratch);
-    assert_eq!((&supervisor.unwoken[..], supervisor.vain), (&[first][..], 3));
+    assert_eq!((&supervisor.unwoken[..], supervisor.failed_checks), (&[first][..], 3));
     let before = Instant::now();
     supervisor.next_sweep = Some(before);
     supervisor.wake_the_claimed(&mut scratch);
@@ -132,7 +132,7 @@ fn a_claimed_thread_is_watched_until_it_has_left_seccomp() {
     assert!(supervisor.next_sweep.is_some_and(|at| at >= before + SWEEP));
     assert!(region.sleep_word(first.index()).make(LEAVES_SECCOMP));
     supervisor.wake_the_claimed(&mut scratch);
-    assert_eq!((&supervisor.unwoken[..], supervisor.vain), (&[second][..], 0));
+    assert_eq!((&supervisor.unwoken[..], supervisor.failed_checks), (&[second][..], 0));
     assert!(region.sleep_word(second.index()).make(LEAVES_SECCOMP));
     for _ in 0..2 {
         supervisor.next_sweep = Some(before);
@@ -178,6 +178,6 @@ fn only_a_listener_is_stored_and_given_to_participants() {
         let copy = listener.try_clone().expect("a copy");
         supervisor.serve(0, Request::HandOver, 0, Some(copy), &mut scratch);
         assert_eq!(answered(&mut supervisor, &mut scratch, 2), (1, 1));
-        assert_eq!(answered(&mut supervisor, &mut scratch, 3), (1, 0), "nobody is there");
+        assert_eq!(answered(&mut supervisor, &mut scratch, 3), (1, 0), "the slot is free");
     });
 }

@@ -52,14 +52,14 @@ impl Ioctl<'_> {
             return Err(Refusal::dead(Errno::SRCH));
         }
         let filled = self.guard.alloc_buffer(target.process, sizes, oneway.then_some(self.sender))?;
-        let offsets = self.lent.slice(data.offsets, data.offsets_size).ok_or(Errno::FAULT)?;
+        let offsets = self.memory.slice(data.offsets, data.offsets_size).ok_or(Errno::FAULT)?;
         if !data.offsets_size.is_multiple_of(8) || !data.buffers_size.is_multiple_of(8) {
             return Err(Errno::INVAL.into());
         }
-        let own = self.lent.slice(data.buffer, data.data_size);
+        let own = self.memory.slice(data.buffer, data.data_size);
         // Objects are accepted only in the caller's own memory: data that others may change is
         // passed on unexamined.
-        let passed_on = || self.lent.bytes(data.buffer, data.data_size).filter(|_| offsets.is_empty());
+        let passed_on = || self.memory.bytes(data.buffer, data.data_size).filter(|_| offsets.is_empty());
         let bytes = own.map(RawBytes::from).or_else(passed_on).ok_or_else(|| {
             // The kernel copies up to the first object, and then looks for that.
             if offsets.get(..8) == Some(&[0; 8]) { Errno::INVAL } else { Errno::FAULT }
@@ -73,14 +73,14 @@ impl Ioctl<'_> {
         let offsets_at = self.guard.offsets_at(filled);
         let slot = target.process.index();
         let region = self.guard.region();
-        let lent = self.lent;
+        let memory = self.memory;
         let copy = || {
             let room = data.buffers_size;
             let whole = region.write_area(slot, offset, bytes)
                 && (offsets.is_empty() || region.write_area(slot, offsets_at, offsets.into()));
             let objects = own.unwrap_or_default();
             let buffers =
-                room == 0 || objects::copy_buffers(region, slot, offsets_at, objects, offsets, room, &lent);
+                room == 0 || objects::copy_buffers(region, slot, offsets_at, objects, offsets, room, &memory);
             (whole, buffers)
         };
         let (whole, buffers) = if data.data_size.saturating_add(data.buffers_size) >= COPY_OUTSIDE_LOCK {
@@ -106,7 +106,7 @@ impl Ioctl<'_> {
     }
 
     /// Translates the objects of a buffer that is filled.
-    pub(super) fn put_right(
+    pub(super) fn translate_filled(
         &mut self,
         target: Target,
         filled: Filled,

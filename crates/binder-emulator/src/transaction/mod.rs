@@ -41,8 +41,8 @@ impl Ioctl<'_> {
         }
     }
 
-    /// A transaction begins: gives its number, and forgets what the thread was to be told of the
-    /// one before.
+    /// Begins a transaction: returns its number, and clears the thread's extended error of the one
+    /// before.
     pub(super) fn begin(&mut self) -> u64 {
         let number = self.guard.next_number();
         // Not journalled: a dead thread's extended error is never read.
@@ -83,7 +83,7 @@ impl Ioctl<'_> {
         sent
     }
 
-    /// Whom a transaction is for.
+    /// The target of a transaction.
     fn resolve(&self, data: &TransactionDataSg) -> Result<Target, Refusal> {
         let guard = &self.guard;
         let handle = data.target & 0xffff_ffff;
@@ -145,7 +145,7 @@ impl Ioctl<'_> {
         number: u64,
         oneway: bool,
     ) -> Result<(), Refusal> {
-        self.put_right(target, filled, data)?;
+        self.translate_filled(target, filled, data)?;
         let node = target.node.ok_or(Errno::INVAL)?;
         // Asked again: the waiting thread may have left while the data was copied outside the lock.
         let waiting = if target.thread.is_some() { self.waiting_caller(target.process)? } else { None };
@@ -191,7 +191,7 @@ impl Ioctl<'_> {
                 self.guard.wake_pollers(target.process);
                 if self.profile == Profile::Ack {
                     let flags = self.guard.get(node, node::FLAGS);
-                    self.guard.hurry_looper(t, flags, target.process);
+                    self.guard.boost_looper_early(t, flags, target.process);
                 }
             }
         }

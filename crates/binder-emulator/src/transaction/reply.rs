@@ -39,11 +39,11 @@ impl Ioctl<'_> {
         }
         self.guard.learn_boost(self.thread);
         if let Some(own) = self.guard.priority_to_restore(self.profile, self.thread, saved) {
-            // The caller wakes first; then this thread gives back what it inherited.
+            // The caller wakes first; then this thread restores its own priority.
             self.guard.unlock();
             self.guard.relock();
-            // Who calls meanwhile finds this thread at a caller's priority, or boosts it:
-            // the next call goes on from there.
+            // A call that arrives meanwhile finds this thread at its caller's priority, or boosts
+            // it. This thread serves that call without changing its priority first.
             if !self.keeps_priority() {
                 self.guard.set_priority(self.profile, self.thread, own);
             }
@@ -97,7 +97,7 @@ impl Ioctl<'_> {
         if self.guard.get(answered, transaction::FROM) != Some(caller) {
             return Err(Refusal::DEAD);
         }
-        self.put_right(target, filled, data)?;
+        self.translate_filled(target, filled, data)?;
         let t = self.new_transaction(target.process, filled.buffer, data)?;
         let complete = self.guard.new_work(Kind::Complete, 0)?;
         let reply = self.guard.new_work(Kind::Transaction, t.index() as u64)?;

@@ -17,7 +17,7 @@ type Step = Box<dyn FnOnce(&mut Desk) + Send>;
 pub(crate) struct Actor {
     steps: Option<Sender<Step>>,
     thread: Option<JoinHandle<()>>,
-    /// The thread's id in the system.
+    /// The thread id.
     pub(crate) tid: i32,
     pub(crate) driver: Arc<dyn Driver>,
 }
@@ -47,7 +47,7 @@ impl<T> Pending<T> {
         self.0.result.recv_timeout(time).ok()
     }
 
-    /// Sends its thread handled signals whenever it sleeps, until the step ends.
+    /// Sends signals with a handler to its thread whenever it sleeps, until the step ends.
     pub(crate) fn end_by_signals(self) -> T {
         for _ in 0..1000 {
             match self.0.end_or_sleep() {
@@ -73,18 +73,18 @@ impl Actor {
     pub(crate) fn unknown(driver: &Arc<dyn Driver>) -> Self {
         let (steps, received) = channel::<Step>();
         let mut desk = Desk { driver: Arc::clone(driver), returns: Returns::with_room(4096) };
-        let (tell, told) = channel();
+        let (tid_sender, tid) = channel();
         let thread = std::thread::spawn(move || {
-            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            let _ = tid_sender.send(rustix::thread::gettid().as_raw_nonzero().get());
             for step in received {
                 step(&mut desk);
             }
         });
-        let tid = told.recv().expect("a thread");
+        let tid = tid.recv().expect("a thread");
         Self { steps: Some(steps), thread: Some(thread), tid, driver: Arc::clone(driver) }
     }
 
-    /// Begins a step.
+    /// Starts a step.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Desk) -> T + Send + 'static,
@@ -97,7 +97,7 @@ impl Actor {
         Pending(Begun { result, tid: self.tid })
     }
 
-    /// Carries out a step.
+    /// Runs a step and waits for it.
     pub(crate) fn run<T: Send + 'static>(&self, act: impl FnOnce(&mut Desk) -> T + Send + 'static) -> T {
         self.start(act).wait()
     }
@@ -141,7 +141,7 @@ impl Actor {
         }
     }
 
-    /// What was returned, with what still comes up to the reply.
+    /// These returns, and further ones up to the reply.
     pub(crate) fn until_reply(&self, mut seen: Vec<Return>) -> Vec<Return> {
         while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
             seen.extend(self.read());
@@ -159,7 +159,7 @@ impl Actor {
         })
     }
 
-    /// Received bytes, copied.
+    /// A copy of received bytes.
     pub(crate) fn bytes(&self, received: &TransactionData) -> Vec<u8> {
         self.driver.received(received.buffer, received.data_size).expect("inside the area").to_vec()
     }

@@ -17,7 +17,7 @@ use crate::deaths::end;
 use crate::message::{Message, handle, node};
 use crate::objects::{handle_in, hold_node};
 
-/// Fails if a read would return anything.
+/// Checks that a read would return nothing.
 fn nothing_to_read(actor: &Actor) {
     let waiting = actor.start(|desk| desk.read());
     assert!(waiting.is_waiting());

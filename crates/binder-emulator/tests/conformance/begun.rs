@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) struct Begun<T> {
     /// Receives its result.
     pub(crate) result: Receiver<T>,
-    /// The thread's id in the system.
+    /// The thread id.
     pub(crate) tid: i32,
 }
 
@@ -38,8 +38,8 @@ impl<T> Begun<T> {
 
     /// Returns true if the thread sleeps in a driver.
     fn sleeps(&self) -> bool {
-        let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
-        is_wait_in_driver(&told.expect("a kernel that says where threads sleep"))
+        let syscall = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
+        is_wait_in_driver(&syscall.expect("a kernel with /proc/PID/syscall"))
     }
 
     /// How often the thread has slept so far.
@@ -51,13 +51,13 @@ impl<T> Begun<T> {
     }
 }
 
-/// Whether a thread with this /proc text (proc_pid_syscall(5)) is off its processor and inside a
-/// system call that the drivers wait in: the kernel's in its ioctl; the emulated one at a futex, in
-/// the system call that seccomp suspends, and between two checks of a process that is to be frozen;
-/// a poll of the kernel's in ppoll(2). The text is "running" for a thread that only waits for a
-/// processor.
-fn is_wait_in_driver(told: &str) -> bool {
-    let mut fields = told.split_ascii_whitespace();
+/// Whether a thread sleeps in a system call that a driver waits in. `syscall` is its /proc text
+/// (proc_pid_syscall(5)); it is "running" for a runnable thread. The kernel driver waits in its
+/// ioctl, and a poll of it in ppoll(2). The emulated driver waits at a futex, in the system call
+/// that seccomp suspends, and in a short sleep between two checks of a process that is to be
+/// frozen.
+fn is_wait_in_driver(syscall: &str) -> bool {
+    let mut fields = syscall.split_ascii_whitespace();
     let number = fields.next().and_then(|number| number.parse().ok());
     let mut argument = || {
         let text = fields.next()?.strip_prefix("0x")?;
@@ -75,10 +75,11 @@ fn is_wait_in_driver(told: &str) -> bool {
     }
 }
 
-/// Whether a thread inside futex(2) waits there for the emulated driver's work. Others wait for a
-/// lock: a private one, as the allocator's and channels' are; or the context's, by FUTEX_WAIT until
-/// a time, then in the kernel's queue for its word. And one that wakes others may have to wait for
-/// the process's memory map. On a busy machine each of them can last long.
+/// Whether a thread inside futex(2) waits there for work from the emulated driver. Other waits are
+/// for a lock: a private lock, such as the allocator's or a channel's, or the context's lock, first
+/// by FUTEX_WAIT with a timeout, then in the kernel's queue for its word. A thread that wakes
+/// others may wait for the process's memory map. On a busy machine each of these waits can take
+/// long.
 fn is_wait_at_futex(word: u64, operation: u64, until: u64) -> bool {
     const LOCK_PI2: u64 = 13;
     /// The offset of a thread's reply lock in its 64 bytes (`Region::reply_lock`).
@@ -107,30 +108,30 @@ mod tests {
 
     use super::*;
 
-    /// Words of memory that lie as those of a context do, which is mapped by pages.
+    /// Words of memory, aligned as the words of a context, which is mapped by pages.
     #[repr(align(64))]
     struct Words([AtomicU32; 16]);
 
-    /// Begins something on a thread of its own.
+    /// Starts `act` on a new thread.
     fn begin(act: impl FnOnce() + Send + 'static) -> Begun<()> {
-        let (tell, told) = channel();
+        let (tid_sender, tid) = channel();
         let (done, result) = channel();
         std::thread::spawn(move || {
-            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            let _ = tid_sender.send(rustix::thread::gettid().as_raw_nonzero().get());
             act();
             let _ = done.send(());
         });
-        Begun { result, tid: told.recv().expect("a thread") }
+        Begun { result, tid: tid.recv().expect("a thread") }
     }
 
-    /// The text in /proc when it is off its processor in futex(2).
-    fn told_at_futex(begun: &Begun<()>) -> String {
+    /// Waits until the thread sleeps in futex(2). Returns its /proc text.
+    fn syscall_at_futex(begun: &Begun<()>) -> String {
         let number = libc::SYS_futex.to_string();
         for _ in 0..20_000 {
-            let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", begun.tid));
-            let told = told.expect("a living thread");
-            if told.split(' ').next() == Some(&number) {
-                return told;
+            let syscall = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", begun.tid));
+            let syscall = syscall.expect("a living thread");
+            if syscall.split(' ').next() == Some(&number) {
+                return syscall;
             }
             std::thread::sleep(PAUSE);
         }
@@ -142,7 +143,7 @@ mod tests {
         let words = Arc::new(Words(Default::default()));
         let waits = Arc::clone(&words);
         let begun = begin(move || while futex::wait(&waits.0[0], Flags::empty(), 0, None).is_ok() {});
-        assert!(begun.end_or_sleep().is_none(), "{}", told_at_futex(&begun));
+        assert!(begun.end_or_sleep().is_none(), "{}", syscall_at_futex(&begun));
         words.0[0].store(1, Relaxed);
         let _ = futex::wake(&words.0[0], Flags::empty(), 1);
         begun.wait();
@@ -154,8 +155,8 @@ mod tests {
         let held = lock.lock().expect("a new lock");
         let waits = Arc::clone(&lock);
         let begun = begin(move || drop(waits.lock()));
-        let told = told_at_futex(&begun);
-        assert!(!is_wait_in_driver(&told), "{told}");
+        let syscall = syscall_at_futex(&begun);
+        assert!(!is_wait_in_driver(&syscall), "{syscall}");
         drop(held);
         assert_eq!(begun.end_or_sleep(), Some(()));
     }
@@ -171,19 +172,19 @@ mod tests {
             let begun = begin(move || {
                 let taken = futex::lock_pi(&waits.0[place], Flags::empty(), Some(&long));
                 taken.expect("a free lock, after a while");
-                futex::unlock_pi(&waits.0[place], Flags::empty()).expect("its own");
+                futex::unlock_pi(&waits.0[place], Flags::empty()).expect("the thread's own lock");
             });
-            let told = told_at_futex(&begun);
-            assert_eq!(is_wait_in_driver(&told), sleeps, "{told}");
-            futex::unlock_pi(&words.0[place], Flags::empty()).expect("one's own");
+            let syscall = syscall_at_futex(&begun);
+            assert_eq!(is_wait_in_driver(&syscall), sleeps, "{syscall}");
+            futex::unlock_pi(&words.0[place], Flags::empty()).expect("this thread's own lock");
             begun.wait();
         }
         let waits = Arc::clone(&words);
         let begun = begin(move || {
             let _ = futex::wait(&waits.0[1], Flags::empty(), 0, Some(&long));
         });
-        let told = told_at_futex(&begun);
-        assert!(!is_wait_in_driver(&told), "{told}");
+        let syscall = syscall_at_futex(&begun);
+        assert!(!is_wait_in_driver(&syscall), "{syscall}");
         let _ = futex::wake(&words.0[1], Flags::empty(), 1);
         begun.wait();
     }
@@ -191,10 +192,10 @@ mod tests {
     #[test]
     fn a_thread_that_computes_or_wakes_others_is_not_asleep() {
         let futex = libc::SYS_futex;
-        for told in
+        for syscall in
             ["running\n".to_owned(), "-1 0x7f 0x8\n".into(), format!("{futex} 0x1000 0x1 0x1 0x0 0x0 0x0\n")]
         {
-            assert!(!is_wait_in_driver(&told), "{told}");
+            assert!(!is_wait_in_driver(&syscall), "{syscall}");
         }
         for number in [libc::SYS_ioctl, libc::SYS_getppid, libc::SYS_ppoll] {
             assert!(is_wait_in_driver(&format!("{number} 0x3 0x1 0x0 0x0 0x0 0x0 0x7f 0x8\n")));

@@ -124,15 +124,15 @@ pub(crate) fn a_refused_call_is_reported_before_an_error_in_later_commands<D: De
     let actor = Actor::new(&device.open());
     // An invalid command, and a truncated one.
     for (wrong, errno) in [(0xdead_beef, Errno::INVAL), (BC_ACQUIRE, Errno::FAULT)] {
-        let (first, told, left, second) = actor.run(move |desk| {
+        let (first, returned, left, second) = actor.run(move |desk| {
             let (mut commands, mut returns) = (Commands::default(), Returns::with_room(256));
             commands.push(Command::Transaction(data(77, 1, 0, &[])));
             commands.raw(&wrong.to_ne_bytes());
             let first = desk.driver.write_read(&mut commands, &[], Some(&mut returns)).is_ok();
-            let told: Vec<Return> = returns.filter(|item| *item != Return::Noop).collect();
-            (first, told, commands.pending().len(), desk.send(&mut commands, &[]))
+            let returned: Vec<Return> = returns.filter(|item| *item != Return::Noop).collect();
+            (first, returned, commands.pending().len(), desk.send(&mut commands, &[]))
         });
-        assert_eq!((first, told, left, second), (true, vec![Return::FailedReply], 4, Err(errno)));
+        assert_eq!((first, returned, left, second), (true, vec![Return::FailedReply], 4, Err(errno)));
     }
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn a_server_sees_its_callers_process_and_user<D: Device>() {
     assert_eq!(received.sender_pid, device.last_opener());
     assert_eq!(received.sender_euid, rustix::process::geteuid().as_raw());
     server.reply(b"").unwrap();
-    assert_eq!(reply(&call.wait()).sender_pid, 0, "a reply names nobody");
+    assert_eq!(reply(&call.wait()).sender_pid, 0, "a reply does not contain its sender");
 }
 
 pub(crate) fn a_read_with_room_for_the_largest_return_gets_a_transaction<D: Device>() {
@@ -204,7 +204,7 @@ pub(crate) fn a_signal_ends_the_wait_of_a_looper<D: Device>() {
     let waiting = server.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
     assert_eq!(waiting.end_by_signals(), [INTERRUPTED]);
     let call = client.call(0, 3, b"x");
-    assert_eq!(server.next_call().code, 3, "its commands had been taken, and the next read goes on");
+    assert_eq!(server.next_call().code, 3, "its commands were consumed, and the next read continues");
     server.reply(b"").unwrap();
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }

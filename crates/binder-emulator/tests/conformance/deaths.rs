@@ -14,7 +14,7 @@ use crate::objects::{call_with_node, handle_in};
 pub(crate) fn end<D: Device>(actor: Actor) {
     let driver = Arc::clone(&actor.driver);
     actor.leave();
-    assert_eq!(Arc::strong_count(&driver), 1, "nobody else uses the device");
+    assert_eq!(Arc::strong_count(&driver), 1, "no other thread uses the device");
     drop(driver);
     D::settle();
 }
@@ -80,7 +80,7 @@ pub(crate) fn a_cleared_request_is_acknowledged<D: Device>() {
     let returns = server.write_read(&[notify(held, 0xd4), cleared]);
     assert_eq!(returns, [Return::ClearDeathNotificationDone(0xd4)]);
     end::<D>(client);
-    assert!(server.start(|desk| desk.read()).is_waiting(), "nobody asks any more");
+    assert!(server.start(|desk| desk.read()).is_waiting(), "no request is left");
     server.driver.interrupt();
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn a_read_ends_with_a_death<D: Device>() {
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     server.write(&[notify(first, 1), notify(second, 2)]).unwrap();
     end::<D>(client);
-    let mut told = vec![server.read(), server.read()];
-    told.sort_by_key(|returns| format!("{returns:?}"));
-    assert_eq!(told, [[Return::DeadBinder(1)], [Return::DeadBinder(2)]]);
+    let mut notified = vec![server.read(), server.read()];
+    notified.sort_by_key(|returns| format!("{returns:?}"));
+    assert_eq!(notified, [[Return::DeadBinder(1)], [Return::DeadBinder(2)]]);
 }

@@ -22,8 +22,9 @@ impl Sequential for Emulated {
     }
 }
 
-/// The emulated driver. Its context is not listed: `roundtrip service list` would join it and call
-/// its manager, and so wake threads, occupy a looper and keep a process from being frozen.
+/// The emulated driver. Its context is not listed, because `roundtrip service list` would join it
+/// and call its manager. That would wake threads, occupy a looper and prevent the freezing of a
+/// process.
 struct EmulatedDevice {
     context: Context,
     opener: AtomicI32,
@@ -103,7 +104,7 @@ pub(crate) struct KernelDevice {
 /// than cases, so cases reuse them in turn, long after the earlier users have closed them.
 const DEVICES: &str = "/dev/case";
 
-/// How many there are.
+/// The number of these devices.
 fn case_devices() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     let is_there = |number: &usize| std::path::Path::new(&format!("{DEVICES}{number}")).exists();
@@ -111,7 +112,7 @@ fn case_devices() -> usize {
 }
 
 impl KernelDevice {
-    /// Where it is.
+    /// The path of the device.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -153,7 +154,7 @@ impl Device for KernelDevice {
     fn later_features(&self) -> LaterFeatures {
         let said = Kernel::open(&self.path, 1 << 12).expect("an opened device").features();
         LaterFeatures {
-            freeze_notification: Self::tells_of_freezes(),
+            freeze_notification: Self::has_freeze_notifications(),
             freeze: said.freeze,
             oneway_spam_detection: said.oneway_spam_detection,
             extended_error: said.extended_error,
@@ -165,14 +166,14 @@ impl Device for KernelDevice {
     }
 
     /// Since Linux 6.2.
-    fn tells_of_frozen_receivers() -> bool {
+    fn reports_frozen_receivers() -> bool {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a mounted /proc");
         let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
         (numbers.next(), numbers.next()) >= (Some(6), Some(2))
     }
 
-    /// No ioctl reports this feature. The kernels that have it also have binderfs here.
-    fn tells_of_freezes() -> bool {
+    /// No ioctl reports this feature. Here, the kernels that have it also have binderfs.
+    fn has_freeze_notifications() -> bool {
         PrivateBinderfs::mount().is_ok_and(|mounted| {
             let listed = std::fs::read_to_string(mounted.device("features/freeze_notification"));
             listed.is_ok_and(|text| text.trim() == "1")
@@ -187,7 +188,7 @@ impl Device for KernelDevice {
         self.last_opener().to_string()
     }
 
-    fn tells_state() -> bool {
+    fn shows_state() -> bool {
         log_is_known()
     }
 
@@ -229,7 +230,7 @@ impl Device for KernelDevice {
 const LOGS: &str = "/sys/kernel/debug/binder";
 
 /// Returns true if the driver's logs have the format of Linux 6.1, which is parsed here. Later
-/// kernels use other words.
+/// kernels use another format.
 fn log_is_known() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.starts_with("6.1.") && std::path::Path::new(LOGS).join("state").exists()

@@ -1,4 +1,4 @@
-//! The details of a refusal that the driver reports with `BINDER_GET_EXTENDED_ERROR`.
+//! The details of refusals, which the driver reports with `BINDER_GET_EXTENDED_ERROR`.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::message::{Message, handle, node};
 use crate::objects::handle_in;
 
 /// The extended error of the actor's thread: the return's number and the negative errno.
-pub(crate) fn told(actor: &Actor) -> (u32, i32) {
-    let told = error(actor);
-    (told.command, told.param)
+pub(crate) fn reported(actor: &Actor) -> (u32, i32) {
+    let error = error(actor);
+    (error.command, error.param)
 }
 
 fn error(actor: &Actor) -> ExtendedError {
-    actor.run(|desk| desk.driver.extended_error().expect("a driver that tells"))
+    actor.run(|desk| desk.driver.extended_error().expect("a driver with extended errors"))
 }
 
 fn failed(errno: Errno) -> (u32, i32) {
@@ -35,10 +35,10 @@ pub(crate) fn an_error_is_reported_once_with_the_number_of_its_transaction<D: De
     let mut numbers = Vec::new();
     for _ in 0..2 {
         assert_eq!(client.call(9, 1, b"x").wait(), [Return::FailedReply]);
-        let told = error(&client);
-        assert_eq!((told.command, told.param), failed(Errno::INVAL));
-        numbers.push(told.id);
-        assert_eq!(error(&client), ExtendedError { id: 0, command: BR_OK, param: 0 }, "told already");
+        let found = error(&client);
+        assert_eq!((found.command, found.param), failed(Errno::INVAL));
+        numbers.push(found.id);
+        assert_eq!(error(&client), ExtendedError { id: 0, command: BR_OK, param: 0 }, "reported already");
     }
     // An accepted transaction also has a number, and clears the earlier error.
     assert_eq!(client.call(9, 1, b"x").wait(), [Return::FailedReply]);
@@ -46,9 +46,9 @@ pub(crate) fn an_error_is_reported_once_with_the_number_of_its_transaction<D: De
     server.serve();
     server.reply(b"").unwrap();
     call.wait();
-    let told = error(&client);
-    assert_eq!((told.command, told.param), FINE);
-    numbers.push(told.id);
+    let found = error(&client);
+    assert_eq!((found.command, found.param), FINE);
+    numbers.push(found.id);
     assert!(numbers[0] != 0 && numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
     let other = Actor::new(&client.driver);
     assert_eq!(error(&other).id, 0, "each thread has its own");
@@ -58,12 +58,12 @@ pub(crate) fn a_wrong_target_is_reported<D: Device>() {
     let device = D::new();
     let lonely = Actor::new(&device.open());
     assert_eq!(lonely.call(0, 1, b"x").wait(), [Return::DeadReply]);
-    assert_eq!(told(&lonely), (BR_DEAD_REPLY, -Errno::INVAL.raw_os_error()), "no context manager");
+    assert_eq!(reported(&lonely), (BR_DEAD_REPLY, -Errno::INVAL.raw_os_error()), "no context manager");
     let (server, client) = pair(&device);
     assert_eq!(server.call(0, 1, b"x").wait(), [Return::FailedReply]);
-    assert_eq!(told(&server), failed(Errno::INVAL), "the manager calls itself");
+    assert_eq!(reported(&server), failed(Errno::INVAL), "the manager calls itself");
     assert_eq!(client.call(3, 1, b"x").wait(), [Return::FailedReply]);
-    assert_eq!(told(&client), failed(Errno::INVAL), "no such handle");
+    assert_eq!(reported(&client), failed(Errno::INVAL), "no such handle");
     // A node whose owner has died.
     let call = Message::to(0).object(&node(1, 1, 0)).call(&client);
     let received = server.serve();
@@ -72,7 +72,7 @@ pub(crate) fn a_wrong_target_is_reported<D: Device>() {
     let _ = call.wait();
     end::<D>(client);
     assert_eq!(names(&server.call(held, 1, b"x").wait()), ["DeadReply"]);
-    assert_eq!(told(&server), (BR_DEAD_REPLY, -Errno::INVAL.raw_os_error()), "a dead node");
+    assert_eq!(reported(&server), (BR_DEAD_REPLY, -Errno::INVAL.raw_os_error()), "a dead node");
 }
 
 pub(crate) fn wrong_sizes_and_addresses_are_reported<D: Device>() {
@@ -93,10 +93,10 @@ pub(crate) fn wrong_sizes_and_addresses_are_reported<D: Device>() {
             desk.write_read(&[binder_driver::Command::TransactionSg(data)], &[&bytes, &offsets])
         });
         assert_eq!(returns, [Return::FailedReply], "{what}");
-        told(&client)
+        reported(&client)
     };
     const NOWHERE: u64 = 0xffff_ffff_ffff_0000;
-    let told = [
+    let found = [
         refused("data nowhere", |data| data.buffer = NOWHERE, false),
         refused("an object nowhere", |data| data.buffer = NOWHERE, true),
         refused("offsets nowhere", |data| data.offsets = NOWHERE, true),
@@ -120,7 +120,7 @@ pub(crate) fn wrong_sizes_and_addresses_are_reported<D: Device>() {
         Errno::NOSPC,
         Errno::NOSPC,
     ];
-    assert_eq!(told, expected.map(failed));
+    assert_eq!(found, expected.map(failed));
 }
 
 pub(crate) fn wrong_objects_are_reported<D: Device>() {
@@ -133,7 +133,7 @@ pub(crate) fn wrong_objects_are_reported<D: Device>() {
     let other = Actor::new(&client.driver);
     let refused = |what: &str, message: Message| {
         assert_eq!(message.call(&other).wait(), [Return::FailedReply], "{what}");
-        told(&other)
+        reported(&other)
     };
     let at = |offsets: &[u64]| {
         let mut message = Message::to(0).plain(&[node(1, 0, 0), node(2, 0, 0)].concat());
@@ -150,7 +150,7 @@ pub(crate) fn wrong_objects_are_reported<D: Device>() {
     unread.room = 8;
     let mut large = Message::to(0).buffer(vec![0; 16]);
     large.room = 8;
-    let told = [
+    let found = [
         refused("another cookie", Message::to(0).object(&node(0x10, 0x21, 0))),
         refused("a handle that is not held", Message::to(0).object(&handle(9))),
         refused("no object", Message::to(0).object(&[0x5a; 24])),
@@ -174,7 +174,7 @@ pub(crate) fn wrong_objects_are_reported<D: Device>() {
         Errno::INVAL,
         Errno::INVAL,
     ];
-    assert_eq!(told, expected.map(failed));
+    assert_eq!(found, expected.map(failed));
     drop(call);
 }
 
@@ -186,28 +186,28 @@ pub(crate) fn a_full_area_is_reported<D: Device>() {
     let call = clients[0].call(0, 1, &[1; 5000]);
     server.serve();
     assert_eq!(clients[1].call(0, 1, &[1; 5000]).wait(), [Return::FailedReply]);
-    assert_eq!(told(&clients[1]), failed(Errno::NOSPC));
+    assert_eq!(reported(&clients[1]), failed(Errno::NOSPC));
     assert_eq!(
         Message::to(0).flags(TF_ONE_WAY).plain(&[1; 5000]).call(&clients[1]).wait(),
         [Return::FailedReply]
     );
-    assert_eq!(told(&clients[1]), failed(Errno::NOSPC), "oneway calls have half of it");
+    assert_eq!(reported(&clients[1]), failed(Errno::NOSPC), "oneway calls have half of it");
     drop(call);
 }
 
 pub(crate) fn a_refused_reply_is_reported_to_the_caller<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    server.reply(b"to nobody").unwrap();
+    server.reply(b"too late").unwrap();
     assert_eq!(server.read(), [Return::FailedReply]);
-    assert_eq!(told(&server), failed(Errno::PROTO));
+    assert_eq!(reported(&server), failed(Errno::PROTO));
     let call = client.call(0, 1, b"x");
     server.serve();
     Message::default().object(&handle(9)).reply(&server);
     assert_eq!(names(&call.wait()), ["TransactionComplete", "FailedReply"]);
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
-    assert_eq!(told(&client), failed(Errno::INVAL));
-    assert_eq!(told(&server), FINE);
+    assert_eq!(reported(&client), failed(Errno::INVAL));
+    assert_eq!(reported(&server), FINE);
     // The reply to a thread that has left.
     let call = client.call(0, 1, b"x");
     server.next_call();
@@ -216,7 +216,7 @@ pub(crate) fn a_refused_reply_is_reported_to_the_caller<D: Device>() {
     client.leave();
     server.reply(b"too late").unwrap();
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
-    assert_eq!(told(&server), FINE);
+    assert_eq!(reported(&server), FINE);
 }
 
 pub(crate) fn a_server_that_leaves_is_not_an_error_of_the_transaction<D: Device>() {
@@ -226,7 +226,7 @@ pub(crate) fn a_server_that_leaves_is_not_an_error_of_the_transaction<D: Device>
     server.serve();
     server.leave();
     assert_eq!(names(&call.wait()), ["TransactionComplete", "DeadReply"]);
-    assert_eq!(told(&client), FINE);
+    assert_eq!(reported(&client), FINE);
 }
 
 pub(crate) fn a_call_before_reading_a_transaction_is_a_protocol_error<D: Device>() {
@@ -245,7 +245,7 @@ pub(crate) fn a_call_before_reading_a_transaction_is_a_protocol_error<D: Device>
     let stranger = Actor::new(&client.driver);
     stranger.reply(b"").unwrap();
     assert_eq!(stranger.read(), [Return::FailedReply]);
-    assert_eq!(told(&stranger), failed(Errno::PROTO));
+    assert_eq!(reported(&stranger), failed(Errno::PROTO));
 }
 
 pub(crate) fn a_node_that_requests_security_contexts_gets_them_or_no_call<D: Device>() {
@@ -255,16 +255,17 @@ pub(crate) fn a_node_that_requests_security_contexts_gets_them_or_no_call<D: Dev
     server.driver.become_context_manager(flags).expect("no context manager yet");
     let client = Actor::new(&device.open());
     let call = client.call(0, 1, b"x");
-    // Not whether it sleeps: a slow machine may do so for a lock on its way to the refusal.
+    // This does not check whether the thread sleeps: on a slow machine it may wait for a lock
+    // before the refusal.
     let Some(returns) = call.ended_within(Duration::from_secs(5)) else {
-        // A security module that names processes; the emulated driver asks none.
+        // If a security module names processes. The emulated driver uses none.
         assert_eq!(names(&server.write_read(&[Command::EnterLooper])), ["TransactionSecCtx"]);
         return;
     };
     assert_eq!(returns, [Return::FailedReply]);
     if device.later_features().extended_error {
         // Linux 7 returns EINVAL.
-        let told = told(&client);
-        assert!([Errno::OPNOTSUPP, Errno::INVAL].map(failed).contains(&told), "{told:?}");
+        let found = reported(&client);
+        assert!([Errno::OPNOTSUPP, Errno::INVAL].map(failed).contains(&found), "{found:?}");
     }
 }

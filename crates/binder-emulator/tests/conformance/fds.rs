@@ -12,7 +12,7 @@ use crate::Device;
 use crate::actor::{Actor, find_transaction, names, reply};
 use crate::calls::pair;
 use crate::deaths::end;
-use crate::extended_error::told;
+use crate::extended_error::reported;
 use crate::freeze::freeze;
 use crate::message::{Message, handle, node};
 use crate::objects::handle_in;
@@ -62,10 +62,10 @@ pub(crate) fn a_node_that_does_not_accept_descriptors_gets_none<D: Device>() {
     for flags in [0, TF_ACCEPT_FDS, TF_ONE_WAY] {
         let message = Message::to(0).flags(flags).object(&object(pipe.number()));
         assert_eq!(message.call(&client).wait(), [Return::FailedReply], "flags {flags:#x}");
-        assert_eq!(told(&client), refused(Errno::PERM));
+        assert_eq!(reported(&client), refused(Errno::PERM));
         let message = with_array(Message::to(0).flags(flags), &[pipe.number()]);
         assert_eq!(message.call(&client).wait(), [Return::FailedReply], "flags {flags:#x}, an array");
-        assert_eq!(told(&client), refused(Errno::PERM));
+        assert_eq!(reported(&client), refused(Errno::PERM));
         // An empty array is not checked.
         let empty = with_array(Message::to(0).flags(TF_ONE_WAY), &[]);
         assert_eq!(empty.call(&client).wait(), [Return::TransactionComplete]);
@@ -87,8 +87,8 @@ pub(crate) fn a_reply_carries_descriptors_to_a_caller_that_accepts_them<D: Devic
         returns
     };
     assert_eq!(names(&answer(0)), ["TransactionComplete", "FailedReply"]);
-    assert_eq!(told(&client), refused(Errno::PERM));
-    assert_eq!(told(&server), (BR_OK, 0));
+    assert_eq!(reported(&client), refused(Errno::PERM));
+    assert_eq!(reported(&server), (BR_OK, 0));
     let received = reply(&answer(TF_ACCEPT_FDS));
     pipe.close();
     let arrived = object_in(&client, &received, 0);
@@ -105,10 +105,10 @@ pub(crate) fn an_invalid_descriptor_is_refused<D: Device>() {
     for wrong in [u32::MAX, 0x7fff_ffff, 1 << 20, path.as_raw_fd().cast_unsigned()] {
         let message = Message::to(0).object(&object(pipe.number())).object(&object(wrong));
         assert_eq!(message.call(&client).wait(), [Return::FailedReply], "{wrong}");
-        assert_eq!(told(&client), refused(Errno::BADF));
+        assert_eq!(reported(&client), refused(Errno::BADF));
         let message = with_array(Message::to(0), &[pipe.number(), wrong]);
         assert_eq!(message.call(&client).wait(), [Return::FailedReply], "{wrong} in an array");
-        assert_eq!(told(&client), refused(Errno::BADF));
+        assert_eq!(reported(&client), refused(Errno::BADF));
     }
     pipe.close();
     assert!(!pipe.is_open());
@@ -185,7 +185,7 @@ pub(crate) fn an_array_in_the_wrong_place_is_refused<D: Device>() {
         ("two that overlap", again(array(2, 0, 0), 4)),
     ] {
         assert_eq!(message.call(&client).wait(), [Return::FailedReply], "{what}");
-        assert_eq!(told(&client), refused(Errno::INVAL), "{what}");
+        assert_eq!(reported(&client), refused(Errno::INVAL), "{what}");
     }
     pipe.close();
     assert!(!pipe.is_open());
@@ -236,7 +236,8 @@ pub(crate) fn a_refused_transaction_leaks_no_descriptor<D: Device>() {
 
 pub(crate) fn a_receiver_that_leaves_leaks_no_descriptor<D: Device>() {
     let device = D::new();
-    // The process closes with one unread, and with one read and not freed, which is its own.
+    // The process closes with one call unread and one read but not freed. It owns the descriptor of
+    // the second.
     let (server, client) = pair(&device);
     let mut pipes = [Pipe::new(), Pipe::new(), Pipe::new()];
     let calls = pipes.each_ref().map(|pipe| {
@@ -277,7 +278,7 @@ pub(crate) fn descriptors_of_waiting_oneway_calls_wait_with_them<D: Device>() {
     for pipe in &pipes[..3] {
         Message::to(0).flags(TF_ONE_WAY).object(&object(pipe.number())).write(&client);
     }
-    // A call overtakes them.
+    // A synchronous call overtakes them.
     let caller = Actor::new(&client.driver);
     let call = Message::to(0).object(&object(pipes[3].number())).call(&caller);
     assert!(call.is_waiting());

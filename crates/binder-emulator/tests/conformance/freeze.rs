@@ -5,7 +5,7 @@ use binder_driver::{Errno, Return};
 
 use crate::Device;
 use crate::actor::{Actor, find_transaction, names};
-use crate::extended_error::told;
+use crate::extended_error::reported;
 use crate::message::Message;
 
 /// A server that is the context manager, its process id, and a client.
@@ -35,7 +35,7 @@ pub(crate) fn a_call_to_a_frozen_process_is_refused_until_it_thaws<D: Device>() 
     freeze(&client, pid, true, 0).unwrap();
     assert_eq!(came(&client, pid), (0, 0));
     assert_eq!(client.call(0, 1, b"x").wait(), [Return::FrozenReply]);
-    assert_eq!(told(&client), (BR_FROZEN_REPLY, 0));
+    assert_eq!(reported(&client), (BR_FROZEN_REPLY, 0));
     assert_eq!(came(&client, pid), (1, 0));
     freeze(&client, pid, false, 0).unwrap();
     assert_eq!(came(&client, pid), (0, 0));
@@ -61,11 +61,7 @@ pub(crate) fn a_frozen_process_can_call_others<D: Device>() {
 
 /// The return that a sender reads for a oneway call to a frozen process.
 fn kept<D: Device>() -> Return {
-    if D::tells_of_frozen_receivers() {
-        Return::TransactionPendingFrozen
-    } else {
-        Return::TransactionComplete
-    }
+    if D::reports_frozen_receivers() { Return::TransactionPendingFrozen } else { Return::TransactionComplete }
 }
 
 pub(crate) fn oneway_calls_to_a_frozen_process_are_queued<D: Device>() {
@@ -116,8 +112,8 @@ pub(crate) fn an_update_replaces_an_older_one_that_is_queued_for_a_frozen_proces
         seen.extend(server.bytes(&received));
         server.write(&[binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
     }
-    // 2 went for 5, and 5 for 7, since the driver compares the real process that sends. One without
-    // the flag stays.
+    // 5 replaced 2, and 7 replaced 5, because the driver compares the senders' real processes. A
+    // call without the flag stays.
     assert_eq!(seen, [1, 3, 4, 6, 7, 8]);
 }
 

@@ -31,7 +31,7 @@ struct Cast {
 
 /// `None`, with a skip, if the driver has no freeze notifications. Then no device is used.
 fn device<D: Device>() -> Option<D> {
-    if !D::tells_of_freezes() {
+    if !D::has_freeze_notifications() {
         skip(Need::Machine, "this kernel has no freeze notifications (Linux 6.12 brought them)");
         return None;
     }
@@ -49,7 +49,7 @@ fn cast<D: Device>(device: &D) -> Cast {
     Cast { watcher, owner, owner_pid, warden, handles: [first, second] }
 }
 
-/// A handle of `watcher` on a new node of `owner`, which knows of it.
+/// A handle of `watcher` to a new node of `owner`, which has acknowledged the reference.
 fn held(watcher: &Actor, owner: &Actor, ptr: u64) -> u32 {
     let call = call_with_node(owner, 0, ptr, 0);
     let received = watcher.next_call();
@@ -87,7 +87,7 @@ fn done(cookie: u64) -> Command {
     Command::FreezeNotificationDone(cookie)
 }
 
-fn told(cookie: u64, frozen: bool) -> [Return; 1] {
+fn notified(cookie: u64, frozen: bool) -> [Return; 1] {
     [Return::FrozenBinder(FrozenStateInfo { cookie, is_frozen: frozen.into(), reserved: 0 })]
 }
 
@@ -99,23 +99,23 @@ pub(crate) fn a_watcher_is_notified_immediately_and_of_each_change<D: Device>() 
     let Some(device) = device::<D>() else { return };
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
-    assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false), "the state of now");
+    assert_eq!(watcher.write_read(&[request(first, FIRST)]), notified(FIRST, false), "the present state");
     watcher.write(&[done(FIRST)]).unwrap();
     let waiting = watcher.start(|desk| desk.read());
     assert!(waiting.is_waiting());
     cast.freezes(true);
-    assert_eq!(waiting.wait(), told(FIRST, true), "the change wakes who waits");
-    assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, true), "frozen by now");
+    assert_eq!(waiting.wait(), notified(FIRST, true), "the change wakes the waiting thread");
+    assert_eq!(watcher.write_read(&[request(second, SECOND)]), notified(SECOND, true), "already frozen");
     watcher.write(&[done(SECOND), done(FIRST)]).unwrap();
     // Both change. Each read returns one notification, in the order of the nodes' names.
     cast.freezes(false);
-    assert_eq!(watcher.read(), told(FIRST, false));
-    assert_eq!(watcher.read(), told(SECOND, false));
+    assert_eq!(watcher.read(), notified(FIRST, false));
+    assert_eq!(watcher.read(), notified(SECOND, false));
     watcher.write(&[done(FIRST), done(SECOND)]).unwrap();
     // Each freeze or thaw is notified, even without a change.
     cast.freezes(false);
-    assert_eq!(watcher.read(), told(FIRST, false));
-    assert_eq!(watcher.read(), told(SECOND, false));
+    assert_eq!(watcher.read(), notified(FIRST, false));
+    assert_eq!(watcher.read(), notified(SECOND, false));
     watcher.write(&[done(FIRST), done(SECOND)]).unwrap();
     // A failed freeze sends no notification.
     let call = cast.owner.call(0, 1, b"");
@@ -134,32 +134,32 @@ pub(crate) fn a_change_during_a_notification_is_sent_after_the_acknowledgement<D
     // An unread notification reports the state at the time of the read.
     watcher.write(&[request(first, FIRST)]).unwrap();
     cast.freezes(true);
-    assert_eq!(watcher.read(), told(FIRST, true));
+    assert_eq!(watcher.read(), notified(FIRST, true));
     cast.freezes(true);
     cast.nothing_comes();
     watcher.write(&[done(FIRST)]).unwrap();
     cast.nothing_comes();
     // A change before the acknowledgement is sent after it.
     cast.freezes(false);
-    assert_eq!(watcher.read(), told(FIRST, false));
+    assert_eq!(watcher.read(), notified(FIRST, false));
     cast.freezes(true);
     cast.nothing_comes();
-    assert_eq!(watcher.write_read(&[done(FIRST)]), told(FIRST, true));
+    assert_eq!(watcher.write_read(&[done(FIRST)]), notified(FIRST, true));
     // Two changes are sent as one notification, even if they cancel out.
     cast.freezes(false);
     cast.freezes(true);
-    assert_eq!(watcher.write_read(&[done(FIRST)]), told(FIRST, true));
+    assert_eq!(watcher.write_read(&[done(FIRST)]), notified(FIRST, true));
     watcher.write(&[done(FIRST)]).unwrap();
     cast.nothing_comes();
     // An acknowledgement wakes another thread that waits for the process's work.
     cast.freezes(false);
-    assert_eq!(watcher.read(), told(FIRST, false));
+    assert_eq!(watcher.read(), notified(FIRST, false));
     cast.freezes(true);
     let second = Actor::new(&watcher.driver);
     let waiting = second.start(|desk| desk.read());
     assert!(waiting.is_waiting());
     watcher.write(&[done(FIRST)]).unwrap();
-    assert_eq!(waiting.wait(), told(FIRST, true));
+    assert_eq!(waiting.wait(), notified(FIRST, true));
 }
 
 pub(crate) fn a_cleared_freeze_notification_is_acknowledged_once<D: Device>() {
@@ -167,24 +167,24 @@ pub(crate) fn a_cleared_freeze_notification_is_acknowledged_once<D: Device>() {
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     // The notification was acknowledged before.
-    assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));
+    assert_eq!(watcher.write_read(&[request(first, FIRST)]), notified(FIRST, false));
     assert_eq!(watcher.write_read(&[done(FIRST), clear(first, FIRST)]), cleared(FIRST));
     // The watcher has not read the notification yet, so the clearing replaces it.
     assert_eq!(watcher.write_read(&[request(first, FIRST), clear(first, FIRST)]), cleared(FIRST));
     // The notification was read but not acknowledged: the clearing is sent after that.
-    assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));
+    assert_eq!(watcher.write_read(&[request(first, FIRST)]), notified(FIRST, false));
     watcher.write(&[clear(first, FIRST)]).unwrap();
     cast.freezes(true);
     cast.nothing_comes();
     assert_eq!(watcher.write_read(&[done(FIRST)]), cleared(FIRST));
     cast.nothing_comes();
     // Requested again before that, with the same cookie.
-    assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, true));
-    assert_eq!(watcher.write_read(&[clear(first, FIRST), request(first, FIRST)]), told(FIRST, true));
+    assert_eq!(watcher.write_read(&[request(first, FIRST)]), notified(FIRST, true));
+    assert_eq!(watcher.write_read(&[clear(first, FIRST), request(first, FIRST)]), notified(FIRST, true));
     assert_eq!(watcher.write_read(&[done(FIRST)]), cleared(FIRST), "the older one is acknowledged first");
     watcher.write(&[done(FIRST)]).unwrap();
     // One read can return several clearings, but only one notification.
-    assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, true));
+    assert_eq!(watcher.write_read(&[request(second, SECOND)]), notified(SECOND, true));
     let returns = watcher.write_read(&[done(SECOND), clear(first, FIRST), clear(second, SECOND)]);
     assert_eq!(returns, [cleared(FIRST), cleared(SECOND)].concat());
     cast.freezes(false);
@@ -207,20 +207,20 @@ pub(crate) fn wrong_freeze_commands_are_invalid<D: Device>() {
     let with_handle = 4 + HandleCookie::SIZE;
     assert_eq!(refused(&[request(77, FIRST)]), (Errno::INVAL, with_handle), "no such handle");
     assert_eq!(refused(&[clear(77, FIRST)]), (Errno::INVAL, with_handle), "no such handle");
-    assert_eq!(refused(&[clear(first, FIRST)]), (Errno::INVAL, with_handle), "nothing was asked for");
-    assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "nothing was told");
+    assert_eq!(refused(&[clear(first, FIRST)]), (Errno::INVAL, with_handle), "no request");
+    assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "no notification");
     // Earlier commands are consumed, later ones are not.
     let left = refused(&[request(first, FIRST), request(first, SECOND), done(FIRST)]);
-    assert_eq!(left, (Errno::INVAL, with_handle + 12), "asked for already");
-    assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "not told yet");
+    assert_eq!(left, (Errno::INVAL, with_handle + 12), "requested already");
+    assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "not delivered yet");
     assert_eq!(refused(&[clear(first, SECOND)]), (Errno::INVAL, with_handle), "another cookie");
-    assert_eq!(watcher.read(), told(FIRST, false), "none of them changed anything");
+    assert_eq!(watcher.read(), notified(FIRST, false), "none of them changed anything");
     assert_eq!(refused(&[done(SECOND)]), (Errno::INVAL, 12), "another cookie");
     watcher.write(&[done(FIRST)]).unwrap();
     assert_eq!(refused(&[done(FIRST)]), (Errno::INVAL, 12), "acknowledged already");
     // A weak handle is sufficient.
     watcher.write(&[Command::Increfs(second), Command::Release(second)]).unwrap();
-    assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, false));
+    assert_eq!(watcher.write_read(&[request(second, SECOND)]), notified(SECOND, false));
 }
 
 pub(crate) fn a_freeze_notification_ends_with_its_handle_or_its_watcher<D: Device>() {
@@ -228,11 +228,11 @@ pub(crate) fn a_freeze_notification_ends_with_its_handle_or_its_watcher<D: Devic
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     // One unread notification, and one that was read.
-    assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, false));
+    assert_eq!(watcher.write_read(&[request(second, SECOND)]), notified(SECOND, false));
     watcher.write(&[request(first, FIRST)]).unwrap();
     watcher.write(&[Command::Release(first), Command::Release(second)]).unwrap();
     cast.nothing_comes();
-    assert_eq!(watcher.write(&[done(SECOND)]), Err(Errno::INVAL), "it went with its handle");
+    assert_eq!(watcher.write(&[done(SECOND)]), Err(Errno::INVAL), "it ended with its handle");
     // Other processes hold handles on the same node. Each gets its own notifications until it
     // closes.
     let first = held(watcher, &cast.owner, 0x41);
@@ -244,12 +244,12 @@ pub(crate) fn a_freeze_notification_ends_with_its_handle_or_its_watcher<D: Devic
     let others = handle_in(&other, &received);
     other.write(&[Command::Acquire(others), Command::FreeBuffer(received.buffer)]).unwrap();
     let _ = watcher.read();
-    assert_eq!(other.write_read(&[request(others, OTHERS)]), told(OTHERS, false));
-    assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));
+    assert_eq!(other.write_read(&[request(others, OTHERS)]), notified(OTHERS, false));
+    assert_eq!(watcher.write_read(&[request(first, FIRST)]), notified(FIRST, false));
     watcher.write(&[done(FIRST)]).unwrap();
     end::<D>(other);
     cast.freezes(true);
-    assert_eq!(watcher.read(), told(FIRST, true));
+    assert_eq!(watcher.read(), notified(FIRST, true));
 }
 
 pub(crate) fn a_dead_node_is_neither_frozen_nor_thawed<D: Device>() {
@@ -257,7 +257,7 @@ pub(crate) fn a_dead_node_is_neither_frozen_nor_thawed<D: Device>() {
     let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     cast.freezes(true);
-    assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, true));
+    assert_eq!(watcher.write_read(&[request(first, FIRST)]), notified(FIRST, true));
     watcher.write(&[done(FIRST)]).unwrap();
     watcher.write(&[Command::RequestDeathNotification(HandleCookie { handle: first, cookie: 0xd })]).unwrap();
     let Cast { watcher, owner, warden, owner_pid, .. } = cast;

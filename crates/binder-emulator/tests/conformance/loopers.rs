@@ -109,7 +109,7 @@ fn part<D: Device>(device: &D, actor: &Actor) -> String {
 }
 
 pub(crate) fn the_looper_state_of_a_thread_is_recorded<D: Device>() {
-    if !D::tells_state() {
+    if !D::shows_state() {
         return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
     }
     const ENTER: Command = Command::EnterLooper;
@@ -130,7 +130,7 @@ pub(crate) fn the_looper_state_of_a_thread_is_recorded<D: Device>() {
 }
 
 pub(crate) fn a_poll_is_recorded_with_the_looper_state<D: Device>() {
-    if !D::tells_state() {
+    if !D::shows_state() {
         return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
     }
     let device = D::new();

@@ -52,11 +52,11 @@ pub(crate) trait Device {
     /// The driver's process id of the latest opener.
     fn last_opener(&self) -> i32;
     /// True if senders are notified that a oneway call waits for a frozen process.
-    fn tells_of_frozen_receivers() -> bool {
+    fn reports_frozen_receivers() -> bool {
         true
     }
     /// True if the driver has freeze notifications.
-    fn tells_of_freezes() -> bool {
+    fn has_freeze_notifications() -> bool {
         true
     }
     /// Waits until the driver has finished its deferred work after a close.
@@ -64,7 +64,7 @@ pub(crate) trait Device {
     /// The number of the latest opener in [`Device::state`].
     fn last_number(&self) -> String;
     /// True if [`Device::state`] is available.
-    fn tells_state() -> bool {
+    fn shows_state() -> bool {
         true
     }
     /// The driver's state in the format of the kernel's `binder/state` in debugfs, with the lines
@@ -313,24 +313,24 @@ fn random_sequences_have_equal_results_on_both_profiles() {
 
 #[test]
 fn the_emulated_driver_matches_a_recorded_kernel() {
-    differential::answers_as_the_recorded_kernel::<devices::EmulatedMainline>(false);
+    differential::has_the_recorded_results::<devices::EmulatedMainline>(false);
 }
 
 #[test]
 fn the_emulated_driver_matches_a_recorded_kernel_with_different_priorities() {
-    differential::answers_as_the_recorded_kernel::<devices::EmulatedMainline>(true);
+    differential::has_the_recorded_results::<devices::EmulatedMainline>(true);
 }
 
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
 fn the_kernel_driver_matches_its_recording() {
     if !differential::is_recorded_kernel() {
-        return skips::skip(skips::Need::Machine, "no answers of this kernel are recorded");
+        return skips::skip(skips::Need::Machine, "no results of this kernel are recorded");
     }
-    differential::the_kernel_answers_as_recorded::<devices::KernelDevice>();
+    differential::the_kernel_has_its_recorded_results::<devices::KernelDevice>();
 }
 
-/// The kernel driver differs: there the wait ends (`binder_wait_for_work`).
+/// The kernel driver differs: in it, the wait ends (`binder_wait_for_work`).
 #[test]
 fn a_restarting_signal_handler_does_not_end_a_wait_in_the_emulated_driver() {
     let device = devices::EmulatedMainline::new();

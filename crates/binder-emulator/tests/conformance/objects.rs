@@ -15,22 +15,23 @@ fn handle(handle: u32) -> FlatBinderObject {
     FlatBinderObject { kind: BINDER_TYPE_HANDLE, flags: 0, binder: handle.into(), cookie: 0 }
 }
 
-/// A call whose data is `bytes`, with objects at `offsets` and further memory `lent`.
+/// A call whose data is `bytes`, with objects at `offsets`, that refers to the scatter-gather
+/// buffers `buffers`. Their announced size is `room`.
 fn call_with(
     actor: &Actor,
     target: u32,
     bytes: Vec<u8>,
     offsets: &[u64],
-    buffers: u64,
-    lent: Vec<Vec<u8>>,
+    room: u64,
+    buffers: Vec<Vec<u8>>,
 ) -> Pending<Vec<Return>> {
     let offsets: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect();
     actor.start(move |desk| {
         let mut plain = data(target, 1, 0, &bytes);
         (plain.offsets, plain.offsets_size) = (offsets.as_ptr() as u64, offsets.len() as u64);
-        let command = Command::TransactionSg(plain.gathered(buffers));
+        let command = Command::TransactionSg(plain.gathered(room));
         let mut memory: Vec<&[u8]> = vec![&bytes, &offsets];
-        memory.extend(lent.iter().map(Vec::as_slice));
+        memory.extend(buffers.iter().map(Vec::as_slice));
         desk.write_read(&[command], &memory)
     })
 }
@@ -174,8 +175,8 @@ fn tree(at: usize, parent_offset: u64) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
 pub(crate) fn a_scatter_gather_tree_arrives_with_fixed_up_pointers<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    let (bytes, offsets, lent) = tree(8, 0);
-    let call = call_with(&client, 0, bytes, &offsets, 40, lent);
+    let (bytes, offsets, buffers) = tree(8, 0);
+    let call = call_with(&client, 0, bytes, &offsets, 40, buffers);
     let received = server.serve();
     let bytes = server.bytes(&received);
     let parent = BufferObject::from_bytes(&bytes[8..]).unwrap();
@@ -191,16 +192,16 @@ pub(crate) fn a_scatter_gather_tree_arrives_with_fixed_up_pointers<D: Device>() 
 pub(crate) fn a_tree_with_its_root_at_offset_0_is_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
-    let (bytes, offsets, lent) = tree(0, 0);
-    assert_eq!(call_with(&client, 0, bytes, &offsets, 40, lent).wait(), [Return::FailedReply]);
+    let (bytes, offsets, buffers) = tree(0, 0);
+    assert_eq!(call_with(&client, 0, bytes, &offsets, 40, buffers).wait(), [Return::FailedReply]);
 }
 
 pub(crate) fn a_child_outside_its_parent_is_refused<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
     for parent_offset in [9, 16, u64::MAX - 7] {
-        let (bytes, offsets, lent) = tree(8, parent_offset);
-        let returns = call_with(&client, 0, bytes, &offsets, 40, lent).wait();
+        let (bytes, offsets, buffers) = tree(8, parent_offset);
+        let returns = call_with(&client, 0, bytes, &offsets, 40, buffers).wait();
         assert_eq!(returns, [Return::FailedReply], "parent offset {parent_offset}");
     }
 }
@@ -209,8 +210,8 @@ pub(crate) fn buffers_larger_than_their_announced_size_are_refused<D: Device>() 
     let device = D::new();
     let (_server, client) = pair(&device);
     for announced in [0, 16, 32, 39] {
-        let (bytes, offsets, lent) = tree(8, 0);
-        let returns = call_with(&client, 0, bytes, &offsets, announced, lent).wait();
+        let (bytes, offsets, buffers) = tree(8, 0);
+        let returns = call_with(&client, 0, bytes, &offsets, announced, buffers).wait();
         assert_eq!(returns, [Return::FailedReply], "{announced} bytes announced");
     }
 }

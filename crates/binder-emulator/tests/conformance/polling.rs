@@ -70,7 +70,8 @@ pub(crate) fn a_poll_finds_the_work_that_a_read_would<D: Device>() {
     assert!(finds(&new));
     assert_eq!(new.serve().code, 2);
 
-    // Of a thread's own work it finds what does not only come along with something else.
+    // A poll finds a thread's own work, except work that is only delivered together with other
+    // work.
     let third = Actor::new(&device.open());
     third.run(|desk| desk.send_call(0, 3));
     assert!(!finds(&third), "that it was taken comes with the reply");
@@ -107,7 +108,7 @@ pub(crate) fn a_polling_thread_is_woken_when_no_thread_reads<D: Device>() {
     assert_eq!(polling.map(Pending::wait), [Ok(true), Ok(true)]);
     assert_eq!(pollers[0].next_call().code, 8);
     assert!(!finds(&pollers[1]));
-    // What is no call wakes too: here a reference that ends.
+    // Other work than calls also wakes the thread: here, the end of a reference.
     let held = crate::objects::hold_node(&server, &client, 0x51, 0x52).0;
     let _ = client.write(&[
         Command::IncrefsDone(PtrCookie { ptr: 0x51, cookie: 0x52 }),

@@ -36,14 +36,14 @@ fn become_nice(nice: i32) -> bool {
     rustix::process::setpriority_process(None, nice).is_ok()
 }
 
-/// A server of nice 0 whose node has `flags`, called by a thread that `prepare` changes. What it
-/// ran at: before, during, after.
+/// Calls a server of nice 0 whose node has `flags`, from a thread that `prepare` changes. Returns
+/// the server's scheduling before, during and after the call.
 fn served<D: Device>(flags: u32, prepare: fn() -> bool) -> Option<[Priority; 3]> {
     at_nice_0(|| served_from::<D>(flags, prepare)).flatten()
 }
 
-/// Calls `act` on a thread of nice 0, as all that this one starts and opens then is. `None` where
-/// there is no right to that.
+/// Calls `act` on a thread of nice 0. Everything that it starts and opens then has nice 0 too.
+/// `None` without permission.
 pub(crate) fn at_nice_0<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     let act = || become_nice(0).then(act);
     match std::thread::scope(|scope| scope.spawn(act).join()) {
@@ -102,8 +102,8 @@ pub(crate) fn a_nice_value_is_inherited_and_restored<D: Device>() {
     assert_eq!(after, before);
 }
 
-/// As [`served`], of a oneway call of an ordinary thread. What the server ran at: before, during,
-/// and when it waited again.
+/// As [`served`], for a oneway call of an ordinary thread. Returns the server's scheduling before
+/// and during the call, and when it waits again.
 fn served_oneway<D: Device>(flags: u32) -> Option<[Priority; 3]> {
     at_nice_0(|| {
         let device = D::new();

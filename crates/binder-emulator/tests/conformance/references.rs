@@ -17,7 +17,7 @@ pub(crate) fn an_owner_is_notified_of_the_first_and_the_last_reference<D: Device
     assert_eq!(seen[..2], [Return::Increfs(named), Return::Acquire(named)]);
     assert_eq!(names(&seen[2..]), ["TransactionComplete", "Reply"]);
     client.write(&[Command::IncrefsDone(named), Command::AcquireDone(named), Command::EnterLooper]).unwrap();
-    // After this only the owner holds it. It is notified in the same order as by the kernel.
+    // After this, only the owner has references. The order of the notifications is the kernel's.
     server.write(&[Command::Release(held)]).unwrap();
     assert_eq!(client.read(), [Return::Release(named), Return::Decrefs(named)]);
 }
@@ -27,7 +27,7 @@ pub(crate) fn an_owner_is_notified_of_the_last_reference_after_it_acknowledged_t
     let (server, client) = pair(&device);
     let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
     assert_eq!(names(&seen), ["Increfs", "Acquire", "TransactionComplete", "Reply"]);
-    // From here on only the owner holds it.
+    // From now on, only the owner has references.
     server.write(&[Command::Release(held)]).unwrap();
     let waiting = client.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
     assert!(waiting.is_waiting());
@@ -54,13 +54,13 @@ pub(crate) fn counts_on_a_handle_end_with_the_handle<D: Device>() {
 pub(crate) fn wrong_handles_and_acknowledgements_are_ignored<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    let nobody = PtrCookie { ptr: 1, cookie: 2 };
+    let unknown = PtrCookie { ptr: 1, cookie: 2 };
     let wrong = [
         Command::Acquire(77),
         Command::Release(u32::MAX),
         Command::Increfs(1 << 20),
-        Command::IncrefsDone(nobody),
-        Command::AcquireDone(nobody),
+        Command::IncrefsDone(unknown),
+        Command::AcquireDone(unknown),
         Command::DeadBinderDone(5),
     ];
     client.write(&wrong).unwrap();
@@ -104,8 +104,8 @@ pub(crate) fn an_owner_can_list_its_nodes<D: Device>() {
     server.reply(b"").unwrap();
     let _ = call.wait();
     let after = |ptr| client.run(move |desk| desk.driver.node_after(ptr).expect("an answer"));
-    let told = NodeInfo { ptr: 0x71, cookie: 0x72, has_strong: true, has_weak: true };
-    assert_eq!((after(0), after(0x70), after(0x71)), (Some(told), Some(told), None));
+    let info = NodeInfo { ptr: 0x71, cookie: 0x72, has_strong: true, has_weak: true };
+    assert_eq!((after(0), after(0x70), after(0x71)), (Some(info), Some(info), None));
     assert_eq!(server.run(|desk| desk.driver.node_after(0).expect("an answer")), None);
 }
 

@@ -32,7 +32,7 @@ fn features_match_this_kernels_version() {
     assert_eq!(found.extended_error, release() >= (5, 19), "{found}");
     assert!(found.language.is_some(), "one driver, so its language is known: {found}");
     let notifies = found.listed.contains("freeze_notification");
-    // Only a binderfs lists it, and these kernels' devices lie on one or not.
+    // Only a binderfs lists the feature, and not all of these kernels' devices are on one.
     assert_eq!(notifies, KernelDevice::is_on_binderfs() && release() >= (6, 12), "{found}");
 }
 
@@ -41,7 +41,7 @@ fn features_match_this_kernels_version() {
 fn a_mapping_without_address_space_is_refused_and_the_device_stays_usable() {
     let device = KernelDevice::new();
     let before = getrlimit(Resource::As);
-    // Less than what is mapped already: whatever is mapped from now on is too much.
+    // The limit is below the present use, so every new mapping fails.
     setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..before }).expect("a lower limit");
     let result = Kernel::open(device.path(), AREA_BYTES);
     setrlimit(Resource::As, before).expect("the old limit");

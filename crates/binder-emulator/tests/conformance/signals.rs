@@ -1,14 +1,14 @@
 #![allow(unsafe_code)]
 //! Signals to threads of this process, and how often they were handled.
 //!
-//! Unsafe: `sigaction(2)` and `tgkill(2)`, which no library of ours wraps.
+//! Unsafe: `sigaction(2)` and `tgkill(2)`, which rustix does not wrap.
 
 use std::ffi::c_int;
 use std::io::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Sends a thread of this process a signal that a handler takes, and that restarts no system call
-/// (no `SA_RESTART`).
+/// Sends a thread of this process a signal whose handler was installed without `SA_RESTART`, so
+/// that no system call is restarted.
 pub(crate) fn signal(tid: i32) {
     static HANDLED: std::sync::Once = std::sync::Once::new();
     send(tid, libc::SIGUSR2, 0, &HANDLED);
@@ -20,7 +20,7 @@ pub(crate) fn restarting_signal(tid: i32) {
     send(tid, libc::SIGUSR1, libc::SA_RESTART, &HANDLED);
 }
 
-/// How often such signals were handled.
+/// How often these signals were handled.
 pub(crate) static SIGNALS_HANDLED: AtomicU32 = AtomicU32::new(0);
 
 fn send(tid: i32, signal: c_int, flags: c_int, handled: &std::sync::Once) {

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What cases need of the system and no library wraps.
+//! System calls that cases need and no library wraps.
 //!
 //! Unsafe: `clone(2)` without `exec`, the raw `sched_setattr(2)` (musl's wrapper returns ENOSYS),
 //! and descriptors by number.
@@ -12,9 +12,9 @@ use std::sync::Mutex;
 
 use rustix::process::{Pid, WaitOptions};
 
-/// Calls `act` in a new process that shares this one's memory and descriptors, and gives what it
-/// returned and the process's id. The process has ended by then, but its id stays its own: only the
-/// one [`KEPT`] before it is reaped.
+/// Calls `act` in a new process that shares this one's memory and descriptors. Returns its result
+/// and the process's id. The process has ended by then, but its id is not reused yet, because each
+/// call reaps only the process that started [`KEPT`] calls earlier.
 pub(crate) fn in_another_process<T, F: FnOnce() -> T>(act: F) -> (T, i32) {
     struct Job<T, F> {
         act: Option<F>,
@@ -48,7 +48,7 @@ pub(crate) fn in_another_process<T, F: FnOnce() -> T>(act: F) -> (T, i32) {
     (job.result.expect("the process panicked"), pid)
 }
 
-/// More than any case opens, less than any system allows.
+/// More processes than any case opens, and fewer than any system allows.
 const KEPT: usize = 100;
 static ENDED: Mutex<VecDeque<i32>> = Mutex::new(VecDeque::new());
 

@@ -39,7 +39,7 @@ pub(crate) fn a_weak_node_arrives_as_a_weak_handle_and_returns_to_its_owner_as_a
     Message::to(0).object(&weak_handle(held)).reply(&server);
     let returns = client.until_reply(call.wait());
     assert_eq!(returns[0], Return::Increfs(NAMED));
-    assert_eq!(names(&returns[1..]), ["TransactionComplete", "Reply"], "nobody has a strong reference");
+    assert_eq!(names(&returns[1..]), ["TransactionComplete", "Reply"], "no strong reference exists");
     let home = FlatBinderObject::from_bytes(&client.bytes(&reply(&returns))).expect("an object");
     assert_eq!((home.kind, home.binder, home.cookie), (BINDER_TYPE_WEAK_BINDER, NAMED.ptr, NAMED.cookie));
 }
@@ -69,7 +69,7 @@ pub(crate) fn a_weak_handle_is_passed_on_only_as_a_weak_one<D: Device>() {
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     let call = Message::to(0).object(&weak_node()).call(&owner);
     let held = weak_handle_in(&server, &server.next_call());
-    // The manager calls the third process with it, whose thread is a looper.
+    // The manager sends it to the third process, whose thread is a looper.
     third.write(&[Command::EnterLooper]).unwrap();
     assert_eq!(Message::to(to_third).object(&handle(held)).call(&server).wait(), [Return::FailedReply]);
     let passed = Message::to(to_third).object(&weak_handle(held)).call(&server);
@@ -82,8 +82,8 @@ pub(crate) fn a_weak_handle_is_passed_on_only_as_a_weak_one<D: Device>() {
     owner.until_reply(call.wait());
     third.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
     let again = Message::to(0).object(&weak_handle(got)).call(&third);
-    let told = names(&again.wait());
-    assert_eq!(told, ["TransactionComplete", "FailedReply"], "the handle has ended with the buffer");
+    let returns = names(&again.wait());
+    assert_eq!(returns, ["TransactionComplete", "FailedReply"], "the handle has ended with the buffer");
 }
 
 pub(crate) fn a_released_strong_reference_cannot_be_regained_through_a_weak_one<D: Device>() {

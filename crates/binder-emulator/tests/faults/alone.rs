@@ -1,10 +1,10 @@
-//! Tests that count this process's descriptors, or need its CPUs, take turns.
+//! Tests that count this process's descriptors, or need its CPUs, run one at a time.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Until it is dropped, every other test that requests it waits.
+/// Locked during such a test.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Processes killed at a random moment while descriptors travel to and from them: none stays open
-//! anywhere.
+//! Kills processes at random moments while they send and receive descriptors: no descriptor stays
+//! open anywhere.
 
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,24 +19,25 @@ use crate::random::Random;
 use crate::stepping;
 use crate::world::AREA;
 
-const VICTIM: &str = "exchange descriptors for ever";
+const VICTIM: &str = "exchange descriptors forever";
 const KILLS: u64 = 100;
 
 /// Replies with a descriptor of the test's pipe.
 const GIVE: u32 = 1;
-/// Comes with descriptors, and is answered with one.
+/// Carries descriptors. The reply carries one.
 const EXCHANGE: u32 = 2;
 /// Oneway, with a descriptor.
 const DROP: u32 = 3;
-/// Comes with a node, which is sent oneway calls with descriptors.
+/// Carries a node, which then gets oneway calls with descriptors.
 const SEND_ME: u32 = 4;
 
-/// One descriptor, and an array of two in a buffer of its own.
+/// One descriptor, and an array of two in a separate buffer.
 fn descriptors(fd: BorrowedFd<'_>) -> Message {
     Message::default().descriptor(fd).array(&[fd, fd])
 }
 
-/// In a victim: plays its part until it is killed. False for what is no part of it.
+/// In a victim: exchanges descriptors until it is killed. Returns false if this process is not such
+/// a victim.
 pub(crate) fn play(scenario: &str, address: &str) -> bool {
     if scenario != VICTIM {
         return false;
@@ -47,19 +48,19 @@ pub(crate) fn play(scenario: &str, address: &str) -> bool {
         other => panic!("no reply: {other:?}"),
     };
     let given = call(&mut desk, GIVE, &Message::default()).fds.pop().expect("a descriptor");
-    // What is sent to this node stays unread.
+    // Calls to this node are not read.
     call(&mut desk, SEND_ME, &descriptors(given.as_fd()).node(1));
     let sent = descriptors(given.as_fd());
     loop {
         call(&mut desk, EXCHANGE, &sent);
-        desk.tell(0, DROP, &sent).expect("the context");
+        desk.call_oneway(0, DROP, &sent).expect("the context");
     }
 }
 
-/// The writing end of the pipe that is given away in this round.
+/// The write end of the pipe that is sent in this round.
 type Current = Arc<Mutex<Option<PipeWriter>>>;
 
-/// Returns when the context has gone, with the number of exchanges that were served.
+/// Waits for the end of the context. Returns the number of served exchanges.
 fn serve(driver: &Emulated, current: &Current) -> (Errno, u64) {
     let mut exchanges = 0;
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
@@ -121,7 +122,7 @@ fn a_killed_process_leaves_no_descriptor_open() {
             .stderr(Stdio::null())
             .spawn()
             .expect("this test can be started again");
-        // From before it joins to well into its calls.
+        // From before it joins until it has made many calls.
         std::thread::sleep(Duration::from_micros(random.below(15_000)));
         victim.kill().expect("a living victim");
         victim.wait().expect("its end");

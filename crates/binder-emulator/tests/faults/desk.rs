@@ -59,7 +59,7 @@ pub(crate) struct Desk {
     pub(crate) served: u64,
     /// Death notifications that arrived.
     pub(crate) deaths: u64,
-    /// The clearing of a notification was acknowledged.
+    /// The driver acknowledged that a notification was cleared.
     pub(crate) cleared: bool,
     /// The driver has asked for another looper.
     pub(crate) looper_wanted: bool,
@@ -110,7 +110,7 @@ impl Desk {
     }
 
     /// A oneway call.
-    pub(crate) fn tell(&mut self, target: u32, code: u32, message: &Message) -> Result<Answer, Errno> {
+    pub(crate) fn call_oneway(&mut self, target: u32, code: u32, message: &Message) -> Result<Answer, Errno> {
         self.send(target, code, TF_ONE_WAY, message)
     }
 
@@ -119,11 +119,11 @@ impl Desk {
         self.queue(Command::TransactionSg(message.describe(target, code, flags)));
         loop {
             match self.next(&memory)? {
-                Return::Reply(told) => {
-                    let arrived = Arrived::read(&*self.driver, &told);
+                Return::Reply(transaction) => {
+                    let arrived = Arrived::read(&*self.driver, &transaction);
                     // The handles end with the buffer unless this process takes references.
                     arrived.handles.iter().for_each(|&handle| self.queue(Command::Acquire(handle)));
-                    self.queue(Command::FreeBuffer(told.buffer));
+                    self.queue(Command::FreeBuffer(transaction.buffer));
                     return Ok(Answer::Reply(arrived));
                 }
                 Return::DeadReply => return Ok(Answer::Dead),
@@ -188,23 +188,23 @@ impl Desk {
                 self.deaths += 1;
                 self.queue(Command::DeadBinderDone(cookie));
             }
-            Return::FrozenBinder(told) => self.queue(Command::FreezeNotificationDone(told.cookie)),
+            Return::FrozenBinder(state) => self.queue(Command::FreezeNotificationDone(state.cookie)),
             Return::ClearDeathNotificationDone(_) | Return::ClearFreezeNotificationDone(_) => {
                 self.cleared = true;
             }
             Return::SpawnLooper => self.looper_wanted = true,
-            Return::Transaction(told) => return self.transaction(&told),
+            Return::Transaction(transaction) => return self.transaction(&transaction),
             _ => {}
         }
         Ok(())
     }
 
-    fn transaction(&mut self, told: &TransactionData) -> Result<(), Errno> {
-        let arrived = Arrived::read(&*self.driver, told);
+    fn transaction(&mut self, transaction: &TransactionData) -> Result<(), Errno> {
+        let arrived = Arrived::read(&*self.driver, transaction);
         arrived.handles.iter().for_each(|&handle| self.queue(Command::Acquire(handle)));
-        self.queue(Command::FreeBuffer(told.buffer));
+        self.queue(Command::FreeBuffer(transaction.buffer));
         let mut answer = Message::default();
-        match told.code {
+        match transaction.code {
             ECHO => answer = Message::plain(&arrived.data),
             EXCHANGE => {
                 if let Some(fd) = arrived.fds.first() {
@@ -231,7 +231,7 @@ impl Desk {
             WHO => answer = Message::plain(&self.driver.number().to_ne_bytes()),
             _ => {}
         }
-        if told.flags & TF_ONE_WAY == 0 {
+        if transaction.flags & TF_ONE_WAY == 0 {
             self.reply(&answer)?;
         }
         self.served += 1;
@@ -245,13 +245,13 @@ impl Desk {
                 Kept::Refused => {}
                 Kept::Announced(to) => {
                     self.commands.push(Command::Acquire(handle));
-                    // Count it before other threads learn of it.
+                    // Count it before other threads can see it.
                     if self.driver.write_read(&mut self.commands, &[], None).is_ok() {
                         let _ = to.send(handle);
                     }
                 }
                 Kept::Given(kept) => {
-                    // Who comes again is the youngest.
+                    // A process that sends its node again becomes the latest one.
                     match kept.iter().position(|&known| known == handle) {
                         Some(at) => drop(kept.remove(at)),
                         None => self.commands.push(Command::Acquire(handle)),

@@ -47,7 +47,8 @@ fn a_process_killed_at_any_instruction_is_cleaned_up_within_100_ms() {
         places.truncate(most);
         for (address, count) in places {
             let mut victim = stage.start();
-            // Loops are entered again and again: any of the first few times, more take long.
+            // Loops repeat instructions. Kill at one of the first few times, because more would
+            // take long.
             let time = 1 + random.below(count.min(16));
             victim.run_to(address, time);
             stage.kill(victim, &format!("at {address:#x}, time {time}"));

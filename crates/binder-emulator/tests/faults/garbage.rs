@@ -59,7 +59,7 @@ fn act(driver: &Emulated, serves: bool) {
         Message::default().node(3).descriptor(fd).array(&[fd]),
     ];
     let as_sent: Vec<Vec<u8>> = calls.iter().map(|call| call.memory().concat()).collect();
-    // All that is received lies in an area of this length, wherever that is.
+    // All received data is in one area of this length, at an unknown address.
     let mut window: Option<(usize, usize)> = None;
     if serves {
         commands.push(Command::EnterLooper);
@@ -68,7 +68,7 @@ fn act(driver: &Emulated, serves: bool) {
         if !serves {
             commands.push(Command::TransactionSg(call.describe(0, 1, u32::from(call.memory().len() > 2))));
         }
-        // A call that is lost is not waited for by this thread alone: others go on.
+        // If a call is lost, only this thread waits for it. Others continue.
         match driver.write_read(&mut commands, &call.memory(), Some(&mut returns)) {
             Ok(()) => {}
             Err(error) if error.errno() == Some(Errno::NODEV) => break,
@@ -76,14 +76,14 @@ fn act(driver: &Emulated, serves: bool) {
         }
         for item in returns.by_ref() {
             match item {
-                Return::Transaction(told) | Return::Reply(told) => {
-                    if let Some(bytes) = driver.received(told.buffer, told.data_size) {
+                Return::Transaction(transaction) | Return::Reply(transaction) => {
+                    if let Some(bytes) = driver.received(transaction.buffer, transaction.data_size) {
                         std::hint::black_box(bytes.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
                         let (begin, end) = (bytes.as_ptr() as usize, bytes.as_ptr_range().end as usize);
                         let (first, last) = window.unwrap_or((begin, end));
                         window = Some((first.min(begin), last.max(end)));
                     }
-                    commands.push(Command::FreeBuffer(told.buffer));
+                    commands.push(Command::FreeBuffer(transaction.buffer));
                     if matches!(item, Return::Transaction(_)) {
                         commands.push(Command::Reply(TransactionData::default()));
                     }
@@ -97,7 +97,7 @@ fn act(driver: &Emulated, serves: bool) {
     let (first, last) = window.unwrap_or_default();
     assert!(last - first <= AREA as usize, "what was received lies between {first:#x} and {last:#x}");
     let after: Vec<Vec<u8>> = calls.iter().map(|call| call.memory().concat()).collect();
-    assert!(as_sent == after, "somebody has written to this process's own memory");
+    assert!(as_sent == after, "another process has written to this process's own memory");
 }
 
 /// The memory of the only context in this process.
@@ -125,15 +125,15 @@ fn pages(memory: &mut File) -> Vec<u64> {
     found
 }
 
-/// A writer of arbitrary words to arbitrary places.
+/// Writes arbitrary words to arbitrary places.
 struct Scribbler {
     memory: File,
     random: Random,
 }
 
 impl Scribbler {
-    /// Some words. The first page, which holds what everything depends on, gets more than its
-    /// share.
+    /// Writes some words. The first page, on which everything depends, gets more of them than other
+    /// pages.
     fn scribble(&mut self, round: u64) {
         let pages = pages(&mut self.memory);
         for word in 0..1 + self.random.below(32) {
@@ -164,7 +164,7 @@ impl Scribbler {
         pages[self.random.below(pages.len() as u64) as usize]
     }
 
-    /// A word that is likely to do harm: a small number, a copy of another word, or any value.
+    /// A word that is likely to be harmful: a small number, a copy of another word, or any value.
     fn garbage(&mut self, pages: &[u64]) -> u64 {
         match self.random.below(5) {
             0 => 0,
@@ -181,17 +181,17 @@ impl Scribbler {
     }
 }
 
-/// What the threads of a process do: name, state, and the system call they are in, with its
+/// The state of each thread of a process: its name, its state, and its system call with the
 /// arguments.
 fn threads(pid: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("/proc");
-    let told = |task: std::path::PathBuf| {
+    let state_of = |task: std::path::PathBuf| {
         let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
         let state =
             read("status").lines().find(|line| line.starts_with("State")).unwrap_or_default().to_owned();
         format!("{} {state} {}", read("comm").trim_end(), read("syscall"))
     };
-    tasks.map(|task| told(task.expect("a thread").path())).collect()
+    tasks.map(|task| state_of(task.expect("a thread").path())).collect()
 }
 
 fn ended(peer: &mut Child, round: u64) {
@@ -233,7 +233,7 @@ fn scribble(rounds: u64, seed: u64) {
         let mut peers = [start(), start()];
         std::thread::sleep(Duration::from_millis(10 + random.below(10)));
         let scribbler = Scribbler { memory: memory(), random: Random::from(random.next()) };
-        // Once, or all the time.
+        // Writes continuously, or once.
         let scribbling = match random.below(4) {
             0 => Some(scribbler.go_on()),
             _ => {
@@ -243,7 +243,7 @@ fn scribble(rounds: u64, seed: u64) {
             }
         };
         std::thread::sleep(Duration::from_millis(random.below(10)));
-        // A death, so that the supervisor meets the garbage too.
+        // Kills a process, so that the supervisor also reads the garbage.
         let killed = random.below(2) == 0;
         if killed {
             peers[1].kill().expect("a child");
@@ -294,16 +294,17 @@ fn only_descriptors_that_the_driver_delivered_can_be_taken() {
     commands.push(Command::TransactionSg(message.describe(0, 1, binder_driver::uapi::TF_ONE_WAY)));
     sender.write_read(&mut commands, &message.memory(), Some(&mut returns)).expect("it is taken");
     commands.push(Command::EnterLooper);
-    let told = loop {
+    let transaction = loop {
         driver.write_read(&mut commands, &[], Some(&mut returns)).expect("a transaction");
         let items = returns.by_ref();
-        let told =
-            items.find_map(|item| if let Return::Transaction(told) = item { Some(told) } else { None });
-        if let Some(told) = told {
-            break told;
+        let transaction = items.find_map(|item| {
+            if let Return::Transaction(transaction) = item { Some(transaction) } else { None }
+        });
+        if let Some(transaction) = transaction {
+            break transaction;
         }
     };
-    let data = driver.received(told.buffer, told.data_size).expect("inside the area");
+    let data = driver.received(transaction.buffer, transaction.data_size).expect("inside the area");
     let brought = binder_driver::uapi::FdObject::from_bytes(&data).expect("an object").fd;
     drop(driver.duplicate_fd(brought).expect("the driver has opened it"));
     for foreign in [own, u32::MAX] {

@@ -47,7 +47,7 @@ impl Message {
         self.object(&FdObject { kind: BINDER_TYPE_FD, fd, ..Default::default() }.to_bytes())
     }
 
-    /// A buffer of its own, with an array of descriptors in it.
+    /// Adds a separate buffer with an array of descriptors.
     pub(crate) fn array(mut self, fds: &[BorrowedFd<'_>]) -> Self {
         let numbers: Vec<u8> = fds.iter().flat_map(|fd| fd.as_raw_fd().to_ne_bytes()).collect();
         let (parent, count) = (self.offsets.len() as u64 / 8, fds.len() as u64);
@@ -80,16 +80,18 @@ impl Message {
 #[derive(Default, Debug)]
 pub(crate) struct Arrived {
     pub(crate) data: Vec<u8>,
-    /// Those that are the receiver's to close. Descriptors in arrays end with the buffer.
+    /// The descriptors that the receiver must close. The driver closes those in arrays.
     pub(crate) fds: Vec<OwnedFd>,
     /// Counted as long as the buffer lasts.
     pub(crate) handles: Vec<u32>,
 }
 
 impl Arrived {
-    pub(crate) fn read(driver: &impl Driver, told: &TransactionData) -> Self {
-        let data = driver.received(told.buffer, told.data_size).expect("inside the area").to_vec();
-        let offsets = driver.received(told.offsets, told.offsets_size).expect("inside the area");
+    pub(crate) fn read(driver: &impl Driver, transaction: &TransactionData) -> Self {
+        let data =
+            driver.received(transaction.buffer, transaction.data_size).expect("inside the area").to_vec();
+        let offsets =
+            driver.received(transaction.offsets, transaction.offsets_size).expect("inside the area");
         let mut arrived = Self::default();
         for at in offsets.chunks_exact(8).map(|offset| u64::take(offset) as usize) {
             match u32::take(&data[at..at + 4]) {

@@ -17,11 +17,11 @@ use crate::message::Message;
 use crate::random::Random;
 use crate::stepping;
 
-/// The size of each peer's receive area: small enough to run full now and then.
+/// The size of each peer's receive area, which is small enough to be full at times.
 const AREA: u64 = 512 << 10;
 
 /// A peer reports its count each time it has sent this many transactions.
-pub(crate) const TOLD_EVERY: u64 = 4096;
+pub(crate) const REPORT_EVERY: u64 = 4096;
 
 const PEER: &str = "a peer";
 const MANAGER: &str = "a manager among peers";
@@ -31,7 +31,7 @@ pub(crate) struct Peer {
     pub(crate) child: Child,
     /// Its [`Emulated::number`].
     pub(crate) number: u32,
-    told: Option<Lines<BufReader<ChildStderr>>>,
+    lines: Option<Lines<BufReader<ChildStderr>>>,
 }
 
 impl Peer {
@@ -42,15 +42,15 @@ impl Peer {
             .stderr(Stdio::piped())
             .spawn()
             .expect("this test can be started again");
-        let mut told = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let number = told.next().expect("a line").expect("a pipe");
-        let number = number.parse().unwrap_or_else(|_| panic!("a peer says {number:?}"));
-        Self { child, number, told: Some(told) }
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let number = lines.next().expect("a line").expect("a pipe");
+        let number = number.parse().unwrap_or_else(|_| panic!("a peer wrote {number:?}"));
+        Self { child, number, lines: Some(lines) }
     }
 
-    /// The lines that it writes from here on: one for every [`TOLD_EVERY`] transactions.
-    pub(crate) fn told(&mut self) -> Lines<BufReader<ChildStderr>> {
-        self.told.take().expect("asked for once")
+    /// The lines that it writes from now on: one for every [`REPORT_EVERY`] transactions.
+    pub(crate) fn take_lines(&mut self) -> Lines<BufReader<ChildStderr>> {
+        self.lines.take().expect("asked for once")
     }
 
     pub(crate) fn kill(&mut self) {
@@ -59,7 +59,7 @@ impl Peer {
     }
 }
 
-fn tell(number: u64) {
+fn print(number: u64) {
     // Not captured by the test harness, unlike `eprintln!`. The parent may be gone.
     let _ = std::io::stderr().write_all(format!("{number}\n").as_bytes());
 }
@@ -72,14 +72,14 @@ pub(crate) fn play(scenario: &str, address: &str) -> bool {
         _ => return false,
     };
     let driver = Arc::new(Emulated::join(address, AREA).expect("the context"));
-    tell(driver.number().into());
+    print(driver.number().into());
     driver.set_max_threads(2).expect("the context");
     if manages {
-        // The last one may have died a moment ago.
+        // The last manager may have just died.
         while driver.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).is_err() {
             std::thread::yield_now();
         }
-        // One thread: it alone knows what is kept.
+        // One thread, because only that thread knows what is kept.
         driver.set_max_threads(0).expect("the context");
     }
     let serving = std::thread::spawn({
@@ -119,7 +119,7 @@ impl Caller<'_> {
                 10 => self.visit(),
                 11..50 => self.exchange(),
                 50..100 => self.nest(),
-                100..250 => self.tell(),
+                100..250 => self.call_oneway(),
                 _ => self.echo(),
             };
             if let Err(errno) = done {
@@ -128,21 +128,21 @@ impl Caller<'_> {
         }
     }
 
-    /// The manager or the peer that is known.
-    fn somebody(&mut self) -> u32 {
+    /// The manager, or the peer whose handle is known.
+    fn random_target(&mut self) -> u32 {
         if self.random.below(4) == 0 { 0 } else { self.known.unwrap_or(0) }
     }
 
     fn count(&mut self) {
         self.sent += 1;
-        if self.sent.is_multiple_of(TOLD_EVERY) {
-            tell(self.sent);
+        if self.sent.is_multiple_of(REPORT_EVERY) {
+            print(self.sent);
         }
     }
 
     fn call(&mut self, code: u32, message: &Message) -> Result<Answer, Errno> {
         self.count();
-        let target = self.somebody();
+        let target = self.random_target();
         let answer = self.desk.call(target, code, message)?;
         match &answer {
             Answer::Reply(arrived) => self.desk.release(arrived),
@@ -160,8 +160,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Makes itself known to the manager, and asks it for another peer, whose death it wants to be
-    /// told of.
+    /// Sends its node to the manager, and gets the node of another peer from it. Requests a death
+    /// notification for that node.
     fn meet(&mut self) -> Result<(), Errno> {
         self.count();
         self.desk.call(0, KEEP, &Message::default().node(1))?;
@@ -178,7 +178,8 @@ impl Caller<'_> {
         Ok(())
     }
 
-    /// Opens the driver once more, makes that known, and closes it: a death for those who know it.
+    /// Opens the driver again, sends a node of it, and closes it: a death for all holders of a
+    /// handle.
     fn visit(&mut self) -> Result<(), Errno> {
         self.count();
         let Ok(visitor) = Emulated::join(self.address, AREA) else { return Err(Errno::NODEV) };
@@ -208,16 +209,16 @@ impl Caller<'_> {
         self.random.below(most) as usize
     }
 
-    fn tell(&mut self) -> Result<(), Errno> {
+    fn call_oneway(&mut self) -> Result<(), Errno> {
         self.count();
-        let (size, target) = (self.size(), self.somebody());
+        let (size, target) = (self.size(), self.random_target());
         let mut message = Message::plain(&PATTERN[..size]);
         let pipe;
         if self.random.below(16) == 0 {
             pipe = std::io::pipe().expect("a pipe");
             message = message.descriptor(pipe.0.as_fd());
         }
-        let answer = self.desk.tell(target, DROP, &message)?;
+        let answer = self.desk.call_oneway(target, DROP, &message)?;
         if matches!(answer, Answer::Dead) && target != 0 {
             self.forget();
         }

@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::stepping;
 use crate::world::AREA;
 
-/// One of them, by name: it joins and prepares, stops, does what is stepped, and stops again.
+/// A scenario: it joins and prepares, stops, does the operation that is stepped, and stops again.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     act: fn(&str),
@@ -21,12 +21,12 @@ pub(crate) struct Scenario {
     /// It is the context manager instead of a survivor.
     pub(crate) manages: bool,
     /// Its callers are real-time, and it inherits their priority through a PI futex.
-    pub(crate) is_lent_to: bool,
+    pub(crate) inherits: bool,
 }
 
 impl Scenario {
     const fn of(name: &'static str, act: fn(&str)) -> Self {
-        Self { name, act, serves: false, manages: false, is_lent_to: false }
+        Self { name, act, serves: false, manages: false, inherits: false }
     }
 }
 
@@ -45,11 +45,11 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
     Scenario::of("inheriting call", inheriting_call),
     Scenario::of("nested inheriting call", nested_inheriting_call),
     Scenario { serves: true, ..Scenario::of("serve", serve) },
-    Scenario { serves: true, is_lent_to: true, ..Scenario::of("serve a lender", serve) },
+    Scenario { serves: true, inherits: true, ..Scenario::of("serve a real-time caller", serve) },
     Scenario { manages: true, ..Scenario::of("manage", manage) },
 ];
 
-/// Plays the scenario with this name, if there is one.
+/// Runs the scenario with this name, if there is one.
 pub(crate) fn play(name: &str, address: &str) -> bool {
     let known = SCENARIOS.iter().find(|scenario| scenario.name == name);
     known.inspect(|scenario| (scenario.act)(address)).is_some()
@@ -59,7 +59,8 @@ fn desk(address: &str) -> Desk {
     Desk::at(Arc::new(Emulated::join(address, AREA).expect("the context")))
 }
 
-/// Makes what follows the part that is stepped: everything was touched once before.
+/// Runs the operation that is stepped. The scenario must have run the same code once before, so
+/// that all memory that it uses is mapped.
 fn stepped<T>(act: impl FnOnce() -> T) -> T {
     stepping::let_parent_step();
     let result = act();
@@ -111,10 +112,10 @@ fn oneway_call(address: &str) {
     let mut desk = desk(address);
     let (reader, _writer) = std::io::pipe().expect("a pipe");
     let message = |name| Message::default().node(name).descriptor(reader.as_fd());
-    desk.tell(0, DROP, &message(1)).expect("the context");
+    desk.call_oneway(0, DROP, &message(1)).expect("the context");
     stepped(|| {
-        desk.tell(0, DROP, &message(2)).expect("the context");
-        desk.tell(0, DROP, &message(3)).expect("the context");
+        desk.call_oneway(0, DROP, &message(2)).expect("the context");
+        desk.call_oneway(0, DROP, &message(3)).expect("the context");
     });
 }
 
@@ -127,23 +128,23 @@ fn nested_call(address: &str) {
     });
 }
 
-/// Real-time, where that is permitted, and through a futex even where the manager's policy could be
-/// set.
-fn lender(address: &str) -> Desk {
+/// A real-time thread, where that is permitted. The manager inherits its priority through a futex,
+/// even if it could inherit by a change of policy.
+fn realtime_caller(address: &str) -> Desk {
     let desk = desk(address);
-    stepping::become_lender(&desk.driver);
+    stepping::become_realtime_caller(&desk.driver);
     desk
 }
 
 /// The manager inherits its priority by a change of policy, where that is permitted.
 fn realtime_call(address: &str) {
-    let desk = lender(address);
+    let desk = realtime_caller(address);
     desk.driver.set_inherit_by(InheritBy::Policy);
     step_call(desk);
 }
 
 fn inheriting_call(address: &str) {
-    step_call(lender(address));
+    step_call(realtime_caller(address));
 }
 
 fn step_call(mut desk: Desk) {
@@ -156,7 +157,7 @@ fn step_call(mut desk: Desk) {
 }
 
 fn nested_inheriting_call(address: &str) {
-    let mut desk = lender(address);
+    let mut desk = realtime_caller(address);
     reply(desk.call(0, CALL_BACK, &Message::default().node(1)));
     stepped(|| {
         reply(desk.call(0, CALL_BACK, &Message::default().node(2)));
@@ -181,7 +182,8 @@ fn death_notification(address: &str) {
     });
 }
 
-/// Asks of the manager, and freezes and thaws itself.
+/// Requests a freeze notification for the manager, freezes and thaws itself, and clears the
+/// request.
 fn freeze_notification(address: &str) {
     let mut desk = desk(address);
     reply(desk.call(0, KEEP, &Message::default().node(1)));
@@ -191,7 +193,7 @@ fn freeze_notification(address: &str) {
     stepped(|| {
         desk.queue(Command::RequestFreezeNotification(HandleCookie { handle: 0, cookie: 1 }));
         desk.flush().expect("the context");
-        // Somebody may be calling it.
+        // Another process may be calling it.
         let _ = desk.driver.set_frozen(own, true, 0);
         desk.driver.set_frozen(own, false, 0).expect("the context");
         desk.queue(Command::ClearFreezeNotification(HandleCookie { handle: 0, cookie: 1 }));
@@ -202,8 +204,7 @@ fn freeze_notification(address: &str) {
     });
 }
 
-/// Nodes, handles, a death notification, an unread reply's buffer: what a process holds when it
-/// leaves.
+/// Leaves with nodes, handles, a death notification and the buffer of an unread reply.
 fn laden(address: &str) -> Desk {
     let mut desk = desk(address);
     let (reader, _writer) = std::io::pipe().expect("a pipe");

@@ -10,24 +10,24 @@ use binder_driver::Profile;
 use binder_emulator::{Context, Usage};
 
 use crate::alone::alone;
-use crate::peers::{Peer, TOLD_EVERY};
+use crate::peers::{Peer, REPORT_EVERY};
 
 /// The manager is one of them.
 const PROCESSES: usize = 8;
-/// How often a run is looked at.
+/// How often the use is measured during a run.
 const LOOKS: u64 = 20;
-/// So many looks belong to the beginning.
+/// This many measurements belong to the start.
 const WARM_UP: usize = 5;
 /// If nothing is sent for this long, a process hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a run uses at a moment.
+/// What the processes use at a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     context: Usage,
-    /// Memory of its own that the process with most of it has, in kilobytes.
+    /// The largest private memory of a process, in kilobytes.
     private_kb: u64,
-    /// Descriptors of the process with most of them.
+    /// The largest number of descriptors of a process.
     descriptors: u64,
 }
 
@@ -42,7 +42,7 @@ impl Used {
         }
     }
 
-    /// The larger of each.
+    /// The larger value of each field.
     fn or_more(self, other: Self) -> Self {
         let (a, b) = (self.context, other.context);
         Self {
@@ -61,7 +61,7 @@ impl Used {
         }
     }
 
-    /// Whether it is no more than `before`, but for what is in use for the moment.
+    /// Whether it is not more than `before`, with some room for transactions in flight.
     fn has_not_outgrown(self, before: Self) -> bool {
         let (now, then) = (self.context, before.context);
         let about = |now: u32, then: u32| now <= then + then / 2 + 64;
@@ -90,8 +90,8 @@ fn descriptors(process: u32) -> u64 {
     open.expect("a living process").count() as u64
 }
 
-/// Lets the processes send `transactions` to each other, replies not counted. `report` is shown
-/// what is used at times.
+/// Runs the processes until they have sent `transactions` to each other, not counting replies.
+/// Calls `report` with the use from time to time.
 fn soak(profile: Profile, transactions: u64, mut report: impl FnMut(u64, Duration, Used)) {
     let context = Context::create_unlisted(profile).expect("a context");
     let before = Usage { memory_bytes: 0, ..context.usage().expect("its size") };
@@ -101,12 +101,12 @@ fn soak(profile: Profile, transactions: u64, mut report: impl FnMut(u64, Duratio
     let counting: Vec<_> = peers
         .iter_mut()
         .map(|peer| {
-            let (sent, told) = (Arc::clone(&sent), peer.told());
+            let (sent, lines) = (Arc::clone(&sent), peer.take_lines());
             std::thread::spawn(move || {
-                for line in told {
+                for line in lines {
                     let line = line.expect("a pipe");
-                    assert!(line.parse::<u64>().is_ok(), "a peer says {line:?}");
-                    sent.fetch_add(TOLD_EVERY, Ordering::Relaxed);
+                    assert!(line.parse::<u64>().is_ok(), "a peer wrote {line:?}");
+                    sent.fetch_add(REPORT_EVERY, Ordering::Relaxed);
                 }
             })
         })

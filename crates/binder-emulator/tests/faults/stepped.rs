@@ -17,19 +17,19 @@ pub(crate) struct Stage<'s> {
     pub(crate) world: World,
     /// How long the scenario takes without stepping.
     duration: Duration,
-    /// The time from each kill until all survivors were served and the state was as before.
+    /// The time from each kill until all survivors are served and the state is as before.
     pub(crate) times: Vec<Duration>,
 }
 
 impl<'s> Stage<'s> {
-    /// Lets a few victims do everything before they die, so that what is only made once is there.
+    /// Runs a few victims to the end, so that everything that is created only once exists.
     pub(crate) fn rehearsed(scenario: &'s Scenario, profile: Profile) -> Self {
-        let world = World::new(profile, !scenario.manages, scenario.is_lent_to);
+        let world = World::new(profile, !scenario.manages, scenario.inherits);
         let mut stage = Self { scenario, world, duration: Duration::ZERO, times: Vec::new() };
         for _ in 0..3 {
             let mut victim = stage.start();
             let begin = Instant::now();
-            assert_eq!(victim.run(), Stopped::Mark, "{:?} comes to its end", scenario.name);
+            assert_eq!(victim.run(), Stopped::Mark, "{:?} ends", scenario.name);
             stage.duration = begin.elapsed();
             victim.kill();
             if scenario.serves {

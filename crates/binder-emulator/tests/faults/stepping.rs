@@ -15,7 +15,7 @@ use binder_emulator::{Emulated, InheritBy};
 pub(crate) const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
 pub(crate) const SCENARIO: &str = "ROUNDTRIP_TEST_SCENARIO";
 
-/// Where ptrace(2) takes an address that a request does not use.
+/// The address argument of ptrace(2) requests that do not use it.
 const NOTHING: *mut libc::c_void = std::ptr::null_mut();
 
 /// Starts this binary's ignored test `victim` in the context at `address`.
@@ -51,20 +51,20 @@ pub(crate) fn let_parent_step() {
 
 /// Makes the calling thread real-time, where that is permitted, and makes its process boost servers
 /// through a PI futex.
-pub(crate) fn become_lender(driver: &Emulated) {
+pub(crate) fn become_realtime_caller(driver: &Emulated) {
     let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 3, ..Default::default() };
-    // Else it is one more ordinary caller.
+    // Without permission it is an ordinary caller.
     let _ = sched_attr::set(0, realtime);
     driver.set_inherit_by(InheritBy::PiFutex);
 }
 
-/// In a victim: stops where the parent is to see it.
+/// In a victim: stops, for the parent to notice.
 pub(crate) fn stop() {
     // SAFETY: sends a signal to the calling thread; no memory is passed.
     unsafe { libc::raise(libc::SIGSTOP) };
 }
 
-/// How a stepped thread was found.
+/// Why a stepped thread has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
     /// After one more instruction.
@@ -75,8 +75,8 @@ pub(crate) enum Stopped {
     Gone,
 }
 
-/// A victim whose thread stands still, from its first [`stop`] on. All of it is for the thread that
-/// started it.
+/// A victim whose thread is stopped, from its first [`stop`] on. Only the thread that started it
+/// may use it.
 pub(crate) struct Stepped {
     child: Child,
     thread: i32,
@@ -87,15 +87,15 @@ impl Stepped {
         let mut child =
             start(scenario, address).stderr(Stdio::piped()).spawn().expect("this test can be started again");
         let mut line = String::new();
-        let told = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut line);
-        told.expect("the victim's thread");
-        let thread = line.trim().parse().unwrap_or_else(|_| panic!("{scenario}: the victim says {line:?}"));
+        let read = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut line);
+        read.expect("the victim's thread");
+        let thread = line.trim().parse().unwrap_or_else(|_| panic!("{scenario}: the victim wrote {line:?}"));
         let mut victim = Self { child, thread };
         assert_eq!(victim.wait(), Stopped::Mark, "the victim begins by stopping");
         victim
     }
 
-    /// Lets it run, and does not wait for anything.
+    /// Lets it run without waiting.
     pub(crate) fn let_run(&mut self) {
         // SAFETY: as in `step`. One that has gone cannot run.
         unsafe { libc::ptrace(libc::PTRACE_CONT, self.thread, NOTHING, NOTHING) };
@@ -121,8 +121,8 @@ impl Stepped {
     /// Kills it at its current instruction.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("a child");
-        // The tracer takes note of a thread's end before its process can be waited for; if it was
-        // the process's only one, that is the end of both.
+        // The tracer must wait for the thread's end before it can wait for the process. If it was
+        // the only thread, both end together.
         while self.wait() != Stopped::Gone {}
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! A lock that is not released: its owner was stopped, or the word was overwritten and names no
-//! real owner.
+//! A lock that is not released, because its owner was stopped or the word was overwritten and names
+//! no real owner.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -11,10 +11,10 @@ use crate::world::World;
 
 /// Checks that calls fail, and that all participants and the context's owner get the reason.
 fn ends_for_all(mut world: World) {
-    let told = world.probe_fails();
-    assert!(told.contains("held the lock without progress"), "{told}");
+    let error = world.probe_fails();
+    assert!(error.contains("held the lock without progress"), "{error}");
     let ended = world.context.ended().expect("it has ended");
-    assert!(told.ends_with(ended), "{told} {ended}");
+    assert!(error.ends_with(ended), "{error} {ended}");
     world.end();
 }
 
@@ -24,12 +24,12 @@ fn a_context_ends_if_its_lock_names_an_owner_that_never_took_it() {
     let mut world = World::new(Profile::Ack, true, false);
     assert!(world.probe());
     let (end, wait) = std::sync::mpsc::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tid_sender, tid) = std::sync::mpsc::channel();
     let stranger = std::thread::spawn(move || {
-        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("somebody who asks");
+        tid_sender.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
         let _ = wait.recv();
     });
-    let tid = told.recv().expect("a thread");
+    let tid = tid.recv().expect("a thread");
     memory().write_all_at(&tid.to_ne_bytes(), 0).expect("the lock");
     ends_for_all(world);
     drop(end);
@@ -53,7 +53,7 @@ mod stopped {
             i32::from_ne_bytes(owner) == victim.thread()
         };
         let mut held = 0;
-        // Some instructions after it took it, with words changed and more to come.
+        // Some instructions after it took the lock, in the middle of its changes.
         while held < 100 {
             assert_eq!(victim.step(), Stopped::Step, "it takes the lock before it ends");
             held = if holds(&victim) { held + 1 } else { 0 };
@@ -71,7 +71,7 @@ mod stopped {
             let calling = scope.spawn(|| world.probe());
             // Long enough that the supervisor was asked, and has begun to count.
             std::thread::sleep(Duration::from_millis(1500));
-            assert!(!calling.is_finished(), "nobody goes on without the lock");
+            assert!(!calling.is_finished(), "the call needs the lock");
             assert_eq!(victim.run(), Stopped::Mark, "its own call is answered");
             assert!(calling.join().expect("no panic"), "and the one that waited");
         });

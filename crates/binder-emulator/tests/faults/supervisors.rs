@@ -17,8 +17,8 @@ pub(crate) fn start() -> (Child, String) {
         .spawn()
         .expect("this test can be started again");
     let mut address = String::new();
-    let told = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut address);
-    told.expect("an address");
+    let read = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut address);
+    read.expect("an address");
     (child, address.trim_end().to_owned())
 }
 

@@ -17,7 +17,7 @@ use crate::random::Random;
 /// The longest wait before a test fails: far longer than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Peers, of which the first is the manager, and a participant of this process that looks after
+/// The peers, of which the first is the manager, and a participant of this process that checks
 /// them.
 struct Crowd {
     context: Context,
@@ -42,7 +42,7 @@ impl Crowd {
         self.peers[at] = Peer::start(self.context.address(), at == 0);
     }
 
-    /// Calls the manager, which may have begun a moment ago.
+    /// Calls the manager, which may have just started.
     fn ask_manager(&mut self, message: &Message, code: u32) -> Vec<u32> {
         let begin = Instant::now();
         loop {
@@ -53,7 +53,7 @@ impl Crowd {
         }
     }
 
-    /// The processes that answer when they are asked, of those that the manager keeps.
+    /// The processes that reply, among those whose handles the manager keeps.
     fn answering(&mut self) -> BTreeSet<u32> {
         let mut numbers = BTreeSet::new();
         for index in 0..MOST_KEPT as u32 {
@@ -69,7 +69,7 @@ impl Crowd {
         numbers
     }
 
-    /// Waits until all peers answer, and no answer comes from a killed peer.
+    /// Waits until all peers reply, and no reply comes from a killed peer.
     fn wait_for_all(&mut self, dead: Option<u32>) {
         let begin = Instant::now();
         // The manager is asked by its handle.
@@ -103,10 +103,10 @@ impl Crowd {
     }
 }
 
-/// Kills processes at random moments; gives how long the next call of another participant took
-/// after each.
+/// Kills processes at random moments. Returns how long the next call of another participant took
+/// after each kill.
 fn kill_at_random(profile: Profile, kills: u64) -> Vec<Duration> {
-    /// As many processes as are there at a time.
+    /// The number of processes at a time.
     const PEERS: usize = 5;
     /// After as many kills, all are killed at once.
     const ROUND: u64 = 25;
@@ -128,7 +128,7 @@ fn kill_at_random(profile: Profile, kills: u64) -> Vec<Duration> {
         waits.push(begin.elapsed());
         assert!(at == 0 || matches!(answer, Answer::Reply(_)), "{answer:?}");
         if at == 0 {
-            // The others know a new manager, and it them.
+            // The others have found the new manager, and it has their handles.
             crowd.replace(0);
             crowd.wait_for_all(None);
         } else {
@@ -201,7 +201,7 @@ fn supervisors_killed(kills: u64) {
         let begin = Instant::now();
         let all = || serving.is_finished() && calling.iter().all(std::thread::JoinHandle::is_finished);
         while !all() {
-            assert!(begin.elapsed() < PATIENCE, "after kill {kill} somebody waits for ever");
+            assert!(begin.elapsed() < PATIENCE, "after kill {kill}, a process waits forever");
             std::thread::sleep(Duration::from_micros(100));
         }
         assert_eq!(serving.join().expect("no panic"), Errno::NODEV);

@@ -28,9 +28,9 @@ pub(crate) struct World {
     probe: Desk,
     serving: JoinHandle<Errno>,
     calling: JoinHandle<()>,
-    /// What became of the calls to victims that serve.
+    /// The results of the calls to victims that serve.
     called: Receiver<Option<Answer>>,
-    /// How many calls to managers were answered, one way or the other.
+    /// How many calls to managers have ended, with or without a reply.
     answers: Arc<AtomicU64>,
     before: Option<Quiet>,
 }
@@ -46,8 +46,9 @@ pub(crate) struct Quiet {
 }
 
 impl World {
-    /// With a manager, unless the victims are to be that; then its thread calls whoever is.
-    /// `inherits`: that thread is real-time, and lends its priority through a futex.
+    /// `managed`: the manager is a process of this world. Otherwise the victim is the manager, and
+    /// a thread of this world calls it. `inherits`: that thread is real-time, and the victim
+    /// inherits its priority through a PI futex.
     pub(crate) fn new(profile: Profile, managed: bool, inherits: bool) -> Self {
         let context = Context::create_unlisted(profile).expect("a context");
         let manager = Arc::new(Emulated::join(context.address(), AREA).expect("a manager"));
@@ -57,7 +58,7 @@ impl World {
                 .expect("no context manager yet");
         }
         let (announce, announced) = channel();
-        let (tell, called) = channel();
+        let (sender, called) = channel();
         let serving = std::thread::spawn({
             let driver = Arc::clone(&manager);
             move || {
@@ -71,10 +72,10 @@ impl World {
             let answers = Arc::clone(&answers);
             move || {
                 if inherits {
-                    stepping::become_lender(&manager);
+                    stepping::become_realtime_caller(&manager);
                 }
                 if managed {
-                    call_announced(manager, &announced, &tell);
+                    call_announced(manager, &announced, &sender);
                 } else {
                     call_managers(manager, &answers);
                 }
@@ -84,14 +85,14 @@ impl World {
         Self { context, probe, serving, calling, called, answers, before: None }
     }
 
-    /// A survivor's call, when it is to fail: how.
+    /// Makes a survivor's call, which must fail. Returns the error.
     pub(crate) fn probe_fails(&mut self) -> String {
-        self.probe.call(0, ECHO, &Message::plain(b"nobody hears this")).expect_err("a context that ends");
+        self.probe.call(0, ECHO, &Message::plain(b"not served")).expect_err("a context that ends");
         let asked = self.probe.driver.extended_error();
         asked.expect_err("a context that has ended").to_string()
     }
 
-    /// A survivor's call is answered. True when there was a manager to do it.
+    /// Makes a survivor's call, which must get its reply. Returns false if there is no manager.
     pub(crate) fn probe(&mut self) -> bool {
         match self.probe.call(0, ECHO, &Message::plain(b"still served")).expect("a context") {
             Answer::Reply(arrived) => {
@@ -104,10 +105,10 @@ impl World {
         }
     }
 
-    /// How the call to a victim that serves has ended.
+    /// The result of the call to a victim that serves.
     pub(crate) fn outcome(&self) -> Option<Answer> {
         self.called.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-            panic!("a caller of a dead server waits for ever:\n{}", self.context.state());
+            panic!("a caller of a dead server waits forever:\n{}", self.context.state());
         })
     }
 
@@ -116,7 +117,7 @@ impl World {
     pub(crate) fn wait_for_answers(&self) {
         let (begin, first) = (Instant::now(), self.answers.load(Ordering::Relaxed));
         while self.answers.load(Ordering::Relaxed) < first + 2 {
-            assert!(begin.elapsed() < PATIENCE, "a caller of a dead manager waits for ever");
+            assert!(begin.elapsed() < PATIENCE, "a caller of a dead manager waits forever");
             std::thread::yield_now();
         }
     }
@@ -128,7 +129,7 @@ impl World {
         Quiet { state, usage, descriptors, realtime: realtime_threads() }
     }
 
-    /// From here on, deaths must leave things as they are now.
+    /// Records the present state, which must be the same after each death.
     pub(crate) fn remember(&mut self) {
         let begin = Instant::now();
         loop {
@@ -139,12 +140,11 @@ impl World {
                 self.before = Some(now);
                 return;
             }
-            assert!(begin.elapsed() < PATIENCE, "things do not come to rest: {before:#?}\n{now:#?}");
+            assert!(begin.elapsed() < PATIENCE, "the state does not settle: {before:#?}\n{now:#?}");
         }
     }
 
-    /// Waits until everything is as before. Gives how long that took, if it was longer than one
-    /// look.
+    /// Waits until the state is as before. Returns how long that took.
     pub(crate) fn settle(&mut self, after: &str) -> Duration {
         let begin = Instant::now();
         loop {
@@ -174,8 +174,8 @@ fn with_everything(desk: &mut Desk, target: u32) -> Result<Answer, Errno> {
     desk.call(target, EXCHANGE, &Message::default().node(3).weak_node(4).descriptor(fd).array(&[fd, fd]))
 }
 
-/// Calls each handle that is announced, twice, the second time with everything.
-fn call_announced(driver: Arc<Emulated>, announced: &Receiver<u32>, tell: &Sender<Option<Answer>>) {
+/// Calls each announced handle twice, the second time with all kinds of objects.
+fn call_announced(driver: Arc<Emulated>, announced: &Receiver<u32>, sender: &Sender<Option<Answer>>) {
     let mut desk = Desk::at(driver);
     for handle in announced {
         let outcome = (|| {
@@ -191,7 +191,7 @@ fn call_announced(driver: Arc<Emulated>, announced: &Receiver<u32>, tell: &Sende
             Ok::<_, Errno>(answer)
         })();
         // The receiver is gone if the test has failed.
-        let _ = tell.send(outcome.ok());
+        let _ = sender.send(outcome.ok());
     }
 }
 

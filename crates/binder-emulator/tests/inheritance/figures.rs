@@ -11,7 +11,7 @@ use crate::party::{KEEP, Party};
 use crate::unprivileged::{as_root, unprivileged};
 
 const PRIORITY: u32 = 99;
-/// For each load. Hogs end by themselves, so a caller whose server is not boosted ends too.
+/// The duration for each load. Hogs end after it, so a caller whose server is not boosted ends too.
 const SECONDS: Duration = Duration::from_secs(4);
 /// Between calls, so that they do not take the CPU time that the kernel leaves to real-time
 /// threads.
@@ -58,6 +58,6 @@ fn call_times_by_the_way_of_priority_inheritance() {
         unprivileged(PRIORITY, || measure("no permission, futex", InheritBy::Auto));
     }
     if chosen("nothing") {
-        unprivileged(PRIORITY, || measure("no permission, nothing lent", InheritBy::Policy));
+        unprivileged(PRIORITY, || measure("no permission, no inheritance", InheritBy::Policy));
     }
 }

@@ -1,7 +1,8 @@
-//! Threads that compute, one of each kind on each CPU. Must not know the driver.
+//! Hogs: threads that only compute, one of each kind on each CPU. This file does not know the
+//! driver.
 //!
-//! The kernel keeps some time of each second for ordinary threads, beside real-time ones that never
-//! sleep (5 % unless it is set otherwise): ordinary hogs use that up.
+//! The kernel reserves part of each second for ordinary threads, even if real-time threads never
+//! sleep (5% by default). Ordinary hogs use that part up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -25,14 +26,14 @@ pub(crate) struct Hogs {
 }
 
 impl Hogs {
-    /// They begin at once, on the calling thread's CPUs, the real-time ones at a `priority` that is
-    /// not above its own, and end by themselves after `life`.
+    /// Starts the hogs on the calling thread's CPUs, and waits until all run. The real-time hogs
+    /// have `priority`, which must not be above the calling thread's. They end after `life`.
     pub(crate) fn start(kinds: &[Kind], priority: u32, life: Duration) -> Self {
         let usable = sched_getaffinity(None).expect("its CPUs");
         let (running, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu));
         let lower = SchedAttr { policy: FIFO, priority, ..Default::default() };
-        let nice = rustix::process::getpriority_process(None).expect("one's own");
+        let nice = rustix::process::getpriority_process(None).expect("this thread's own");
         let ordinary = SchedAttr { policy: OTHER, nice, ..Default::default() };
         let threads: Vec<_> = cpus
             .flat_map(|cpu| kinds.iter().map(move |&kind| (cpu, kind)))

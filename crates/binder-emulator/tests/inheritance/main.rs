@@ -2,8 +2,8 @@
 //! Real-time callers without permission to set their servers' policy: the servers inherit the
 //! priority through a PI futex.
 //!
-//! Tests start as root, so that a thread may make itself real-time, and drop all rights before they
-//! use the driver. Without that permission they are skipped.
+//! Tests start as root, so that a thread can make itself real-time, and drop all privileges before
+//! they use the driver. They are skipped if this user is not root.
 
 mod figures;
 mod hogs;
@@ -32,13 +32,13 @@ const SHOWN: i64 = -1 - PRIORITY as i64;
 /// Makes the calling thread an ordinary one, as servers are. Keeps its nice value, because lowering
 /// it needs privileges.
 fn become_ordinary() {
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
+    let nice = rustix::process::getpriority_process(None).expect("this thread's own");
     sched_attr::set(0, SchedAttr { policy: OTHER, nice, ..Default::default() }).expect("a lower policy");
 }
 
-/// Calls until some were answered before their caller looked by itself whether they were. That it
-/// does after a millisecond, and then less often: a call that nobody ends in another way takes
-/// longer, however fast the machine.
+/// Makes calls until 50 of them got their reply before the caller's own first check, which it makes
+/// after a millisecond and then less often. A call that ends only by such a check takes longer, on
+/// any machine.
 fn asks_until_some_are_quick(client: &mut Party, code: u32) {
     const LOOKS_AFTER: Duration = Duration::from_millis(1);
     let (begin, mut quick, mut calls) = (Instant::now(), 0, 0);
@@ -64,13 +64,13 @@ fn a_server_inherits_its_callers_priority_through_a_pi_futex_without_a_policy_ch
         for _ in 0..20 {
             assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
         }
-        assert_eq!(server.driver.lent_by_pi_futex(), 20);
+        assert_eq!(server.driver.inherited_by_pi_futex(), 20);
         assert_eq!(server.driver.limits(), [""; 0], "nothing was denied");
         let shown = sched_attr::get(server.looper()).expect("a living thread");
         assert_eq!((shown.policy, shown.priority), (OTHER, 0));
         client.driver.set_inherit_by(InheritBy::Policy);
         assert_eq!(client.ask(0, RUNS_AT, None), party::ordinary());
-        assert_eq!(server.driver.lent_by_pi_futex(), 20);
+        assert_eq!(server.driver.inherited_by_pi_futex(), 20);
         assert!(!server.driver.limits().is_empty(), "this was denied");
     });
 }
@@ -82,10 +82,10 @@ fn a_privileged_process_can_choose_the_pi_futex() {
         let server = Party::manager(&context);
         let mut client = Party::join(&context);
         assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
-        assert_eq!(server.driver.lent_by_pi_futex(), 0, "the policy was set");
+        assert_eq!(server.driver.inherited_by_pi_futex(), 0, "the policy was set");
         client.driver.set_inherit_by(InheritBy::PiFutex);
         assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
-        assert_eq!(server.driver.lent_by_pi_futex(), 1);
+        assert_eq!(server.driver.inherited_by_pi_futex(), 1);
     });
 }
 
@@ -109,7 +109,7 @@ fn a_server_passes_its_callers_priority_on_to_the_next_server() {
         for _ in 0..100 {
             assert_eq!(client.ask(0, FORWARD, None), SHOWN);
         }
-        assert!(second.driver.lent_by_pi_futex() >= 100);
+        assert!(second.driver.inherited_by_pi_futex() >= 100);
     });
 }
 
@@ -171,17 +171,17 @@ fn a_boosting_caller_is_notified_of_its_servers_death_and_a_server_survives_its_
     });
 }
 
-/// What a caller is answered whose thread handles signals while it waits, if it lends its priority
-/// so.
+/// The reply to a call whose thread handles signals while it waits; `None` if there is no reply.
+/// The server inherits the thread's priority as `inherit_by` says.
 fn called_amid_signals(inherit_by: InheritBy) -> Option<i64> {
     let context = context();
     let server = Party::manager(&context);
     let address = context.address().to_owned();
-    let (tell, caller) = channel();
+    let (sender, caller) = channel();
     let calling = std::thread::spawn(move || {
         let mut party = Party::join_at(&address);
         party.driver.set_inherit_by(inherit_by);
-        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
+        sender.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
         party.try_ask(0, WAIT, None)
     });
     server.wait_until_called();
@@ -191,7 +191,7 @@ fn called_amid_signals(inherit_by: InheritBy) -> Option<i64> {
         let before = signals::SIGNALS_HANDLED.load(Ordering::Relaxed);
         send(caller);
         while signals::SIGNALS_HANDLED.load(Ordering::Relaxed) == before {
-            assert!(begin.elapsed() < party::PATIENCE, "a signal that nobody handles");
+            assert!(begin.elapsed() < party::PATIENCE, "no thread handled the signal");
             std::thread::sleep(Duration::from_millis(1));
         }
         if calling.is_finished() {
@@ -206,7 +206,7 @@ fn called_amid_signals(inherit_by: InheritBy) -> Option<i64> {
 fn signals_do_not_interrupt_a_caller_that_boosts_through_a_pi_futex() {
     unprivileged(PRIORITY, || {
         assert_eq!(called_amid_signals(InheritBy::Auto), Some(0), "the server's answer");
-        assert_eq!(called_amid_signals(InheritBy::Policy), None, "this one lends nothing: EINTR");
+        assert_eq!(called_amid_signals(InheritBy::Policy), None, "the server inherits nothing: EINTR");
     });
 }
 
@@ -225,7 +225,7 @@ fn calls_complete_beside_fifo_hogs_only_with_inheritance() {
             client.driver.set_inherit_by(inherit_by);
             let hogs = Hogs::start(&[Kind::Ordinary, Kind::Realtime], PRIORITY - 10, Duration::from_secs(1));
             for _ in 0..CALLS {
-                // The kernel lets ordinary threads run for 50 ms of each second all the same.
+                // The kernel reserves 50 ms of each second for ordinary threads.
                 std::thread::sleep(Duration::from_millis(60));
                 let begin = Instant::now();
                 client.ask(0, KEEP, None);
@@ -233,7 +233,7 @@ fn calls_complete_beside_fifo_hogs_only_with_inheritance() {
             }
         }
         assert!(quick[0] >= 3, "{} of {CALLS} calls were quick through the futex", quick[0]);
-        assert!(quick[1] <= 2, "{} of {CALLS} calls were quick though nothing was lent", quick[1]);
+        assert!(quick[1] <= 2, "{} of {CALLS} calls were quick without inheritance", quick[1]);
     });
 }
 
@@ -244,6 +244,6 @@ fn a_context_can_choose_the_pi_futex_for_all_participants() {
         context.set_inherit_by(InheritBy::PiFutex);
         let server = Party::manager(&context);
         assert_eq!(Party::join(&context).ask(0, RUNS_AT, None), SHOWN);
-        assert_eq!(server.driver.lent_by_pi_futex(), 1);
+        assert_eq!(server.driver.inherited_by_pi_futex(), 1);
     });
 }

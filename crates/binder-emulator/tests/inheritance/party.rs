@@ -1,5 +1,5 @@
-//! Participants: each calls on its creator's thread, and some serve on a thread of their own, an
-//! ordinary one.
+//! Participants: each makes calls on its creator's thread. Some also serve, on a separate ordinary
+//! thread.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,22 +10,22 @@ use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Driver, Return, Returns};
 use binder_emulator::{Context, Emulated};
 
-/// Answered with the priority that the serving thread really runs at.
+/// The reply carries the priority that the serving thread really runs at.
 pub(crate) const RUNS_AT: u32 = 1;
-/// What comes along is kept, for `FORWARD`. Answered at once.
+/// The server keeps the handle for `FORWARD`, and replies immediately.
 pub(crate) const KEEP: u32 = 2;
-/// Answered with what the kept handle answers to `RUNS_AT`.
+/// The reply carries the kept handle's reply to `RUNS_AT`.
 pub(crate) const FORWARD: u32 = 3;
-/// The handle that comes along is called; then answered as `RUNS_AT`.
+/// The server calls the handle in the call, then replies as to `RUNS_AT`.
 pub(crate) const CALL_BACK: u32 = 4;
-/// The kept handle is asked to `CALL_BACK` the one that comes along.
+/// The server sends `CALL_BACK` to the kept handle, with the handle in the call.
 pub(crate) const FORWARD_BACK: u32 = 5;
-/// Answered when [`Party::go_on`] says so.
+/// The server replies after [`Party::go_on`].
 pub(crate) const WAIT: u32 = 6;
 
-/// What /proc/PID/stat shows of an ordinary thread that these tests start.
+/// The priority in /proc/PID/stat of an ordinary thread that these tests start.
 pub(crate) fn ordinary() -> i64 {
-    20 + i64::from(rustix::process::getpriority_process(None).expect("one's own"))
+    20 + i64::from(rustix::process::getpriority_process(None).expect("this thread's own"))
 }
 /// The flags of nodes whose servers inherit real-time priorities.
 const INHERITS: u32 = 0x900;
@@ -57,7 +57,7 @@ impl Party {
     pub(crate) fn manager(context: &Context) -> Self {
         let mut party = Self::join(context);
         let begin = Instant::now();
-        // The last one may not be buried yet.
+        // The supervisor may not have released the last manager yet.
         while party.driver.become_context_manager(INHERITS).is_err() {
             assert!(begin.elapsed() < PATIENCE, "there is another manager");
             std::thread::sleep(Duration::from_millis(1));
@@ -66,7 +66,7 @@ impl Party {
         party
     }
 
-    /// One that serves, and whose node the manager keeps.
+    /// A participant that serves, and whose node the manager keeps.
     pub(crate) fn serving(context: &Context) -> Self {
         let mut party = Self::join(context);
         party.serve();
@@ -75,7 +75,7 @@ impl Party {
     }
 
     fn serve(&mut self) {
-        let (tell, looper) = channel();
+        let (sender, looper) = channel();
         let (call, called) = channel();
         let (go_on, may_go_on) = channel();
         let driver = Arc::clone(&self.driver);
@@ -83,7 +83,7 @@ impl Party {
             super::become_ordinary();
             let mut desk = Desk::at(driver);
             desk.stage = Some((call, Mutex::new(may_go_on)));
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).expect("a test");
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).expect("a test");
             desk.commands.push(Command::EnterLooper);
             while !desk.left.get() && desk.next(&[]).map(|item| desk.handle(item)).is_some() {}
         });
@@ -105,7 +105,7 @@ impl Party {
         self.served().looper
     }
 
-    /// Until a call to `WAIT` has come.
+    /// Waits for a call to `WAIT`.
     pub(crate) fn wait_until_called(&self) {
         self.served().called.recv_timeout(PATIENCE).expect("a call");
     }
@@ -114,7 +114,7 @@ impl Party {
         self.served().go_on.send(true).expect("a looper");
     }
 
-    /// The looper that serves a call to `WAIT` ends, and this participant with it.
+    /// Ends the looper that serves a call to `WAIT`, and this participant.
     pub(crate) fn leave(self) {
         self.served().go_on.send(false).expect("a looper");
     }
@@ -123,7 +123,7 @@ impl Party {
         self.try_ask(target, code, node).expect("an answer")
     }
 
-    /// Calls, with a node of one's own if one is given. `None` when the server is dead.
+    /// Makes a call, with a node of its own if `node` is set. Returns `None` if the server is dead.
     pub(crate) fn try_ask(&mut self, target: u32, code: u32, node: Option<u64>) -> Option<i64> {
         let along = node.map(|binder| FlatBinderObject {
             kind: BINDER_TYPE_BINDER,
@@ -174,10 +174,11 @@ impl Desk {
         }));
         loop {
             match self.next(&[&bytes, &offsets])? {
-                Return::Reply(told) => {
-                    let bytes = self.driver.received(told.buffer, told.data_size).expect("its data");
+                Return::Reply(transaction) => {
+                    let bytes =
+                        self.driver.received(transaction.buffer, transaction.data_size).expect("its data");
                     let answer = i64::from_ne_bytes(bytes.try_into().expect("a number"));
-                    self.commands.push(Command::FreeBuffer(told.buffer));
+                    self.commands.push(Command::FreeBuffer(transaction.buffer));
                     return Some(answer);
                 }
                 Return::DeadReply => return None,
@@ -191,17 +192,17 @@ impl Desk {
         match item {
             Return::Increfs(node) => self.commands.push(Command::IncrefsDone(node)),
             Return::Acquire(node) => self.commands.push(Command::AcquireDone(node)),
-            Return::Transaction(told) => self.serve(&told),
+            Return::Transaction(transaction) => self.serve(&transaction),
             _ => {}
         }
     }
 
-    fn serve(&mut self, told: &TransactionData) {
-        let data = self.driver.received(told.buffer, told.data_size).expect("its data");
+    fn serve(&mut self, transaction: &TransactionData) {
+        let data = self.driver.received(transaction.buffer, transaction.data_size).expect("its data");
         let came = data.get(8..12);
         let handle = came.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
         let mut answer = 0;
-        match (told.code, handle) {
+        match (transaction.code, handle) {
             (RUNS_AT, _) => answer = runs_at(),
             (KEEP, Some(handle)) => {
                 self.commands.push(Command::Acquire(handle));
@@ -227,7 +228,7 @@ impl Desk {
             }
             _ => {}
         }
-        self.commands.push(Command::FreeBuffer(told.buffer));
+        self.commands.push(Command::FreeBuffer(transaction.buffer));
         let bytes = answer.to_ne_bytes();
         self.commands.push(Command::Reply(TransactionData {
             data_size: 8,
@@ -239,8 +240,8 @@ impl Desk {
 }
 
 /// The priority that the calling thread runs at, as the scheduler has it: −1 − priority for a
-/// real-time one, 20 + nice for another (field 18 of /proc/PID/stat, proc_pid_stat(5)). The caller
-/// may need a moment to lend it.
+/// real-time thread, 20 + nice for any other (field 18 of /proc/PID/stat, proc_pid_stat(5)). Waits
+/// a moment, because the boost starts only when the caller waits.
 fn runs_at() -> i64 {
     let begin = Instant::now();
     loop {

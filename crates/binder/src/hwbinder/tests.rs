@@ -16,8 +16,8 @@ const AREA_BYTES: usize = 1 << 16;
 /// Returns what the receiver gets: data, offsets, and the area with the buffers.
 fn deliver(parcel: &mut HwParcel<'_>) -> (Vec<u8>, Vec<u8>, Area) {
     parcel.send(|outgoing| {
-        let lent = outgoing.lent();
-        let (mut data, offsets) = (lent.own[0].to_vec(), lent.own[1].to_vec());
+        let memory = outgoing.memory();
+        let (mut data, offsets) = (memory.own[0].to_vec(), memory.own[1].to_vec());
         let mut area = Area::with_capacity(AREA_BYTES);
         let base = area.as_ptr().addr() as u64;
         let mut copies = Vec::new();
@@ -25,7 +25,7 @@ fn deliver(parcel: &mut HwParcel<'_>) -> (Vec<u8>, Vec<u8>, Area) {
             let at = offset as usize;
             let mut object = BufferObject::from_bytes(&data[at..]).unwrap();
             let copy = area.len();
-            if let Some(bytes) = lent.bytes(object.buffer, object.length) {
+            if let Some(bytes) = memory.bytes(object.buffer, object.length) {
                 bytes.append_to(&mut area);
             }
             area.resize(area.len().next_multiple_of(8), 0);

@@ -33,7 +33,7 @@ pub(crate) fn finish(
         _ => {}
     }
     for warning in run.warnings.iter().filter(|_| !output.quiet) {
-        // If standard error is closed, too, nobody can be told.
+        // If standard error is closed too, the error cannot be reported.
         let _ = writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(warning));
     }
     stored?;

@@ -57,7 +57,7 @@ impl Gates {
     ) -> Exit {
         let violations = self.violations(run, divided);
         for line in &violations {
-            // If standard error is closed, too, nobody can be told.
+            // If standard error is closed too, the error cannot be reported.
             let _ = writeln!(terminal.err, "roundtrip: failed: {line}");
         }
         if violations.is_empty() || exit != Exit::OK { exit } else { Exit::FAILED }

@@ -160,7 +160,7 @@ pub(crate) fn measure(
             // A line that is rewritten would break up the blocks.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),
             Notice::Progress(_) => {}
-            // If the stream is closed, nobody can be told.
+            // If the stream is closed, the message is lost.
             Notice::Thread(report) => {
                 let _ = block(report, terminal.out);
             }
@@ -182,7 +182,7 @@ pub(crate) fn measure(
 /// The driver for the head of a report.
 pub(super) fn driver_of(result: &LatencyResult) -> String {
     let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
-    if result.lent_by_pi_futex {
+    if result.inherited_by_pi_futex {
         driver += "; servers inherited real-time priorities through a PI futex";
     }
     driver

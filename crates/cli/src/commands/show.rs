@@ -182,7 +182,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let printed = printed.and_then(|()| terminal.out.flush()).map_err(anyhow::Error::from);
     for error in &damaged {
-        // If standard error is closed, too, nobody can be told.
+        // If standard error is closed too, the error cannot be reported.
         let _ = writeln!(terminal.err, "roundtrip show: {}", inert::line(&format!("{error:#}")));
     }
     for line in &violations {

@@ -13,7 +13,7 @@ use super::page::Page;
 use super::stacks::{Stack, Stacks};
 use super::subject::Subject;
 use crate::look::Look;
-use crate::quantity::{duration, length, three_digits};
+use crate::quantity::{cpus_or_dash, duration, length, three_digits};
 use crate::table::{Column, Table};
 use crate::{storage, storage_strace, storage_study};
 
@@ -130,14 +130,13 @@ fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
     for SeriesLayers { series, breakdown } in ours {
         let per_call = |count: u64| three_digits(count as f64 / breakdown.calls.max(1) as f64);
         let controller = &breakdown.controller_interrupts;
-        let cpus: Vec<_> = breakdown.interrupt_cpus.keys().map(u32::to_string).collect();
         table.row([
             length(series.size_bytes as usize),
             per_call(breakdown.requests),
             per_call(breakdown.flushes),
             per_call(controller.count.into()),
             duration(controller.handled_ns as f64 / f64::from(controller.count.max(1))),
-            if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") },
+            cpus_or_dash(breakdown.interrupt_cpus.keys()),
             per_call(breakdown.cpu_interrupts.count.into()),
             breakdown.completed_elsewhere.to_string(),
             (breakdown.requests + breakdown.flushes).to_string(),

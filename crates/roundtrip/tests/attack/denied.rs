@@ -1,5 +1,5 @@
-//! System calls that fail, as under a container's filter or on a full machine: strace(1) injects
-//! the errors.
+//! System calls that fail, as in a container with a filter or on an overloaded machine. strace(1)
+//! injects the errors.
 
 use std::process::Command;
 
@@ -94,7 +94,7 @@ const ERRORS: &[&str] =
     &["EPERM", "EACCES", "ENOSYS", "ENOMEM", "EMFILE", "EINTR", "EINVAL", "EIO", "ENOSPC", "EAGAIN"];
 
 #[test]
-fn a_command_ends_in_time_and_leaves_no_process_if_any_system_call_is_refused() {
+fn a_command_ends_in_time_and_leaves_no_process_if_any_system_call_fails() {
     let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     match traced {
         Err(error) => return skip(Need::Program("strace"), error),
@@ -108,7 +108,7 @@ fn a_command_ends_in_time_and_leaves_no_process_if_any_system_call_is_refused() 
         let call = random.choice(CALLS).unwrap();
         let error = random.choice(ERRORS).unwrap();
         let first = random.u32(1..6);
-        // Once, or always from then on.
+        // Once, or from then on.
         let on = if random.bool() { "+" } else { "" };
         let mut command = Command::new("strace");
         let inject = format!("inject={call}:error={error}:when={first}{on}");

@@ -1,6 +1,6 @@
 //! Attacks on the whole program: damaged run directories, signals at random moments, resource
 //! limits, and failing system calls. Whatever happens, the program must end in time, report errors
-//! in words, and leave nothing behind.
+//! as text, and leave nothing behind.
 //!
 //! Each attack is short here. `cargo xtask attack` runs it longer, and repeats a failure by its
 //! seed.
@@ -14,7 +14,7 @@ mod victim;
 use std::path::{Path, PathBuf};
 
 /// The number of rounds of each attack, with new seeds. If unset, an attack runs its default number
-/// of rounds with fixed seeds, so that a change is judged by what it does, not by chance.
+/// of rounds with fixed seeds, so that the result does not depend on chance.
 const ROUNDS: &str = "ROUNDTRIP_ATTACK_ROUNDS";
 /// The seed of a single round to repeat.
 const SEED: &str = "ROUNDTRIP_ATTACK_SEED";

@@ -90,10 +90,10 @@ fn plain_damage_is_reported_or_leaves_the_output_unchanged() {
         let (whole_code, whole, _) = read(args)?;
         let Some(done) = damage_plainly(&run, random) else { return Ok(()) };
         let (code, shown, said) = read(args)?;
-        let told = ["run.json", "recording", "snapshot"].iter().any(|place| said.contains(place));
+        let named = ["run.json", "recording", "snapshot"].iter().any(|place| said.contains(place));
         let sound = match code {
             Some(0) => shown == whole && whole_code == Some(0),
-            Some(1 | 2) => told || whole_code != Some(0),
+            Some(1 | 2) => named || whole_code != Some(0),
             _ => false,
         };
         if sound {

@@ -48,19 +48,19 @@ fn a_signal_at_any_time_ends_a_command_and_leaves_nothing() {
             victim.signal(signal, true);
         }
         let end = victim.end()?;
-        let told =
+        let failed =
             |finding: String| format!("{signal:?}, to its group: {group}, twice: {twice}\n  {finding}");
         // Before the program handles signals, a signal kills it like any other program.
-        end.is_sound(&[signal]).map_err(told)?;
+        end.is_sound(&[signal]).map_err(failed)?;
         // What was measured so far is kept, and the run's file is written last.
         let stored = end.files.iter().any(|file| file.ends_with("run/run.json"));
         let complete = |file: &PathBuf| file.starts_with("work/run") && stored;
         if end.files.iter().any(|file| !complete(file)) {
-            return Err(told(end.left()));
+            return Err(failed(end.left()));
         }
         let after = settings();
         if after != before {
-            return Err(told(end.finding(&format!("settings are {after:?}, were {before:?}"))));
+            return Err(failed(end.finding(&format!("settings are {after:?}, were {before:?}"))));
         }
         Ok(())
     });

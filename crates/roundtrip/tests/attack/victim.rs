@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Folder;
 
-/// A variable in the environment of all processes of a victim, to find those that outlive it.
+/// An environment variable of all processes of a victim, which marks processes that outlive it.
 const MARK: &str = "ROUNDTRIP_ATTACKED";
 
-/// Longer than anything here takes on the slowest machine. A command that is still running hangs.
+/// Longer than any command takes on the slowest machine. A command that runs longer is a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running command in its own process group, with its own folders.
@@ -24,7 +24,7 @@ pub(crate) struct Victim {
     what: String,
 }
 
-/// How it ended.
+/// The result of a command under attack.
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
@@ -103,10 +103,10 @@ impl Victim {
     fn hangs(mut self) -> String {
         self.signal(Signal::KILL, true);
         let _ = self.child.wait();
-        format!("{}\n  does not end; it said: {}", self.what, self.stderr())
+        format!("{}\n  does not end; its message: {}", self.what, self.stderr())
     }
 
-    /// Its processes that are still alive, after a moment for dying ones.
+    /// Its processes that are still alive after a grace period.
     fn survivors(&self) -> Vec<String> {
         let until = Instant::now() + Duration::from_secs(5);
         loop {
@@ -153,16 +153,16 @@ impl End {
         if crashed || died.is_some() {
             return Err(self.finding("it crashed"));
         }
-        let told = !self.stderr.trim().is_empty();
-        if self.status.code().is_some_and(|code| code != 0) && !told {
-            return Err(self.finding("it failed without a word"));
+        let reported = !self.stderr.trim().is_empty();
+        if self.status.code().is_some_and(|code| code != 0) && !reported {
+            return Err(self.finding("it failed without a message"));
         }
         let raw = |byte: &u8| byte.is_ascii_control() && !b"\n\t".contains(byte);
         if self.stderr.as_bytes().iter().any(raw) || self.stdout.iter().any(raw) {
             return Err(self.finding("it wrote control characters"));
         }
         if !self.survivors.is_empty() {
-            return Err(self.finding(&format!("processes of its live on: {:?}", self.survivors)));
+            return Err(self.finding(&format!("its processes are still alive: {:?}", self.survivors)));
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl End {
     }
 
     pub(crate) fn finding(&self, what: &str) -> String {
-        let said: String = self.stderr.chars().take(2000).collect();
-        format!("{}\n  {what} ({}); it said: {}", self.what, self.status, said.escape_debug())
+        let message: String = self.stderr.chars().take(2000).collect();
+        format!("{}\n  {what} ({}); its message: {}", self.what, self.status, message.escape_debug())
     }
 }

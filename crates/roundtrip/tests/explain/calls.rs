@@ -19,8 +19,8 @@ fn all_recorded_round_trips_are_stored_beside_the_events() {
         let bytes = recording.beside(number, "calls").unwrap().unwrap();
         assert_eq!(bytes.len() as u64, calls * latency::Sample::ENCODED_LEN as u64);
         assert!(of.clone().all(|of| of["complete"] == true));
-        // Both pairs call all the time, but a recording may start just before the call for which it
-        // is kept.
+        // Both pairs call continuously, but a recording may start just before the call for which it
+        // was kept.
         let pairs: Vec<u64> = of.map(|of| super::number(&of["pair"])).collect();
         assert!([&[0, 1][..], &[0], &[1]].contains(&&pairs[..]), "{pairs:?}");
         let trace = recording.read(number).unwrap();
@@ -34,7 +34,7 @@ fn all_recorded_round_trips_are_stored_beside_the_events() {
             .iter()
             .filter(|sample| !woken.iter().any(|ns| (sample.start_ns..sample.end_ns).contains(ns)))
             .count();
-        // If neither of two threads sleeps yet, neither wakes the other.
+        // If both threads are still running, neither wakes the other.
         assert!(without * 20 <= whole.len(), "{without} of {} calls wake nobody", whole.len());
     }
 }

@@ -1,5 +1,5 @@
 //! The trace for Perfetto, in its own trace processor.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+#![allow(clippy::print_stderr)] // The test reports on standard error what it could not try.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -17,33 +17,17 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     let engine = std::env::var_os("ROUNDTRIP_TRACE_PROCESSOR");
     let engine = engine.expect("ROUNDTRIP_TRACE_PROCESSOR is not set: run cargo xtask perfetto");
     let Some(run) = Run::record("perfetto", 8) else { return };
-    let explained = &run.json()["results"]["latency"]["explained"];
-    let by_pair = |snapshot: u64, pair: u64| -> u64 {
-        let recorded = explained["recorded"].as_array().unwrap().iter();
-        let of = recorded.filter(|of| of["snapshot"] == snapshot && of["pair"] == pair);
-        of.map(|of| number(&of["calls"])).sum()
-    };
-    let took = |miss: &&Value| number(&miss["sample"]["end_ns"]) - number(&miss["sample"]["start_ns"]);
-    // If both pairs are slow at once, one of the calls has no recording.
-    let misses = explained["misses"].as_array().unwrap().iter().filter(|miss| miss["snapshot"].is_u64());
-    let mut misses: Vec<&Value> = misses.collect();
-    misses.sort_by_key(|miss| std::cmp::Reverse(took(miss)));
-    // A recording that started just before a slow call contains no other call. Use the one with the
-    // most.
-    let of_both = |miss: &Value| {
-        let snapshot = number(&miss["snapshot"]);
-        by_pair(snapshot, 0).min(by_pair(snapshot, 1))
-    };
-    let (rank, miss) = (1..).zip(&misses).max_by_key(|(_, miss)| of_both(miss)).unwrap();
-    let snapshot = number(&miss["snapshot"]);
+    let json = run.json();
+    let explained = &json["results"]["latency"]["explained"];
+    let Chosen { rank, snapshot, calls } = Chosen::of(explained);
+    assert!(calls.iter().all(|&calls| calls > 0), "{explained}");
     let recording = Recording::open(&run.0.join("recording")).unwrap();
     let trace = recording.read(snapshot.try_into().unwrap()).unwrap();
-    // Some virtual machines' kernels omit switches, mostly those out of idle. Then it is unknown
+    // Some virtual machines' kernels omit switches, mostly switches from idle. Then it is unknown
     // how long the previous thread ran, and neither we nor Perfetto count what ran next.
     let unrecorded = unrecorded_switches(&trace);
     let uncertain: BTreeSet<u32> = unrecorded.iter().copied().collect();
-    let certain = |rows: Vec<Value>| -> Vec<Value> {
-        let mut rows = rows;
+    let certain = |mut rows: Vec<Value>| -> Vec<Value> {
         rows.retain(|row| uncertain.iter().all(|tid| row[0] != *tid));
         rows
     };
@@ -54,19 +38,18 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     for totals in &mut rows[5..7] {
         *totals = json!(certain(totals.as_array().expect("rows").clone()));
     }
-    let (of_0, of_1) = (by_pair(snapshot, 0), by_pair(snapshot, 1));
-    assert!(of_0 > 0 && of_1 > 0, "{explained}");
     // Perfetto must report nothing else: it also counts what the kernel did not record on some
     // virtual machines.
+    let errors = match unrecorded.len() {
+        0 => json!([]),
+        switches => json!([["mismatched_sched_switch_tids", null, switches]]),
+    };
     let expected = [
-        match unrecorded.len() {
-            0 => json!([]),
-            switches => json!([["mismatched_sched_switch_tids", null, switches]]),
-        },
-        json!([[of_0]]),
-        json!([[of_1]]),
-        json!([[3 * of_0]]),
-        json!([[3 * of_1]]),
+        errors,
+        json!([[calls[0]]]),
+        json!([[calls[1]]]),
+        json!([[3 * calls[0]]]),
+        json!([[3 * calls[1]]]),
         json!(running),
         json!(running),
         json!([[trace.events.len()]]),
@@ -74,6 +57,36 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     ];
     for ((query, expected), rows) in queries.iter().zip(&expected).zip(&rows) {
         assert_eq!(rows, expected, "{query}");
+    }
+}
+
+/// The slow call whose recording contains the most calls of both pairs.
+struct Chosen {
+    /// Its rank among the slow calls with a recording, the slowest first.
+    rank: usize,
+    snapshot: u64,
+    /// The number of recorded calls of each pair.
+    calls: [u64; 2],
+}
+
+impl Chosen {
+    fn of(explained: &Value) -> Self {
+        let recorded = explained["recorded"].as_array().unwrap();
+        let calls_of_pair = |snapshot: u64, pair: u64| -> u64 {
+            let of = recorded.iter().filter(|of| of["snapshot"] == snapshot && of["pair"] == pair);
+            of.map(|of| number(&of["calls"])).sum()
+        };
+        let took = |miss: &&Value| number(&miss["sample"]["end_ns"]) - number(&miss["sample"]["start_ns"]);
+        // If both pairs are slow at once, one of the calls has no recording.
+        let misses = explained["misses"].as_array().unwrap().iter();
+        let mut misses: Vec<&Value> = misses.filter(|miss| miss["snapshot"].is_u64()).collect();
+        misses.sort_by_key(|miss| std::cmp::Reverse(took(miss)));
+        // A recording that started just before a slow call contains no other call.
+        let all = (1..).zip(misses).map(|(rank, miss)| {
+            let snapshot = number(&miss["snapshot"]);
+            Self { rank, snapshot, calls: [0, 1].map(|pair| calls_of_pair(snapshot, pair)) }
+        });
+        all.max_by_key(|chosen| chosen.calls.iter().min().copied()).unwrap()
     }
 }
 

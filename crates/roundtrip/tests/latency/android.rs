@@ -47,7 +47,7 @@ fn a_deadline_of_zero_is_missed_by_both_callers() {
     assert_eq!(value["P0"]["other_ms"]["meetR"], 0);
     if realtime_permission().max_priority().is_some() {
         assert_eq!(value["P0"]["fifo_ms"]["miss"], 20);
-        assert_eq!(value["inheritance"], "FAIL", "binder does not lend real-time priorities");
+        assert_eq!(value["inheritance"], "FAIL", "binder does not inherit real-time priorities");
         // 256 calls without inheritance, which an exit status of one byte would report as 0.
         assert_eq!(json(&judged(called("schd-dbg").args(["-i", "256"])))["inheritance"], "FAIL");
     }
@@ -73,7 +73,7 @@ fn blocks(text: &str) -> (Vec<String>, String) {
 #[test]
 fn verbose_blocks_precede_the_json_in_each_programs_order() {
     let realtime = realtime_permission().max_priority() == Some(99);
-    for (name, processes, stack, lent) in [
+    for (name, processes, stack, inherited) in [
         ("libhwbinder_latency", ["service", "main", "client"], "hwbinder", "???         99"),
         ("schd-dbg", ["main", "server", "client"], "binder", "SCHED_OTHER 0"),
     ] {
@@ -84,7 +84,7 @@ fn verbose_blocks_precede_the_json_in_each_programs_order() {
         let mut expected: Vec<String> =
             processes.iter().map(|role| format!("{role} SCHED_OTHER 0")).collect();
         if realtime {
-            expected.extend(["fifo-caller SCHED_FIFO  99".to_owned(), format!("{stack} {lent}")]);
+            expected.extend(["fifo-caller SCHED_FIFO  99".to_owned(), format!("{stack} {inherited}")]);
         }
         expected.extend(["other-caller SCHED_OTHER 0".to_owned(), format!("{stack} SCHED_OTHER 0")]);
         assert_eq!(roles, expected, "{name}");
@@ -123,7 +123,7 @@ fn without_permission_for_real_time_only_the_ordinary_caller_measures() {
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{command}: {text}");
         assert!(text.contains(&format!("{option} is not allowed")) && output.stdout.is_empty(), "{text}");
     }
-    // Nor may it lower its nice value again.
+    // It may not lower its nice value again either.
     let script = script.replace("exec", "exec nice -n 5");
     let output = succeed(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_roundtrip")]));
     check_block(&json(&output)["P0"], 50, false);

@@ -1,4 +1,4 @@
-//! Runs that end early: by a dead worker, a signal, or a halted trace.
+//! Runs that end early: because of a dead worker, a signal, or a missed deadline.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use skips::{Need, skip};
 use super::{called, stderr};
 use crate::long_run::{LongRun, kill};
 
-/// The service manager, the server and the client, while calls are made.
+/// A run with its service manager, server and client. Returns when the client makes calls.
 fn long_run() -> (LongRun, Vec<u32>) {
     let run = LongRun::start(called("libhwbinder_latency").args(["-i", "1000000000"]));
     let calls = |workers: &[u32]| {
@@ -23,7 +23,7 @@ fn a_killed_worker_ends_the_run_with_the_reason() {
         let (run, workers) = long_run();
         kill(workers[index], "-KILL");
         let (code, stdout, stderr) = run.end(&workers);
-        assert_eq!(stdout, "", "half a result");
+        assert_eq!(stdout, "", "a partial result");
         let reason = format!("libhwbinder_latency: {role} (pid {}) was killed by SIGKILL\n", workers[index]);
         assert_eq!((code, stderr), (Some(1), reason));
     }
@@ -34,12 +34,13 @@ fn an_interrupt_ends_the_run_with_status_130() {
     let (run, workers) = long_run();
     kill(run.pid(), "-INT");
     let (code, stdout, stderr) = run.end(&workers);
-    assert_eq!(stdout, "", "half a result");
+    assert_eq!(stdout, "", "a partial result");
     assert_eq!((code, stderr.as_str()), (Some(130), "libhwbinder_latency: interrupted by SIGINT\n"));
 }
 
-/// The program with our directory in place of tracefs, in its own mount namespace; `None`, with the
-/// test skipped, if this user lacks the permission.
+/// Runs the program in its own mount namespace, with a directory of the test instead of tracefs.
+/// Returns its output, and `tracing_on` afterwards. `None`, with the test skipped, if this user
+/// lacks the permission.
 fn with_tracefs(name: &str, tracing_on: &str, args: &str) -> Option<(Output, String)> {
     let directory = std::env::temp_dir().join(format!("roundtrip-trace-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -61,7 +62,7 @@ fn with_tracefs(name: &str, tracing_on: &str, args: &str) -> Option<(Output, Str
 }
 
 #[test]
-fn a_missed_deadline_halts_the_trace_and_says_where_its_log_is() {
+fn a_missed_deadline_stops_the_trace_and_prints_the_path_of_its_log() {
     let args = "--trace --deadline 1ns --iterations 1000000000";
     let Some((output, tracing_on)) = with_tracefs("miss", "1\n", args) else { return };
     assert_eq!(output.status.code(), Some(1));
@@ -70,7 +71,7 @@ fn a_missed_deadline_halts_the_trace_and_says_where_its_log_is() {
 }
 
 #[test]
-fn without_a_running_trace_it_says_how_to_start_one() {
+fn without_a_running_trace_the_message_says_how_to_start_one() {
     let Some((output, tracing_on)) = with_tracefs("off", "0\n", "--trace --iterations 10") else { return };
     assert_eq!((output.status.code(), tracing_on.as_str()), (Some(1), "0"));
     let expected = "roundtrip: no kernel trace is running: start one with `roundtrip trace start` (or `echo 1 > /sys/kernel/tracing/tracing_on`)\n";

@@ -1,5 +1,5 @@
-//! Android's latency programs and `roundtrip ipc latency` as processes: their output, their errors,
-//! and that nothing is left behind when they are interrupted.
+//! Android's latency programs and `roundtrip ipc latency` as processes: their output and errors. An
+//! interrupted run leaves nothing behind.
 
 mod android;
 mod command;

@@ -1,6 +1,6 @@
-//! Compares docs/json-and-csv.md with the program: it names every field and column in the output of
-//! commands with its type, and everything that it names is in the output of some command. Compares
-//! the JSON Schemas beside the page with both.
+//! Compares docs/json-and-csv.md with the program: the page names every field and column in the
+//! output of commands with its type, and everything that it names is in the output of some command.
+//! Also compares the JSON Schemas beside the page with both.
 
 mod page;
 mod schema;
@@ -43,8 +43,7 @@ impl Reference {
                     wrong.insert(format!("{at} is a list, the page says {}", types.join(" or ")));
                     return;
                 };
-                // A list's items may have one of several types, so all alternatives after it belong
-                // to it.
+                // The alternatives after `list of` are the types of the list's items.
                 let mut inner = alternatives(item);
                 inner.extend(types.iter().filter(|one| !one.starts_with("list of ")).cloned());
                 items.iter().for_each(|item| self.check(&inner, item, at, seen, wrong));
@@ -93,7 +92,7 @@ impl Reference {
         }
     }
 
-    /// What no output had and the page does not mark as rare.
+    /// The fields that no output had, except those that the page marks as rare.
     fn unseen(&self, seen: &Seen) -> Vec<String> {
         let all = self.0.iter().flat_map(|(name, fields)| {
             fields
@@ -153,7 +152,7 @@ const JSON: [&str; 15] = [
     "ab --pairs 2 --noise 1000% --format json -- ipc latency --iterations 50 -- ipc latency --iterations 50 --work 9us",
 ];
 
-/// The same for what needs root.
+/// Further runs, which need root.
 const AS_ROOT: [&str; 2] = [
     "ipc baseline --rounds 6 --duration 300ms --sizes 4 --transports pipe --placements same --recorder --format json",
     "storage layers --calls 2 --rounds 1 --sizes 4k --writers native --method strace --format json",

@@ -1,9 +1,10 @@
-//! docs/json-and-csv.md as a grammar: a heading names a type, a row names a field and its type.
+//! Reads the types from docs/json-and-csv.md: a heading names a type, and a table row names a field
+//! and its type.
 
 use std::collections::BTreeMap;
 
-/// A field's type on the page: the alternatives, and whether the field may be missing or need not
-/// occur here.
+/// A field on the page. `types` are its alternative types. `optional`: it may be missing in a
+/// document. `rare`: it need not occur in the documents of this test.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) types: Vec<String>,
@@ -38,15 +39,16 @@ impl Reference {
                         meaning: meaning.trim_end_matches(" |").to_owned(),
                     },
                 );
-                assert!(known.is_none(), "{name}.{field} is there twice");
+                assert!(known.is_none(), "{name}.{field} occurs twice");
             }
         }
-        assert!(types.len() > 50, "the page's tables are read");
+        assert!(types.len() > 50, "the page has more than 50 types");
         Self(types)
     }
 }
 
-/// `list of [Scheduling](#scheduling) or null`: `list of Scheduling`, `null`.
+/// Splits a type into its alternatives, and removes links. `list of [Scheduling](#scheduling) or
+/// null` becomes `list of Scheduling` and `null`.
 pub(crate) fn alternatives(words: &str) -> Vec<String> {
     let plain = |one: &str| match (one.find('['), one.find("](")) {
         (Some(open), Some(close)) => format!("{}{}", &one[..open], &one[open + 1..close]),

@@ -1,4 +1,4 @@
-//! JSON Schemas (draft 2020-12) generated from the page, which let other programs check the
+//! Generates JSON Schemas (draft 2020-12) from the page, so that other programs can check
 //! documents.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use crate::page::{Field, Reference, alternatives};
 
-/// The documents by their types on the page, and the file names of their schemas.
+/// The type of each document on the page, and the file name of its schema.
 pub(crate) const DOCUMENTS: [(&str, &str); 4] =
     [("Run", "run"), ("Explanations", "explanations"), ("Doctor", "doctor"), ("RunsCompared", "comparison")];
 
-/// The published schema. It allows unknown fields, because later versions may have some.
+/// The published schema. It allows unknown fields, because later versions may add fields.
 pub(crate) fn published(reference: &Reference, kind: &str, name: &str) -> Value {
     let mut schema = schema(reference, kind, true);
     let described = json!({
@@ -65,8 +65,7 @@ fn any(types: &[String], wanted: &mut Vec<String>) -> Value {
         .map(|kind| match kind.as_str() {
             "null" | "boolean" | "integer" | "number" | "string" | "object" => json!({ "type": kind }),
             list if list.starts_with("list of ") => {
-                // A list's items may have one of several types, so all alternatives after it belong
-                // to it.
+                // The alternatives after `list of` are the types of the list's items.
                 let mut inner = alternatives(&list["list of ".len()..]);
                 inner.extend(types.iter().filter(|one| !one.starts_with("list of ")).cloned());
                 json!({ "type": "array", "items": any(&inner, wanted) })

@@ -1,4 +1,4 @@
-//! Causes that move time by microseconds.
+//! Causes with effects of microseconds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn completion_on_the_submitters_cpu_shortens_wake() {
 }
 
 /// Prints how a kind compares with kind 1, and kind 1 with itself. Judges the result if the machine
-/// is calm.
+/// is quiet.
 fn judge(times: &BTreeMap<i32, Vec<f64>>, kind: i32, holds: impl Fn(f64) -> bool, what: &str) {
     let [low, again, high] = ratios(&times[&3], &times[&1]);
     let [from, ratio, to] = ratios(&times[&kind], &times[&1]);
@@ -83,7 +83,7 @@ fn judge(times: &BTreeMap<i32, Vec<f64>>, kind: i32, holds: impl Fn(f64) -> bool
     assert!(holds(ratio), "{what}: {ratio}");
 }
 
-/// Real-time threads on one CPU that sleep for microseconds at a time, as long as this lives.
+/// Real-time threads on one CPU that sleep for microseconds at a time, until this value is dropped.
 struct TimerStorm {
     stop: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -96,7 +96,7 @@ impl TimerStorm {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
                 sched::set_allowed_cpus(0, &[cpu]).unwrap();
-                // So that the kernel does not coalesce timers.
+                // A real-time policy, so that the kernel does not coalesce timers.
                 sched::set_scheduling(0, Scheduling::fifo(10)).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     std::thread::sleep(Duration::from_micros(20));

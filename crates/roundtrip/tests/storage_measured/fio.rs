@@ -1,4 +1,4 @@
-//! fio's view of the same writes.
+//! Compares the layers of writes with fio's latencies of the same writes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -66,14 +66,14 @@ fn fio_measures_the_same_latency_for_the_same_writes() {
     let tracefs = Tracefs::open().unwrap();
     let mut selection =
         bench::selection::writes(&[], WriteEvents::Usual, |event| tracefs.has_event(event)).unwrap();
-    // Whichever of its processes writes.
+    // Any of its processes may write.
     selection.filters.iter_mut().for_each(|filter| filter.1 = "COMM ~ \"fio*\"".into());
     let recorder = Recorder::of(tracefs, &selection);
     let output = fio(&file, CALLS);
     let trace = recorder.stop();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let written = &told["jobs"][0]["write"];
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let written = &result["jobs"][0]["write"];
     assert_eq!(written["total_ios"], CALLS);
     let theirs_ns = written["clat_ns"]["mean"].as_f64().unwrap();
     let calls = last_writes(&trace);
@@ -86,7 +86,7 @@ fn fio_measures_the_same_latency_for_the_same_writes() {
     let mut many = 0;
     for &call in calls {
         let layers = recorded.layers(call);
-        // What a virtual machine's kernel did not record cannot be explained.
+        // Events that a virtual machine's kernel did not record cannot be explained.
         let of_call_ns = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
         for_switches_ns += layers.unexplained_for_switches_ns;
         unexplained_ns += of_call_ns;

@@ -1,8 +1,8 @@
-//! Measurements that need a calm machine: the cost of recording, a comparison with fio, and causes
-//! that move time by microseconds. `cargo xtask storage` runs these. Each prints and judges its
-//! figures. Blocks of what is compared alternate, and two kinds of block are identical, which shows
-//! if the machine is not calm enough.
-#![allow(clippy::print_stdout)] // Figures are what these are for.
+//! Measurements that need a quiet machine: the cost of recording, a comparison with fio, and causes
+//! with effects of microseconds. `cargo xtask storage` runs them. Each prints and judges its
+//! figures. The kinds of block that a measurement compares alternate. Two of the kinds are
+//! identical: if their results differ, the machine is not quiet enough.
+#![allow(clippy::print_stdout)] // Prints the figures.
 
 mod causes;
 mod fio;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use skips::{Need, skip};
 
-/// How much two identical kinds of block may differ for the result to be judged.
+/// How much two identical kinds of block may differ. If they differ more, the result is not judged.
 const CALM: f64 = 0.03;
 
 fn is_root() -> bool {
@@ -27,8 +27,8 @@ fn is_root() -> bool {
     root
 }
 
-/// The median over rounds, and its 95% interval (order statistics of the binomial distribution, by
-/// the normal approximation).
+/// The median over rounds with its 95% confidence interval: low, median, high. Uses order
+/// statistics, with the normal approximation of the binomial distribution.
 fn with_interval(mut ratios: Vec<f64>) -> [f64; 3] {
     ratios.sort_by(f64::total_cmp);
     let n = ratios.len() as f64;

@@ -68,7 +68,7 @@ fn over_the_limits(
         let holds = match () {
             () if high <= most => "holds",
             () if low > most => "DOES NOT HOLD",
-            () => "cannot be told",
+            () => "is not certain",
         };
         println!(
             "{kind:?}: {ratio:.3} ({low:.3} to {high:.3}), at most {most}: {holds}; {events} events a write, {:.0} ns each",
@@ -85,8 +85,8 @@ fn over_the_limits(
 #[ignore = "needs a calm machine: cargo xtask storage"]
 fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
     const EVENTS: [Probe; 5] = [Probe::Bare, Probe::BareAgain, Probe::Least, Probe::Usual, Probe::Diagnosis];
-    /// With this many, two identical kinds of block agree within a few percent even on a shared
-    /// machine.
+    /// The number of rounds. With it, two identical kinds of block agree within a few percent even
+    /// on a shared machine.
     const ROUNDS: usize = 150;
     if !is_root() {
         return;

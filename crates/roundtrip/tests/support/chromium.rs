@@ -1,4 +1,5 @@
-//! A real headless Chromium, controlled over two pipes by its DevTools protocol. Knows no page.
+//! A real headless Chromium, controlled over two pipes by its DevTools protocol. This file knows no
+//! page.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Its names on Debian and elsewhere.
+/// The browser's program names on Debian and other systems.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// The timeout for an answer.
@@ -160,16 +161,17 @@ impl Browser {
 
     /// The page's console: messages, exceptions, and violations of its policy.
     pub(crate) fn console(&self) -> Vec<String> {
-        let told = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
-        let events = self.events.iter().filter(|event| told.iter().any(|told| event["method"] == *told));
+        let methods = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
+        let events =
+            self.events.iter().filter(|event| methods.iter().any(|method| event["method"] == *method));
         events.map(|event| event["params"].to_string()).collect()
     }
 
     /// Requests to a network or for files, other than for the page itself.
     pub(crate) fn requests(&self) -> Vec<String> {
-        let asked = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
+        let sent = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         let of_page = |event: &&Value| event["params"]["type"] != "Document";
-        asked.filter(of_page).map(|event| event["params"]["request"]["url"].to_string()).collect()
+        sent.filter(of_page).map(|event| event["params"]["request"]["url"].to_string()).collect()
     }
 }
 

@@ -1,11 +1,12 @@
-//! The kernel's only global trace: tests that start it run one at a time, in any binary.
+//! The kernel's global trace. There is only one, so the tests that start it run one at a time,
+//! across all test programs.
 
 use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// A test's turn. It ends with this value, or with its process.
+/// A test's turn to use the trace. It ends when this value is dropped or the process ends.
 pub(crate) struct Turn(#[allow(dead_code, reason = "holds a lock")] File);
 
 impl Turn {
@@ -17,12 +18,12 @@ impl Turn {
     }
 }
 
-/// All settings of the global trace that are changed, as text.
+/// The settings of the global trace that the program changes, as text.
 pub(crate) fn settings(root: &Path) -> Vec<String> {
     let files = ["trace_clock", "tracing_on", "set_event", "options/overwrite", "options/record-tgid"];
     let mut all: Vec<String> =
         files.iter().map(|file| std::fs::read_to_string(root.join(file)).unwrap()).collect();
-    // An unused buffer shows the size that it would have.
+    // An unused buffer shows two sizes: its own, and the one that it gets on first use.
     let size = std::fs::read_to_string(root.join("buffer_size_kb")).unwrap();
     let size = size.trim().rsplit(' ').next().unwrap().trim_end_matches(')').to_owned();
     all.push(size);

@@ -1,14 +1,14 @@
-//! A run that would take hours, interrupted by a test that checks its output, and that nothing is
+//! A run that would take hours. A test ends it early, and checks its output and that nothing is
 //! left behind.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Long enough for the slowest machine. Nothing waits for it on success.
+/// Long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Killed at the end of the test, however that ends.
+/// A run, which is killed at the end of the test.
 pub(crate) struct LongRun(Option<Child>);
 
 impl LongRun {
@@ -20,28 +20,29 @@ impl LongRun {
         self.0.as_ref().unwrap().id()
     }
 
-    /// Its worker processes in the order of their start, once all of them are working.
-    pub(crate) fn workers(&self, count: usize, at_it: impl Fn(&[u32]) -> bool) -> Vec<u32> {
+    /// Waits until it has `count` worker processes for which `are_working` returns true. Returns
+    /// their process ids, in the order of their start.
+    pub(crate) fn workers(&self, count: usize, are_working: impl Fn(&[u32]) -> bool) -> Vec<u32> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let until = Instant::now() + PATIENCE;
         loop {
             let children = std::fs::read_to_string(&path).unwrap();
             let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-            if workers.len() == count && at_it(&workers) {
+            if workers.len() == count && are_working(&workers) {
                 return workers;
             }
-            assert!(Instant::now() < until, "the workers do not come up: {children}");
+            assert!(Instant::now() < until, "the workers do not start: {children}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Interrupts it. Returns its exit status, standard output and standard error, and checks that
-    /// nothing is left behind.
+    /// Waits for its end, after the test interrupted it. Returns its exit status, standard output
+    /// and standard error, and checks that nothing is left behind.
     pub(crate) fn end(mut self, workers: &[u32]) -> (Option<i32>, String, String) {
         let begin = Instant::now();
         let Output { status, stdout, stderr } = self.0.take().unwrap().wait_with_output().unwrap();
-        // Users are promised a second, but a busy machine may need longer. The run itself would
-        // take far longer.
+        // The documented limit is one second, but a busy machine may need longer. The run itself
+        // would take far longer.
         assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
         for pid in workers {
             assert!(!Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");

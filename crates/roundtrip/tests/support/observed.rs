@@ -1,4 +1,4 @@
-//! What tests of `storage observe` share: how it is started, and what is held against its result.
+//! Helpers for the tests of `storage observe`: they start it and check its result.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether what a test needs is here; says so if not.
+/// Returns true if this user is root and has these programs. Otherwise skips the test.
 pub(crate) fn has(programs: &[&'static str]) -> bool {
     if !rustix::process::geteuid().is_root() {
         skip(Need::Root, "the kernel's trace needs root");
@@ -33,13 +33,13 @@ pub(crate) fn has(programs: &[&'static str]) -> bool {
     true
 }
 
-/// What a run that observed this shell command says.
+/// The result of a run that observed this shell command.
 pub(crate) fn observe(directory: &Path, arguments: &[&str], shell: &str) -> Value {
     let mut command = roundtrip(directory);
     command.args(["--format", "json", "--quiet"]).args(arguments).args(["--", "sh", "-c", shell]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{shell}: {}", text(&output.stderr));
-    // What the command prints comes first.
+    // The command's own output comes first.
     let json = text(&output.stdout);
     let begin = json.find("{\"schema\"").or_else(|| json.find("{\n")).unwrap_or(0);
     let run: Value = serde_json::from_str(&json[begin..]).unwrap_or_else(|error| panic!("{error}: {json}"));
@@ -54,8 +54,8 @@ pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Every call is divided, each row's layers add up to the time of its calls, and at most 0.1% of
-/// all time is unexplained, apart from context switches that the kernel did not record.
+/// Checks that every call is divided, that each row's layers add up to its calls' time, and that at
+/// most 0.1% of all time is unexplained, except where the kernel did not record switches.
 pub(crate) fn adds_up(observed: &Value) {
     let (unexplained_ns, all_ns) = unexplained(observed);
     let which = || {
@@ -67,8 +67,8 @@ pub(crate) fn adds_up(observed: &Value) {
     assert!(unexplained_ns * 1000 <= all_ns, "{unexplained_ns} of {all_ns} ns are unexplained:\n{}", which());
 }
 
-/// How much of all time is unexplained but where the kernel left switches out, in nanoseconds,
-/// after a check that each row's layers add up to it.
+/// The unexplained time and all time, in nanoseconds. Leaves out unexplained time for which the
+/// kernel did not record switches. Checks that each row's layers add up to its time.
 fn unexplained(observed: &Value) -> (u64, u64) {
     let (mut all_ns, mut unexplained_ns) = (0, 0);
     for row in rows(observed) {
@@ -87,7 +87,7 @@ fn unexplained(observed: &Value) -> (u64, u64) {
     (unexplained_ns, all_ns)
 }
 
-/// How many calls there were, by system call.
+/// The number of calls, by system call.
 pub(crate) fn counted(observed: &Value) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for row in rows(observed) {
@@ -97,8 +97,8 @@ pub(crate) fn counted(observed: &Value) -> BTreeMap<String, u64> {
     counts
 }
 
-/// How many calls strace saw that `which` accepts, by system call. Those that others interrupted in
-/// its output are on two lines.
+/// The number of calls in strace's output that `which` accepts, by system call. A call whose output
+/// was interrupted by another is on two lines, and counts once.
 pub(crate) fn straced(file: &Path, which: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {
     let log = std::fs::read_to_string(file).unwrap();
     let mut counts = BTreeMap::new();
@@ -112,6 +112,6 @@ pub(crate) fn straced(file: &Path, which: impl Fn(&str) -> bool) -> BTreeMap<Str
 
 pub(crate) const SYNCS: &str = "trace=fsync,fdatasync,sync_file_range,msync,sync,syncfs";
 
-/// Appends to a file of its own, and makes each write durable.
+/// A program that appends to its own file, and makes each write durable.
 pub(crate) const APPENDER: &str = "import os,sys\nf=os.open(sys.argv[1],os.O_RDWR|os.O_CREAT,0o600)\n\
                         for i in range(int(sys.argv[2])):\n os.write(f,b'x'*8192); os.fsync(f)\n";

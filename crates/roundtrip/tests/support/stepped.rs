@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! A command that is run system call by system call (ptrace(2)) and killed before one of them, to
-//! leave what a `kill -9` at that moment leaves.
+//! Runs a command one system call at a time (ptrace(2)) and kills it before one of them, which has
+//! the same effect as `kill -9` at that moment.
 //!
 //! Unsafe: rustix has no ptrace. The command asks to be traced by its parent before it is executed.
 
@@ -90,9 +90,9 @@ impl Stepped {
         const ENTRY: u64 = 1;
         let mut info = [0_u64; WORDS];
         let size = size_of_val(&info) as *mut libc::c_void;
-        // SAFETY: the kernel writes at most as many bytes as it is told.
-        let told = unsafe { libc::ptrace(GET_SYSCALL_INFO as _, self.pid(), size, info.as_mut_ptr()) };
-        assert!(told > 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: the kernel writes at most `size` bytes.
+        let written = unsafe { libc::ptrace(GET_SYSCALL_INFO as _, self.pid(), size, info.as_mut_ptr()) };
+        assert!(written > 0, "{}", std::io::Error::last_os_error());
         let [_, _, _, number, arguments @ .., _] = info;
         (info[0] & 0xff == ENTRY).then_some(Call { number, arguments })
     }

@@ -1,5 +1,5 @@
-//! File systems and settings for the tests of storage: made for one test, and gone after it,
-//! however it ends.
+//! File systems and settings for the storage tests. Each is created for one test, and removed after
+//! it, even if the test is killed.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use skips::{Need, skip};
 
-/// A shell command that runs when this value is dropped, and also when this process is killed: a
+/// A shell command that runs when this value is dropped, and also if this process is killed: a
 /// shell waits for the end of its standard input.
 pub(crate) struct Finally(Child);
 
@@ -23,8 +23,8 @@ impl Finally {
 
 impl Drop for Finally {
     fn drop(&mut self) {
-        if let Some(mut orders) = self.0.stdin.take() {
-            let _ = orders.write_all(b"\n");
+        if let Some(mut stdin) = self.0.stdin.take() {
+            let _ = stdin.write_all(b"\n");
         }
         let _ = self.0.wait();
     }
@@ -46,7 +46,7 @@ pub(crate) struct Journalled {
 }
 
 impl Journalled {
-    /// Needs root and a loop device. The error says which is missing.
+    /// Mounts it. Needs root and a loop device; the error says which is missing.
     pub(crate) fn mount(name: &str) -> Result<Self, String> {
         let directory = folder(name);
         let mount = directory.join("mnt");
@@ -55,13 +55,13 @@ impl Journalled {
         let run = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).current_dir(&this.directory).output();
             let output = output.map_err(|error| format!("{program}: {error}"))?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            if output.status.success() { Ok(()) } else { Err(format!("{program}: {said}")) }
+            let message = String::from_utf8_lossy(&output.stderr);
+            if output.status.success() { Ok(()) } else { Err(format!("{program}: {message}")) }
         };
         std::fs::create_dir(&this.mount).unwrap();
         let image = std::fs::File::create(this.directory.join("image")).unwrap();
         image.set_len(64 << 20).unwrap();
-        // Nothing is left to initialise later, during a test's writes.
+        // Initialises everything now, not later during a test's writes.
         run("mkfs.ext4", &["-q", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "image"])?;
         run("mount", &["-o", "loop", "image", "mnt"])?;
         Ok(this)
@@ -80,7 +80,7 @@ impl Journalled {
     }
 }
 
-/// What a file of sysfs holds, without the end of its line.
+/// The contents of a file in sysfs, without the line end.
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     std::fs::read_to_string(path)

@@ -172,7 +172,8 @@ pub enum Finding {
     },
     /// The serving thread inherited its caller's priority through a PI futex, as the driver counts.
     /// It ran at that priority, but its policy does not show it.
-    LentUnseen {
+    #[serde(rename = "lent_unseen")]
+    InheritedUnseen {
         /// The number of calls, all of which inherited.
         calls: u32,
         /// The caller.

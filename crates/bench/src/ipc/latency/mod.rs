@@ -124,7 +124,7 @@ fn carry_out(
     let _gently = take_turns(&mut setup, turns, &mut series, &mut group, interrupts, notice)?;
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
-    let Served { wake_up, lent_by_pi_futex } =
+    let Served { wake_up, inherited_by_pi_futex } =
         judge_all(&setup, &mut series, refused.as_deref(), &mut group, &mut warnings)?;
     let missed = series.iter().flat_map(|one| &one.pairs).flat_map(|pair| &pair.callers);
     let missed = missed.map(|caller| caller.deadline.missed).sum();
@@ -142,7 +142,7 @@ fn carry_out(
         warnings,
         realtime_refused: refused,
         explained,
-        lent_by_pi_futex,
+        inherited_by_pi_futex,
         wake_up,
     })
 }
@@ -237,7 +237,7 @@ struct Served {
     /// How it wakes threads, if it chooses that.
     wake_up: Option<String>,
     /// Whether any priority was inherited through a PI futex.
-    lent_by_pi_futex: bool,
+    inherited_by_pi_futex: bool,
 }
 
 /// Judges each series by what its servers report. Limits of the driver, and failures of requested
@@ -250,7 +250,7 @@ fn judge_all(
     warnings: &mut Vec<String>,
 ) -> Result<Served> {
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
-    let mut served = Served { wake_up: None, lent_by_pi_futex: false };
+    let mut served = Served { wake_up: None, inherited_by_pi_futex: false };
     for (index, one) in series.iter_mut().enumerate() {
         let (mut limits, mut inherited) = (Vec::new(), 0);
         for pair in setup.servers.iter().filter_map(|pair| pair.get(index)) {
@@ -262,7 +262,7 @@ fn judge_all(
         limits.sort();
         limits.dedup();
         one.verdict = judge::verdict(setup.plan, one, backend.as_ref(), refused, &limits, inherited);
-        served.lent_by_pi_futex |= inherited != 0;
+        served.inherited_by_pi_futex |= inherited != 0;
         // Without a request, there is no failure to warn about.
         if let (Verdict::Fail { reason }, true) = (&one.verdict, one.inheritance.is_on(one.stack)) {
             warnings.push(format!("inheritance over {} failed: {reason}", one.stack));

@@ -130,7 +130,7 @@ fn serve(
             reply_bytes: watched.reply_bytes(),
             looper: sched::scheduling(looper)?,
             limits: driver.limits(),
-            inherited_by_pi_futex: Emulated::of(&*driver).map_or(0, Emulated::lent_by_pi_futex),
+            inherited_by_pi_futex: Emulated::of(&*driver).map_or(0, Emulated::inherited_by_pi_futex),
         })?;
     }
     process.stop();

@@ -284,7 +284,7 @@ impl Served {
                     && let Some(&shown) = serving.last().filter(|_| held == 0)
                     && *inherited >= serving.len() as u64
                 {
-                    return Finding::LentUnseen { calls: serving.len() as u32, caller: *caller, shown };
+                    return Finding::InheritedUnseen { calls: serving.len() as u32, caller: *caller, shown };
                 }
                 // What the system refused is no property of the stack.
                 if held < serving.len() && !afterwards.limits.is_empty() {

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use binder_driver::uapi::{
     BINDER_TYPE_PTR, BufferObject, ExtendedError, Field, FrozenStatusInfo, TransactionData, TransactionDataSg,
 };
-use binder_driver::{Backend, Command, Commands, Driver, Errno, Error, Lent, NodeInfo, RawBytes, Returns};
+use binder_driver::{
+    Backend, Command, Commands, Driver, Errno, Error, NodeInfo, RawBytes, ReadableMemory, Returns,
+};
 use serde::{Deserialize, Serialize};
 
 /// What one command made the driver send.
@@ -45,7 +47,7 @@ impl Watched {
         self.reply_bytes.load(Ordering::Relaxed)
     }
 
-    fn look(&self, mut commands: &[u8], lent: &Lent<'_>) {
+    fn look(&self, mut commands: &[u8], memory: &ReadableMemory<'_>) {
         while let Some((command, size)) = Command::parse(commands) {
             commands = &commands[size..];
             let (data, buffers_size) = match command {
@@ -65,8 +67,8 @@ impl Watched {
                 scatter_gather: buffers_size.is_some(),
                 bytes: data.data_size + buffers_size.unwrap_or(0),
                 buffers: buffers(
-                    lent.slice(data.buffer, data.data_size).unwrap_or_default(),
-                    lent.slice(data.offsets, data.offsets_size).unwrap_or_default(),
+                    memory.slice(data.buffer, data.data_size).unwrap_or_default(),
+                    memory.slice(data.offsets, data.offsets_size).unwrap_or_default(),
                 ),
             };
             *self.last_call.lock().unwrap_or_else(PoisonError::into_inner) = sent;
@@ -101,11 +103,11 @@ impl Driver for Watched {
     fn exchange(
         &self,
         commands: &mut Commands,
-        lent: &Lent<'_>,
+        memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
-        self.look(commands.pending(), lent);
-        self.driver.exchange(commands, lent, returns)
+        self.look(commands.pending(), memory);
+        self.driver.exchange(commands, memory, returns)
     }
 
     fn area(&self) -> RawBytes<'_> {

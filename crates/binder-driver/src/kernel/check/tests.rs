@@ -22,12 +22,12 @@ fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
 }
 
 /// The commands that the kernel would see.
-fn seen(commands: &Commands, memory: &[&[u8]]) -> Vec<Command> {
-    seen_of(commands, &Lent::own(memory))
+fn seen(commands: &Commands, own: &[&[u8]]) -> Vec<Command> {
+    seen_of(commands, &ReadableMemory::own(own))
 }
 
-fn seen_of(commands: &Commands, lent: &Lent<'_>) -> Vec<Command> {
-    let checked = check(commands.pending(), lent);
+fn seen_of(commands: &Commands, memory: &ReadableMemory<'_>) -> Vec<Command> {
+    let checked = check(commands.pending(), memory);
     assert_eq!((checked.commands.len(), checked.refused), (commands.pending().len(), None));
     let mut rest = &*checked.commands;
     std::iter::from_fn(|| {
@@ -47,10 +47,10 @@ fn valid_commands_are_passed_on_unchanged() {
         Command::EnterLooper,
     ]);
     assert_eq!(
-        parts(check(commands.pending(), &Lent::own(&[&data]))),
+        parts(check(commands.pending(), &ReadableMemory::own(&[&data]))),
         (Cow::Borrowed(commands.pending()), Ok(()))
     );
-    assert_eq!(parts(check(&[], &Lent::own(&[]))), (Cow::Borrowed(&[][..]), Ok(())));
+    assert_eq!(parts(check(&[], &ReadableMemory::own(&[]))), (Cow::Borrowed(&[][..]), Ok(())));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn commands_before_a_truncated_one_are_passed_on() {
         let commands = queued(&[Command::EnterLooper, Command::FreeBuffer(1)]);
         let bytes = &commands.pending()[..commands.pending().len() - cut];
         assert_eq!(
-            parts(check(bytes, &Lent::own(&[]))),
+            parts(check(bytes, &ReadableMemory::own(&[]))),
             (Cow::Borrowed(&bytes[..4]), Err(Errno::FAULT)),
             "{cut} missing"
         );
@@ -77,7 +77,7 @@ fn commands_before_an_unknown_one_are_passed_on() {
             commands.raw(&word.to_ne_bytes());
             commands.raw(&vec![0; follows]);
             assert_eq!(
-                parts(check(commands.pending(), &Lent::own(&[]))),
+                parts(check(commands.pending(), &ReadableMemory::own(&[]))),
                 (Cow::Borrowed(&commands.pending()[..before]), Err(Errno::INVAL)),
                 "{word:#x} and {follows} bytes"
             );
@@ -117,7 +117,7 @@ fn every_command_is_passed_on_whole_or_not_at_all() {
         ends.push(ends[ends.len() - 1] + queued(&[command]).pending().len());
     }
     for length in 0..=whole.pending().len() {
-        let (handed, rest) = parts(check(&whole.pending()[..length], &Lent::own(&[])));
+        let (handed, rest) = parts(check(&whole.pending()[..length], &ReadableMemory::own(&[])));
         let last = *ends.iter().rfind(|end| **end <= length).expect("the first");
         assert_eq!(handed, &whole.pending()[..last], "of {length} bytes");
         assert_eq!(rest, if last == length { Ok(()) } else { Err(Errno::FAULT) }, "of {length} bytes");
@@ -138,27 +138,28 @@ fn hiding_one_address_never_reveals_another() {
         data[shift..shift + BufferObject::SIZE].copy_from_slice(&second.to_bytes());
         for order in [[0, shift as u64], [shift as u64, 0]] {
             let offsets = order.map(u64::to_ne_bytes).concat();
-            let told = TransactionData {
+            let transaction = TransactionData {
                 offsets: offsets.as_ptr().addr() as u64,
                 offsets_size: 16,
                 ..TransactionData::new(1, &data)
             };
-            let memory = [&data[..], &offsets, &payload];
-            let lent = Lent::own(&memory);
-            let commands = queued(&[Command::TransactionSg(told.gathered(128))]);
-            let checked = check(commands.pending(), &lent);
+            let own = [&data[..], &offsets, &payload];
+            let memory = ReadableMemory::own(&own);
+            let commands = queued(&[Command::TransactionSg(transaction.gathered(128))]);
+            let checked = check(commands.pending(), &memory);
             let Some((Command::TransactionSg(seen), _)) = Command::parse(&checked.commands) else {
                 panic!("a transaction stays one");
             };
             // The kernel may read only passed memory or the address that no process has.
-            let copies = checked._copies.iter().map(Vec::as_slice).chain(memory).collect::<Vec<_>>();
-            let Some(seen) = Lent::own(&copies).slice(seen.buffer, seen.data_size) else {
+            let copies = checked._copies.iter().map(Vec::as_slice).chain(own).collect::<Vec<_>>();
+            let Some(seen) = ReadableMemory::own(&copies).slice(seen.buffer, seen.data_size) else {
                 assert_eq!(seen.buffer, NOWHERE);
                 continue;
             };
             for offset in offsets.chunks_exact(8) {
                 let Some((_, object)) = buffer_at(seen, offset) else { continue };
-                let harmless = object.buffer == NOWHERE || lent.bytes(object.buffer, object.length).is_some();
+                let harmless =
+                    object.buffer == NOWHERE || memory.bytes(object.buffer, object.length).is_some();
                 assert!(harmless, "{object:x?} at {offset:?}, {shift} bytes apart");
             }
         }
@@ -168,14 +169,14 @@ fn hiding_one_address_never_reveals_another() {
 #[test]
 fn the_kernel_sees_no_data_or_offsets_outside_the_passed_memory() {
     let (data, other) = ([7; 16], [8; 16]);
-    let told = TransactionData::new(1, &data);
-    for (wrong, data_is_lent) in [
-        (TransactionData { data_size: 17, ..told }, false),
-        (TransactionData { data_size: u64::MAX, ..told }, false),
-        (TransactionData { buffer: told.buffer - 1, ..told }, false),
-        (TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..told }, true),
+    let transaction = TransactionData::new(1, &data);
+    for (wrong, data_is_readable) in [
+        (TransactionData { data_size: 17, ..transaction }, false),
+        (TransactionData { data_size: u64::MAX, ..transaction }, false),
+        (TransactionData { buffer: transaction.buffer - 1, ..transaction }, false),
+        (TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..transaction }, true),
     ] {
-        let nowhere = match data_is_lent {
+        let nowhere = match data_is_readable {
             true => TransactionData { offsets: NOWHERE, ..wrong },
             false => TransactionData { buffer: NOWHERE, ..wrong },
         };
@@ -184,14 +185,14 @@ fn the_kernel_sees_no_data_or_offsets_outside_the_passed_memory() {
             Command::Reply(wrong),
             Command::TransactionSg(wrong.gathered(64)),
             Command::ReplySg(wrong.gathered(64)),
-            Command::Transaction(told),
+            Command::Transaction(transaction),
         ]);
         let expected = [
             Command::Transaction(nowhere),
             Command::Reply(nowhere),
             Command::TransactionSg(nowhere.gathered(64)),
             Command::ReplySg(nowhere.gathered(64)),
-            Command::Transaction(told),
+            Command::Transaction(transaction),
         ];
         assert_eq!(seen(&commands, &[&data]), expected);
     }
@@ -206,12 +207,12 @@ fn the_kernel_sees_no_buffer_outside_the_passed_memory() {
     {
         let object = BufferObject { kind: BINDER_TYPE_PTR, buffer: address, length, ..Default::default() };
         let (data, offsets) = (object.to_bytes(), 0_u64.to_ne_bytes());
-        let told = TransactionData {
+        let transaction = TransactionData {
             offsets: offsets.as_ptr().addr() as u64,
             offsets_size: 8,
             ..TransactionData::new(1, &data)
         };
-        let command = Command::TransactionSg(told.gathered(64));
+        let command = Command::TransactionSg(transaction.gathered(64));
         let seen = seen(&queued(&[command]), &[&data, &offsets, &payload]);
         assert_eq!(seen == [command], fine, "{length} bytes at {address:#x}");
     }
@@ -219,16 +220,16 @@ fn the_kernel_sees_no_buffer_outside_the_passed_memory() {
 
 #[test]
 fn shared_memory_is_passed_on_if_the_kernel_does_not_interpret_it() {
-    let (own, foreign) = ([7_u8; 16], [8_u8; 64]);
+    let (data, foreign) = ([7_u8; 16], [8_u8; 64]);
     let offsets = 0_u64.to_ne_bytes();
     let raw = [RawBytes::from(&foreign)];
-    let memory = [&own[..], &offsets];
-    let lent = Lent { own: &memory, raw: &raw };
+    let own = [&data[..], &offsets];
+    let memory = ReadableMemory { own: &own, raw: &raw };
     let plain = TransactionData::naming(1, raw[0]);
     let with_objects = TransactionData { offsets: offsets.as_ptr().addr() as u64, offsets_size: 8, ..plain };
     let hidden = TransactionData { buffer: NOWHERE, ..with_objects };
     let commands = queued(&[Command::Reply(plain), Command::Reply(with_objects)]);
-    assert_eq!(seen_of(&commands, &lent), [Command::Reply(plain), Command::Reply(hidden)]);
+    assert_eq!(seen_of(&commands, &memory), [Command::Reply(plain), Command::Reply(hidden)]);
 }
 
 #[test]
@@ -242,14 +243,14 @@ fn a_shared_buffer_is_passed_on_unless_it_contains_descriptors() {
         let data = [&buffer.to_bytes()[..], &array.to_bytes()].concat();
         let offsets: Vec<u8> = [0_u64, 40].map(u64::to_ne_bytes).concat();
         let count = if with_descriptors { 2 } else { 1 };
-        let told = TransactionData {
+        let transaction = TransactionData {
             offsets: offsets.as_ptr().addr() as u64,
             offsets_size: count * 8,
             ..TransactionData::new(1, &data)
         };
-        let command = Command::TransactionSg(told.gathered(64));
-        let memory = [&data[..], &offsets];
-        let seen = seen_of(&queued(&[command]), &Lent { own: &memory, raw: &raw });
+        let command = Command::TransactionSg(transaction.gathered(64));
+        let own = [&data[..], &offsets];
+        let seen = seen_of(&queued(&[command]), &ReadableMemory { own: &own, raw: &raw });
         assert_eq!(seen == [command], !with_descriptors, "{seen:?}");
     }
 }

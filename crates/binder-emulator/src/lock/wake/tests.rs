@@ -14,11 +14,11 @@ fn id(index: u64) -> Id<Thread> {
 fn on_the_last_cpu(act: impl FnOnce(u32) + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let all = sched_getaffinity(None).expect("one's own");
+            let all = sched_getaffinity(None).expect("this thread's own");
             let last = (0..CpuSet::MAX_CPU).rev().find(|&cpu| all.is_set(cpu)).expect("a CPU");
             let mut one = CpuSet::new();
             one.set(last);
-            sched_setaffinity(None, &one).expect("one of one's own");
+            sched_setaffinity(None, &one).expect("one of the thread's CPUs");
             act(last as u32);
         });
     });
@@ -132,7 +132,7 @@ fn a_waiter_is_woken_by_the_last_of_its_boosting_callers() {
     boosts(1, 2);
     boosts(2, 3);
     region.sleep_word(3).set_out(GOES_TO_SLEEP);
-    let wake = claim(&mut guard, id(1), true).expect("someone to wake");
+    let wake = claim(&mut guard, id(1), true).expect("a thread to wake");
     assert!(matches!(wake.way, Way::Futex), "{wake:?}");
     assert_eq!((wake.thread, wake.here), (id(3), false));
     assert!((1..=3).all(|index| region.sleep_word(index).is(Awake)));
@@ -140,7 +140,7 @@ fn a_waiter_is_woken_by_the_last_of_its_boosting_callers() {
     boosts(1, 2);
     boosts(2, 3);
     region.reply_lock(2).store(own_tid(), Relaxed);
-    let wake = claim(&mut guard, id(1), true).expect("someone to wake");
+    let wake = claim(&mut guard, id(1), true).expect("a thread to wake");
     assert!(matches!(wake.way, Way::GiveBack), "{wake:?}");
     assert_eq!(wake.thread, id(2));
     // The owner is running: the waiter checks by itself.
@@ -189,7 +189,7 @@ fn a_claimed_thread_whose_listener_is_unknown_is_left_to_the_supervisor() {
     region.sleep_word(1).set_out(GOES_TO_SECCOMP);
     assert!(region.sleep_word(1).make(ENTERS_SECCOMP));
     assert!(region.sleep_word(1).make(CLAIMS));
-    assert!(matches!(attempt(&region, id(1)), Attempt::Done), "it is nobody's");
+    assert!(matches!(attempt(&region, id(1)), Attempt::Done), "it belongs to no process");
     let mut guard = Guard::lock(&region, &mut scratch);
     let owner = Id::<Process>::new(7).expect("a slot");
     guard.set(id(1), thread::PROCESS, Some(owner));
@@ -279,7 +279,7 @@ fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
             let (own, sleeper) = context.sleeper();
             receive_all(&Guard::lock(region, &mut scratch), listener);
             let first = region.notification_id(own.index()).load(Relaxed);
-            // Nobody has claimed it: it enters seccomp again, as after a signal.
+            // It was not claimed, so it enters seccomp again, as after a signal.
             seccomp::answer(listener, first).expect("it waits for that");
             context.wait_for_notification();
             assert_eq!(region.notification_id(own.index()).load(Relaxed), first, "which is answered");

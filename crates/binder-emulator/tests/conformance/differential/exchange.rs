@@ -1,5 +1,5 @@
-//! One exchange with the driver, and the scheduling of a thread, on the thread itself. Must not
-//! know sequences.
+//! One exchange with the driver, and the scheduling of a thread, both on the calling thread. This
+//! file knows no sequences.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use binder_driver::{Commands, Errno, Error, Return, Returns};
 use super::steps::Policy;
 use crate::Sequential;
 
-/// How an exchange ended.
+/// The result of an exchange.
 pub(super) struct Outcome {
     pub(super) result: Result<(), Refused>,
-    /// Bytes of commands that were not taken.
+    /// The bytes of the commands that the driver did not consume.
     pub(super) left: usize,
     pub(super) returns: Vec<Return>,
-    /// The policy, unless it is the usual one, and the nice value.
+    /// The thread's nice value, and its policy unless that is SCHED_OTHER.
     pub(super) scheduled: String,
 }
 
-/// On the thread that does it.
+/// Makes one exchange on the calling thread.
 pub(super) fn exchange_now(
     driver: &dyn Sequential,
     mut commands: Commands,
@@ -29,14 +29,14 @@ pub(super) fn exchange_now(
     let mut returns = returns;
     let result = driver.write_read(&mut commands, memory, returns.as_deref_mut()).map_err(errno);
     let returns = returns.filter(|_| result.is_ok()).map(Iterator::collect).unwrap_or_default();
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
-    let attr = sched_attr::get(0).expect("one's own");
+    let nice = rustix::process::getpriority_process(None).expect("the calling thread's own");
+    let attr = sched_attr::get(0).expect("the calling thread's own");
     let usual = attr.policy == libc::SCHED_OTHER.cast_unsigned();
     let policy = if usual { String::new() } else { format!(" policy {}/{}", attr.policy, attr.priority) };
     Outcome { result, left: commands.pending().len(), returns, scheduled: format!("{policy} nice {nice}") }
 }
 
-/// A policy with the thread's nice value as it is.
+/// A policy, with the calling thread's present nice value.
 pub(super) fn attr_of(policy: Policy) -> SchedAttr {
     let (policy, priority) = match policy {
         Policy::Other => (libc::SCHED_OTHER, 0),
@@ -44,7 +44,7 @@ pub(super) fn attr_of(policy: Policy) -> SchedAttr {
         Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
         Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
     };
-    let nice = rustix::process::getpriority_process(None).expect("one's own");
+    let nice = rustix::process::getpriority_process(None).expect("the calling thread's own");
     SchedAttr { policy: policy.cast_unsigned(), priority, nice, ..SchedAttr::default() }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn errno(error: Error) -> Refused {
     Refused(error.errno().expect("an errno"))
 }
 
-/// A driver's errno, told by its number: how C libraries word it differs.
+/// A driver's errno, shown as a number, because C libraries word it differently.
 #[derive(Clone, Copy)]
 pub(super) struct Refused(Errno);
 

@@ -12,21 +12,21 @@ pub(super) fn steps(priorities: bool, features: LaterFeatures) -> impl Strategy<
         5 => scenes::scene(priorities, features),
         6 => single(priorities, features).prop_map(|step| vec![step]),
     ];
-    // In most sequences no read waits; in some, half of them.
+    // In most sequences no read waits. In the others, half of the reads do.
     let dice = (prop::bool::weighted(0.3), any::<u64>());
     (prop::collection::vec(part, 1..14), dice)
-        .prop_map(move |(parts, (waits, seed))| spiced(parts.concat(), waits, seed, features))
+        .prop_map(move |(parts, (waits, seed))| with_waits(parts.concat(), waits, seed, features))
 }
 
 /// Makes some reads wait, if `waits`. Adds queries of the extended error after some transactions.
-fn spiced(steps: Vec<Step>, waits: bool, seed: u64, features: LaterFeatures) -> Vec<Step> {
+fn with_waits(steps: Vec<Step>, waits: bool, seed: u64, features: LaterFeatures) -> Vec<Step> {
     let mut dice = seed;
     let mut roll = |sides: u64| {
-        // As Knuth's MMIX; the high bits are the random ones.
+        // Knuth's MMIX generator, whose high bits are more random than the low ones.
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (dice >> 33).is_multiple_of(sides)
     };
-    let mut spiced = Vec::new();
+    let mut out = Vec::new();
     for mut step in steps {
         let mut sends = false;
         if let Act::Exchange { orders, read } = &mut step.act {
@@ -36,12 +36,12 @@ fn spiced(steps: Vec<Step>, waits: bool, seed: u64, features: LaterFeatures) -> 
             }
         }
         let (process, thread) = (step.process, step.thread);
-        spiced.push(step);
+        out.push(step);
         if features.extended_error && sends && roll(4) {
-            spiced.push(Step::new(process, thread, Act::ExtendedError));
+            out.push(Step::new(process, thread, Act::ExtendedError));
         }
     }
-    spiced
+    out
 }
 
 fn single(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Step> {
@@ -97,8 +97,8 @@ fn later_act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value =
     ]
 }
 
-/// The least priorities of nodes that do not lead to different priorities in the two profiles are
-/// those of nice 0.
+/// Flags of a node. Without `priorities`, its minimum priority is nice 0, because any other leads
+/// to different priorities in the two profiles.
 pub(super) fn node_flags(priorities: bool) -> BoxedStrategy<u32> {
     let accepts_fds = prop_oneof![3 => Just(0x100_u32), 1 => Just(0)];
     if !priorities {
@@ -218,8 +218,8 @@ fn flat() -> impl Strategy<Value = Object> {
     ]
 }
 
-/// A root with children in its order, some of them with a child of their own: the driver takes it,
-/// if nothing else is wrong.
+/// A root with children in order, some of which have a child. The driver accepts such a tree,
+/// unless the payload has another flaw.
 fn right_tree() -> impl Strategy<Value = Payload> {
     let child = (0..100_usize, prop::option::weighted(0.4, 0..50_usize));
     let flaw = prop::option::weighted(0.3, prop::sample::select(vec![Flaw::MuchRoom, Flaw::LittleRoom]));
@@ -239,7 +239,7 @@ fn right_tree() -> impl Strategy<Value = Payload> {
     )
 }
 
-/// Arrays of descriptors in buffers of their own or in one, and single descriptors.
+/// Arrays of descriptors, in separate buffers or in one, and single descriptors.
 pub(super) fn descriptors() -> impl Strategy<Value = Payload> {
     let open = || prop::bool::weighted(0.97);
     let array =
@@ -277,7 +277,8 @@ fn tree() -> impl Strategy<Value = Payload> {
             let mut sizes = Vec::new();
             for (bytes, child, back, slot, slip) in buffers {
                 let parent = (child && !sizes.is_empty()).then(|| {
-                    // Near ones, since fix-ups must go forwards: a far one is mostly refused.
+                    // A near parent, because fix-ups must go forwards: the driver refuses most far
+                    // parents.
                     let index = sizes.len() - 1 - (back / 3).min(sizes.len() - 1);
                     let slots: usize = sizes[index] / 8;
                     let offset = 8 * (slot % slots.max(1)) as u64;

@@ -14,8 +14,9 @@
 //! may also choose different free buffers of the same size (the kernel's choice depends on the
 //! shape of a tree), so hardly any two buffers here have the same size.
 
-#![allow(clippy::print_stdout)] // How a test shows the sequences that differ, and what all of them reached.
+#![allow(clippy::print_stdout)] // Prints the sequences that differ, and what all of them reached.
 
+mod describe;
 mod exchange;
 mod generator;
 mod more_scenes;
@@ -28,7 +29,6 @@ mod sleepers;
 mod stage;
 mod state;
 mod steps;
-mod telling;
 mod worker;
 
 use proptest::strategy::{Strategy as _, ValueTree as _};
@@ -39,15 +39,15 @@ use rustix::thread::CpuSet;
 use crate::priorities::{at_nice_0, denied};
 use crate::{Device, LaterFeatures};
 use reached::Reached;
-use stage::{Looking, Stage, Told};
+use stage::{Looking, Stage, StepResult};
 use steps::Step;
 
 /// This driver has the same results as a recorded kernel.
-pub(crate) fn answers_as_the_recorded_kernel<D: Device>(priorities: bool) {
+pub(crate) fn has_the_recorded_results<D: Device>(priorities: bool) {
     if priorities && !rustix::process::geteuid().is_root() {
         return denied();
     }
-    if at_nice_0(|| recorded::answers_as_recorded::<D>(priorities)).is_none() {
+    if at_nice_0(|| recorded::matches_recordings::<D>(priorities)).is_none() {
         denied();
     }
 }
@@ -57,9 +57,9 @@ pub(crate) fn is_recorded_kernel() -> bool {
     recorded::is_of_this_kernel()
 }
 
-/// The kernel has the recorded results; or its results are recorded now.
-pub(crate) fn the_kernel_answers_as_recorded<D: Device>() {
-    if at_nice_0(recorded::answers_as_recorded_or_records::<D>).is_none() {
+/// The kernel still has its recorded results; or its results are recorded now.
+pub(crate) fn the_kernel_has_its_recorded_results<D: Device>() {
+    if at_nice_0(recorded::matches_or_records::<D>).is_none() {
         denied();
     }
 }
@@ -73,7 +73,7 @@ const MOST_DIFFERENCES: usize = 5;
 /// many; the same ones each time unless `PROPTEST_RNG_SEED` is set. With `priorities`, threads
 /// change their nice values.
 ///
-/// All begin at nice 0, which the least priorities of nodes are made for.
+/// All threads begin at nice 0, because the minimum priorities of the nodes assume it.
 pub(crate) fn random_sequences_have_equal_results<A: Device, B: Device>(priorities: bool) {
     if at_nice_0(|| compare_random_sequences::<A, B>(priorities)).is_none() {
         denied();
@@ -90,13 +90,14 @@ fn compare_random_sequences<A: Device, B: Device>(priorities: bool) {
     use_one_cpu();
     let pair = Pair { one: Stage::<A>::new(), other: Stage::<B>::new() };
     let features = common_features(&pair.one.device, &pair.other.device);
-    let looks = A::tells_state() && B::tells_state();
+    let looks = A::shows_state() && B::shows_state();
     let mut reached = Reached::default();
     let mut differences = 0;
     let sequences = generator::steps(priorities, features);
     for case in 0..cases {
         let steps = sequences.new_tree(&mut runner).expect("no filters").current();
-        // Who looks changes what owners of nodes are told, so a quarter is not looked at.
+        // Reading the state changes what the owners of nodes read, so a quarter of the sequences
+        // runs without it.
         let looking = if looks && case % 4 != 3 { Looking::Sometimes } else { Looking::Never };
         if let Err(difference) = pair.compare(&steps, looking, &mut reached) {
             println!("sequence {case}: {}", pair.shortest(steps, difference, looking));
@@ -123,7 +124,8 @@ struct Difference {
     text: String,
 }
 
-/// A step is handed from thread to thread: that is quicker on one processor.
+/// Runs this thread and its workers on one CPU: a step passes from thread to thread, which is
+/// faster there.
 fn use_one_cpu() {
     let mut one = CpuSet::new();
     one.set(0);
@@ -144,8 +146,8 @@ fn common_features<A: Device, B: Device>(one: &A, other: &B) -> LaterFeatures {
         (common.oneway_spam_detection, "BINDER_ENABLE_ONEWAY_SPAM_DETECTION"),
         (common.extended_error, "BINDER_GET_EXTENDED_ERROR"),
         (common.freeze_notification, "BC_REQUEST_FREEZE_NOTIFICATION"),
-        (A::tells_of_frozen_receivers(), "BR_TRANSACTION_PENDING_FROZEN"),
-        (A::tells_state() && B::tells_state(), "the state, in the words of Linux 6.1"),
+        (A::reports_frozen_receivers(), "BR_TRANSACTION_PENDING_FROZEN"),
+        (A::shows_state() && B::shows_state(), "the state, in the format of Linux 6.1"),
     ] {
         if !there {
             println!("not compared, since a driver does not have it: {what}");
@@ -154,12 +156,12 @@ fn common_features<A: Device, B: Device>(one: &A, other: &B) -> LaterFeatures {
     common
 }
 
-/// Whether two steps had the same result. A kernel without `BR_TRANSACTION_PENDING_FROZEN` (`tells`
-/// is false) returns what it would have returned if the receiver were not frozen.
-fn same(expected: &str, found: &str, tells: bool) -> bool {
+/// Whether two steps had the same result. A kernel without `BR_TRANSACTION_PENDING_FROZEN`
+/// (`reports_frozen` is false) returns what it would have returned if the receiver were not frozen.
+fn same(expected: &str, found: &str, reports_frozen: bool) -> bool {
     const PENDING: &str = "TransactionPendingFrozen";
     let mut found = found.to_owned();
-    while let Some(at) = found.find(PENDING).filter(|_| !tells) {
+    while let Some(at) = found.find(PENDING).filter(|_| !reports_frozen) {
         let instead = ["TransactionComplete", "OnewaySpamSuspect"];
         let Some(instead) =
             instead.iter().find(|word| expected.get(at..).is_some_and(|rest| rest.starts_with(**word)))
@@ -171,18 +173,19 @@ fn same(expected: &str, found: &str, tells: bool) -> bool {
     expected == found
 }
 
-/// The first step with a different result or state. `tells`: true if the reference driver reports
-/// frozen receivers.
-fn difference(expected: &[Told], found: &[Told], tells: bool) -> Option<Difference> {
-    let determined = |told: &[Told]| told.iter().take_while(|told| !told.undetermined).count();
+/// The first step with a different result or state. `reports_frozen`: true if the reference driver
+/// reports frozen receivers.
+fn difference(expected: &[StepResult], found: &[StepResult], reports_frozen: bool) -> Option<Difference> {
+    let determined =
+        |results: &[StepResult]| results.iter().take_while(|result| !result.undetermined).count();
     let determined = determined(expected).min(determined(found));
     let at = expected.iter().zip(found).take(determined).position(|(expected, found)| {
-        !same(&expected.brought, &found.brought, tells) || expected.state != found.state
+        !same(&expected.text, &found.text, reports_frozen) || expected.state != found.state
     })?;
     let (expected, found) = (&expected[at], &found[at]);
-    let mut text = format!("step {at} must bring\n{}\nbrought\n{}\n", expected.brought, found.brought);
+    let mut text = format!("step {at}: expected\n{}\nfound\n{}\n", expected.text, found.text);
     if expected.state != found.state {
-        text += "and left\n";
+        text += "with the state\n";
         let missing = |line: &&str, from: &str| !from.lines().any(|other| other == *line);
         for line in expected.state.lines() {
             text += if missing(&line, &found.state) { "- " } else { "  " };
@@ -198,7 +201,7 @@ fn difference(expected: &[Told], found: &[Told], tells: bool) -> Option<Differen
 impl<A: Device, B: Device> Pair<A, B> {
     fn compare(&self, steps: &[Step], looking: Looking, reached: &mut Reached) -> Result<(), Difference> {
         let (expected, found) = (self.one.replay(steps, looking), self.other.replay(steps, looking));
-        match difference(&expected, &found, A::tells_of_frozen_receivers()) {
+        match difference(&expected, &found, A::reports_frozen_receivers()) {
             Some(difference) => Err(difference),
             None => {
                 reached.note(steps, &expected);
@@ -207,7 +210,7 @@ impl<A: Device, B: Device> Pair<A, B> {
         }
     }
 
-    /// Leaves steps out as long as a difference remains.
+    /// Shortens a sequence: leaves out steps as long as a difference remains.
     fn shortest(&self, mut steps: Vec<Step>, mut difference: Difference, looking: Looking) -> String {
         let looking = match looking {
             Looking::Never => Looking::Never,

@@ -1,6 +1,5 @@
-//! Scenes with what came later to the driver (freezing, oneway spam), with descriptors, with reads
-//! that wait, and with real-time callers. As the other scenes, they depend on nothing that a step
-//! did.
+//! Scenes with later features of the driver (freezing, oneway spam), with descriptors, with reads
+//! that wait, and with real-time callers. As in `scenes`, no step depends on the result of another.
 
 use proptest::prelude::*;
 
@@ -9,7 +8,7 @@ use super::scenes::*;
 use super::steps::*;
 use crate::LaterFeatures;
 
-/// Any of them.
+/// Any of these scenes.
 pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Vec<Step>> {
     prop_oneof![
         if features.freeze { 3 } else { 0 } => frozen(),
@@ -23,13 +22,13 @@ pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<
     .boxed()
 }
 
-/// A thread of the manager's or of a peer's does something.
+/// One exchange of any thread.
 fn by(process: usize, thread: usize, orders: Vec<Order>, read: Reading) -> Step {
     Step::new(process, thread, Act::Exchange { orders, read })
 }
 
-/// A process with or without unfinished transactions is frozen, others call it, it does what it
-/// may, and thaws.
+/// A process with or without unfinished transactions is frozen. Others call it, it makes calls and
+/// reads, and it is thawed or closes.
 fn frozen() -> impl Strategy<Value = Vec<Step>> {
     let busy = prop_oneof![4 => Just(0), 1 => Just(1), 1 => Just(2), 1 => Just(3), 1 => Just(4)];
     let kept = prop::collection::vec((prop::bool::weighted(0.6), 0..400_usize), 0..5);
@@ -77,8 +76,8 @@ fn frozen() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// A process is frozen and thawed, closes or lets go, while another watches two of its nodes: asks,
-/// takes that back, and acknowledges, in any order.
+/// A process is frozen and thawed, or closes. Another process requests, clears and acknowledges
+/// freeze notifications for two of its nodes, in any order.
 fn watched_freezing() -> impl Strategy<Value = Vec<Step>> {
     let acts = prop::collection::vec((0..16_u8, 0..2_usize), 3..18);
     (peers(), acts, any::<[bool; 2]>()).prop_map(|((owner, other), acts, [waits, knows_of_one])| {
@@ -115,7 +114,7 @@ fn watched_freezing() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Oneway calls fill half of an area; their sender asked to be told.
+/// Oneway calls fill half of an area. Their sender has enabled spam detection.
 fn spam() -> impl Strategy<Value = Vec<Step>> {
     let sizes = || prop::collection::vec(400..1400_usize, 4..12);
     (peers(), sizes(), sizes(), prop::bool::weighted(0.8), any::<[bool; 2]>()).prop_map(
@@ -140,13 +139,12 @@ fn spam() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// Descriptors there and back, in arrays and alone; the buffers that brought them are given back in
-/// any order.
+/// Calls and replies with descriptors, single and in arrays. Their buffers are freed in any order.
 fn passed_descriptors() -> impl Strategy<Value = Vec<Step>> {
     let flags = prop_oneof![1 => Just(0_u32), 2 => Just(1_u32), 4 => Just(0x10_u32)];
     let times = prop::collection::vec((flags, descriptors(), descriptors(), any::<[bool; 3]>()), 1..4);
     (peer(), times).prop_map(|(peer, times)| {
-        let mut steps = anew(&[peer, MANAGER]);
+        let mut steps = leave_driver(&[peer, MANAGER]);
         for (flags, sent, answer, [frees, frees_first, caller_frees]) in times {
             steps.push(Step::write(peer, vec![send(false, MANAGERS, flags, sent)]));
             steps.push(Step::read(MANAGER));
@@ -170,13 +168,13 @@ fn passed_descriptors() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Loopers of the manager sleep; callers sleep until they are answered, all in one exchange each,
-/// as libraries do.
+/// Loopers of the manager sleep, and callers sleep until they get a reply. Each writes and reads in
+/// one exchange, as libraries do.
 fn sleeping() -> impl Strategy<Value = Vec<Step>> {
     let answers = prop::collection::vec((any::<bool>(), 0..300_usize), 2..6);
     (peers(), 0..3_u32, any::<[bool; 5]>(), answers).prop_map(|((one, other), most, choices, answers)| {
         let [second, registers, oneway, ends, ends_caller] = choices;
-        let mut steps = anew(&[one, other, MANAGER]);
+        let mut steps = leave_driver(&[one, other, MANAGER]);
         steps.push(Step::new(MANAGER, 0, Act::MaxThreads(most)));
         steps.push(Step::wait(MANAGER, vec![Order::EnterLooper]));
         if second {
@@ -203,13 +201,13 @@ fn sleeping() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// A caller sleeps until the manager calls back into it; somebody may die meanwhile.
+/// A caller sleeps until the manager makes a nested call to it. One of them may die meanwhile.
 fn sleeping_in_a_nest() -> impl Strategy<Value = Vec<Step>> {
     let dies = prop_oneof![4 => Just(0), 1 => Just(1), 1 => Just(2), 1 => Just(3)];
     (peer(), dies, any::<[bool; 3]>()).prop_map(|(peer, dies, [second, deeper, kept])| {
         let node = Object::Node { weak: false, ptr: 2, cookie: 7, flags: 0x100 };
         let payload = Payload { objects: vec![node], ..Payload::default() };
-        let mut steps = anew(&[peer, MANAGER]);
+        let mut steps = leave_driver(&[peer, MANAGER]);
         steps.push(Step::wait(MANAGER, vec![Order::EnterLooper]));
         if second {
             steps.push(by(peer, 1, vec![Order::EnterLooper], Reading::Waiting));
@@ -235,8 +233,8 @@ fn sleeping_in_a_nest() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Callers and servers under real-time and other policies, with nice values that count only without
-/// one.
+/// Callers and servers with real-time and other policies. Their nice values matter only without a
+/// real-time policy.
 fn real_time() -> impl Strategy<Value = Vec<Step>> {
     (peers(), policy(), policy(), -20..20_i32, node_flags(true), any::<[bool; 4]>()).prop_map(
         |((owner, other), caller, server, nice, flags, [sets_server, oneway, nests, back])| {

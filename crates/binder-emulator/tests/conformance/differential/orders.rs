@@ -1,18 +1,19 @@
-//! Orders as commands, with what their process holds at that moment. Carries out nothing.
+//! Turns orders into commands, with the handles and buffers that their process has received. Sends
+//! nothing.
 
 use binder_driver::uapi::{HandleCookie, PtrCookie, TransactionData};
 use binder_driver::{Command, Commands};
 
+use super::describe::Holdings;
 use super::payload::Built;
 use super::steps::{Counting, Order, Send, Target};
-use super::telling::Holdings;
 
-/// Comes after a transaction and does nothing, but after a refused one it is not taken. Bytes:
-/// [`MARK_BYTES`].
+/// A command without effect, of [`MARK_BYTES`] bytes, that follows a transaction. The driver does
+/// not consume it if it refused the transaction.
 pub(super) const MARK: Command = Command::IncrefsDone(PtrCookie { ptr: 0xdead_0000, cookie: 0 });
 pub(super) const MARK_BYTES: usize = 4 + PtrCookie::SIZE;
 
-/// The number of no command: type 'c', number 200, without a payload.
+/// A word that is no command: type 'c', number 200, without a payload.
 const NONSENSE: u32 = (b'c' as u32) << 8 | 200;
 
 pub(super) fn number_of(target: Target, holdings: &Holdings) -> u32 {
@@ -22,8 +23,9 @@ pub(super) fn number_of(target: Target, holdings: &Holdings) -> u32 {
     }
 }
 
-/// Turns an order into a command, with what its process holds at this moment. What is sent gets so
-/// many bytes more. Tells which buffer it gives back, if one.
+/// Queues an order as a command. `holdings` is what its process has received so far. Each payload
+/// is followed by `padding` bytes. Returns the address of the buffer that the command frees, if
+/// any.
 pub(super) fn queue(
     order: &Order,
     holdings: &mut Holdings,
@@ -71,8 +73,8 @@ pub(super) fn queue(
         Order::RegisterLooper => Command::RegisterLooper,
         Order::ExitLooper => Command::ExitLooper,
         Order::Nonsense => {
-            // Of a size of 0: one that says it is longer than what is there, the kernel is never
-            // shown, though it may be about to look at none.
+            // Its payload is empty. The kernel never sees a command whose payload is truncated, so
+            // such a command would have another result there.
             commands.raw(&NONSENSE.to_ne_bytes());
             return None;
         }

@@ -15,7 +15,7 @@ pub(super) struct Built {
     data: Vec<u8>,
     offsets: Vec<u8>,
     /// The scatter-gather buffers.
-    lent: Vec<Vec<u8>>,
+    buffers: Vec<Vec<u8>>,
     /// The files behind the descriptors.
     _files: Vec<PipeReader>,
     sizes: [u64; 3],
@@ -27,7 +27,7 @@ pub(super) struct Built {
 struct Parts {
     data: Vec<u8>,
     offsets: Vec<u64>,
-    lent: Vec<Vec<u8>>,
+    buffers: Vec<Vec<u8>>,
     files: Vec<PipeReader>,
     /// The total size of the scatter-gather buffers, each rounded up to 8 bytes.
     room: u64,
@@ -86,7 +86,7 @@ impl Parts {
             _ => {}
         }
         self.data.extend(object.to_bytes());
-        self.lent.push(bytes);
+        self.buffers.push(bytes);
     }
 
     /// The number of a new pipe, or a number without a file.
@@ -118,7 +118,7 @@ impl Parts {
     }
 
     fn finish(self, flaw: Option<Flaw>) -> Built {
-        let Self { data, offsets, lent, files, room } = self;
+        let Self { data, offsets, buffers, files, room } = self;
         let room = match flaw {
             Some(Flaw::LittleRoom) => room.saturating_sub(8),
             Some(Flaw::OddRoom) => room + 4,
@@ -136,7 +136,7 @@ impl Parts {
         let address =
             |bytes: &[u8], nowhere| if flaw == Some(nowhere) { NOWHERE } else { bytes.as_ptr() as u64 };
         let addresses = [address(&data, Flaw::NoData), address(&offsets, Flaw::NoOffsets)];
-        Built { data, offsets, lent, _files: files, sizes, addresses }
+        Built { data, offsets, buffers, _files: files, sizes, addresses }
     }
 }
 
@@ -176,6 +176,6 @@ impl Built {
 
     /// The memory that the driver may read.
     pub(super) fn memory(&self) -> impl Iterator<Item = &[u8]> {
-        [&self.data[..], &self.offsets].into_iter().chain(self.lent.iter().map(Vec::as_slice))
+        [&self.data[..], &self.offsets].into_iter().chain(self.buffers.iter().map(Vec::as_slice))
     }
 }

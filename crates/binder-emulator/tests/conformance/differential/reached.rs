@@ -1,11 +1,11 @@
-//! How often each result was reached. A test that reaches little finds little, so it prints the
-//! counts, and fails if the generator no longer reaches something.
+//! Counts how often the sequences reached each kind of result. The test prints the counts, and
+//! fails if the generator no longer reaches one of the expected kinds.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::orders::MARK_BYTES;
-use super::stage::{ASLEEP, Told};
+use super::stage::{ASLEEP, StepResult};
 use super::steps::{Act, Object, Order, Send, Step};
 use crate::LaterFeatures;
 
@@ -15,17 +15,17 @@ pub(super) struct Reached(BTreeMap<String, u64>);
 
 impl Reached {
     /// Counts the results of a sequence.
-    pub(super) fn note(&mut self, steps: &[Step], told: &[Told]) {
-        for (step, told) in steps.iter().zip(told) {
-            self.note_step(step, told);
+    pub(super) fn note(&mut self, steps: &[Step], results: &[StepResult]) {
+        for (step, result) in steps.iter().zip(results) {
+            self.note_step(step, result);
         }
     }
 
-    fn note_step(&mut self, step: &Step, told: &Told) {
-        self.note_words(told);
-        self.note_wakeups(told);
-        let own = told.brought.split_once(" | ").map_or(&*told.brought, |(own, _)| own);
-        self.note_act(&step.act, told, own);
+    fn note_step(&mut self, step: &Step, result: &StepResult) {
+        self.note_words(result);
+        self.note_wakeups(result);
+        let own = result.text.split_once(" | ").map_or(&*result.text, |(own, _)| own);
+        self.note_act(&step.act, result, own);
         if let Act::Exchange { orders, .. } = &step.act
             && let Some(Order::Send(send)) = orders.last()
         {
@@ -34,55 +34,55 @@ impl Reached {
     }
 
     /// Counts returns, parts of the state, and errors.
-    fn note_words(&mut self, told: &Told) {
-        for word in RETURNS.iter().filter(|word| told.brought.contains(**word)) {
+    fn note_words(&mut self, result: &StepResult) {
+        for word in RETURNS.iter().filter(|word| result.text.contains(**word)) {
             self.count(format!("return {word}"));
         }
-        for part in STATES.iter().filter(|part| told.state.contains(**part)) {
+        for part in STATES.iter().filter(|part| result.state.contains(**part)) {
             self.count(format!("state {part}"));
         }
-        if let Some((_, error)) = told.brought.split_once("Err(errno ") {
+        if let Some((_, error)) = result.text.split_once("Err(errno ") {
             self.count(format!("errno {}", error.split(')').next().unwrap_or_default()));
         }
-        if told.brought.contains("; 0 of ") && !told.brought.contains("0 of 0 descriptors") {
+        if result.text.contains("; 0 of ") && !result.text.contains("0 of 0 descriptors") {
             self.count("descriptors of an array closed".into());
         }
         let nested = ["outgoing", "incoming"].map(|way| format!("{way} transaction"));
-        if told.state.lines().zip(told.state.lines().skip(1)).any(|(one, next)| {
+        if result.state.lines().zip(result.state.lines().skip(1)).any(|(one, next)| {
             nested.iter().any(|way| one.contains(way)) && nested.iter().any(|way| next.contains(way))
         }) {
             self.count("state nested calls".into());
         }
-        if told.brought.contains("nice ") && !told.brought.contains("nice 0;") {
-            self.count("a lent nice value".into());
+        if result.text.contains("nice ") && !result.text.contains("nice 0;") {
+            self.count("an inherited nice value".into());
         }
     }
 
     /// Counts the threads that a step woke.
-    fn note_wakeups(&mut self, told: &Told) {
-        let others = told.brought.split_once(" | ").map_or("", |(_, others)| others);
+    fn note_wakeups(&mut self, result: &StepResult) {
+        let others = result.text.split_once(" | ").map_or("", |(_, others)| others);
         for what in ["woke", "interrupted"].iter().filter(|what| others.contains(**what)) {
             self.count(format!("a thread that slept {what}"));
         }
         for (text, what) in [("is_frozen: 1", "frozen"), ("is_frozen: 0", "not frozen")] {
-            if told.brought.contains(text) {
+            if result.text.contains(text) {
                 self.count(format!("return FrozenBinder {what}"));
             }
         }
         if others.contains("woke") && others.contains("FrozenBinder") {
             self.count("a thread that watches woke".into());
         }
-        if told.undetermined {
+        if result.undetermined {
             self.count("undetermined: two threads of a process woke at once".into());
         }
     }
 
     /// Counts the result of an act. `own` is the result without what the step woke.
-    fn note_act(&mut self, act: &Act, told: &Told, own: &str) {
+    fn note_act(&mut self, act: &Act, result: &StepResult, own: &str) {
         match act {
-            Act::NodeCounts(_) if told.brought.starts_with("Ok") => self.count("node counts".into()),
+            Act::NodeCounts(_) if result.text.starts_with("Ok") => self.count("node counts".into()),
             Act::Poll => self.count(own.to_owned()),
-            Act::ListNodes if told.brought != "[]" => self.count("a list of nodes".into()),
+            Act::ListNodes if result.text != "[]" => self.count("a list of nodes".into()),
             Act::Freeze { frozen: true, .. } => self.count(format!("freeze {own}")),
             Act::ExtendedError if !own.contains("BR_OK") => self.count("an extended error".into()),
             Act::FrozenInfo(_) if own.contains("recv: 1") || own.contains("recv: 3") => {
@@ -112,8 +112,8 @@ impl Reached {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// What sequences are meant to reach with these features, and these did not. Of states nothing,
-    /// unless someone `looks`.
+    /// The expected results for these features that no sequence reached. States count only if the
+    /// states were compared (`looks`).
     pub(super) fn missing(&self, features: LaterFeatures, looks: bool) -> Vec<&'static str> {
         let later = [
             (features.freeze, WITH_FREEZE),
@@ -138,7 +138,7 @@ impl fmt::Display for Reached {
     }
 }
 
-/// A word for what is sent.
+/// A label for what is sent.
 fn label(send: &Send) -> String {
     let way = match (send.reply, send.flags & 1) {
         (true, _) => "reply",
@@ -181,7 +181,7 @@ const WITH_SPAM_DETECTION: &str = "
     return OnewaySpamSuspect
 ";
 
-/// What a few hundred sequences reach for certain, or the generator has gone blind.
+/// What a few hundred sequences certainly reach, if the generator works.
 const EXPECTED: &str = "
     a list of nodes
     a thread that slept interrupted

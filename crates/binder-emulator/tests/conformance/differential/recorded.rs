@@ -12,14 +12,14 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use serde::{Deserialize, Serialize};
 
-use super::stage::{Looking, Stage, Told};
+use super::stage::{Looking, Stage, StepResult};
 use super::steps::Step;
 use super::{common_features, difference, generator, use_one_cpu};
 use crate::Device;
 
 /// The results of one kernel.
 struct Fixture {
-    /// A file in `fixtures/binder`; what is written is named by [`RECORD`].
+    /// A file in `fixtures/binder`. A new recording goes to the file that [`RECORD`] names.
     name: &'static str,
     /// How that kernel's releases begin.
     release: &'static str,
@@ -37,22 +37,23 @@ macro_rules! fixture {
     };
 }
 
-/// 6.1 tells its state in a form that is read here; 7.0 has freeze notifications.
+/// Linux 6.1 shows its state in the format that these tests read; 7.0 has freeze notifications.
 const FIXTURES: [Fixture; 2] = [fixture!("6.1"), fixture!("7.0")];
 
-/// The environment variable that names a file to which the kernel's answers are to be written.
+/// The environment variable that names the file for a new recording.
 const RECORD: &str = "RECORD_SEQUENCES_TO";
 
-/// So many sequences without priorities, which need no rights, and so many with them.
+/// The number of sequences without priorities, which need no permissions, and with them.
 const COUNTS: [(bool, usize); 2] = [(false, 36), (true, 18)];
 const SEED: u64 = 61;
 
-/// All that is kept. Most steps and lines occur many times, so each text stands in a table once.
+/// The content of a fixture. Most steps and lines occur many times, so each is in a table once.
 #[derive(Serialize, Deserialize)]
 struct Recorded {
     kernel: String,
     /// Whether that kernel has `BR_TRANSACTION_PENDING_FROZEN`.
-    tells_of_frozen_receivers: bool,
+    #[serde(rename = "tells_of_frozen_receivers")]
+    reports_frozen_receivers: bool,
     steps: Vec<Step>,
     texts: Vec<String>,
     sequences: Vec<Sequence>,
@@ -60,18 +61,19 @@ struct Recorded {
 
 #[derive(Serialize, Deserialize)]
 struct Sequence {
-    /// Threads change their priorities, and nodes have least ones.
+    /// Threads change their priorities, and nodes have minimum priorities.
     priorities: bool,
     looking: bool,
-    /// By their places in the tables.
+    /// Indices in the table of steps.
     steps: Vec<usize>,
-    /// What each step brought, up to the first that the scheduler decides.
-    brought: Vec<usize>,
-    /// The lines of what it left behind.
+    /// The result of each step, up to the first one that the scheduler decides.
+    #[serde(rename = "brought")]
+    texts: Vec<usize>,
+    /// The lines of the state after each step.
     states: Vec<Vec<usize>>,
 }
 
-/// A table that holds nothing twice.
+/// A table without duplicates.
 #[derive(Default)]
 struct Table {
     places: BTreeMap<String, usize>,
@@ -87,11 +89,11 @@ impl Table {
     }
 }
 
-/// What was found, without what the scheduler decides.
-fn determined(mut told: Vec<Told>) -> Vec<Told> {
-    let end = told.iter().position(|told| told.undetermined).unwrap_or(told.len());
-    told.truncate(end);
-    told
+/// The results before the first one that the scheduler decides.
+fn determined(mut results: Vec<StepResult>) -> Vec<StepResult> {
+    let end = results.iter().position(|result| result.undetermined).unwrap_or(results.len());
+    results.truncate(end);
+    results
 }
 
 fn looking(looks: bool) -> Looking {
@@ -114,18 +116,18 @@ fn fixture_of_this_kernel() -> Option<Fixture> {
 }
 
 /// Checks that the kernel driver still has its recorded results, or records them if requested.
-pub(crate) fn answers_as_recorded_or_records<D: Device>() {
+pub(crate) fn matches_or_records<D: Device>() {
     match (std::env::var_os(RECORD), fixture_of_this_kernel()) {
         (Some(path), _) => record::<D>(path.into()),
         (None, Some(fixture)) => {
             COUNTS.iter().for_each(|&(priorities, _)| compare::<D>(&fixture, priorities));
         }
-        (None, None) => panic!("no answers of Linux {} are recorded", release()),
+        (None, None) => panic!("no results of Linux {} are recorded", release()),
     }
 }
 
 /// Checks that sequences with or without `priorities` have the results of each recorded kernel.
-pub(crate) fn answers_as_recorded<D: Device>(priorities: bool) {
+pub(crate) fn matches_recordings<D: Device>(priorities: bool) {
     FIXTURES.iter().for_each(|fixture| compare::<D>(fixture, priorities));
 }
 
@@ -140,8 +142,8 @@ fn record<D: Device>(path: PathBuf) {
         let generated = generator::steps(priorities, common_features(&stage.device, &stage.device));
         for case in 0..count {
             let sequence = generated.new_tree(&mut runner).expect("no filters").current();
-            let looks = D::tells_state() && case % 4 != 3;
-            let told = determined(stage.replay(&sequence, looking(looks)));
+            let looks = D::shows_state() && case % 4 != 3;
+            let results = determined(stage.replay(&sequence, looking(looks)));
             let places = sequence.iter().map(|step| {
                 let place = step_texts.place_of(&format!("{step:?}"));
                 if place == steps.len() {
@@ -153,17 +155,17 @@ fn record<D: Device>(path: PathBuf) {
                 priorities,
                 looking: looks,
                 steps: places.collect(),
-                brought: told.iter().map(|told| texts.place_of(&told.brought)).collect(),
-                states: told
+                texts: results.iter().map(|result| texts.place_of(&result.text)).collect(),
+                states: results
                     .iter()
-                    .map(|told| told.state.lines().map(|line| texts.place_of(line)).collect())
+                    .map(|result| result.state.lines().map(|line| texts.place_of(line)).collect())
                     .collect(),
             });
         }
     }
     let recorded = Recorded {
         kernel: release(),
-        tells_of_frozen_receivers: D::tells_of_frozen_receivers(),
+        reports_frozen_receivers: D::reports_frozen_receivers(),
         steps,
         texts: texts.texts,
         sequences,
@@ -186,23 +188,23 @@ fn compare<D: Device>(fixture: &Fixture, priorities: bool) {
     for (at, sequence) in chosen {
         let steps: Vec<Step> = sequence.steps.iter().map(|&place| recorded.steps[place].clone()).collect();
         let text = |place: &usize| recorded.texts[*place].as_str();
-        let expected: Vec<Told> = sequence
-            .brought
+        let expected: Vec<StepResult> = sequence
+            .texts
             .iter()
             .zip(&sequence.states)
-            .map(|(brought, state)| Told {
-                brought: text(brought).to_owned(),
+            .map(|(result, state)| StepResult {
+                text: text(result).to_owned(),
                 state: state.iter().map(|line| format!("{}\n", text(line))).collect(),
                 undetermined: false,
             })
             .collect();
         let found = determined(stage.replay(&steps, looking(sequence.looking)));
-        let tells = recorded.tells_of_frozen_receivers || !D::tells_of_frozen_receivers();
-        if let Some(difference) = difference(&expected, &found, tells) {
+        let reports_frozen = recorded.reports_frozen_receivers || !D::reports_frozen_receivers();
+        if let Some(difference) = difference(&expected, &found, reports_frozen) {
             let upto: String = steps[..=difference.at].iter().map(|step| format!("{step:?}\n")).collect();
             panic!(
-                "sequence {at} of {name}, recorded on Linux {}: {}\n{upto}If the kernel answers otherwise now, \
-                 record it anew: cargo xtask sequences --record",
+                "sequence {at} of {name}, recorded on Linux {}: {}\n{upto}If the kernel's results have \
+                 changed, record them again: cargo xtask sequences --record",
                 recorded.kernel, difference.text
             );
         }

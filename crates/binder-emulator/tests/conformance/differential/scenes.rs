@@ -1,5 +1,5 @@
-//! Scenes: short sequences of steps that random steps alone would rarely complete. No step depends
-//! on the result of an earlier one, so a scene may fail anywhere.
+//! Scenes: short sequences that random steps would rarely complete. No step depends on the result
+//! of an earlier one, so any step of a scene may fail.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::LaterFeatures;
 /// Process 0 is the manager unless a scene changed that.
 pub(super) const MANAGER: usize = 0;
 
-/// Any of them.
+/// Any scene.
 pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Vec<Step>> {
     prop_oneof![
         6 => exchange(),
@@ -22,7 +22,7 @@ pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<
         3 => queued_oneways(),
         2 => full_area(),
         2 => loopers(),
-        if priorities { 3 } else { 0 } => lent_priority(),
+        if priorities { 3 } else { 0 } => inherited_priority(),
         10 => more_scenes::scene(priorities, features),
     ]
     .boxed()
@@ -57,8 +57,9 @@ fn with(object: Object) -> Payload {
     Payload { objects: vec![object], ..Payload::default() }
 }
 
-/// The threads begin anew: one that waits for a reply cannot do much else.
-pub(super) fn anew(processes: &[usize]) -> Vec<Step> {
+/// Makes the first thread of each process leave the driver, so that it is idle and waits for no
+/// reply.
+pub(super) fn leave_driver(processes: &[usize]) -> Vec<Step> {
     processes.iter().map(|&process| Step::new(process, 0, Act::LeaveThread)).collect()
 }
 
@@ -66,15 +67,15 @@ pub(super) const MANAGERS: Target = Target::Number(0);
 pub(super) const LATEST: Target = Target::Held(0);
 pub(super) const LAST: Order = Order::FreeLast;
 
-/// A call or a oneway call, its answer, and what the two do with them.
+/// A call or a oneway call, its reply, and what both sides do with the buffers.
 fn exchange() -> impl Strategy<Value = Vec<Step>> {
     let who = (peer(), prop::bool::weighted(0.3), any::<bool>());
     let choices = (flags(), any::<bool>(), prop::bool::weighted(0.8), any::<[usize; 2]>());
     (who, payload(), payload(), choices).prop_map(|((peer, back, fresh), sent, answer, choices)| {
         let (flags, keep, give_back, free) = choices;
-        // Back from the manager to whoever's node it holds, which need not be this peer.
+        // `back`: the manager calls the node that it received last, which need not be this peer's.
         let (caller, server, target) = if back { (MANAGER, peer, LATEST) } else { (peer, MANAGER, MANAGERS) };
-        let mut steps = if fresh { anew(&[caller, server]) } else { Vec::new() };
+        let mut steps = if fresh { leave_driver(&[caller, server]) } else { Vec::new() };
         steps.push(Step::write(caller, vec![send(false, target, flags, sent)]));
         steps.extend([Step::read(server), Step::read(server)]);
         if keep {
@@ -96,12 +97,12 @@ fn exchange() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// `owner` shows the manager a node, and the manager shows it to `other`, who keeps it.
+/// `owner` sends a node to the manager, and the manager sends it to `other`, which keeps it.
 pub(super) fn introduce(owner: usize, other: usize, ptr: u64, flags: u32) -> Vec<Step> {
     let node = Object::Node { weak: false, ptr, cookie: 7, flags };
     let handle = Object::Handle { weak: false, target: LATEST };
     let acquire = || Order::Count(Counting::Acquire, LATEST);
-    let mut steps = anew(&[owner, other, MANAGER]);
+    let mut steps = leave_driver(&[owner, other, MANAGER]);
     steps.push(Step::write(owner, vec![call(MANAGERS, with(node))]));
     steps.extend([Step::read(MANAGER), Step::read(MANAGER)]);
     steps.push(Step::write(MANAGER, vec![acquire(), LAST, reply(bytes(24))]));
@@ -116,7 +117,7 @@ pub(super) fn introduce(owner: usize, other: usize, ptr: u64, flags: u32) -> Vec
     steps
 }
 
-/// Two peers get to know each other; one calls the other, and may forget it again.
+/// A peer gets a handle to another peer's node, calls it, and may release the handle.
 fn acquaintance(priorities: bool) -> impl Strategy<Value = Vec<Step>> {
     (peers(), 1..4_u64, node_flags(priorities), payload(), payload(), any::<[bool; 3]>()).prop_map(
         |((owner, other), ptr, flags, sent, answer, choices)| {
@@ -144,13 +145,13 @@ fn acquaintance(priorities: bool) -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// The manager calls back into the thread that waits for it, once or twice, and all answer.
+/// The manager makes a nested call to the thread that waits for it, once or twice. All reply.
 fn nested() -> impl Strategy<Value = Vec<Step>> {
     let threads = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));
     (peer(), 1..4_u64, payload(), any::<bool>(), any::<bool>(), threads).prop_map(
         |(peer, ptr, sent, deeper, ends, (other_reads, other_waits))| {
             let node = Object::Node { weak: false, ptr, cookie: 7, flags: 0x100 };
-            let mut steps = anew(&[peer, MANAGER]);
+            let mut steps = leave_driver(&[peer, MANAGER]);
             steps.push(Step::write(peer, vec![call(MANAGERS, with(node))]));
             steps.extend([Step::read(MANAGER), Step::write(MANAGER, vec![call(LATEST, sent)])]);
             if other_reads {
@@ -191,8 +192,8 @@ fn nested() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// A process that others know, and wait for, dies; some asked to be told, some take that back
-/// before or after.
+/// A process dies while others hold handles to it and wait for it. Some have requested a death
+/// notification, and some clear that request before or after the death.
 fn death() -> impl Strategy<Value = Vec<Step>> {
     let clears = prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(2), 1 => Just(3), 1 => Just(4)];
     let meanwhile = prop_oneof![Just(0), Just(1), Just(2), Just(3), Just(4)];
@@ -212,7 +213,7 @@ fn death() -> impl Strategy<Value = Vec<Step>> {
                 // Callers wait for it.
                 1 => steps.push(Step::write(other, vec![call(LATEST, sent)])),
                 2 => steps.extend([Step::write(other, vec![call(LATEST, sent)]), Step::read(owner)]),
-                // It waits for somebody.
+                // It waits for a reply.
                 3 => {
                     steps.extend([Step::write(owner, vec![call(MANAGERS, sent)]), Step::read(MANAGER)]);
                 }
@@ -246,11 +247,11 @@ fn death() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// The manager dies, a peer takes over, and the old one comes back.
+/// The manager dies, a peer becomes the manager, and the old one tries to return.
 fn new_manager(priorities: bool) -> impl Strategy<Value = Vec<Step>> {
     (peers(), node_flags(priorities), any::<[bool; 4]>()).prop_map(|((heir, other), flags, choices)| {
         let [knows, waits, tries, back] = choices;
-        let mut steps = anew(&[heir, other]);
+        let mut steps = leave_driver(&[heir, other]);
         if knows {
             steps.push(Step::write(
                 other,
@@ -307,12 +308,12 @@ fn queued_oneways() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Senders fill the manager's area until one is refused; then buffers are given back, and the next
-/// fits again.
+/// Senders fill the manager's area until a transaction is refused. Then the manager frees buffers,
+/// and the next transaction fits again.
 fn full_area() -> impl Strategy<Value = Vec<Step>> {
     let sizes = prop::collection::vec(2500..7000_usize, 3..7);
     (sizes, any::<bool>(), peer(), 0..6000_usize).prop_map(|(sizes, oneway, peer, last)| {
-        let mut steps = anew(&[MANAGER, 1, 2, 3]);
+        let mut steps = leave_driver(&[MANAGER, 1, 2, 3]);
         for (at, size) in sizes.into_iter().enumerate() {
             let order = send(false, MANAGERS, u32::from(oneway || at > 2), bytes(size));
             steps.extend([Step::write(1 + at % 3, vec![order]), Step::read(1 + at % 3)]);
@@ -325,12 +326,12 @@ fn full_area() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Threads enter and are asked for, up to a limit.
+/// Threads become loopers, and the driver requests more of them up to a limit.
 fn loopers() -> impl Strategy<Value = Vec<Step>> {
     (0..3_u32, peers(), any::<[bool; 4]>()).prop_map(|(most, (one, other), choices)| {
         let [registers, enters_too, exits, unasked] = choices;
         let second = |orders| Step::new(MANAGER, 1, Act::Exchange { orders, read: Reading::AtOnce });
-        let mut steps = anew(&[MANAGER, one, other]);
+        let mut steps = leave_driver(&[MANAGER, one, other]);
         steps.push(Step::new(MANAGER, 1, Act::LeaveThread));
         steps.push(Step::new(MANAGER, 0, Act::MaxThreads(most)));
         if unasked {
@@ -356,8 +357,8 @@ fn loopers() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// A caller with a nice value of its own, a server with another, and a nested call between them.
-fn lent_priority() -> impl Strategy<Value = Vec<Step>> {
+/// A caller and a server with different nice values, and a nested call between them.
+fn inherited_priority() -> impl Strategy<Value = Vec<Step>> {
     let nice = || -20..20_i32;
     (peers(), nice(), nice(), node_flags(true), any::<[bool; 3]>()).prop_map(
         |((owner, other), caller, server, flags, [oneway, nests, again])| {

@@ -1,8 +1,8 @@
 //! Threads that sleep in a read, and threads that a step wakes. The next step starts only when each
-//! has ended its exchange or sleeps again. This file knows no commands.
+//! of them has ended its exchange or sleeps again. This file knows no commands.
 //!
-//! If one step wakes two threads of one process, the scheduler decides which of them finds which
-//! work; no driver determines it. A comparison must stop there; [`Sleepers::both_woke`] detects it.
+//! If one step wakes two threads of one process, the scheduler decides which thread takes which
+//! work. The comparison must stop there. [`Sleepers::both_woke`] detects this.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) type Place = (usize, usize);
 #[derive(Default)]
 pub(super) struct Sleepers(BTreeMap<Place, Begun<Outcome>>);
 
-/// How often the threads of those processes had slept, where both sleep.
+/// How often each thread had slept, for processes of which both threads sleep.
 pub(super) type Counts = BTreeMap<Place, u64>;
 
 impl Sleepers {
@@ -64,7 +64,7 @@ impl Sleepers {
         }
     }
 
-    /// Before a step.
+    /// The counts before a step, for [`Sleepers::both_woke`].
     pub(super) fn counts(&self) -> Counts {
         let pairs = self
             .0
@@ -73,7 +73,7 @@ impl Sleepers {
         pairs.map(|(&place, begun)| (place, begun.times_slept())).collect()
     }
 
-    /// After it: whether it woke two threads of one process, or may have.
+    /// Whether the step since `before` woke two threads of one process, or may have.
     pub(super) fn both_woke(&self, before: &Counts) -> bool {
         let mut woken = before.iter().filter_map(|(place, count)| {
             let sleeps_on = self.0.get(place).is_some_and(|begun| begun.times_slept() == *count);

@@ -1,11 +1,10 @@
-//! The drivers' state after a step, from their texts (the kernel's `binder/state` in debugfs, and
-//! what the emulated one says in that form), without what differs by nature: addresses, and numbers
-//! that the system gives out.
+//! The drivers' state after a step, from the kernel's `binder/state` in debugfs and the emulated
+//! driver's text in the same format. Addresses, and numbers that the system assigns, are left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What the numbers in a driver's text are called in a sequence.
+/// Names for the numbers in a driver's text, the same in every replay of a sequence.
 #[derive(Default)]
 pub(super) struct Names {
     /// By process number.
@@ -34,11 +33,11 @@ impl Names {
     }
 }
 
-/// The part of the state that is the sequence's, told in its names.
+/// The part of the state that belongs to the sequence, with `names` for numbers.
 ///
-/// Whoever looks at a node that only a buffer holds makes work for its owner, which then has
-/// nothing to tell. A thread of the owner that sleeps may take it before it is looked at in its
-/// turn: not told for processes that `sleep`.
+/// Reading the state of a node that only a buffer refers to queues work for the node's owner, but
+/// that work returns nothing. A sleeping thread of the owner may take it before the owner's own
+/// state is read. So this work is left out for the processes in `sleep`.
 pub(super) fn of_sequence(text: &str, names: &Names, sleep: &[usize]) -> String {
     let mut parts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut current = None;
@@ -46,7 +45,7 @@ pub(super) fn of_sequence(text: &str, names: &Names, sleep: &[usize]) -> String 
         if let Some(number) = line.strip_prefix("proc ") {
             current = names.processes.get(number).copied();
         } else if !line.starts_with(' ') && !line.starts_with("context ") {
-            // Dead nodes: no process's.
+            // Dead nodes belong to no process.
             current = None;
         } else if let Some(current) = current.filter(|_| line.starts_with(' ')) {
             if line.starts_with("  node work ") && sleep.contains(&current) {
@@ -56,25 +55,25 @@ pub(super) fn of_sequence(text: &str, names: &Names, sleep: &[usize]) -> String 
         }
     }
     let mut nodes = Nodes::default();
-    let mut told = String::new();
+    let mut state = String::new();
     for (index, lines) in parts {
-        let _ = writeln!(told, "p{index}");
+        let _ = writeln!(state, "p{index}");
         for line in lines {
-            // The completion of a oneway transaction that looks like spam, to a driver whose log
-            // does not know that.
+            // The completion of a oneway transaction that looks like spam. Some drivers have no
+            // name for it in their log.
             let line = line.replace("unknown work: type 3", "transaction complete");
-            let line = tell_line(&line, names, &mut nodes);
-            // Whoever opened the device is a thread that does nothing more.
+            let line = describe_line(&line, names, &mut nodes);
+            // The thread that opened the device does nothing else.
             if !line.starts_with("  thread none ") {
-                told.push_str(&line);
-                told.push('\n');
+                state.push_str(&line);
+                state.push('\n');
             }
         }
     }
-    told
+    state
 }
 
-/// Nodes are called by the order in which they are first mentioned.
+/// Numbers nodes in the order in which the text first mentions them.
 #[derive(Default)]
 struct Nodes(BTreeMap<String, usize>);
 
@@ -85,10 +84,10 @@ impl Nodes {
     }
 }
 
-fn tell_line(line: &str, names: &Names, nodes: &mut Nodes) -> String {
+fn describe_line(line: &str, names: &Names, nodes: &mut Nodes) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let indent = line.len() - line.trim_start().len();
-    let mut told = " ".repeat(indent);
+    let mut described = " ".repeat(indent);
     let mut holders = false;
     for (at, &word) in words.iter().enumerate() {
         let before = if at == 0 { "" } else { words[at - 1] };
@@ -101,28 +100,28 @@ fn tell_line(line: &str, names: &Names, nodes: &mut Nodes) -> String {
             "transaction" | "buffer" | "ref" if is_id => continue,
             "node" | "work" if is_id => nodes.name(id),
             "thread" if is_id => names.thread(id),
-            // A thread that has not taken it yet is not always noted; the queue that it lies in
-            // says whom it is for.
+            // Drivers do not always show the target thread before it has taken the transaction. The
+            // queue that contains the transaction shows its target.
             "to" if words[0] != "incoming" => names.process(word.split(':').next().unwrap_or_default()),
             "from" | "to" => names.both(word),
-            // What holds a record for a moment.
+            // A temporary reference.
             "tr" => continue,
             _ if word == "tr" => continue,
-            // The priority of what needs no reply is lent to nobody, so drivers may note what they
-            // like.
+            // No thread inherits the priority of a transaction that needs no reply, so drivers may
+            // show any value.
             _ if word == "pri" && words.get(at + 2) == Some(&"r0") => continue,
             "pri" if words.get(at + 1) == Some(&"r0") => continue,
             _ if holders => names.process(word),
             _ => word.to_owned(),
         };
         holders |= word == "proc";
-        told.push_str(&text);
-        told.push(' ');
+        described.push_str(&text);
+        described.push(' ');
     }
-    told.trim_end().to_owned()
+    described.trim_end().to_owned()
 }
 
-/// As the kernel prints its addresses, hidden or not.
+/// Whether a word is an address, hidden or not, as the kernel prints it.
 fn is_address(word: &str) -> bool {
     word == "(____ptrval____)" || (word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Processes of a sequence. The first is its context manager to begin with.
+/// The number of processes of a sequence. At its start, the first one is the context manager.
 pub(super) const PROCESSES: usize = 4;
-/// Threads of each.
+/// The number of threads of each process.
 pub(super) const THREADS: usize = 2;
 
 /// A step: an act of one thread.
@@ -22,7 +22,7 @@ pub(super) enum Act {
     Exchange { orders: Vec<Order>, read: Reading },
     /// `BINDER_THREAD_EXIT`.
     LeaveThread,
-    /// The process closes the device, as it does when it dies. Its next step opens it anew.
+    /// The process closes the device, as it does when it dies. Its next step opens it again.
     Close,
     /// Asks to be the context manager, with these flags on its node.
     BecomeManager(u32),
@@ -54,8 +54,8 @@ pub(super) enum Reading {
     Nothing,
     /// Returns pending work, or EAGAIN.
     AtOnce,
-    /// The thread sleeps until there is something. When it is to do something else before that, its
-    /// process is interrupted.
+    /// The thread sleeps until there is work. If its next step comes first, the process is
+    /// interrupted.
     Waiting,
 }
 
@@ -72,10 +72,10 @@ pub(super) enum Policy {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Send(Send),
-    /// Gives back one of the buffers that the process has received, or, without any, one that it
-    /// has not.
+    /// Frees one of the buffers that the process has received, or an invalid address if it has
+    /// none.
     Free(usize),
-    /// Gives back the buffer that came last.
+    /// Frees the buffer that the process received last.
     FreeLast,
     Count(Counting, Target),
     /// `BC_ACQUIRE_DONE` or `BC_INCREFS_DONE`.
@@ -108,8 +108,8 @@ pub(super) enum Counting {
 /// A handle.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Target {
-    /// The one that the process received last, or the one before, and so on; the context manager's,
-    /// if it has none.
+    /// The handle that the process received last (0), the one before (1), and so on. Without any,
+    /// the context manager's handle.
     Held(usize),
     Number(u32),
 }
@@ -150,17 +150,16 @@ pub(super) enum Object {
         bytes: usize,
         parent: Option<Parent>,
     },
-    /// A file descriptor: of an open file, or of none.
+    /// A file descriptor, of an open file or closed.
     Fd {
         open: bool,
     },
-    /// A buffer that holds the numbers of descriptors, of open files or of none, behind so many
-    /// other words.
+    /// A buffer with `words` other words, then numbers of descriptors, open or closed.
     Numbers {
         words: usize,
         open: Vec<bool>,
     },
-    /// So many descriptors at a place in a buffer.
+    /// `count` descriptors at a place in a buffer.
     FdArray {
         count: u64,
         parent: Parent,
@@ -168,7 +167,7 @@ pub(super) enum Object {
     Garbage,
 }
 
-/// Where the pointer to a buffer lies.
+/// Where the pointer to a buffer is.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Parent {
     /// Among the payload's objects.
@@ -210,7 +209,7 @@ pub(super) enum Flaw {
 }
 
 impl Payload {
-    /// True when only the scatter-gather commands can carry it.
+    /// True if it needs a scatter-gather command.
     pub(super) fn needs_buffers(&self) -> bool {
         let room = matches!(self.flaw, Some(Flaw::OddRoom | Flaw::MuchRoom));
         let is_buffer = |object: &Object| matches!(object, Object::Buffer { .. } | Object::Numbers { .. });

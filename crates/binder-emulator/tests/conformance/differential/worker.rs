@@ -1,5 +1,5 @@
-//! A worker: a thread that carries out steps for one thread of the sequence, and lives through many
-//! sequences. To the driver it is a new thread in each, since each opens the device anew.
+//! A worker: a thread that carries out the steps of one thread of a sequence. It is used for many
+//! sequences. Each sequence opens the device again, so the driver sees a new thread.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,25 +11,25 @@ type Job = Box<dyn FnOnce(&mut Returns) + Send>;
 
 pub(super) struct Worker {
     jobs: Sender<Job>,
-    /// Its id in the system.
+    /// Its thread id.
     pub(super) tid: i32,
 }
 
 impl Worker {
     pub(super) fn start() -> Self {
         let (jobs, received): (Sender<Job>, Receiver<Job>) = channel();
-        let (tell, told) = channel();
+        let (tid_sender, tid) = channel();
         std::thread::spawn(move || {
-            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            let _ = tid_sender.send(rustix::thread::gettid().as_raw_nonzero().get());
             let mut returns = Returns::with_room(4096);
             for job in received {
                 job(&mut returns);
             }
         });
-        Self { jobs, tid: told.recv().expect("a thread") }
+        Self { jobs, tid: tid.recv().expect("a thread") }
     }
 
-    /// Begins something on the thread, with room for returns.
+    /// Starts `act` on the thread, with room for returns.
     pub(super) fn begin<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Returns) -> T + Send + 'static,
@@ -42,7 +42,7 @@ impl Worker {
         Begun { result, tid: self.tid }
     }
 
-    /// Carries something out on the thread and waits for it.
+    /// Runs `act` on the thread and waits for it.
     pub(super) fn run<T: Send + 'static>(&self, act: impl FnOnce(&mut Returns) -> T + Send + 'static) -> T {
         self.begin(act).wait()
     }

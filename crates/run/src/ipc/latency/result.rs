@@ -32,8 +32,8 @@ pub struct LatencyResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<Explained>,
     /// Whether real-time priorities were inherited through a PI futex.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub lent_by_pi_futex: bool,
+    #[serde(default, rename = "lent_by_pi_futex", skip_serializing_if = "std::ops::Not::not")]
+    pub inherited_by_pi_futex: bool,
     /// How the driver wakes threads, if the driver chooses that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,

@@ -1,5 +1,5 @@
-//! The result of a read as text, without values that always differ (addresses, the callers' process
-//! ids), and what the process learns from it.
+//! Returns as text, without values that always differ (addresses, the callers' process ids). Also
+//! records the buffers, handles and descriptors that the process received.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,13 @@ use binder_driver::{Driver, Return};
 /// What a process received and can use later.
 #[derive(Default)]
 pub(super) struct Holdings {
-    /// Buffers that it has not given back.
+    /// Buffers that it has not freed.
     pub(super) buffers: Vec<u64>,
-    /// Handles, the last received at the end.
+    /// Handles, in the order in which they were last received.
     pub(super) handles: Vec<u32>,
-    /// The descriptors that came in arrays, which the driver closes when their buffer is given
-    /// back.
+    /// The descriptors that came in arrays. The driver closes them when their buffer is freed.
     pub(super) arrays: Vec<Array>,
-    /// The first buffer of all: where others lie is told from there.
+    /// The address of the first buffer. The text shows all others relative to it.
     base: Option<u64>,
 }
 
@@ -28,18 +27,18 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// How many are still open: their numbers and what they name.
+    /// The numbers of the descriptors that are still open and name the same files.
     fn open(&self) -> impl Iterator<Item = u32> {
         let open = self.files.iter().filter(|&&(number, file)| file_at(number) == Some(file));
         open.map(|&(number, _)| number)
     }
 
-    /// After its buffer was given back: what became of it.
-    pub(super) fn tell(&self) -> String {
+    /// Describes which descriptors are still open after their buffer was freed.
+    pub(super) fn describe(&self) -> String {
         format!("{} of {} descriptors left open; ", self.open().count(), self.files.len())
     }
 
-    /// Closes what the driver did not.
+    /// Closes the descriptors that the driver has not closed.
     pub(super) fn close(&self) {
         self.open().for_each(|number| drop(crate::sys::owned(number.cast_signed())));
     }
@@ -52,7 +51,7 @@ fn file_at(number: u32) -> Option<u64> {
 }
 
 /// Describes one return, and records its objects in `holdings`.
-pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) -> String {
+pub(super) fn describe(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) -> String {
     let (name, data) = match item {
         Return::Transaction(data) => ("Transaction", data),
         Return::Reply(data) => ("Reply", data),
@@ -71,7 +70,7 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
         objects.add(driver, &mut bytes, offset as usize, holdings, &mut text);
     }
     objects.take_arrays(data.buffer, holdings);
-    tell_buffers(&mut text, data.buffer, objects.buffers);
+    describe_buffers(&mut text, data.buffer, objects.buffers);
     let _ = write!(text, " sum {:x}; ", sum(&bytes));
     text
 }
@@ -86,7 +85,8 @@ struct Objects {
 }
 
 impl Objects {
-    /// Describes the object at an offset in `text`, and clears what differs by nature in `bytes`.
+    /// Describes the object at an offset in `text`, and clears values that always differ in
+    /// `bytes`.
     fn add(
         &mut self,
         driver: &dyn Driver,
@@ -143,7 +143,7 @@ impl Objects {
 }
 
 /// Describes scatter-gather buffers; shows pointers as indices of buffers.
-fn tell_buffers(text: &mut String, start: u64, mut buffers: Vec<(BufferObject, Vec<u8>)>) {
+fn describe_buffers(text: &mut String, start: u64, mut buffers: Vec<(BufferObject, Vec<u8>)>) {
     let pointers: Vec<u64> = buffers.iter().map(|(object, _)| object.buffer).collect();
     for (object, content) in &mut buffers {
         let _ = write!(text, " buffer at {}", object.buffer.wrapping_sub(start).cast_signed());
