@@ -50,7 +50,7 @@ pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
     (table, out)
 }
 
-/// One line per aspect and stack. `finding` is a word for programs, `detail` one for people.
+/// One line per aspect and stack. `finding` is for programs, `detail` for people.
 #[must_use]
 pub fn csv(result: &TraitsResult) -> String {
     let mut out = String::from("backend,aspect,stack,finding,detail\n");

@@ -69,7 +69,7 @@ fn json_has_every_figure() {
 }
 
 #[test]
-fn nothing_in_common_is_said() {
+fn runs_without_common_figures_are_reported() {
     let nothing = Comparison {
         names: ["a", "b"],
         figures: &[],
@@ -93,5 +93,5 @@ fn the_page_has_every_number_of_the_text_and_foreign_names_harmless() {
         assert!(body.contains(number), "{number} of {text}");
     }
     assert!(body.contains("worse by 20.0%") && body.contains("&lt;b&gt;") && !body.contains("\u{1b}"));
-    assert!(body.contains("1.200 (1.150-1.260): worse"), "the picture tells it too");
+    assert!(body.contains("1.200 (1.150-1.260): worse"), "the chart has the verdict, too");
 }

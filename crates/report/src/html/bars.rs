@@ -246,7 +246,7 @@ mod tests {
         );
         assert!(
             html.contains(">1 us</text>") && !html.contains(">1 s</text>"),
-            "what lies outside has no mark: {html}"
+            "values outside the range have no mark: {html}"
         );
     }
 }

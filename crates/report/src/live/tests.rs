@@ -83,7 +83,7 @@ fn a_phone_shows_what_matters_most() {
 }
 
 #[test]
-fn no_size_is_too_small_and_nothing_yet_is_no_trouble() {
+fn any_size_and_an_empty_session_can_be_drawn() {
     let (all, none) = (session(6, 6), Session::default());
     for width in [1, 2, 5, 19, 20, 21, 40, 80, 300] {
         for height in 1..40 {
