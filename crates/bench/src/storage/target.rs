@@ -108,7 +108,7 @@ impl Target {
         matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
     }
 
-    /// Checks that the file has not been removed or replaced meanwhile.
+    /// Checks that the file has not been removed or replaced.
     ///
     /// # Errors
     /// [`Error::TestFileGone`] if it has.
@@ -136,8 +136,8 @@ fn own_names(path: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_own).collect()
 }
 
-/// Removes a test file of a killed run: one with the mark whose lock nobody holds. Returns whether
-/// there was one.
+/// Removes a test file of a killed run: one with the mark whose lock no process holds. Returns
+/// whether there was one.
 fn remove_abandoned(path: &Path) -> bool {
     // Does not follow links, and does not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -249,7 +249,7 @@ mod tests {
             assert!(second.notes()[0].contains("a run that was killed"), "{:?}", second.notes());
             assert!(!left.exists());
         } else {
-            assert!(Target::create(&path).is_err(), "nobody can tell whose it is");
+            assert!(Target::create(&path).is_err(), "its owner is unknown");
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -91,7 +91,7 @@ fn caught(signal: i32) {
     let since_ns = first_ns.max(QUIT_NS.load(Ordering::SeqCst));
     if now_ns.saturating_sub(since_ns) < DEAF_NS {
         if let Some(line) = CLEANING_UP.get().filter(|_| !TOLD.swap(true, Ordering::SeqCst)) {
-            // If standard error is closed, nobody can be told.
+            // If standard error is closed, there is nowhere to report it.
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
         }
         return;
