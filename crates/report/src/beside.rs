@@ -178,8 +178,8 @@ mod tests {
         ];
         let all: Vec<_> = all.iter().map(|beside| Explained { beside, sides: None }).collect();
         let found = found(&all);
-        let told: Vec<_> = found.iter().map(|one| one.one.beside.condition).collect();
-        assert_eq!(told, [Condition::IoLimit, Condition::Fsync, Condition::HogSame]);
+        let conditions: Vec<_> = found.iter().map(|one| one.one.beside.condition).collect();
+        assert_eq!(conditions, [Condition::IoLimit, Condition::Fsync, Condition::HogSame]);
         assert!(matches!(found[0].change, Change::Some(ratio) if (19.0..21.0).contains(&ratio)));
         assert!(matches!(found[1].change, Change::Usual(ratio) if (1.28..1.32).contains(&ratio)));
     }

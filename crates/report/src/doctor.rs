@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn text_names_the_setting_its_reason_its_source_and_what_to_do_within_80_columns() {
+    fn text_has_the_setting_reason_source_and_advice_within_80_columns() {
         let findings = [
             finding(State::Lengthens, "0.5 CPUs"),
             finding(State::CannotTell, "not there"),

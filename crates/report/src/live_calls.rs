@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_is_only_where_it_is_wanted_and_says_nothing_alone() {
+    fn colours_are_used_only_if_wanted() {
         let colours = |colour| {
             let terminal = drawn(&session(), (130, 12), &View { colour, ..view() });
             terminal.backend().buffer().content().iter().filter(|cell| cell.fg != Color::Reset).count()
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_lines_say_what_each_interval_has_shown() {
+    fn plain_lines_have_the_figures_of_each_interval() {
         let text = interval(seen(&session(), &flows()), &view());
         insta::assert_snapshot!(text);
         assert!(!text.contains('\u{1b}'));

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_told_by_its_percentiles_and_largest_layers() {
+    fn a_write_is_summarised_by_its_percentiles_and_largest_layers() {
         let result = crate::storage_fixture::result();
         let layers = crate::storage_fixture::layers(&result);
         let text = paragraphs(&result.clone().into(), &layers, &[]);

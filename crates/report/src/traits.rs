@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_the_backend_and_explains_what_could_not_be_tried_once() {
+    fn the_table_names_the_backend_and_has_one_note_for_each_untested_aspect() {
         insta::assert_snapshot!(table(&result(), Look::PLAIN));
     }
 

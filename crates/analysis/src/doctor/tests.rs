@@ -135,7 +135,7 @@ const BAD_SETTINGS: &[(&str, &str, Change)] = &[
 ];
 
 #[test]
-fn each_setting_that_lengthens_round_trips_is_named_alone_with_its_value_and_what_to_do() {
+fn each_setting_that_lengthens_round_trips_is_reported_with_its_value_and_advice() {
     for (check, value, change) in BAD_SETTINGS {
         let mut machine = good();
         change(&mut machine);

@@ -116,7 +116,7 @@ mod tests {
     use crate::root::fixture;
 
     #[test]
-    fn a_virtual_pc_without_frequency_scaling_says_so() {
+    fn a_virtual_pc_without_frequency_scaling_has_no_governors() {
         let root = fixture(&[
             (
                 "proc/cpuinfo",

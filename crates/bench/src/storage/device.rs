@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_a_device_says_so() {
+    fn a_file_system_without_a_device_is_reported_as_such() {
         let root = fixture(&[("proc/self/mountinfo", MOUNTS)]);
         let path = way_down(&root, Path::new("/mnt/with blank/file"), (0, 40));
         assert_eq!((path.file_system.as_str(), path.device.as_ref()), ("tmpfs", None));

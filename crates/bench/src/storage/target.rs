@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_filled_and_gone_when_dropped() {
+    fn a_target_is_filled_and_removed_when_dropped() {
         let folder = folder("filled");
         let path = folder.join("new");
         let mut target = Target::create(&path).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_refused_and_left_alone() {
+    fn an_existing_file_is_refused_and_not_changed() {
         let folder = folder("existing");
         let path = folder.join("mine");
         std::fs::write(&path, "precious").unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_is_removed_by_the_next_and_neither_a_copy_nor_one_in_use() {
+    fn the_next_run_removes_a_killed_runs_file_but_neither_copies_nor_files_in_use() {
         // Needs extended attributes, which /tmp may lack.
         let folder = std::env::current_dir().unwrap().join(format!(".target-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_put_in_its_place_stays() {
+    fn a_file_that_replaced_the_target_is_not_removed() {
         let folder = folder("replaced");
         let path = folder.join("new");
         let target = Target::create(&path).unwrap();

@@ -48,12 +48,12 @@ fn with<T>(show: impl FnOnce(&Comparison<'_>) -> T) -> T {
 }
 
 #[test]
-fn the_text_begins_with_the_answer_and_ends_with_how_far_to_trust_it() {
+fn the_text_begins_with_the_answer_and_ends_with_its_reliability() {
     insta::assert_snapshot!(with(|comparison| text(comparison, Look::PLAIN)));
 }
 
 #[test]
-fn markdown_and_junit_hold_foreign_names_harmless() {
+fn foreign_names_are_escaped_in_markdown_and_junit() {
     insta::assert_snapshot!(with(markdown) + &with(junit));
 }
 
@@ -83,7 +83,7 @@ fn runs_without_common_figures_are_reported() {
 }
 
 #[test]
-fn the_page_has_every_number_of_the_text_and_foreign_names_harmless() {
+fn the_page_has_every_number_of_the_text_and_escapes_foreign_names() {
     let page = with(|comparison| crate::html::compared(comparison).unwrap());
     let body = page.split("<script").next().unwrap();
     let text = with(|comparison| text(comparison, Look::PLAIN));
