@@ -67,8 +67,7 @@ pub(crate) fn groups<'a>(
             .iter()
             .filter(|one| {
                 let beside = one.beside;
-                // Polling is compared between two special writers. It is listed with writers of the
-                // same durability.
+                // Polling uses special writers, which are listed with those of the same durability.
                 let polled = beside.condition == Condition::Polled
                     && result.writers.get(beside.writer).is_some_and(|own| own.durability == who.durability);
                 beside.size_bytes == size_bytes && (beside.writer == writer || polled)
