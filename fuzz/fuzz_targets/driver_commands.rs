@@ -20,9 +20,10 @@ fn context() -> &'static Context {
     CONTEXT.get_or_init(|| Context::create(Profile::Ack).expect("a context"))
 }
 
-/// Waits until this process has as many descriptors as without any participant. The supervisor
-/// closes its ends of the connections a little later. Pipes do not count: when libFuzzer first
-/// prints a function's name, the sanitizer starts a symbolizer and keeps one end of two pipes.
+/// Waits until this process has only the descriptors that it had without participants. The
+/// supervisor closes its ends of the connections with a short delay. Pipes do not count: when
+/// libFuzzer first prints a function's name, the sanitizer starts a symbolizer and keeps one end of
+/// two pipes.
 fn await_quiet() {
     static QUIET: OnceLock<Vec<PathBuf>> = OnceLock::new();
     let open = || -> Vec<_> {
@@ -165,8 +166,8 @@ fn play(bytes: &[u8], mut arena: Vec<u8>) {
     queued.raw(&commands);
     for _ in 0..64 {
         let result = fuzzed.write_read(&mut queued, &[&arena], None);
-        let told = fuzzed.extended_error().expect("an answer");
-        assert!(told.command == BR_OK || told.id != 0);
+        let error = fuzzed.extended_error().expect("an answer");
+        assert!(error.command == BR_OK || error.id != 0);
         drain(&server, &mut returns);
         drain(&fuzzed, &mut returns);
         if queued.is_empty() || result.is_err() {

@@ -41,7 +41,7 @@ fuzz_target!(|input: (&[u8], &[u8], Vec<u8>)| {
             }
         };
         assert!(reader.position() >= before, "read {read} went backwards");
-        assert!(reader.position() + reader.remaining() == data.len(), "read {read} lost count");
-        assert!(taken.is_none_or(|taken| taken <= room), "read {read} gave more than was there");
+        assert!(reader.position() + reader.remaining() == data.len(), "read {read}: position and remaining bytes do not add up");
+        assert!(taken.is_none_or(|taken| taken <= room), "read {read} returned more bytes than the parcel had left");
     }
 });

@@ -69,11 +69,11 @@ fuzz_target!(|input: (bool, Option<u64>, &[u8], &[u8])| {
         "a loss that ends before it begins"
     );
     for pages in &cpus {
-        let told = trace.losses.iter().any(|loss| loss.cpu == pages.cpu);
+        let reported = trace.losses.iter().any(|loss| loss.cpu == pages.cpu);
         let found = trace.events.iter().any(|event| event.cpu == pages.cpu);
         assert!(
-            told || found || pages.bytes.chunks(256).all(|page| page.len() == 256),
-            "a cut page without a word"
+            reported || found || pages.bytes.chunks(256).all(|page| page.len() == 256),
+            "a truncated page without a reported loss"
         );
     }
     for event in &trace.events {

@@ -1,7 +1,7 @@
 """ClickHouse's engine (chdb) behind the part of its HTTP interface that clients use.
 
-No package of the server can be installed everywhere; chdb is the same engine as a Python library. What is not
-the engine's here is only the transport.
+The server has no package that can be installed everywhere, but chdb is the same engine as a Python library. Only
+the transport is replaced.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import pytest
 
 @contextlib.contextmanager
 def serve():
-    """An empty server on a port of this machine."""
+    """Serves an empty database on a port of this machine."""
     session = pytest.importorskip("chdb.session", reason="chdb is not installed").Session()
     lock = threading.Lock()
 
@@ -54,7 +54,7 @@ def serve():
 
 
 def execute(session, given, body):
-    """Runs a statement. The library has no input besides: what is inserted goes by way of a file."""
+    """Runs a statement. The library has no separate input, so inserted rows are passed in a file."""
     session.query(f"USE {given.get('database', 'default')}")
     statement, _, form = given.get("query", "").rpartition(" FORMAT ")
     try:

@@ -1,4 +1,4 @@
-"""What tests share: real runs, a simulated fleet, and a note of each test that was skipped."""
+"""Shared by all tests: real runs, a simulated fleet, and the list of skipped tests."""
 
 import copy
 import json
@@ -13,7 +13,7 @@ from roundtrip_lab import simulation
 from roundtrip_lab.cli import lab
 from roundtrip_lab.errors import LabError
 
-# As the crate `skips` has it: `cargo xtask test` counts and names what is written there.
+# The same variable as in the crate `skips`: `cargo xtask test` lists the tests that are noted in this file.
 SKIPPED = "ROUNDTRIP_SKIPS_FILE"
 
 
@@ -30,13 +30,13 @@ def roundtrip():
     """The roundtrip binary."""
     program = os.environ.get("ROUNDTRIP") or shutil.which("roundtrip")
     if not program:
-        pytest.skip("no roundtrip binary: name it in the variable ROUNDTRIP")
+        pytest.skip("no roundtrip binary; set the variable ROUNDTRIP to its path")
     return program
 
 
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory):
-    """A fleet with planted troubles, and what they are."""
+    """A simulated fleet, and its planted regressions and faulty devices."""
     path = tmp_path_factory.mktemp("fleet") / "set"
     simulation.simulate([SEED], str(path), simulation.Plan(devices=400, nights=42, calls=200, seed=3, healthy=False))
     return path, json.loads((path / "planted.json").read_text())
@@ -44,7 +44,7 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_fleet(tmp_path_factory):
-    """A data set for engines that take their time."""
+    """A smaller data set, for slow engines."""
     path = tmp_path_factory.mktemp("small") / "set"
     simulation.simulate([SEED, WRITES], str(path), simulation.Plan(devices=60, nights=28, calls=200, seed=3, healthy=False))
     return path
@@ -52,7 +52,7 @@ def small_fleet(tmp_path_factory):
 
 @pytest.fixture
 def make_run(tmp_path):
-    """Makes run directories that differ from a recorded one in what is named."""
+    """Creates run directories: copies of a recorded one with the given differences."""
     document = json.loads((BINDER / "run.json").read_text())
 
     def make(name, device="d1", build="b1", date="2026-11-20T10:00:00Z", labels=None, change=None):
@@ -71,7 +71,7 @@ def make_run(tmp_path):
 
 @pytest.fixture
 def command():
-    """Runs `roundtrip-lab` in this process: its status, what it printed, and the one line of an error."""
+    """Runs `roundtrip-lab` in this process. Returns its status, its output, and the LabError if it failed."""
 
     def run(*words):
         done = CliRunner().invoke(lab, [str(word) for word in words], standalone_mode=False)

@@ -1,4 +1,4 @@
-"""When the page shows which answers."""
+"""Tests when the page shows which results."""
 
 import threading
 
@@ -13,7 +13,7 @@ SOME = pd.DataFrame({"series": ["binder"]})
 
 
 class Gate:
-    """Stands for the queries: each attempt gives a part, waits to be let on, and then gives all."""
+    """Replaces the queries. Each attempt yields partial results, waits for `open`, and then yields all results."""
 
     def __init__(self):
         self.open, self.attempts, self.error = threading.Event(), 0, None
@@ -30,7 +30,7 @@ class Gate:
 
 
 class Files:
-    """Stands for an engine whose data set has one file."""
+    """Replaces an engine whose data set has one file."""
 
     data = property(lambda self: self)
 
@@ -50,7 +50,7 @@ def wait_until_asked(of):
         assert of.news.wait_for(lambda: not of.refreshing, 20)
 
 
-def test_the_first_page_shows_what_is_known_and_a_later_one_all(gated):
+def test_the_first_page_shows_partial_results_and_a_later_one_all(gated):
     gate, of = gated
     of.start()
     assert not of.fleet().complete
@@ -59,7 +59,7 @@ def test_the_first_page_shows_what_is_known_and_a_later_one_all(gated):
     assert of.fleet().complete and gate.attempts == 1
 
 
-def test_complete_answers_stay_until_the_new_ones_are_complete(gated):
+def test_complete_results_stay_until_the_new_ones_are_complete(gated):
     gate, of = gated
     of.start()
     gate.open.set()
@@ -71,7 +71,7 @@ def test_complete_answers_stay_until_the_new_ones_are_complete(gated):
     assert of.fleet().asked == "attempt 2"
 
 
-def test_a_failure_is_shown_once_and_the_next_page_asks_again(gated, capsys):
+def test_a_failure_is_printed_once_and_the_next_page_runs_the_queries_again(gated, capsys):
     gate, of = gated
     gate.error = "the engine is down"
     of.start()
@@ -84,7 +84,7 @@ def test_a_failure_is_shown_once_and_the_next_page_asks_again(gated, capsys):
     wait_until_asked(of)
 
 
-def test_a_page_without_any_answer_says_why(gated, monkeypatch):
+def test_a_page_without_any_result_shows_the_reason(gated, monkeypatch):
     _, of = gated
 
     def refuse(_engine):

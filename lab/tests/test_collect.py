@@ -1,4 +1,4 @@
-"""Runs become rows, each once, and damaged ones are set apart."""
+"""Tests that each run is collected exactly once, and that damaged runs are quarantined."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def series(path):
 
 def test_runs_of_every_recorded_kind_are_collected(command, tmp_path):
     done = command("collect", RUNS, "--into", tmp_path / "set", "--no-explain")
-    assert (done.return_value, done.output.splitlines()[0]) == (0, f"4 runs added to {tmp_path / 'set'}, 0 were there already")
+    assert (done.return_value, done.output.splitlines()[0]) == (0, f"4 runs added to {tmp_path / 'set'}, 0 were already in it")
     rows = series(tmp_path / "set")
     assert set(rows["test"]) == {"latency", "observed_calls", "observed_writes", "storage"}
     assert set(rows["time"]) >= {"call", "request", "handling", "reply"}
@@ -30,7 +30,7 @@ def test_runs_of_every_recorded_kind_are_collected(command, tmp_path):
 
 
 def test_runs_made_on_this_machine_are_collected(command, tmp_path, roundtrip):
-    """A survey, a baseline, throughput, workers, traits, writes: with the binary that is tested."""
+    """Collects runs of all tests, which the tested binary measures on this machine."""
     made = {
         "survey": ["survey", "--duration", "3s"],
         "baseline": ["ipc", "baseline", "--duration", "1s"],
@@ -61,7 +61,7 @@ def test_recorded_writes_are_divided_to_the_nanosecond(command, tmp_path, roundt
     assert (rows[[f"{layer}_ns" for layer in schema.LAYERS]].sum(axis=1) == rows["divided_ns"]).all()
 
 
-def test_both_sides_of_a_comparison_are_divided(command, tmp_path, roundtrip):
+def test_writes_are_divided_with_and_without_the_condition(command, tmp_path, roundtrip):
     words = ["storage", "interference", "--conditions", "hog-same", "--duration", "2s", "--out", tmp_path / "runs" / "beside"]
     subprocess.run([roundtrip, *words], capture_output=True, cwd=tmp_path, check=False)
     run = json.loads((tmp_path / "runs" / "beside" / "run.json").read_text())
@@ -83,8 +83,8 @@ def test_layers_of_a_recorded_comparison_are_collected_and_queried(command, tmp_
     assert sum(row["sum_ns"] for row in answer) == rows["sum_ns"].sum()
 
 
-def test_fleet_percentiles_are_those_of_roundtrip_for_the_merged_runs(command, tmp_path, roundtrip, make_run):
-    """`roundtrip show A B` merges histograms: the data set must say the same."""
+def test_fleet_percentiles_equal_those_of_roundtrip_for_the_merged_runs(command, tmp_path, roundtrip, make_run):
+    """The data set has the same percentiles as the merged histograms of `roundtrip show A B`."""
     for number in range(3):
         out = tmp_path / "runs" / str(number)
         words = ["ipc", "latency", "--driver", "emulated", "--stack", "binder", "--callers", "other", "--iterations", "2000"]
@@ -114,17 +114,17 @@ def test_explanations_become_rows(command, tmp_path, roundtrip):
     assert set(answer["kind"]) == {cause["kind"] for cause in causes}
 
 
-def test_a_duplicate_is_recognised_however_it_comes(command, tmp_path, make_run):
+def test_duplicates_are_recognised_in_one_command_and_in_two(command, tmp_path, make_run):
     first, same = make_run("a"), make_run("b")
     text = json.loads((same / "run.json").read_text())
     (same / "run.json").write_text(json.dumps(text, indent=3, sort_keys=True))
     assert "1 runs added" in (said := command("collect", first, same, "--into", tmp_path / "set").output)
-    assert "1 were there already" in said
+    assert "1 were already in it" in said
     assert "0 runs added" in command("collect", same, "--into", tmp_path / "set").output
     assert series(tmp_path / "set")["run_id"].nunique() == 1
 
 
-def test_late_runs_and_runs_of_a_wrong_clock_find_their_place(command, tmp_path, make_run):
+def test_late_runs_get_their_day_and_runs_with_a_wrong_clock_get_none(command, tmp_path, make_run):
     dates = {"new": "2026-11-20T23:59:59Z", "late": "2026-11-02T00:00:00Z", "zone": "2026-11-03T01:00:00+02:00",
              "reset": "1970-01-01T00:00:09Z", "ahead": "2199-01-01T00:00:00Z", "words": "yesterday"}  # fmt: skip
     for name, date in dates.items():
@@ -135,14 +135,14 @@ def test_late_runs_and_runs_of_a_wrong_clock_find_their_place(command, tmp_path,
     days = {device: None if pd.isna(day) else str(day)[:10] for device, day in days.items()}
     assert days == {"new": "2026-11-20", "late": "2026-11-02", "zone": "2026-11-02", "reset": None, "ahead": None,
                     "words": None}  # fmt: skip
-    # They count for their build, and for no day.
+    # Runs without a day count for their build, but for no day.
     engine = engines.connect(None, DataSet.open(tmp_path / "set"))
     assert set(queries.percentiles(engine)["runs"]) == {6}
     assert set(queries.percentiles(engine, "day")["day"]) == {"2026-11-20", "2026-11-02", "(none)"}
 
 
 def damage_kinds():
-    """Ways in which a run.json can be wrong, and what must be said of it."""
+    """Ways to damage a run.json, each with a part of the expected reason."""
     return {
         "cut": (lambda text: text[: len(text) // 2], "not JSON"),
         "empty": (lambda text: "", "not JSON"),
@@ -189,7 +189,7 @@ def test_special_files_and_links_are_not_read(command, tmp_path):
 
 
 @pytest.mark.parametrize("build", ["../../up", "a/b=c d", "x" * 256, ".", "..", "\u202e\x1b[31m", "50%", "a*[b]?"])
-def test_a_build_of_any_name_stays_in_its_folder(build, command, tmp_path, make_run):
+def test_a_build_of_any_name_is_stored_inside_the_data_set(build, command, tmp_path, make_run):
     make_run("a", build=build)
     command("collect", tmp_path / "runs", "--into", tmp_path / "set")
     outside = {entry.name for entry in tmp_path.iterdir()} - {"runs", "set"}
@@ -213,7 +213,7 @@ def test_labels_are_columns_to_group_by_and_name_the_device(command, tmp_path, m
     assert set(only["runs"]) == {1}
 
 
-def test_many_small_files_become_one_and_count_the_same(command, tmp_path, make_run):
+def test_many_small_files_are_merged_without_changing_counts(command, tmp_path, make_run):
     for number in range(MANY + 3):
         make_run(f"r{number:02}", device=f"d{number}")
         command("collect", tmp_path / "runs" / f"r{number:02}", "--into", tmp_path / "set")
@@ -240,10 +240,10 @@ def test_the_files_have_the_documented_columns(command, tmp_path):
         assert pq.read_schema(data.files(table)[0]).remove_metadata().equals(columns)
 
 
-def test_no_run_and_a_folder_that_is_taken_are_one_line(command, tmp_path):
+def test_a_missing_run_and_an_occupied_folder_are_reported_in_one_line(command, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "photo.jpg").write_text("")
     assert "no such run" in str(command("collect", tmp_path / "none", "--into", tmp_path / "set").exception)
     assert not (tmp_path / "set").exists()
-    assert "holds other files" in str(command("collect", BINDER, "--into", tmp_path / "taken").exception)
-    assert "no program" in str(command("collect", BINDER, "--into", tmp_path / "set", "--roundtrip", "nope").exception)
+    assert "contains other files" in str(command("collect", BINDER, "--into", tmp_path / "taken").exception)
+    assert "is not a program" in str(command("collect", BINDER, "--into", tmp_path / "set", "--roundtrip", "nope").exception)

@@ -1,4 +1,4 @@
-"""Collectors at the same time, and collectors that are killed: the data set stays readable and complete."""
+"""Tests that the data set stays readable and complete with concurrent and killed collectors."""
 
 import os
 import random
@@ -17,7 +17,7 @@ RUNS = 40
 
 
 def collector(path, *runs):
-    """A collector in a process of its own, which writes after each run."""
+    """Starts a collector in a separate process. It writes after each run."""
     code = (
         "import sys; from pathlib import Path; from roundtrip_lab.collecting import collect;"
         "collect([Path(p) for p in sys.argv[2:]], sys.argv[1], None, 1)"
@@ -26,7 +26,7 @@ def collector(path, *runs):
 
 
 def counted(path):
-    """Runs by the table of runs, and by that of sums, and calls by both."""
+    """The number of runs. Checks that both tables agree on runs and calls."""
     engine = engines.connect(None, DataSet.open(path))
     if not DataSet.open(path).files("series"):
         return 0
@@ -36,18 +36,18 @@ def counted(path):
     )
     sums = queries.percentiles(engine)
     sums = sums.groupby("series")[["runs", "calls"]].sum()
-    assert (by_device["runs"] == by_device["rows"]).all(), "a run is there twice"
+    assert (by_device["runs"] == by_device["rows"]).all(), "a run was added twice"
     for row in by_device.itertuples():
         assert (sums.loc[row.series, "runs"], sums.loc[row.series, "calls"]) == (row.runs, row.calls)
     return int(by_device["runs"].max())
 
 
-def test_collectors_of_the_same_runs_at_the_same_time_add_each_once(tmp_path, make_run):
+def test_concurrent_collectors_of_the_same_runs_add_each_run_once(tmp_path, make_run):
     runs = [make_run(f"r{number:02}", device=f"d{number}", build=f"b{number % 2}") for number in range(RUNS)]
     others = [collector(tmp_path / "set", *random.Random(seed).sample(runs, RUNS)) for seed in range(4)]
     seen = []
     while any(other.poll() is None for other in others):
-        # Whoever reads meanwhile finds whole runs.
+        # A reader at any time finds only complete runs.
         if (tmp_path / "set" / "dataset.json").exists():
             seen.append(counted(tmp_path / "set"))
     assert [other.communicate()[1] for other in others] == [b""] * 4
@@ -56,7 +56,7 @@ def test_collectors_of_the_same_runs_at_the_same_time_add_each_once(tmp_path, ma
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_collector_that_is_killed_leaves_whole_runs_and_the_next_one_completes_them(seed, tmp_path, make_run):
+def test_a_killed_collector_leaves_only_complete_runs_and_the_next_one_adds_the_rest(seed, tmp_path, make_run):
     runs = [make_run(f"r{number:02}", device=f"d{number}", build=f"b{number % 2}") for number in range(RUNS)]
     source, killed, before = random.Random(seed), 0, 0
     for _ in range(6):
@@ -64,7 +64,7 @@ def test_a_collector_that_is_killed_leaves_whole_runs_and_the_next_one_completes
         started = time.monotonic()
         while not (tmp_path / "set" / "dataset.json").exists() and time.monotonic() < started + 20:
             time.sleep(0.01)
-        # From here on it writes: kill it anywhere in that.
+        # The collector writes from now on. Kills it at a random moment.
         time.sleep(source.uniform(0.3, 0.9))
         killed += other.poll() is None
         other.send_signal(signal.SIGKILL)
@@ -79,8 +79,8 @@ def test_a_collector_that_is_killed_leaves_whole_runs_and_the_next_one_completes
 
 
 @pytest.mark.parametrize("table", ["series", "sums"])
-def test_a_death_between_any_two_steps_of_a_write_is_put_right(table, tmp_path, make_run, monkeypatch):
-    """The two renames are the only steps that readers can see: stop before each of them."""
+def test_the_next_write_repairs_a_write_that_was_killed_before_a_rename(table, tmp_path, make_run, monkeypatch):
+    """Stops before each of the two renames, which are the only steps that readers can see."""
     collect([make_run("first", device="d0")], str(tmp_path / "set"), None, 1)
     real = os.fspath
 
@@ -104,7 +104,7 @@ def test_a_death_between_any_two_steps_of_a_write_is_put_right(table, tmp_path, 
     assert not list((tmp_path / "set").glob("*/*/*/.*.parquet"))
 
 
-def test_a_full_disk_is_one_line_and_leaves_the_set_as_it_was(tmp_path, make_run, monkeypatch):
+def test_a_full_disk_is_reported_in_one_line_and_does_not_change_the_data_set(tmp_path, make_run, monkeypatch):
     from roundtrip_lab.errors import LabError
 
     collect([make_run("first", device="d0")], str(tmp_path / "set"), None, 1)
@@ -118,7 +118,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_set_as_it_was(tmp_path, make_run
     assert counted(tmp_path / "set") == 1
 
 
-def test_a_full_disk_under_quarantine_is_one_line(tmp_path, make_run, monkeypatch, capsys):
+def test_a_full_disk_during_quarantine_is_reported_in_one_line(tmp_path, make_run, monkeypatch, capsys):
     from roundtrip_lab import cli
 
     collect([make_run("first", device="d0")], str(tmp_path / "set"), None, 1)

@@ -1,4 +1,4 @@
-"""docs/lab.md: its commands run, and its tables are the schema."""
+"""Tests docs/lab.md: its first commands work, and its tables list the columns of the schema."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def columns(heading):
     return re.findall(r"^\| `(\w+)` \|", section, re.M)
 
 
-def test_every_column_is_on_the_page_and_the_other_way_round():
+def test_the_page_lists_exactly_the_columns_of_the_schema():
     both = columns("What both tables have")
     assert set(both) == set(schema.SERIES.names) & set(schema.SUMS.names)
     assert set(columns("What only `series` has")) == set(schema.SERIES.names) - set(both)
@@ -45,7 +45,7 @@ def test_the_first_commands_of_the_page_work(roundtrip, tmp_path):
             assert "AB12" in done.stdout and "p99 us" in done.stdout
 
 
-def test_the_installed_command_says_what_it_can_do_and_refuses_in_one_line(tmp_path):
+def test_the_installed_command_has_help_and_refuses_invalid_usage_in_one_line(tmp_path):
     program = shutil.which("roundtrip-lab", path=str(Path(sys.executable).parent))
     helped = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
     for command in ("collect", "query", "simulate"):
@@ -57,7 +57,7 @@ def test_the_installed_command_says_what_it_can_do_and_refuses_in_one_line(tmp_p
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "csv", "json"])
-def test_foreign_text_in_an_answer_is_inert(form, command, make_run, tmp_path):
+def test_control_characters_in_a_result_are_escaped(form, command, make_run, tmp_path):
     make_run("a", build="a|b\x1b[31m\u202e\n")
     command("collect", tmp_path / "runs", "--into", tmp_path / "set")
     shown = command("query", "percentiles", "--from", tmp_path / "set", "--format", form).stdout

@@ -1,4 +1,4 @@
-"""The same expressions on other engines, and what happens where an engine or a data set is not right."""
+"""Tests queries on all engines, and the errors for invalid engines and data sets."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def duckdb(small_fleet):
 
 @pytest.fixture(scope="module")
 def spark(small_fleet):
-    """A real Spark on this machine."""
+    """Spark, running on this machine."""
     if not shutil.which("java"):
         pytest.skip("no Java: Spark needs it")
     engine = engines.connect("spark://local", DataSet.open(small_fleet))
@@ -69,18 +69,18 @@ def clickhouse(small_fleet):
 
 
 def compare(one, other):
-    """Equal answers: figures to 9 digits, for engines add in different orders."""
+    """Compares results. Figures may differ after 9 digits, because engines add in different orders."""
     assert len(one) > 0 and list(one.columns) == list(other.columns)
     pd.testing.assert_frame_equal(one, other, check_dtype=False, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_spark_answers_as_duckdb_does(name, duckdb, spark):
+def test_spark_and_duckdb_return_equal_results(name, duckdb, spark):
     compare(QUERIES[name](duckdb), QUERIES[name](spark))
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_clickhouse_answers_as_duckdb_does(name, duckdb, clickhouse):
+def test_clickhouse_and_duckdb_return_equal_results(name, duckdb, clickhouse):
     compare(QUERIES[name](duckdb), QUERIES[name](clickhouse))
 
 
@@ -89,25 +89,25 @@ def test_every_query_is_compared():
     for name in ("percentiles", "misses", "worst devices", "outliers", "causes", "regressions", "changes", "layers",
                  "distribution"):  # fmt: skip
         assert name in compared
-    # Besides there are the filters, their check, and the runs of one device.
+    # The others are the filters, their check, and the runs of one device.
     assert len(queries.__all__) == 12
 
 
-def test_a_clickhouse_without_the_tables_says_how_to_get_them(small_fleet, clickhouse):
+def test_the_error_for_missing_clickhouse_tables_says_how_to_load_them(small_fleet, clickhouse):
     url = f"clickhouse://localhost:{clickhouse.port}/system"
     with pytest.raises(LabError, match="has no table sums; copy the data set there with --load"):
         queries.percentiles(engines.connect(url, DataSet.open(small_fleet)))
 
 
 @pytest.mark.parametrize("url", ["spark://localhost:{}", "clickhouse://user:secret@localhost:{}/lab"])
-def test_an_engine_that_is_down_is_one_line_without_the_password(url, small_fleet, command):
+def test_an_unreachable_engine_is_reported_in_one_line_without_the_password(url, small_fleet, command):
     with socket.socket() as taken:
         taken.bind(("localhost", 0))
         error = str(command("query", "misses", "--from", small_fleet, "--engine", url.format(taken.getsockname()[1])).exception)
     assert error.startswith("cannot reach") and "\n" not in error and "secret" not in error
 
 
-def test_an_engine_that_answers_nonsense_is_one_line(small_fleet, command):
+def test_an_invalid_response_of_an_engine_is_reported_in_one_line(small_fleet, command):
     with socket.create_server(("localhost", 0)) as server:
         def answer():
             while True:
@@ -125,7 +125,7 @@ def test_an_engine_that_answers_nonsense_is_one_line(small_fleet, command):
 
 
 @pytest.mark.parametrize("url", ["mysql://x", "trino", "spark//x", "http://[::1"])
-def test_an_unknown_engine_is_one_line(url, small_fleet):
+def test_an_unknown_engine_is_refused(url, small_fleet):
     with pytest.raises(LabError, match="unknown engine|is no URL"):
         engines.connect(url, DataSet.open(small_fleet))
 
@@ -142,7 +142,7 @@ def test_a_foreign_parquet_file_is_named(copied, command):
     pq.write_table(pa.table({"a": [1]}), place / "other.parquet")
     error = str(command("query", "misses", "--from", copied.path).exception)
     assert "other.parquet is a foreign Parquet file" in error
-    # One that took the place of ours, under its name.
+    # A foreign file that replaced one of ours under its name.
     (place / "other.parquet").unlink()
     for table in ("sums", "series"):
         pq.write_table(pa.table({"a": [1]}), copied.files(table)[0])
@@ -150,7 +150,7 @@ def test_a_foreign_parquet_file_is_named(copied, command):
     assert "foreign Parquet file" in error and "\n" not in error
 
 
-def test_files_from_before_a_column_was_added_are_read(copied, command):
+def test_older_files_without_new_columns_are_read(copied, command):
     whole = command("query", "layers", "--from", copied.path, "--format", "json").stdout
     old = copied.files("series")[:3]
     for file in old:
@@ -165,7 +165,7 @@ def test_files_from_before_a_column_was_added_are_read(copied, command):
     assert 0 < total[0] < total[1]
 
 
-def test_a_filter_that_fits_nothing_says_what_there_is(small_fleet, command):
+def test_the_error_for_a_filter_without_matches_lists_the_valid_values(small_fleet, command):
     for words, reason in {
         ("--build", "nope"): "no build 'nope'; it has build-000",
         ("--kernel", "nope"): "no kernel 'nope'; it has 6.1.0",
@@ -196,14 +196,14 @@ def test_a_damaged_parquet_file_is_named(copied, command):
         ('{"schema": "roundtrip.lab", "version": 2}', "has version 2"),
     ],
 )
-def test_what_is_no_data_set_is_one_line(content, reason, tmp_path, command):
+def test_a_folder_that_is_not_a_data_set_is_reported_in_one_line(content, reason, tmp_path, command):
     if content is not None:
         (tmp_path / "dataset.json").write_text(content)
     error = str(command("query", "misses", "--from", tmp_path).exception)
     assert reason in error and "\n" not in error
 
 
-def test_a_file_where_a_folder_should_be_is_one_line(tmp_path, command):
+def test_a_file_in_place_of_a_folder_is_reported_in_one_line(tmp_path, command):
     (tmp_path / "file").write_text("")
     DataSet.create(tmp_path / "set")
     (tmp_path / "set" / "series").write_text("")
@@ -213,7 +213,7 @@ def test_a_file_where_a_folder_should_be_is_one_line(tmp_path, command):
             assert "is a file: a data set has a folder there" in error and "\n" not in error
 
 
-def test_an_empty_data_set_answers_with_nothing(tmp_path, command):
+def test_queries_of_an_empty_data_set_return_no_rows(tmp_path, command):
     DataSet.create(tmp_path / "set")
     for name in ("percentiles", "misses", "worst-devices", "outliers", "causes", "layers", "regressions", "changes"):
         assert command("query", name, "--from", tmp_path / "set", "--format", "json").stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Feeds, read by the libraries of those who receive them."""
+"""Tests the feeds with the libraries of the systems that read them."""
 
 import re
 
@@ -13,7 +13,7 @@ HOSTILE = 'x"\n} 1\n# EOF\n<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=a RESULT=pass>\0\\
 
 @pytest.fixture
 def rows(small_fleet):
-    """Some rows of a fleet, one of them with foreign text."""
+    """Some rows of a fleet, one of them with hostile text."""
     from roundtrip_lab import engines
     from roundtrip_lab.dataset import DataSet
 
@@ -24,14 +24,14 @@ def rows(small_fleet):
     return rows
 
 
-def test_lava_has_one_signal_a_line(rows):
+def test_lava_gets_one_signal_per_line(rows):
     lines = feeding.lava(rows, 0.0).splitlines()
     assert len(lines) == 4 * len(rows)
     pattern = r"<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=[A-Za-z0-9_-]+ RESULT=(pass|fail|unknown) MEASUREMENT=\d+ UNITS=ns>"
     assert all(re.fullmatch(pattern, line) for line in lines)
 
 
-def test_kcidb_takes_the_report(rows):
+def test_kcidb_accepts_the_report(rows):
     import json
 
     report = json.loads(feeding.kcidb(rows, 0.0, "lab", {}))
@@ -49,7 +49,7 @@ def test_prometheus_parses_the_metrics(rows):
     assert any(s.value == last.p99_ns / 1e9 for s in samples if s.labels["figure"] == "p99")
 
 
-def test_missed_deadlines_fail(rows):
+def test_missed_deadlines_are_reported_as_failures(rows):
     rows["missed"], rows["calls"], rows["partial"] = 1, 100, False
     assert "RESULT=fail" in feeding.lava(rows, 0.0)
     assert "RESULT=fail" not in feeding.lava(rows, 0.02)

@@ -1,4 +1,4 @@
-"""Our histograms are Roundtrip's."""
+"""Tests that histograms agree with those of Roundtrip."""
 
 import json
 import random
@@ -23,8 +23,8 @@ def histograms(value):
             yield from histograms(part)
 
 
-def test_percentiles_are_those_that_roundtrip_reads(roundtrip):
-    """`roundtrip show` computes them anew from the recorded runs."""
+def test_percentiles_equal_those_of_roundtrip(roundtrip):
+    """Compares with the percentiles that `roundtrip show` computes from recorded runs."""
     compared = 0
     for run in sorted(RUNS.iterdir()):
         shown = subprocess.run([roundtrip, "show", run, "--format", "json"], check=True, capture_output=True).stdout
@@ -36,7 +36,7 @@ def test_percentiles_are_those_that_roundtrip_reads(roundtrip):
     assert compared > 100
 
 
-def test_buckets_are_those_that_roundtrip_stored():
+def test_buckets_equal_those_that_roundtrip_stores():
     values = {value for run in RUNS.glob("*/run.json") for form in histograms(json.loads(run.read_text())) for value, _ in form["counts"]}
     values = np.array(sorted(values))
     assert len(values) > 1000
@@ -46,7 +46,7 @@ def test_buckets_are_those_that_roundtrip_stored():
     ]  # fmt: skip
 
 
-def test_any_number_of_merged_histograms_reads_like_one_of_all_calls():
+def test_merged_histograms_equal_one_histogram_of_all_calls():
     source = random.Random(5)
     calls = [[int(source.lognormvariate(10, 2)) for _ in range(source.randrange(1, 300))] for _ in range(40)]
     merged = Histogram()
@@ -71,7 +71,7 @@ def test_any_number_of_merged_histograms_reads_like_one_of_all_calls():
         {"counts": [[-1, 2]]},
     ],
 )
-def test_a_histogram_that_contradicts_itself_is_refused(change):
+def test_an_inconsistent_histogram_is_refused(change):
     form = {"version": 1, "unit": "ns", "significant_digits": 3, "count": 2, "min_ns": 9, "max_ns": 11, "sum_ns": 20,
             "clamped": 0, "counts": [[9, 1], [11, 1]]}  # fmt: skip
     assert Histogram.stored(form).count == 2

@@ -1,4 +1,4 @@
-"""Answers against what is planted, and against the same figures computed in another way."""
+"""Compares query results with the planted regressions, and with figures that are computed in another way."""
 
 import json
 
@@ -36,7 +36,7 @@ def merged(rows):
 
 
 @pytest.mark.parametrize("by", ["build", "kernel", "label:site", "day"])
-def test_percentiles_are_those_of_all_calls_together(by, engine, rows):
+def test_percentiles_equal_those_of_all_calls_together(by, engine, rows):
     answer = queries.percentiles(engine, by)
     label = rows["labels"].map(lambda pairs: dict(pairs)["site"])
     groups = label if by == "label:site" else rows[by].astype(str)
@@ -52,7 +52,7 @@ def test_percentiles_are_those_of_all_calls_together(by, engine, rows):
         assert (row["calls"], row["runs"], row["missed"]) == (expected.count, len(of), of["missed"].sum())
 
 
-def test_percentiles_of_a_device_are_those_of_its_nights(engine, rows):
+def test_percentiles_of_a_device_equal_those_of_its_merged_nights(engine, rows):
     answer = queries.percentiles(engine, "device", Filters(devices=("device-000007",)))
     assert len(answer) == 2
     for row in answer.itertuples():
@@ -61,7 +61,7 @@ def test_percentiles_of_a_device_are_those_of_its_nights(engine, rows):
 
 
 def test_an_average_of_percentiles_would_be_wrong(engine, rows):
-    """What the histograms are for: the mean of the nights' p99 is not the p99 of the nights."""
+    """Shows why histograms are needed: the mean of the nights' p99 is not the p99 of all nights."""
     answer = queries.percentiles(engine).iloc[0]
     of = rows[(rows["series"] == answer["series"]) & (rows["build"] == answer["build"])]
     assert abs(of["p99_ns"].mean() / answer["p99_ns"] - 1) > 0.01
@@ -82,11 +82,11 @@ def test_planted_regressions_are_found_and_nothing_else(engine, fleet):
     planted = {(note["series"], note["build"]) for note in fleet[1]["regressions"]}
     assert len(planted) >= 3
     assert worse >= planted
-    # A longer tail ends with its build: the next one is better. Nothing else is worse.
+    # Builds after one with a longer tail are normal again, so no other build is worse.
     assert worse == planted
 
 
-def test_a_planted_ratio_lies_in_its_interval(engine, fleet):
+def test_a_planted_ratio_lies_within_the_reported_interval(engine, fleet):
     answer = queries.regressions(engine).set_index(["series", "new", "figure"])
     for note in fleet[1]["regressions"]:
         if note["kind"] == "slower":
@@ -101,7 +101,7 @@ def test_two_named_builds_are_compared(engine):
         queries.regressions(engine, base="build-000", new="nope")
 
 
-def test_the_planted_cause_is_new(engine, fleet):
+def test_the_planted_cause_is_reported_as_new(engine, fleet):
     notes = [note for note in fleet[1]["regressions"] if note["kind"] == "longer tail"]
     assert notes
     for note in notes:
@@ -126,7 +126,7 @@ def test_sick_devices_are_outliers_and_healthy_ones_are_not(engine, fleet):
     assert found == set(fleet[1]["sick"])
 
 
-def test_changes_are_the_days_on_which_slower_builds_arrived(engine, fleet):
+def test_changes_are_found_on_the_days_on_which_slower_builds_arrived(engine, fleet):
     answer = queries.changes(engine)
     slower = [note for note in fleet[1]["regressions"] if note["kind"] == "slower"]
     found = answer[answer["figure"] == "p50"]
@@ -137,7 +137,7 @@ def test_changes_are_the_days_on_which_slower_builds_arrived(engine, fleet):
     assert len(found) <= 2 * len(slower)
 
 
-def test_equal_nights_have_no_change_more_often_than_alpha_says():
+def test_equal_nights_rarely_show_a_change():
     random = np.random.default_rng(1)
     false = sum(bool(splits(random.normal(0, 0.01, 60), 0.05, 0)) for _ in range(200))
     assert false <= 20
@@ -153,8 +153,7 @@ def test_a_healthy_fleet_raises_no_alarm(tmp_path):
     assert queries.outliers(engine).empty
 
 
-def test_what_nobody_can_tell_is_not_told(tmp_path):
-    """Two devices are no fleet."""
+def test_too_few_devices_give_no_verdict(tmp_path):
     simulation.simulate([SEED], str(tmp_path / "set"), simulation.Plan(2, 15, 50, 1, True))
     engine = engines.connect(None, DataSet.open(tmp_path / "set"))
     assert set(queries.regressions(engine)["verdict"]) == {"cannot tell"}
@@ -168,13 +167,13 @@ def test_an_unknown_group_is_refused(engine):
 
 @pytest.fixture(scope="module")
 def writes(tmp_path_factory):
-    """A fleet that writes, and what is planted in it."""
+    """A simulated fleet that writes, and its planted regressions."""
     path = tmp_path_factory.mktemp("writes") / "set"
     simulation.simulate([SEED, WRITES], str(path), simulation.Plan(100, 42, 200, 4, False))
     return engines.connect(None, DataSet.open(path)), json.loads((path / "planted.json").read_text())["regressions"]
 
 
-def test_layers_add_up_to_the_writes_however_they_are_merged(writes):
+def test_layers_add_up_to_the_writes_for_every_grouping(writes):
     rows = writes[0].run(writes[0].series)
     rows = rows[rows["divided_calls"].notna()]
     for by in ("build", "kernel", "device"):
@@ -183,7 +182,7 @@ def test_layers_add_up_to_the_writes_however_they_are_merged(writes):
         assert np.allclose(answer.groupby(by)["share"].sum(), 1)
 
 
-def test_the_layer_that_became_slower_is_named(writes):
+def test_the_slower_layer_is_named(writes):
     slower = [note for note in writes[1] if "layer" in note]
     assert slower
     for note in slower:
@@ -192,7 +191,7 @@ def test_the_layer_that_became_slower_is_named(writes):
         assert set(answer[answer["verdict"] == "slower"]["layer"]) == {"all", note["layer"]}
 
 
-def test_a_distribution_ends_with_all_calls_and_has_the_percentiles(engine):
+def test_a_distribution_contains_all_calls_and_agrees_with_the_percentiles(engine):
     shown, exact = queries.distribution(engine), queries.percentiles(engine)
     for row in exact.itertuples():
         of = shown[(shown["series"] == row.series) & (shown["build"] == row.build)]

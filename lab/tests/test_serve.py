@@ -1,4 +1,4 @@
-"""The page, as a browser and as a stranger see it."""
+"""Tests the page with a browser, and with requests that must be refused."""
 
 import html
 import os
@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-c", "from roundtrip_lab.cli import main; main()"]
 
 
 class Served:
-    """A server, until it is stopped."""
+    """A running server."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen([*COMMAND, "serve", *map(str, arguments), "--port", "0"],
@@ -36,7 +36,7 @@ class Served:
 
 
 def get(url, **headers):
-    """Status, headers and text."""
+    """Requests a page. Returns its status, headers and text."""
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
             return answer.status, answer.headers, answer.read().decode()
@@ -45,15 +45,15 @@ def get(url, **headers):
 
 
 def settle(url):
-    """Waits until the overview has all its answers."""
+    """Waits until the overview has all its results."""
     deadline = time.monotonic() + 60
     while 'http-equiv="refresh"' in get(url)[2]:
-        assert time.monotonic() < deadline, "some answers never came"
+        assert time.monotonic() < deadline, "some results are still missing"
         time.sleep(0.1)
 
 
 def browse(url, folder, *options):
-    """What a real browser makes of the page."""
+    """Opens the page in Chromium, and returns its output."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium")
@@ -77,11 +77,11 @@ def test_a_browser_shows_the_fleet_and_its_regressions(fleet, tmp_path):
         assert picture.stat().st_size > 10_000
 
 
-def test_a_device_leads_to_its_report(tmp_path, roundtrip, tmp_path_factory):
+def test_the_page_of_a_device_links_to_a_report(tmp_path, roundtrip, tmp_path_factory):
     into = tmp_path / "set"
     collected = subprocess.run([*COMMAND, "collect", BINDER, "--into", into, "--roundtrip", roundtrip])
     assert collected.returncode == 0
-    # A recorded run may come without labels: its device is `(none)`, or the host's name.
+    # The device of a run without labels is `(none)` or the host's name.
     with Served(into, "--runs", BINDER.parent, "--roundtrip", roundtrip) as served:
         settle(served.url)
         listed = get(served.url)[2]
@@ -94,7 +94,7 @@ def test_a_device_leads_to_its_report(tmp_path, roundtrip, tmp_path_factory):
         assert "<html" in text
 
 
-def test_only_the_token_opens_it_elsewhere(small_fleet):
+def test_a_public_address_requires_the_token(small_fleet):
     with Served(small_fleet, "--host", "0.0.0.0") as served:
         address, _, token = served.url.partition("?token=")
         address = address.replace("0.0.0.0", "127.0.0.1")
@@ -103,7 +103,7 @@ def test_only_the_token_opens_it_elsewhere(small_fleet):
         assert get(address, Cookie=f"roundtrip_lab={token}")[0] == 200
 
 
-def test_pages_run_no_script_and_take_no_writes(small_fleet):
+def test_pages_contain_no_script_and_refuse_other_methods(small_fleet):
     with Served(small_fleet) as served:
         status, headers, text = get(served.url)
         assert status == 200 and "<script" not in text
@@ -114,7 +114,7 @@ def test_pages_run_no_script_and_take_no_writes(small_fleet):
             urllib.request.urlopen(served.url, data=b"x")
 
 
-def test_wrong_input_is_one_line(tmp_path, small_fleet):
+def test_invalid_arguments_are_reported_in_one_line(tmp_path, small_fleet):
     for arguments in ([tmp_path / "nothing"], [small_fleet, "--host", "nowhere"], [small_fleet, "--runs", tmp_path / "no"]):
         done = subprocess.run([*COMMAND, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and done.stderr.count("\n") == 1

@@ -104,7 +104,9 @@ pub(crate) fn serve() -> Result<()> {
     let mut outgoing = Box::<Outgoing>::default();
     let mut arrived = device.exchange(&BC_ENTER_LOOPER, BR_TRANSACTION)?;
     loop {
-        let Answer::Received(call) = arrived else { return Err("a server has no dead callee".into()) };
+        let Answer::Received(call) = arrived else {
+            return Err("unexpected BR_DEAD_REPLY in a server".into());
+        };
         let commands = SendAndFree {
             send: BC_REPLY_SG,
             transaction: outgoing.name(contents(&call)),
@@ -131,7 +133,7 @@ pub(crate) fn connect() -> Result<Call> {
         last = Some(reply.buffer);
         match black_box(contents(&reply)).len() == payload.len() {
             true => Ok(true),
-            false => Err("this is no echo".into()),
+            false => Err("the reply is not an echo".into()),
         }
     }))
 }

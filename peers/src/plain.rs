@@ -44,7 +44,9 @@ fn serve_with(answer: for<'a> fn(&'a [u8], &'a mut Vec<u8>) -> &'a [u8]) -> Resu
     let mut message = Vec::new();
     let mut arrived = device.exchange(&BC_ENTER_LOOPER, BR_TRANSACTION)?;
     loop {
-        let Answer::Received(call) = arrived else { return Err("a server has no dead callee".into()) };
+        let Answer::Received(call) = arrived else {
+            return Err("unexpected BR_DEAD_REPLY in a server".into());
+        };
         let reply = answer(bytes(call.buffer, call.data_size), &mut message);
         let commands = SendAndFree {
             send: BC_REPLY,
@@ -80,7 +82,7 @@ pub(crate) fn connect(messages: bool) -> Result<Call> {
         last = Some(reply.buffer);
         match black_box(bytes(reply.buffer, reply.data_size)).len() == expected {
             true => Ok(true),
-            false => Err("this is no echo".into()),
+            false => Err("the reply is not an echo".into()),
         }
     }))
 }

@@ -43,7 +43,7 @@ pub(crate) fn connect() -> Result<Call> {
         let Some(service) = &service else { return Ok(false) };
         match black_box(service.echo(payload)?).len() == payload.len() {
             true => Ok(true),
-            false => Err("this is no echo".into()),
+            false => Err("the reply is not an echo".into()),
         }
     }))
 }

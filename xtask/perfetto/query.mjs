@@ -16,7 +16,7 @@ const [engine, trace] = process.argv.slice(2);
 const APPEND = 1, FINALIZE = 2, QUERY = 3;
 const CHUNK = 1 << 20;
 
-// --- Protocol Buffers, as far as these messages need them ---
+// --- The parts of Protocol Buffers that these messages use ---
 
 function varint(value) {
   const bytes = [];
@@ -67,11 +67,11 @@ function integer(value) {
   return signed;
 }
 
-// --- The processor, which was built to be a worker in a browser ---
+// --- The processor, which is built as a worker for a browser ---
 
 function start() {
   const scope = globalThis;
-  // The bundle refuses to run where it sees Node.
+  // The bundle refuses to run if it detects Node.
   scope.process = undefined;
   scope.self = scope;
   scope.WorkerGlobalScope = function WorkerGlobalScope() {};
@@ -90,7 +90,7 @@ function start() {
   const bundle = path.join(engine, "engine_bundle.js");
   vm.runInThisContext(readFileSync(bundle, "utf8"), { filename: bundle });
   const replies = [];
-  // What the processor writes to its port is called back here at once; no second thread is needed.
+  // A message that the processor writes to its port arrives here at once, without a second thread.
   const port = {
     postMessage(data) {
       replies.push(Buffer.from(data));
@@ -187,7 +187,7 @@ function cells(batch, columns) {
 try {
   const queries = JSON.parse(readFileSync(0, "utf8"));
   const processor = start();
-  // Instantiating ends in a few turns of the event loop.
+  // Instantiation takes a few iterations of the event loop.
   await new Promise((resolve) => setTimeout(resolve, 100));
   load(processor);
   process.stdout.write(JSON.stringify(queries.map((sql) => query(processor, sql))));

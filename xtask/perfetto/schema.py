@@ -2,8 +2,8 @@
 
     python3 schema.py < TABLE
 
-TABLE is a JSON array of [message, field, number, kind] with kinds Int, Uint, Fixed64, Text and Nested. Ends in exit status 1 and one
-line for each difference. Needs the packages `perfetto` and `protobuf` in its path.
+TABLE is a JSON array of [message, field, number, kind] with kinds Int, Uint, Fixed64, Text and Nested. Prints one line
+for each difference, and then exits with status 1. Needs the packages `perfetto` and `protobuf` in its path.
 """
 
 import json
@@ -22,7 +22,7 @@ KINDS = {
 
 
 def message(name):
-    """The published message, also one inside another; None if there is none."""
+    """The published message, which may be nested in another one; None if it does not exist."""
     found = None
     for part in name.split("."):
         types = found.nested_types_by_name if found else schema.DESCRIPTOR.message_types_by_name
@@ -33,7 +33,7 @@ def message(name):
 
 
 def problem(name, field, number, kind):
-    """What is wrong with an entry; None if nothing is."""
+    """A description of the error in an entry; None if it is correct."""
     published = message(name)
     if published is None:
         return f"{name}: no such message"

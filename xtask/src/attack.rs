@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for words in ["--seed", "--seed 7", "--seed x limits", "1x", "20 --long", "--long", "1 2 3"] {
             assert!(parsed(words).is_err(), "{words}");
         }

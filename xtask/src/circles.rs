@@ -44,7 +44,7 @@ pub(crate) fn none() -> Result<Outcome> {
     });
     let rings: Vec<String> = rings.collect();
     if !rings.is_empty() {
-        bail!("files that name each other in a ring:\n{}", rings.join("\n"));
+        bail!("files that refer to each other in a cycle:\n{}", rings.join("\n"));
     }
     Ok(Outcome::Passed)
 }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_name_each_other_are_a_ring_however_they_do_it() {
+    fn files_that_refer_to_each_other_in_any_way_form_a_cycle() {
         let ring = [["a", "b"]];
         assert_eq!(rings_of(&[("a.rs", "use crate::b::B;"), ("b.rs", "use super::a::{self, A};")]), ring);
         assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_a_modules_own_children_and_tests_are_no_ring() {
+    fn one_way_references_child_modules_and_tests_form_no_cycle() {
         assert!(rings_of(&[("a.rs", "use crate::b::B;"), ("b.rs", "use std::a::A;")]).is_empty());
         assert!(rings_of(&[("a/mod.rs", "use x::X;"), ("a/x.rs", "use super::A;")]).is_empty());
         let tested = "#[cfg(test)] mod tests { use crate::a::A; }";

@@ -137,7 +137,7 @@ fn compare(kernel: &Kernel) -> Result<()> {
         .and_then(|line| line.split_once("; beside: "))
         .is_some_and(|(alone, beside)| alone.contains("irq > ") && !beside.contains("irq"));
     if !polled {
-        bail!("completions were not polled for:\n{page}");
+        bail!("completions were not polled:\n{page}");
     }
     if page.contains("Not possible: ") || !page.lines().any(|line| line.starts_with("io-limit  ")) {
         bail!("not everything was compared:\n{page}");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_of_all_writers_and_sizes_counts() {
+    fn the_largest_unexplained_share_of_all_writers_and_sizes_is_returned() {
         let first =
             rows(&[("response", 1.0), ("host", 0.4), ("device", 0.6), ("fs", 0.395), ("unexplained", 0.005)]);
         let second = rows(&[("response", 1.0), ("device", 0.9), ("fs", 0.09), ("unexplained", 0.01)]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_do_not_add_up_and_measurements_without_any_are_errors() {
+    fn wrong_sums_and_missing_layers_are_errors() {
         for (shares, said) in [
             (&[("response", 1.0), ("device", 0.6), ("fs", 0.3)][..], "add up"),
             (&[("response", 1.0), ("fs", 1.0)], "no time is attributed"),

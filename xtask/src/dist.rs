@@ -16,8 +16,8 @@ use crate::shell::{cargo, say, target_dir};
 pub(crate) fn build() -> Result<Outcome> {
     let folder = target_dir().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    // Without what reads other tools' recordings: it is used on a laptop, and would make the binary
-    // too large. Both targets at once, since linking a binary keeps only one CPU busy.
+    // Without the readers of other tools' recordings: they are used on a laptop, and would make the
+    // binary too large. Both targets in parallel, because linking a binary uses only one CPU.
     let mut build = vec!["build", "--release", "--package", "roundtrip", "--no-default-features"];
     build.extend(TARGETS.iter().flat_map(|target| ["--target", target]));
     cargo(&build)?;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_test_is_dynamic_and_text_is_no_elf_file() {
+    fn this_test_is_dynamic_and_text_is_not_an_elf_file() {
         let own = fs::read("/proc/self/exe").expect("readable");
         let found = segments(&own).expect("an ELF file");
         // The test runs on the host's target, which links dynamically unless it is musl.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_start_on_every_device_is_refused() {
+    fn binaries_that_would_not_start_on_every_device_are_refused() {
         let load = |align| Segment { kind: PT_LOAD, align };
         let refused = |segments: &[Segment]| check(segments).map_err(|error| error.to_string());
         assert_eq!(refused(&[load(PAGE_BYTES), load(64 << 10)]), Ok(()));

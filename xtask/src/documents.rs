@@ -106,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_is_called_by_its_words() {
+    fn an_anchor_is_made_of_the_words_of_its_heading() {
         assert_eq!(anchor("## What it costs: `read(2)`, twice"), "what-it-costs-read2-twice");
     }
 
     #[test]
-    fn a_link_to_no_file_or_no_heading_is_told() {
+    fn a_link_to_a_missing_file_or_heading_is_reported() {
         let readme = root().join("README.md");
         assert_eq!(follow(&readme, "LICENSE"), Ok(()));
         assert_eq!(follow(&readme, "CONTRIBUTING.md#recipes"), Ok(()));

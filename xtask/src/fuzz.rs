@@ -19,7 +19,7 @@ const SECONDS: u32 = 5;
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
     let asked = shell::asked("fuzz", HELP, arguments, |arguments| match arguments {
         [seconds] => seconds.parse().with_context(|| format!("'{seconds}' is not a number of seconds")),
-        _ => bail!("give the seconds for each target"),
+        _ => bail!("pass the number of seconds for each target"),
     });
     match asked.map(run_all) {
         Ok(Ok(Outcome::Passed)) => ExitCode::SUCCESS,
@@ -35,7 +35,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// What a test run does of it.
+/// Runs each target briefly, as a step of `test`.
 pub(crate) fn short_runs() -> Result<Outcome> {
     run_all(SECONDS)
 }

@@ -84,7 +84,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     let (mut environment, mut files, mut out, mut limit_s) = (Vec::new(), Vec::new(), None, 300);
     let mut parameters = String::new();
     let program = loop {
-        let Some(word) = left.next() else { bail!("no PROGRAM is given") };
+        let Some(word) = left.next() else { bail!("PROGRAM is missing") };
         let mut value = || left.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
             "--kernel" => image = Some(PathBuf::from(value()?)),
@@ -102,7 +102,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             "--file" => files.push(PathBuf::from(value()?)),
             "--out" => out = Some(PathBuf::from(value()?)),
             "--limit" => limit_s = value()?.parse().context("--limit needs a number of seconds")?,
-            "--" => break left.next().context("no PROGRAM is given")?,
+            "--" => break left.next().context("PROGRAM is missing")?,
             other if other.starts_with('-') => bail!("unknown option {other}"),
             _ => break word,
         }
@@ -110,12 +110,12 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     let source = match image {
         Some(image) => {
             if let Some((word, _)) = packaged {
-                bail!("{word} chooses a distribution's kernel; --kernel names another");
+                bail!("{word} and --kernel both choose a kernel; use one");
             }
             Source::File { image, modules }
         }
         None if modules.is_empty() => Source::Packaged(packaged.map_or(Packaged::Debian, |(_, which)| which)),
-        None => bail!("--module goes with --kernel"),
+        None => bail!("--module needs --kernel"),
     };
     let limit = Duration::from_secs(limit_s);
     let job = Job {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_program_is_the_programs() {
+    fn arguments_after_the_program_belong_to_the_program() {
         let asked = parse(&words("--rt --limit 7 -- ./a --rt -x")).expect("a good command");
         assert_eq!(asked.job.arguments, ["--rt", "-x"]);
         assert_eq!(asked.job.limit, Duration::from_secs(7));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for line in [
             "--limit",
             "--limit x ./a",

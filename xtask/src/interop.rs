@@ -23,20 +23,20 @@ const PAIRS: usize = 8;
 /// Builds, boots and checks.
 pub(crate) fn check() -> Result<Outcome> {
     let arguments = |hub| vec!["all".to_owned(), hub];
-    let expected = |said: &str| said.lines().filter(|line| line.ends_with("as it must be")).count() == PAIRS;
+    let expected = |said: &str| said.lines().filter(|line| line.ends_with(": passed")).count() == PAIRS;
     with_kernel(ARCH, Packaged::Debian, |kernel| {
         in_guest(&kernel, Vec::new(), Clock::Wall, arguments, expected)
     })
 }
 
-/// What `roundtrip ipc observe` must report about programs that know nothing of it. Time counts
-/// instructions there, on one CPU, so that figures are reproducible.
+/// Tests `roundtrip ipc observe` with programs that do not know Roundtrip. The guest's clock counts
+/// instructions, on one CPU, so that figures are reproducible.
 pub(crate) fn observed() -> Result<Outcome> {
     let roundtrip = static_binary(ARCH.name());
     let name = format!("./roundtrip-{}", ARCH.name());
     let arguments =
         |hub| ["observed", "all"].map(str::to_owned).into_iter().chain([hub, name.clone()]).collect();
-    let expected = |said: &str| said.contains("named rightly");
+    let expected = |said: &str| said.contains("named correctly");
     with_kernel(ARCH, Packaged::Debian, |kernel| {
         in_guest(&kernel, vec![roundtrip], Clock::Instructions, arguments, expected)
     })
@@ -72,11 +72,11 @@ fn in_guest(
     Ok(Outcome::Passed)
 }
 
-/// Builds both programs, small enough to boot with.
+/// The command to build either program, small enough for a boot image.
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = cargo_command();
     command.args(arguments).args(["--locked", "--target", ARCH.target(), "--target-dir"]).arg(folder());
-    // Optimised, like programs that are observed elsewhere.
+    // Optimised, like the programs that users observe.
     command.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_DEV_STRIP", "symbols")]);
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
     command

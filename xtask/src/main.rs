@@ -55,11 +55,11 @@ Tasks:
   fuzz      runs every fuzz target for a given number of seconds, longer than test does
   doctor    measures in two guests that differ in one setting, and checks that the doctor names it
   interop   makes calls between our stack and rsbinder, both ways, on a real kernel's driver
-  observed  compares what `ipc observe` shows of rsbinder's calls with the counts and clocks of these programs
+  observed  compares the output of `ipc observe` for rsbinder's calls with the counts and times of the programs that make them
   mutants   changes the emulated driver in small ways, and lists the changes that no test notices; takes hours, so it is not
             part of test; see cargo xtask mutants --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
-  faults    kills thousands of processes, at every instruction of what they do and in busy contexts of the emulated
+  faults    kills thousands of processes, at every instruction of their operations and in busy contexts of the emulated
             driver, and sends ten million transactions through one; takes minutes
   ipc-peers  compares the emulated driver with futex, pipe, sockets, rsbinder's RPC, iceoryx2, zbus and tonic, in one
             interleaved run of about two and a half minutes; needs an otherwise idle machine. Options: --rounds N
@@ -71,8 +71,8 @@ Tasks:
   alarms    measures how often comparisons report a difference between equal runs, or miss one between different runs;
             takes a quarter of an hour and needs a quiet machine
   documents  checks the links of the Markdown files and the width of their prose, and runs the commands that they show
-  lab       installs the Python package `lab` into a folder of its own, and runs its tests
-  perfetto  loads written traces into Perfetto's trace processor, and compares its answers with what was written";
+  lab       installs the Python package `lab` into a separate folder, and runs its tests
+  perfetto  loads written traces into Perfetto's trace processor, and compares its answers with the recorded events";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -208,7 +208,7 @@ const STORAGE: Step =
 const UFS: Step = ("guest: storage on UFS", disks::check_ufs);
 const INTEROP: Step = ("guest: calls to and from rsbinder", interop::check);
 const DOCTOR: Step = ("guest: the doctor names the setting that two guests differ in", doctor::check);
-const OBSERVED: Step = ("guest: calls of programs that know nothing of Roundtrip", interop::observed);
+const OBSERVED: Step = ("guest: calls of programs that do not know Roundtrip", interop::observed);
 
 const SETUP: [Step; 5] = [
     ("install: packages", install::packages),
@@ -240,13 +240,13 @@ fn test() -> bool {
         ("oldest Rust", oldest_rust),
         ("each library by itself", libraries_alone),
     ];
-    // Tests measure, so nothing runs beside them.
+    // Tests measure, so no other step runs at the same time.
     const TESTS: &[Step] = &[("tests", suite::all), ("static binaries", dist::build)];
     const LAST: &[Step] = &[
         DOCUMENTS[2],
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
-        // Only what tests use may build C; the device binary may not.
+        // Only dependencies of tests may build C code; the device binary may not.
         ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
         ("dependencies: advisories", advisories),
         LAB,

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for line in ["--shard", "--shard 3", "--shard 3/3", "--shard a/b", "--jobs 0", "--jobs x", "--all"] {
             assert!(parsed(line).is_err(), "{line}");
         }

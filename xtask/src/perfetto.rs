@@ -43,7 +43,8 @@ pub(crate) fn check() -> Result<Outcome> {
     let engine = engine(&packages)?;
     // The formats first, then the program's trace of a recording on this machine.
     for [target, name] in [["--lib", "processor_tests"], ["--test=explain", "perfetto_shows"]] {
-        // Of the whole workspace: a package by itself has other features, and would be built again.
+        // For the whole workspace: built alone, a package would have different features and be
+        // compiled again.
         let tests = cargo_command()
             .args(["test", "--quiet", "--workspace", target])
             .args([name, "--", "--include-ignored", "--nocapture"])

@@ -25,8 +25,8 @@ Options:
   --rt        on Debian's kernel with PREEMPT_RT
   --ubuntu    on Ubuntu's kernel, which is newer
   --arm64     on Debian's kernel for arm64
-  --record    records anew the answers of Debian's kernel (with --ubuntu, of Ubuntu's) in fixtures/binder, with which the tests
-              compare the emulated driver; allows no other option but --ubuntu";
+  --record    records the answers of Debian's kernel (with --ubuntu, of Ubuntu's) in fixtures/binder, with which the tests
+              compare the emulated driver; can be combined only with --ubuntu";
 
 /// The test in the conformance suite.
 const TEST: &str = "random_sequences_have_equal_results_on_the_kernel_and_the_emulated_driver";
@@ -130,7 +130,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             {
                 asked.record = true;
             }
-            "--record" => bail!("--record allows no other option but --ubuntu"),
+            "--record" => bail!("--record can be combined only with --ubuntu"),
             "--arm64" => asked.arch = Arch::Aarch64,
             other => bail!("unknown option {other}"),
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn all_sequences_are_spread_over_boots_with_seeds_of_their_own() {
+    fn sequences_are_divided_among_boots_with_different_seeds() {
         assert_eq!(batches(7, 1200).collect::<Vec<_>>(), [(7, 500), (8, 500), (9, 200)]);
         assert_eq!(batches(u32::MAX, 501).collect::<Vec<_>>(), [(u32::MAX, 500), (0, 1)]);
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn either_recorded_kernel_can_be_recorded_anew() {
+    fn each_kernel_with_a_recording_can_be_recorded_again() {
         for (line, which) in [
             ("--record", Packaged::Debian),
             ("--record --ubuntu", Packaged::Ubuntu),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for line in [
             "--count",
             "--count x",

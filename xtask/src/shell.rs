@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 
 /// Writes a line to standard error, where the steps' output goes, too.
 pub(crate) fn say(line: &str) {
-    // If standard error is closed, nobody can be told.
+    // If standard error is closed, there is nowhere to report that.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

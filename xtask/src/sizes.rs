@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_are_told_from_data_and_from_symbols_without_a_size() {
+    fn only_functions_with_a_size_are_listed() {
         let line = "0000000000105f60 00000000000000a8 t binder::descriptors::close_listed";
         assert_eq!(function(line), Some((168, "binder::descriptors::close_listed")));
         assert_eq!(function("00000000002c9ca0 0000000000000010 r TABLE"), None);

@@ -110,23 +110,23 @@ fn failed(name: &str, error: &anyhow::Error) -> Done {
 
 impl Done {
     fn to_json(&self) -> Value {
-        let (outcome, told) = match &self.result {
+        let (outcome, details) = match &self.result {
             Ok(Outcome::Passed) => ("passed", Vec::new()),
             Ok(Outcome::Skipped(tests)) => ("skipped", tests.clone()),
             Ok(Outcome::NotRun(why)) => ("not run", vec![why.clone()]),
             Err(reason) => ("failed", vec![reason.clone()]),
         };
-        json!({"name": self.name, "outcome": outcome, "told": told, "seconds": self.took.as_secs_f64()})
+        json!({"name": self.name, "outcome": outcome, "details": details, "seconds": self.took.as_secs_f64()})
     }
 
     fn from_json(line: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(line).ok()?;
-        let told = value["told"].as_array()?.iter().filter_map(|text| text.as_str().map(str::to_owned));
-        let told: Vec<String> = told.collect();
-        let first = || told.first().cloned().unwrap_or_default();
+        let details = value["details"].as_array()?.iter().filter_map(|text| text.as_str().map(str::to_owned));
+        let details: Vec<String> = details.collect();
+        let first = || details.first().cloned().unwrap_or_default();
         let result = match value["outcome"].as_str()? {
             "passed" => Ok(Outcome::Passed),
-            "skipped" => Ok(Outcome::Skipped(told)),
+            "skipped" => Ok(Outcome::Skipped(details)),
             "not run" => Ok(Outcome::NotRun(first())),
             _ => Err(first()),
         };
@@ -141,7 +141,7 @@ fn carry_out(steps: &[Step], say: impl Fn(&str)) -> Vec<Done> {
         say(&format!("\n=== {name}"));
         let start = Instant::now();
         let result = work().map_err(|error| {
-            // The reason is below its details, where readers of a long log find it.
+            // The reason comes last, where it is easy to find in a long log.
             let (reason, details) = reason_and_details(&error);
             if !details.is_empty() {
                 say(&details);
@@ -209,34 +209,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_that_could_not_run_is_told_from_one_that_passed_and_one_that_failed() {
-        let told = |result| line(&Done { name: "x".into(), result, took: Duration::from_millis(1250) });
-        assert_eq!(told(Ok(Outcome::Passed)), "    1.2 s  passed   x");
-        assert!(told(Ok(Outcome::NotRun("no nightly".into()))).contains("NOT RUN  x: no nightly"));
-        assert!(told(Err("exit 1".into())).contains("FAILED   x: exit 1"));
+    fn a_line_shows_whether_a_step_passed_failed_or_could_not_run() {
+        let shown = |result| line(&Done { name: "x".into(), result, took: Duration::from_millis(1250) });
+        assert_eq!(shown(Ok(Outcome::Passed)), "    1.2 s  passed   x");
+        assert!(shown(Ok(Outcome::NotRun("no nightly".into()))).contains("NOT RUN  x: no nightly"));
+        assert!(shown(Err("exit 1".into())).contains("FAILED   x: exit 1"));
     }
 
     /// The report on these steps, and whether all passed. Not printed, because FAILED in the log
     /// would be misleading.
-    fn told(steps: &[Step]) -> (String, bool) {
-        let told = RefCell::new(String::new());
-        let say = |line: &str| told.borrow_mut().extend([line, "\n"]);
+    fn report(steps: &[Step]) -> (String, bool) {
+        let text = RefCell::new(String::new());
+        let say = |line: &str| text.borrow_mut().extend([line, "\n"]);
         let passed = summarise(&carry_out(steps, say), Instant::now(), say);
-        (told.into_inner(), passed)
+        (text.into_inner(), passed)
     }
 
     #[test]
     fn one_failure_fails_the_run_and_the_rest_still_runs() {
         let (text, passed) =
-            told(&[("a", || Ok(Outcome::Passed)), ("b", || Ok(Outcome::NotRun("why".into())))]);
+            report(&[("a", || Ok(Outcome::Passed)), ("b", || Ok(Outcome::NotRun("why".into())))]);
         assert!(passed && text.contains("0 failed, 1 could not run, 0 tests skipped"), "{text}");
-        let (text, passed) = told(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]);
+        let (text, passed) = report(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]);
         assert!(!passed && text.contains("=== b") && text.contains("1 failed, 0 could not run"), "{text}");
     }
 
     #[test]
     fn skipped_tests_are_counted_and_named_in_the_summary() {
-        let (text, passed) = told(&[
+        let (text, passed) = report(&[
             ("a", || Ok(Outcome::Skipped(vec!["one: no root".into(), "two: no btt".into()]))),
             ("b", || Ok(Outcome::Skipped(Vec::new()))),
         ]);
@@ -253,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failures_reason_stands_below_its_details_and_alone_in_the_summary() {
-        let (text, _) = told(&[("a", || anyhow::bail!("it ended badly:\nmuch\noutput\n"))]);
+    fn a_failures_reason_is_printed_after_its_details_and_the_summary_has_only_the_reason() {
+        let (text, _) = report(&[("a", || anyhow::bail!("it ended badly:\nmuch\noutput\n"))]);
         assert!(text.contains("much\noutput\nFAILED: it ended badly\n"), "{text}");
         assert_eq!(text.matches("output").count(), 1, "{text}");
     }
 
     #[test]
-    fn what_came_of_a_lanes_steps_arrives_whole() {
+    fn the_results_of_a_lanes_steps_are_passed_on_unchanged() {
         let results = [
             Ok(Outcome::Passed),
             Ok(Outcome::Skipped(vec!["one: no root".into(), "two".into()])),

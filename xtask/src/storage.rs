@@ -1,12 +1,12 @@
-//! `cargo xtask storage`: checks of the accuracy of explained writes that need a calm machine. Runs
-//! tests that are otherwise ignored, one at a time, and shows their output. Knows their names, but
-//! not what they do.
+//! `cargo xtask storage`: checks of the accuracy of explained writes that need a quiet machine.
+//! Runs tests that are otherwise ignored, one at a time, and shows their output. Knows their names,
+//! but not what they do.
 
 use crate::outcome::Outcome;
 use crate::shell::{cargo, output, say};
 
 /// Runs them with full optimisation. Tests that this machine does not support, or for which it is
-/// not calm enough, say so.
+/// not quiet enough, say so.
 pub(crate) fn check() -> anyhow::Result<Outcome> {
     if output("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
         return Ok(Outcome::NotRun("not root; run: sudo cargo xtask storage".into()));

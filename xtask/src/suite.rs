@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_skipped_is_read_in_order_and_nothing_where_nothing_was() {
+    fn skipped_tests_are_read_in_order_and_no_file_means_none() {
         let noted = std::env::temp_dir().join(format!("roundtrip-skipped-{}", std::process::id()));
         assert_eq!(read(&noted).unwrap(), [] as [String; 0]);
         std::fs::write(&noted, "b::two\tno root\na::one\tno btt: here\n").unwrap();

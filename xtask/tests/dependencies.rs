@@ -107,7 +107,7 @@ const NEVER_LINKED: &[(&str, &[&str])] = &[
 ];
 
 fn packages() -> Vec<Package> {
-    MetadataCommand::new().no_deps().exec().expect("cargo tells of the workspace").packages
+    MetadataCommand::new().no_deps().exec().expect("cargo describes the workspace").packages
 }
 
 /// The workspace dependencies of each package, of these kinds.
@@ -129,7 +129,7 @@ fn differences(table: &[(&str, &[&str])], found: &BTreeMap<String, BTreeSet<Stri
             lines.push(format!("{name} depends on {one}, which the table does not allow"));
         }
         for one in allowed.iter().filter(|one| !found.contains(**one)) {
-            lines.push(format!("{name} does not depend on {one}, which the table says"));
+            lines.push(format!("{name} does not depend on {one}, although the table says so"));
         }
     }
     let unknown = table.iter().filter(|(of, _)| !found.contains_key(*of));
@@ -138,7 +138,7 @@ fn differences(table: &[(&str, &[&str])], found: &BTreeMap<String, BTreeSet<Stri
 }
 
 #[test]
-fn crates_link_what_the_table_says() {
+fn crates_link_exactly_what_the_table_allows() {
     let found = edges(&packages(), &[DependencyKind::Normal, DependencyKind::Build]);
     let wrong = differences(LINKS, &found);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -148,16 +148,16 @@ fn crates_link_what_the_table_says() {
 }
 
 #[test]
-fn tests_use_what_the_table_says() {
+fn tests_use_exactly_what_the_table_allows() {
     let found = edges(&packages(), &[DependencyKind::Development]);
     let wrong = differences(TESTS_USE, &found);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn what_a_crate_must_not_link_comes_by_no_other_way() {
+fn crates_do_not_link_forbidden_crates_indirectly() {
     for (name, never) in NEVER_LINKED {
-        // Built on its own: otherwise another crate of the workspace may enable more features of a
+        // Each crate alone: otherwise another crate of the workspace may enable more features of a
         // dependency.
         let tree = Command::new(env!("CARGO"))
             .args(["tree", "--offline", "--no-default-features", "--edges", "normal", "--prefix", "none"])
@@ -167,21 +167,21 @@ fn what_a_crate_must_not_link_comes_by_no_other_way() {
         assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
         let tree = String::from_utf8(tree.stdout).expect("cargo writes UTF-8");
         let linked: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-        assert!(linked.contains(name), "cargo tree tells of {name}: {linked:?}");
+        assert!(linked.contains(name), "cargo tree does not list {name}: {linked:?}");
         let wrong: Vec<_> = never.iter().filter(|one| linked.contains(**one)).collect();
         assert!(wrong.is_empty(), "{name} links {wrong:?}");
     }
 }
 
 #[test]
-fn a_wrong_edge_and_a_table_that_is_out_of_date_are_found() {
+fn wrong_edges_and_outdated_table_entries_are_found() {
     let of = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
     let found = [("report".to_owned(), of(&["bench"])), ("run".to_owned(), of(&[]))].into();
     assert_eq!(
         differences(&[("report", &[]), ("run", &["files"]), ("gone", &[])], &found),
         [
             "report depends on bench, which the table does not allow",
-            "run does not depend on files, which the table says",
+            "run does not depend on files, although the table says so",
             "there is no crate gone, which the table names",
         ]
     );

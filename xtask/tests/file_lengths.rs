@@ -17,15 +17,13 @@ fn problems(lengths: &BTreeMap<String, usize>, exceptions: &[(&str, usize)]) -> 
     let allowed =
         |path: &str| exceptions.iter().find(|(excepted, _)| *excepted == path).map(|(_, most)| *most);
     let too_long = lengths.iter().filter_map(|(path, &lines)| match allowed(path) {
-        None if lines >= LIMIT => {
-            Some(format!("{path} has {lines} lines: cut it into files along its parts"))
-        }
+        None if lines >= LIMIT => Some(format!("{path} has {lines} lines: split it into several files")),
         Some(most) if lines > most => Some(format!("{path} has grown from {most} to {lines} lines")),
         _ => None,
     });
     let outdated = exceptions.iter().filter_map(|(path, _)| match lengths.get(*path) {
-        None => Some(format!("{path} is no source file any more: take it from the list")),
-        Some(&lines) if lines < LIMIT => Some(format!("{path} has {lines} lines: take it from the list")),
+        None => Some(format!("{path} is no longer a source file: remove it from the list")),
+        Some(&lines) if lines < LIMIT => Some(format!("{path} has {lines} lines: remove it from the list")),
         Some(_) => None,
     });
     too_long.chain(outdated).collect()
@@ -43,7 +41,7 @@ fn lengths() -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn source_files_have_less_than_400_lines() {
+fn source_files_have_fewer_than_400_lines() {
     let lengths = lengths();
     assert!(lengths.len() > 100, "git lists only {} source files", lengths.len());
     let problems = problems(&lengths, EXCEPTIONS);
@@ -51,7 +49,7 @@ fn source_files_have_less_than_400_lines() {
 }
 
 #[test]
-fn a_long_file_a_grown_one_and_an_outdated_exception_are_refused() {
+fn long_files_grown_files_and_outdated_exceptions_are_refused() {
     let lengths: BTreeMap<String, usize> =
         [("a.rs", 399), ("b.rs", 400), ("c.rs", 500), ("d.rs", 500), ("e.rs", 450), ("f.rs", 399)]
             .into_iter()

@@ -25,7 +25,7 @@
 //! // All slow calls, slowest first.
 //! let explained = explain(&kept, directory, |_call| true, None)?;
 //! let slowest = explained.first().expect("there were some");
-//! assert!(slowest.without_events.is_none(), "its recording is there");
+//! assert!(slowest.without_events.is_none(), "it has a recording");
 //! assert!(explained.iter().all(|call| call.call.trip.duration_ns() <= slowest.call.trip.duration_ns()));
 //!
 //! // An explanation is a partition of the call's time.

@@ -15,7 +15,7 @@ const MOST_INTERVALS: usize = 10_000;
 /// The most intervals of each half in a comparison.
 const MOST_COMPARED: usize = 300;
 
-/// How much the intervals before and after a mark may differ although nobody changed anything: 0.1
+/// How much the intervals before and after a mark may differ without any change on the machine: 0.1
 /// means 10%. Both halves are from the same processes, so they differ less than two runs. To test
 /// this, a session without changes, on a machine that was compiling, was cut into 90 overlapping
 /// pieces. With this value, 3 of them showed a difference in any of three figures; without it, 6.
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_at_the_mark_is_found_and_none_is_not() {
+    fn only_a_real_change_at_the_mark_is_found() {
         let mut session = Session::default();
         (0..8).for_each(|seed| interval(&mut session, 10_000, seed));
         assert!(session.compare().is_empty());
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!((of("p50").verdict, of("p99").verdict), (Found::Worse, Found::Worse), "{found:?}");
         assert_eq!(of("p50").runs, [8, 8]);
         let missed = session.lines[0].points.iter().flatten().map(|point| point.missed).sum::<u64>();
-        assert_eq!(missed, 0, "the call at the mark counts nowhere");
+        assert_eq!(missed, 0, "the call at the mark is not counted");
         session.mark();
         (0..8).for_each(|seed| interval(&mut session, 20_010, seed));
         let found = session.compare();
@@ -253,11 +253,11 @@ mod tests {
     }
 
     #[test]
-    fn few_intervals_say_nothing() {
+    fn few_intervals_give_no_verdict() {
         let mut session = Session::default();
         interval(&mut session, 10_000, 1);
         session.mark();
-        assert!(session.compare().is_empty(), "nothing came after the mark");
+        assert!(session.compare().is_empty(), "there is no interval after the mark");
         interval(&mut session, 50_000, 1);
         let found = session.compare();
         assert!(!found.is_empty());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_for_its_age_is_not_taken_for_something_else() {
+    fn dropped_intervals_do_not_change_what_a_mark_separates() {
         let mut session = Session::default();
         (0..MOST_INTERVALS as u64 + 20).for_each(|at| {
             session.add(&turn(Stack::Binder, [1000 + at]));

@@ -1,25 +1,26 @@
-//! Other programs' calls while they are observed: what each interval shows of each row of the
-//! table. Takes what has ended, round by round; must not know how it was observed or is shown.
+//! Other programs' calls while they are observed: the figures of each row of the table in each
+//! interval. Receives completed transactions round by round. Must not know how they were observed
+//! or are shown.
 
 use latency::{Deadline, Histogram};
 use transactions::Observed;
 
-/// What an interval shows of one row.
+/// The figures of one row in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Which row, counted from 0.
+    /// The row, counted from 0.
     pub flow: usize,
     /// Round trips that ended.
     pub calls: u64,
     /// How many of them took longer than the deadline.
     pub missed: u64,
-    /// Their median, in nanoseconds, as all times here; `None` without round trips.
+    /// Their median, in nanoseconds, like all times here; `None` without round trips.
     pub p50_ns: Option<u64>,
     /// Their 99th percentile.
     pub p99_ns: Option<u64>,
     /// The longest.
     pub max_ns: Option<u64>,
-    /// For how long no thread of the server was ready, the mean of those whose events tell.
+    /// How long no server thread was ready, as a mean over the calls for which it is known.
     pub behind_pool_ns: Option<u64>,
     /// Oneway transactions that a thread took.
     pub oneway: u64,
@@ -27,7 +28,7 @@ pub struct Point {
     pub failed: u64,
 }
 
-/// The interval under way, of one row.
+/// The current interval of one row.
 #[derive(Debug, Clone)]
 struct Current {
     latency: Histogram,
@@ -43,25 +44,25 @@ impl Current {
     }
 }
 
-/// What goes on.
+/// A session of observing.
 #[derive(Debug, Clone)]
 pub struct Session {
     deadline: Deadline,
     current: Vec<Current>,
-    /// What the last interval has shown: the rows with the most time in them first.
+    /// The rows of the last interval, sorted by total time.
     pub last: Vec<Point>,
-    /// How many intervals there were.
+    /// The number of completed intervals.
     pub intervals: u64,
 }
 
 impl Session {
-    /// Nothing yet.
+    /// A session without intervals.
     #[must_use]
     pub fn new(deadline: Deadline) -> Self {
         Self { deadline, current: Vec::new(), last: Vec::new(), intervals: 0 }
     }
 
-    /// Adds what has ended, and in which row, to the interval that is under way.
+    /// Adds completed transactions, each with its row, to the current interval.
     pub fn add(&mut self, ended: &[(usize, Observed)]) {
         for (flow, observed) in ended {
             if self.current.len() <= *flow {
@@ -83,7 +84,7 @@ impl Session {
         }
     }
 
-    /// Ends the interval that is under way.
+    /// Ends the current interval.
     pub fn end_interval(&mut self) {
         self.intervals += 1;
         let mut seen: Vec<(u64, Point)> = Vec::new();
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_what_ended_in_it_and_the_row_with_the_most_time_comes_first() {
+    fn an_interval_has_the_calls_that_ended_in_it_sorted_by_total_time() {
         let mut session = Session::new(Deadline { ns: 500 });
         session.add(&[(0, call(100, None)), (2, call(1000, Some(30)))]);
         session.add(&[(2, call(200, Some(10))), (2, call(300, None))]);

@@ -1,5 +1,5 @@
-//! Divides other programs' writes among the layers: live, and the slow ones again from a run's
-//! recording. Must not know how anything is recorded or shown.
+//! Divides other programs' writes among the layers: all of them live, and slow ones again from a
+//! run's recording. Must not know how anything is recorded or shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,13 +20,13 @@ pub struct Divider {
 }
 
 impl Divider {
-    /// Divides writes, each with its row. The trace covers them and a while before.
+    /// Divides writes, each with its row. The trace covers the writes and some time before them.
     pub fn add(&mut self, trace: &Trace, devices: &[Device], writes: impl Iterator<Item = (usize, Write)>) {
         let indexed = Writes::new(trace, known(devices));
         let complete_from_ns = trace.complete_from_ns.values().max().copied().unwrap_or(0);
         for (row, write) in writes {
             let mut layers = indexed.layers(write);
-            // It began before the kept events do.
+            // It began before the oldest kept event.
             layers.lost |= write.start_ns < complete_from_ns;
             self.divided(row, write, layers);
         }
@@ -81,7 +81,7 @@ fn divided(breakdown: &Breakdown) -> Divided {
 pub struct Slow<'a> {
     /// The write.
     pub write: &'a SlowWrite,
-    /// Where its time went.
+    /// Its layers.
     pub layers: Layers,
 }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_writes_add_up_and_tell_whose_commit_they_waited_for() {
+    fn slow_writes_add_up_and_name_the_thread_whose_commit_they_waited_for() {
         let directory = Path::new("../../fixtures/runs/x86_64-6.18-observed-writes");
         let run = run::Run::read(directory).unwrap();
         let result = run.results.observed_writes.unwrap();
@@ -134,8 +134,8 @@ mod tests {
             let sum_ns: u64 = layers.pieces.iter().map(|piece| piece.end_ns - piece.begin_ns).sum();
             assert_eq!(sum_ns, write.latency_ns());
         }
-        // Dividing the recording again says what was said when it was recorded, and whose commits
-        // there were: the writers', none of whom waits for itself.
+        // Dividing the recording again gives the same layers and the same commits. The commits were
+        // started by the other writers, because a writer does not wait for its own.
         let rows = result.rows.iter().filter_map(|row| Some((row.tid, row.divided.as_ref()?)));
         let waits: Vec<(u32, &OthersCommits)> =
             rows.flat_map(|(tid, one)| one.others_commits.iter().map(move |other| (tid, other))).collect();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_writes_are_divided_into_nothing() {
+    fn rows_without_divided_writes_have_no_layers() {
         let mut divider = Divider::default();
         divider.add(&Trace::default(), &[], [(2, Write { start_ns: 5, end_ns: 9, tid: 1 })].into_iter());
         let rows = divider.finish();

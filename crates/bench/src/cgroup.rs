@@ -95,9 +95,9 @@ pub(crate) fn io_groups(root: &Root) -> Option<IoGroups> {
     unified.or_else(|| found("blkio").map(|directory| of(false, directory)))
 }
 
-/// How much more memory this process and its children can take before others must give some up, in
-/// bytes: the memory that the machine has available, or less if this control group or one above it
-/// has a limit. `None` if the kernel does not report it.
+/// How much more memory this process and its children can use without reclaim, in bytes: the
+/// machine's available memory, or less if this control group or one above it has a limit. `None` if
+/// the kernel does not report it.
 pub(crate) fn memory_left_bytes(root: &Root) -> Option<u64> {
     let info = root.read("proc/meminfo")?;
     let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -125,7 +125,7 @@ struct Directory {
 }
 
 impl Directory {
-    /// Finds the hierarchy of a v1 controller. The empty name stands for v2.
+    /// Finds the hierarchy of a v1 controller. The empty name means v2.
     fn find(groups: &str, mounts: &str, controller: &str) -> Option<Self> {
         let path = groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
@@ -168,7 +168,7 @@ mod tests {
     use crate::root::fixture;
 
     #[test]
-    fn version_2_takes_the_tightest_quota_on_the_way_up() {
+    fn version_2_uses_the_lowest_quota_on_the_path_to_the_root() {
         let root = fixture(&[
             ("proc/self/cgroup", "0::/user.slice/app\n"),
             ("proc/self/mountinfo", "26 25 0:23 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_with_a_quota_tell_how_often_it_was_used_up() {
+    fn groups_with_a_quota_report_how_often_it_was_exhausted() {
         let root = fixture(&[
             ("proc/42/cgroup", "0::/user.slice/app\n"),
             ("proc/self/mountinfo", "26 25 0:23 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_left_is_the_least_that_machine_and_groups_allow() {
+    fn available_memory_is_the_minimum_of_machine_and_groups() {
         let files = [
             ("proc/self/cgroup", "4:memory:/app\n0::/app\n"),
             (

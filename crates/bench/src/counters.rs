@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_small_kernel_does_not_keep_is_none() {
+    fn counters_that_the_kernel_lacks_are_none() {
         let root = fixture(&[("proc/42/task/42/status", STATUS), ("proc/42/task/42/schedstat", "0 0 0\n")]);
         let counters = read_at(&root, 42).unwrap();
         assert_eq!((counters.migrations, counters.run_delay_ns), (None, None));
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_sleeps_is_seen_to_switch() {
+    fn a_thread_that_sleeps_has_voluntary_switches() {
         let before = of_thread(0).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(of_thread(0).unwrap().since(&before).voluntary_switches >= 1);
     }
 
     #[test]
-    fn a_thread_that_is_not_there_is_an_error_with_its_path() {
+    fn a_missing_thread_is_an_error_with_its_path() {
         let error = read_at(&fixture(&[]), 42).unwrap_err().to_string();
         assert!(error.contains("proc/42/task/42/status"), "{error}");
     }

@@ -73,7 +73,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The worker's parent is gone, so the worker ends.
+    /// The worker's parent has exited, so the worker ends.
     #[error("the process that started this worker has exited")]
     Orphaned,
     /// A program under test did not produce a run.
@@ -95,7 +95,7 @@ pub enum Error {
     WrongEcho {
         /// How long the payload was.
         size_bytes: usize,
-        /// What came back instead.
+        /// What was returned instead.
         reason: String,
     },
     /// A call missed its deadline, so the kernel's trace was stopped, as the plan requested.
@@ -130,7 +130,7 @@ pub enum Error {
         /// The largest possible number.
         last: usize,
     },
-    /// Real-time hogs on every CPU, without real-time throttling: nothing could end them any more.
+    /// Real-time hogs on every CPU, without real-time throttling: nothing could stop them.
     #[error(
         "{hogs} real-time hogs on {cpus} CPUs would lock up the machine, because sched_rt_runtime_us is -1: \
          set it to 950000, or use fewer hogs"
@@ -153,7 +153,7 @@ pub enum Error {
     /// The Java program of a storage test cannot be started, or misbehaves.
     #[error(transparent)]
     Java(#[from] JavaFault),
-    /// Somebody removed or replaced the file while it was being written to.
+    /// The file was removed or replaced while it was being written to.
     #[error("test file {}: another program removed or replaced it during the test", path.display())]
     TestFileGone {
         /// The file.
@@ -199,8 +199,8 @@ pub enum Error {
         /// "start one, as root, with …".
         how_to_start: String,
     },
-    /// Something that was requested by name is not available on this machine. Says what is. Nothing
-    /// was measured.
+    /// Something that was requested by name is not available on this machine. Says what is
+    /// available. Nothing was measured.
     #[error(transparent)]
     NotHere(#[from] NotHere),
     /// A plan that no machine can carry out, or a run that cannot be stored.

@@ -1,6 +1,6 @@
-//! Two programs that leave runs, each executed many times in turn. Pairs stand beside each other in
-//! time, and their order is shuffled, so that whatever changes on the machine meanwhile changes
-//! both. Must not know what the programs measure.
+//! Runs two programs that store runs alternately, many times each. The two runs of a pair follow
+//! each other directly, and their order is shuffled, so that changes on the machine affect both.
+//! Must not know what the programs measure.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,30 +21,30 @@ use crate::worker::{Interrupts, die_with_parent};
 /// How long a program may clean up after a signal.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// How often it is looked whether a program has ended, where the kernel cannot tell (before Linux
+/// How often to check whether a program has ended, if the kernel cannot report it (before Linux
 /// 5.3).
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// One of the two.
+/// One of the two programs.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// What messages call it, and the directory of its runs: "a".
+    /// Its name in messages, and the directory of its runs: "a".
     pub name: &'static str,
     /// A program and its arguments, to which `--out DIRECTORY` is added.
     pub command: Vec<OsString>,
-    /// What a shell executes before each run, outside of everything that is measured.
+    /// A command line that a shell executes before each run, outside the measurement.
     pub before: Option<String>,
 }
 
-/// Executes both as many times, in pairs, and leaves the runs in `DIRECTORY/NAME/1` and so on. Each
-/// time the second pair has the order that the first had not, so that both are first equally often.
-/// The programs' results go nowhere else.
+/// Runs both programs equally often, in pairs, and stores the runs in `DIRECTORY/NAME/0001` and so
+/// on. Every second pair has the opposite order of the pair before it, so both programs are first
+/// equally often. The programs' standard output is discarded.
 ///
-/// Gives how many pairs are complete: all of them, unless a signal came.
+/// Returns the number of complete pairs: all of them, unless a signal arrived.
 ///
 /// # Errors
-/// [`Error::Subject`] when a program cannot be started or fails, [`Error::File`] when the
-/// directories cannot be made.
+/// [`Error::Subject`] if a program cannot be started or fails, [`Error::File`] if the directories
+/// cannot be created.
 pub fn interleave(
     subjects: &[Subject; 2],
     pairs: u64,
@@ -77,7 +77,7 @@ pub fn interleave(
     Ok(pairs)
 }
 
-/// Executes a shell's command line, and waits for it.
+/// Executes a command line in a shell, and waits for it.
 fn shell(name: &'static str, line: &str, interrupts: &Interrupts) -> Result<()> {
     let mut command = Command::new("sh");
     command.args(["-c", line]);
@@ -93,7 +93,7 @@ impl Subject {
         let [program, arguments @ ..] = &self.command[..] else {
             return Err(Error::Subject { name: self.name, how: "is an empty command line".to_owned() });
         };
-        // Names that sort as numbers do.
+        // Names that sort in numerical order.
         let out = directory.join(self.name).join(format!("{number:04}"));
         let mut command = Command::new(program);
         command.args(arguments).arg("--out").arg(&out);
@@ -101,8 +101,7 @@ impl Subject {
         if out.join(run::FILE_NAME).is_file() {
             return Ok(());
         }
-        let how =
-            "succeeded but stored no run: it must be, or end in, a command of this program that takes --out";
+        let how = "succeeded but stored no run: it must be, or end with, a command of this program that takes --out";
         Err(Error::Subject { name: self.name, how: how.to_owned() })
     }
 }
@@ -126,8 +125,8 @@ fn execute(name: &'static str, command: &mut Command, interrupts: &Interrupts) -
     Err(Error::Subject { name, how: format!("failed ({status}){said}") })
 }
 
-/// Waits for the end of a program; after a signal to this process, it is asked to end, and then
-/// made to.
+/// Waits for the end of a program. After a signal to this process, sends it SIGTERM, and after
+/// [`GRACE`] SIGKILL.
 fn wait(child: &mut Child, interrupts: &Interrupts) -> Result<ExitStatus> {
     let failed = |cause: std::io::Error| Error::system("wait for a program", cause);
     let pid = Pid::from_child(child);
@@ -147,7 +146,7 @@ fn wait(child: &mut Child, interrupts: &Interrupts) -> Result<ExitStatus> {
         }
         let mut events: Vec<PollFd<'_>> = Vec::new();
         events.extend(ended.as_ref().map(|ended| PollFd::new(ended, PollFlags::IN)));
-        // Once a signal has come, it stays readable.
+        // Once a signal has arrived, it stays readable.
         if asked.is_none() {
             events.push(PollFd::from_borrowed_fd(interrupts.as_fd(), PollFlags::IN));
         }
@@ -159,7 +158,7 @@ fn wait(child: &mut Child, interrupts: &Interrupts) -> Result<ExitStatus> {
     }
 }
 
-/// The last line that is not empty, of the last few kilobytes.
+/// The last non-empty line within the last few kilobytes.
 fn last_line(mut complaints: File) -> Option<String> {
     const MOST: u64 = 4096;
     let length = complaints.metadata().ok()?.len();

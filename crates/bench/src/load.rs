@@ -10,7 +10,7 @@ use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use run::{Load, Scheduling};
 
 /// Starts the hogs in the background of a group, and returns their ids. They begin to spin when the
-/// group is told to go.
+/// group starts.
 ///
 /// # Errors
 /// [`Error::HogsOnEveryCpu`] for real-time hogs on every CPU without real-time throttling, because

@@ -159,7 +159,7 @@ fn move_all(moves: impl Iterator<Item = (PathBuf, PathBuf)>) -> Result<()> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Empty, or already gone, if everything was kept.
+        // Empty, or already removed, if everything was kept.
         let _ = std::fs::remove_dir_all(self.path());
         remove_empty(&self.made);
     }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_stay_empty_go_again_and_others_stay() {
+    fn only_directories_that_are_still_empty_are_removed() {
         let scratch = Scratch::new().unwrap();
         let (there, new) = (scratch.path().join("there"), scratch.path().join("there/a/b"));
         std::fs::create_dir(&there).unwrap();
@@ -193,7 +193,7 @@ mod tests {
         drop(place);
         assert_eq!(std::fs::read_dir(&there).unwrap().count(), 0);
         drop(Place::prepare(&there, Existing::Keep).unwrap());
-        assert!(there.exists(), "it was there before");
+        assert!(there.exists(), "it existed before");
         let place = Place::prepare(&new, Existing::Keep).unwrap();
         std::fs::write(place.path().join("run.json"), "").unwrap();
         place.keep().unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_run_stays_unless_it_is_to_be_replaced_and_then_until_the_new_one_is_there() {
+    fn an_earlier_run_is_replaced_only_on_request_by_a_complete_one() {
         for name in FILES {
             let scratch = Scratch::new().unwrap();
             let path = scratch.path();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_comes_meanwhile_stays_and_what_was_measured_is_kept_beside_it() {
+    fn a_run_that_appears_in_the_meantime_stays_and_the_new_one_is_stored_beside_it() {
         let scratch = Scratch::new().unwrap();
         let path = scratch.path();
         let place = Place::prepare(path, Existing::Keep).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_no_files_is_refused_and_nothing_is_left() {
+    fn a_directory_that_accepts_no_files_is_refused_and_nothing_is_left() {
         let scratch = Scratch::new().unwrap();
         let file = scratch.path().join("file");
         std::fs::write(&file, "kept").unwrap();

@@ -1,5 +1,5 @@
-//! One run: what was measured, on what machine, and who used the CPUs meanwhile. Must not know what
-//! is measured.
+//! One run: the results, the machine, and how much other processes used its CPUs. Must not know
+//! what is measured.
 
 use run::environment::Environment;
 use run::{Partial, Results, Run};
@@ -8,8 +8,8 @@ use crate::environment::{self, CpuTimes};
 use crate::root::Root;
 use crate::{clock, worker};
 
-/// Makes a run: reads the environment, measures, and computes who used the CPUs. The closure may
-/// add to the environment what only it knows. A run that a signal cut short says so.
+/// Makes a run: reads the environment, measures, and computes the shares of CPU time. The closure
+/// may add to the environment what only it knows. A run that a signal cut short says so.
 ///
 /// # Errors
 /// The closure's.
@@ -32,7 +32,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn a_recorded_run_knows_whose_the_time_was_and_what_the_test_filled_in() {
+    fn a_run_has_the_cpu_shares_and_what_the_test_added() {
         let run = record(|environment| {
             environment.driver = Some("emulated".into());
             // The CPU shares need at least one tick.

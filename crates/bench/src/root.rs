@@ -24,7 +24,7 @@ impl Root {
         Self("/".into())
     }
 
-    /// A recorded or made-up machine.
+    /// A recorded or artificial machine.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
@@ -51,7 +51,7 @@ impl Root {
         let path = self.path(path);
         // Checked before opening, because opening some devices has effects.
         only_regular(&std::fs::metadata(&path)?)?;
-        // The file may have been replaced meanwhile, and opening a FIFO must not block.
+        // The file may have been replaced since, and opening a FIFO must not block.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
         only_regular(&file.metadata()?)?;
         let mut bytes = Vec::new();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_facts_is_neither_waited_for_nor_read() {
+    fn special_and_long_files_are_neither_waited_for_nor_read() {
         let root = fixture(&[("sys/here", "1\n")]);
         let at = |name: &str| root.path(format!("sys/{name}"));
         rustix::fs::mknodat(

@@ -63,8 +63,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the directories above the final place, but not the folder itself. Whoever fills it
-    /// does.
+    /// Creates the directories above the final place, but not the folder itself, which the caller
+    /// creates.
     ///
     /// # Errors
     /// [`Error::File`] if nothing can be created there.
@@ -98,18 +98,18 @@ mod tests {
     use crate::root::fixture;
 
     #[test]
-    fn it_ends_with_all_that_is_in_it() {
+    fn it_is_removed_with_its_contents() {
         let scratch = Scratch::new().unwrap();
         let path = scratch.path().to_owned();
         std::fs::write(path.join("file"), "x").unwrap();
         remove_abandoned(path.parent().unwrap(), PREFIX);
-        assert!(path.join("file").exists(), "its process lives");
+        assert!(path.join("file").exists(), "its process is alive");
         drop(scratch);
         assert!(!path.exists());
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+    fn only_folders_of_killed_processes_are_removed() {
         let root =
             fixture(&[(".x.4194303-1-0/file", ""), (".x.notes/file", ""), (".x.4194302-1-0", "a file")]);
         remove_abandoned(&root.path(""), ".x.");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_being_filled_is_nobodys_to_remove() {
+    fn a_folder_in_use_is_not_removed_by_others() {
         let root = fixture(&[("x", "")]);
         let place = root.path("above/run");
         let first = Folder::beside(&place).unwrap();

@@ -169,22 +169,22 @@ fn names(event: &str) -> [String; 3] {
     [format!("binder/{event}"), format!("rust_binder/{event}"), format!("rust_binder/rust_{event}")]
 }
 
-/// The filter for `binder_return`: a thread reads several returns per call, and only those that
-/// end it with an error are to be recorded.
+/// The filter for `binder_return`. A thread reads several returns per call; only those that end the
+/// call with an error are recorded.
 fn only_failures(field: &str) -> String {
     transactions::FAILURES.map(|command| format!("{field} == {command:#x}")).join(" || ")
 }
 
-/// How threads come, go and call themselves.
+/// Events of the creation, end and names of threads.
 const LIVES: &[(Lack, &[&str])] =
     &[(Lack::IsSaid, &["sched/sched_process_fork", "sched/sched_process_exit", "task/task_rename"])];
 
 /// The events needed to reconstruct other programs' transactions and, if they are to be
-/// `explained`, to tell what delayed them: without those of the scheduler, observing costs less.
-/// `has_field` tells whether an event has a field.
+/// `explained`, to find out what delayed them. Without the scheduler's events, observing costs
+/// less. `has_field` returns whether an event has a field.
 ///
 /// # Errors
-/// [`Error::MissingEvent`] without one of the scheduler's, or without both that make a transaction.
+/// [`Error::MissingEvent`] if an event of the scheduler, or one of a transaction, is missing.
 pub fn transactions(
     explained: bool,
     has: impl Fn(&str) -> bool,
@@ -272,8 +272,8 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// The events that show and divide other programs' synchronous writes. Only system calls with these
-/// only these, by name and number, are recorded, and none of this process.
+/// The events that show and divide other programs' synchronous writes. Of the system calls, only
+/// those in `calls`, by name and number, are recorded, and none of this process.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] if a necessary event is missing.
@@ -289,8 +289,8 @@ pub fn writes_of_others(calls: &[(&str, i64)], own: u32, has: impl Fn(&str) -> b
         let filter = format!("{not_own} && ({})", numbers.join(" || "));
         selection.filters.extend(SYSTEM_CALLS.map(|event| (event.to_owned(), filter.clone())));
     } else {
-        // The kernel passes over other calls before it looks at any filter: programs that make many
-        // feel the difference.
+        // For other system calls, the kernel then evaluates no filter, which matters for programs
+        // that make many of them.
         selection = of(&NECESSARY_FOR_WRITES, &wanted, &has)?;
         selection.filters.extend(named.iter().map(|event| (event.clone(), not_own.clone())));
         selection.events.extend(named);

@@ -1,4 +1,4 @@
-//! The order of a measurement's blocks: shuffled anew for each round, and the same in every run.
+//! The order of a measurement's blocks: shuffled for each round, and the same in every run.
 
 use fastrand::Rng;
 
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_order_holds_everything_once_and_differs_from_the_one_before() {
+    fn each_order_contains_every_block_once_and_differs_from_the_previous_one() {
         let mut shuffle = Shuffle::new();
         let (one, two) = (shuffle.order(50), shuffle.order(50));
         assert_ne!(one, two);

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_steps_of_each_test_are_steps_of_the_whole() {
+    fn the_progress_of_each_test_is_part_of_the_total() {
         let step = |done| Progress { what: "latency", done, total: 50 };
         let percent = |Progress { done, total, .. }: Progress<'_>| 100 * done / total;
         assert_eq!(percent(of_all(0, 40, step(0))), 0);

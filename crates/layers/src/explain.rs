@@ -9,7 +9,7 @@ use crate::without::explain_without_events;
 use crate::{blame, evidence};
 
 /// Explains one round trip. The parts are always contiguous and add up to the exact duration of the
-/// round trip; unknown time is a part of its own.
+/// round trip; unknown time is a separate part.
 #[must_use]
 pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
     // If a clock went backwards, there is nothing to explain, and no part may have a negative

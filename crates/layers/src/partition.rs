@@ -207,7 +207,7 @@ impl Cutter<'_, '_> {
                 }
             };
             let whole = vec![During { begin_ns, end_ns, what: (Some(cpu), state) }];
-            // Idle CPUs have no events, and their interrupts delay nobody.
+            // Idle CPUs have no events, and their interrupts delay no thread.
             match during.what {
                 Current::Thread(0) | Current::Unknown => out.extend(whole),
                 Current::Thread(_) => out.extend(self.stolen(cpu, whole, begin_ns, end_ns)),
@@ -216,7 +216,7 @@ impl Cutter<'_, '_> {
         out
     }
 
-    /// Waiting: what ended the wait, and what that thread did meanwhile.
+    /// Waiting: what ended the wait and, if that was a thread, what it did during that time.
     fn blocked(&self, state: Option<TaskState>, during: During<Doing>) -> Part {
         let (since_ns, _) = self.timeline.doing_at(self.tid, during.begin_ns);
         let until_ns = self.timeline.until(self.tid, during.begin_ns);

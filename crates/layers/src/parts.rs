@@ -1,4 +1,4 @@
-//! A stretch of time: its owner, its state, and who ended it. Only data. Must not know what is to
+//! A stretch of time: its owner, its state, and what ended it. Only data. Must not know what is to
 //! blame, nor the words that describe it.
 
 use serde::Serialize;

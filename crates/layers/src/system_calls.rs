@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_means_another_call_on_another_machine_and_an_unknown_one_has_no_name() {
+    fn numbers_are_resolved_by_machine_and_unknown_ones_have_no_name() {
         let name = |machine, number| SystemCall::of(machine, number).name;
         assert_eq!(name("x86_64", 202), Some("futex"));
         assert_eq!(name("aarch64", 98), Some("futex"));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sleeps_are_sleeps() {
+    fn only_sleeping_calls_wait_for_time_to_pass() {
         let sleeps = |machine, number| SystemCall::of(machine, number).is_sleep();
         assert!(sleeps("x86_64", 35) && sleeps("x86_64", 230) && sleeps("aarch64", 101));
         assert!(!sleeps("x86_64", 202) && !sleeps("aarch64", 35) && !sleeps("mips", 35));

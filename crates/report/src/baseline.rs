@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn each_placement_has_a_table_and_what_is_missing_is_said_below() {
+    fn each_placement_has_a_table_with_notes_on_missing_cells_below() {
         let expected = "\
 Both sides on CPU 0
 transport  4 B (us)  +-%  /futex  64 KiB (us)  +-%  /futex
@@ -271,7 +271,7 @@ Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
     }
 
     #[test]
-    fn what_the_recorder_costs_has_a_table_of_its_own() {
+    fn the_cost_of_the_recorder_has_a_separate_table() {
         let mut result = result();
         result.recorder = Some(RecorderInfo {
             events: vec!["sched/sched_switch".into()],
@@ -292,7 +292,7 @@ Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
     }
 
     #[test]
-    fn csv_has_units_in_its_header_and_empty_fields_for_what_is_not_known() {
+    fn csv_has_units_in_its_header_and_empty_fields_for_unknown_values() {
         let csv = csv(&result());
         let lines: Vec<_> = csv.lines().collect();
         assert_eq!(lines.len(), 6);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_writes_time_is_sought_in_usual_layers_and_not_among_a_few_outliers() {
+    fn the_layer_of_a_typical_write_is_found_despite_outliers() {
         let beside = compared(Condition::Fsync, 130_000, 0);
         let one = Explained { beside: &beside, sides: Some([side(100), side(200)]) };
         let of = |change| layer(&Found { one: &one, change });
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lengthens_writes_comes_first_and_what_chance_does_is_left_out() {
+    fn conditions_that_slow_writes_come_first_and_chance_effects_are_left_out() {
         let all = [
             compared(Condition::Alone, 100_000, 0),
             compared(Condition::HogSame, 50_000, 0),
@@ -178,8 +178,8 @@ mod tests {
         ];
         let all: Vec<_> = all.iter().map(|beside| Explained { beside, sides: None }).collect();
         let found = found(&all);
-        let told: Vec<_> = found.iter().map(|one| one.one.beside.condition).collect();
-        assert_eq!(told, [Condition::IoLimit, Condition::Fsync, Condition::HogSame]);
+        let conditions: Vec<_> = found.iter().map(|one| one.one.beside.condition).collect();
+        assert_eq!(conditions, [Condition::IoLimit, Condition::Fsync, Condition::HogSame]);
         assert!(matches!(found[0].change, Change::Some(ratio) if (19.0..21.0).contains(&ratio)));
         assert!(matches!(found[1].change, Change::Usual(ratio) if (1.28..1.32).contains(&ratio)));
     }

@@ -110,17 +110,17 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> String {
     let counts = VERDICTS
         .map(|verdict| comparison.figures.iter().filter(|compared| compared.verdict == verdict).count());
     let all = comparison.figures.len();
-    let told = ["worse", "better", "the same"].into_iter().zip(counts).filter(|(_, count)| *count > 0);
-    let told = told.enumerate().map(|(at, (of, count))| match at {
+    let counted = ["worse", "better", "the same"].into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    let counted = counted.enumerate().map(|(at, (of, count))| match at {
         0 => format!("{count} of {all} figures {of}"),
         _ => format!("{count} {of}"),
     });
-    let told = told.collect::<Vec<_>>().join(", ");
+    let counted = counted.collect::<Vec<_>>().join(", ");
     let said = match (all, counts[3]) {
         (1, _) => verdict(first.verdict).to_owned(),
-        (_, 0) => told,
+        (_, 0) => counted,
         (_, unclear) if unclear == all => format!("cannot tell for any of {all} figures"),
-        (_, unclear) => format!("{told}; cannot tell for {unclear}"),
+        (_, unclear) => format!("{counted}; cannot tell for {unclear}"),
     };
     let runs = first.runs.map(|runs| format!("{runs} run{}", if runs == 1 { "" } else { "s" }));
     format!("{new} ({}) against {base} ({}): {said}", runs[1], runs[0])
@@ -249,8 +249,8 @@ pub fn junit(comparison: &Comparison<'_>) -> String {
     for (at, compared) in figures.iter().enumerate() {
         let [of, name] = [of(compared), compared.name.clone()].map(|text| inert::html(&text));
         let _ = write!(out, "    <testcase classname=\"{of}\" name=\"{name}\"");
-        let [_, _, base, new, ratio, interval, told, _] = row(compared).map(|text| inert::html(&text));
-        let figures = format!("{base} to {new}, ratio {ratio}, 95% interval {interval}: {told}");
+        let [_, _, base, new, ratio, interval, counted, _] = row(compared).map(|text| inert::html(&text));
+        let figures = format!("{base} to {new}, ratio {ratio}, 95% interval {interval}: {counted}");
         match failed(at) {
             Some((_, why)) => {
                 let why = inert::html(why);

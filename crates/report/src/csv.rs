@@ -8,7 +8,7 @@ use run::Labels;
 use crate::inert;
 
 /// A line in progress.
-#[must_use = "a line is there when it has ended"]
+#[must_use = "the line is written by `end`"]
 pub(crate) struct Line<'a> {
     out: &'a mut String,
     first: bool,
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_fields_that_would_end_early_are_quoted() {
+    fn only_fields_with_special_characters_are_quoted() {
         let mut out = String::new();
         Line::of(&mut out).field("a b").field(1.5).field("x,y").field("say \"x\"").field("two\nlines").end();
         Line::of(&mut out).known(None::<u32>).known(Some(7)).fields(["", "z"]).quoted("always").end();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn each_label_is_a_column_of_its_own_in_every_line() {
+    fn each_label_has_its_own_column_in_every_line() {
         let mut labels = Labels::default();
         assert_eq!(with_labels("a\n1\n".into(), &labels), "a\n1\n");
         labels.add("build=7").unwrap();

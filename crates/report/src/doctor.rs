@@ -15,7 +15,7 @@ use crate::look::Look;
 use crate::markdown::{cell, code};
 use crate::style::styled;
 
-/// "3 settings lengthen round trips, 5 could not be told, 20 are good."
+/// "3 settings lengthen round trips, 5 could not be determined, 20 are good."
 #[must_use]
 pub fn summary(findings: &[Finding]) -> String {
     let count = |state: State| findings.iter().filter(|finding| finding.state == state).count();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn text_names_the_setting_its_reason_its_source_and_what_to_do_within_80_columns() {
+    fn text_has_the_setting_reason_source_and_advice_within_80_columns() {
         let findings = [
             finding(State::Lengthens, "0.5 CPUs"),
             finding(State::CannotTell, "not there"),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_others_acts_neither_on_a_terminal_nor_in_a_table() {
+    fn foreign_text_is_escaped_for_terminals_and_tables() {
         let hostile = [finding(State::Lengthens, "\x1b[2J|<script>\n| x |")];
         let text = text(&Environment::default(), &hostile, Look::PLAIN);
         assert!(text.contains("\\u001b[2J") && !text.contains('\x1b'), "{text}");

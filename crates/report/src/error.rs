@@ -7,7 +7,7 @@ pub enum Error {
     /// The run itself cannot be represented as JSON.
     #[error(transparent)]
     Run(#[from] run::Error),
-    /// What is shown of it cannot be.
+    /// A derived part, such as an explanation, cannot be represented as JSON.
     #[error(transparent)]
     Json(#[from] stored::Error),
 }

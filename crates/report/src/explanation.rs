@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn short_parts_are_told_together_and_long_ones_with_their_time_and_cpu() {
+    fn short_parts_are_combined_and_long_ones_have_their_time_and_cpu() {
         let trip = RoundTrip {
             start_ns: 1_000,
             received_ns: Some(2_000),

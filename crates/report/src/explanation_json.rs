@@ -19,7 +19,7 @@ struct Document<'a> {
     /// Further slow calls made before there were others to compare them with.
     before_comparison: u64,
     slow_calls: Vec<SlowCall<'a>>,
-    /// Only of another tool's recording that tells of writes.
+    /// Only for another tool's recording that shows writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     writes: Option<recorded_writes::Json<'a>>,
 }
@@ -242,7 +242,7 @@ impl<'a> From<&'a Cause> for CauseJson<'a> {
     }
 }
 
-/// One line; of a recording's writes all slow ones, or the one of this number.
+/// The JSON as one line. Contains all slow writes of a recording, or only the one of this number.
 ///
 /// # Errors
 /// When it cannot be written as JSON.
@@ -293,7 +293,7 @@ mod tests {
                 state,
                 because: Vec::new(),
             };
-            let stored = stored::to_text(&PartJson::from(&part)).expect("it can be written");
+            let stored = stored::to_text(&PartJson::from(&part)).expect("a part is valid JSON");
             let read: serde_json::Value = serde_json::from_str(&stored).expect("and read");
             assert_eq!((&read["state"], &read["thread"]["tid"]), (&name.into(), &3.into()), "{stored}");
             assert_eq!(read["other"]["comm"], "thread-7");

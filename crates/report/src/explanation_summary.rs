@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_delayed_calls_is_counted_and_the_largest_group_comes_first() {
+    fn causes_are_counted_with_the_largest_group_first() {
         let mut kept = Kept { all_calls: 12, deadline_ns: 2_500_000, ..Kept::default() };
         let mut causes = vec![cause(Kind::CannotTell, "", 1), cause(Kind::CannotTell, "", 1)];
         causes.push(cause(Kind::Work, "", 1_000_000));

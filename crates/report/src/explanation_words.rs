@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_and_what_stopped_a_thread_is_said() {
+    fn unknown_time_and_stops_by_a_signal_are_reported() {
         let lost = What::Unknown(Unknown::EventsLost);
         let lost = Cause { what: Some(lost), ..cause(Kind::CannotTell, 8_900_000) };
         assert_eq!(sentence(&of(vec![lost], false)), "cannot tell: events were lost (8.90 ms)");

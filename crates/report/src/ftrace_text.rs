@@ -239,7 +239,7 @@ fn softirq(f: &mut fmt::Formatter<'_>, what: &str, vector: u32) -> fmt::Result {
 /// The recordings of several kernels, which also test the parser.
 #[cfg(test)]
 #[path = "../../tracefs/tests/common/fixture.rs"]
-#[allow(dead_code)] // What other users of it need.
+#[allow(dead_code)] // Other users of this file need more of it.
 pub mod fixtures;
 
 #[cfg(test)]
@@ -275,7 +275,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_text_is_the_kernels_own() {
+    fn the_text_equals_that_of_the_kernel() {
         for fixture in Fixture::all() {
             let trace = fixture.trace();
             let mut bytes = Vec::new();

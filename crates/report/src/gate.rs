@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_violation_is_one_line_with_the_value_and_whose_it_is() {
+    fn a_violation_is_one_line_with_the_value_and_its_labels() {
         let figure = |value, unit| Figure {
             name: "p99".into(),
             of: vec![("test", "latency".into()), ("caller", "other\n".into())],

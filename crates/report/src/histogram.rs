@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_stands_between_the_calls_that_kept_it_and_those_that_did_not() {
+    fn the_limit_is_between_the_calls_that_met_it_and_those_that_missed_it() {
         let histogram = histogram((0..1000).map(|_| 10_000).chain([30_000, 2_400_000, 2_600_000, 9_000_000]));
         let limit = Limit { name: "deadline", ns: 2_500_000, beyond: 2 };
         let text = text("binder, other", &histogram, Some(limit), (Look::PLAIN, MOST_ROWS));
@@ -277,17 +277,17 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_all_calls_keep_stands_last_and_one_that_none_keeps_first() {
+    fn a_limit_that_all_calls_meet_is_last_and_one_that_none_meets_is_first() {
         let histogram = histogram([1000, 2000]);
-        let told = |ns, beyond| {
+        let shown = |ns, beyond| {
             text("x", &histogram, Some(Limit { name: "deadline", ns, beyond }), (Look::PLAIN, MOST_ROWS))
         };
         assert!(
-            told(5000, 0).trim_end().ends_with("5.00 us +-- deadline: no call took longer"),
+            shown(5000, 0).trim_end().ends_with("5.00 us +-- deadline: no call took longer"),
             "{}",
-            told(5000, 0)
+            shown(5000, 0)
         );
-        assert!(told(500, 2).lines().nth(1).unwrap().contains("500 ns +-- deadline: 2 calls took longer"));
+        assert!(shown(500, 2).lines().nth(1).unwrap().contains("500 ns +-- deadline: 2 calls took longer"));
     }
 
     #[test]

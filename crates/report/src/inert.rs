@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_act_on_a_terminal_nor_begin_a_line() {
+    fn a_name_cannot_control_a_terminal_or_start_a_line() {
         assert_eq!(line("\x1b]0;pwn\x07\n"), "\\u001b]0;pwn\\u0007\\u000a");
         assert_eq!(
             line("a\u{9b}31m\u{202e}b\u{2066}\u{7f}\r\t"),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_ends_no_element_no_attribute_and_no_script() {
+    fn a_name_cannot_end_an_element_an_attribute_or_a_script() {
         let name = "</script><img src=x onerror='alert(1)'>\"&\u{202e}\u{2028}\u{1b}é";
         assert_eq!(
             html(name),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same_behind_the_guard() {
+    fn the_guard_does_not_change_the_meaning_of_json() {
         let text = "\x1b\u{9b}\u{202e}\u{7f}\u{2028} \n é";
         let json = serde_json::to_string(text).unwrap();
         let read: String = serde_json::from_str(&guarded(&[json.as_bytes()])).unwrap();

@@ -66,8 +66,7 @@ pub(crate) fn groups<'a>(
             .iter()
             .filter(|one| {
                 let beside = one.beside;
-                // Polling is compared between writers of its own. It is listed with those of the
-                // same durability.
+                // Polling uses special writers, which are listed with those of the same durability.
                 let polled = beside.condition == Condition::Polled
                     && result.writers.get(beside.writer).is_some_and(|own| own.durability == who.durability);
                 beside.size_bytes == size_bytes && (beside.writer == writer || polled)
@@ -190,8 +189,9 @@ fn frequencies(one: &Explained<'_>) -> [Option<f64>; 2] {
         let all = one.beside.pairs.iter().map(|pair| of(pair).frequency_khz.map(f64::from));
         Some(all.sum::<Option<f64>>()? / one.beside.pairs.len().max(1) as f64)
     };
-    let told = |side: usize| one.sides.as_ref().and_then(|sides| sides[side].frequency_khz).map(f64::from);
-    [read(|pair| &pair.alone).or(told(0)), read(|pair| &pair.beside).or(told(1))]
+    let recorded =
+        |side: usize| one.sides.as_ref().and_then(|sides| sides[side].frequency_khz).map(f64::from);
+    [read(|pair| &pair.alone).or(recorded(0)), read(|pair| &pair.beside).or(recorded(1))]
 }
 
 /// The cells that need events.
@@ -320,10 +320,10 @@ pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
 
 /// The meaning of rows and figures, and what was not possible.
 pub(crate) fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<'_>]) {
-    let mut told: Vec<Condition> = Vec::new();
+    let mut listed: Vec<Condition> = Vec::new();
     for Beside { condition, what, .. } in explained.iter().map(|one| one.beside) {
-        if !told.contains(condition) {
-            told.push(*condition);
+        if !listed.contains(condition) {
+            listed.push(*condition);
             let _ = writeln!(out, "{condition}: {what}");
         }
     }

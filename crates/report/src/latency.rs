@@ -354,12 +354,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_tell_times_legs_scheduling_and_what_inheritance_changes() {
+    fn tables_show_times_legs_scheduling_and_the_effect_of_inheritance() {
         insta::assert_snapshot!(tables(&fixture::result(), Look::PLAIN));
     }
 
     #[test]
-    fn with_a_rate_the_response_stands_beside_the_latency() {
+    fn with_a_rate_the_response_is_shown_beside_the_latency() {
         let mut result = fixture::result();
         result.plan.rate_per_s = Some(1000.0);
         for caller in result.series.iter_mut().flat_map(|series| &mut series.pairs[0].callers) {

@@ -13,30 +13,30 @@ use crate::live_view::{View, put, take, title};
 use crate::observed_calls::{count, name};
 use crate::quantity::{duration, three_digits};
 
-/// From how many columns on a row's figures and its name have room in one line.
+/// The minimum width, in columns, at which a row's figures and its name fit in one line.
 const ONE_LINE: u16 = 140;
 
-/// So many rows are printed as lines for an interval.
+/// The maximum number of rows that are printed for an interval without a terminal.
 const MOST_LINES: usize = 10;
 
-/// What was seen so far.
+/// What has been observed so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// The calls.
     pub session: &'a Session,
-    /// What the session's rows are.
+    /// The client, server, pool and method of each of the session's rows.
     pub flows: &'a [Flow],
-    /// Events that the kernel had to drop so far.
+    /// Events that the kernel has dropped so far.
     pub lost_events: u64,
 }
 
-/// Draws it.
+/// Draws the view.
 pub fn draw(frame: &mut Frame<'_>, seen: Seen<'_>, view: &View<'_>) {
     let session = seen.session;
     let mut room = frame.area();
     title(frame, &mut room, view);
     let first = match session.intervals {
-        0 => "The first interval goes on.".to_owned(),
+        0 => "The first interval is being measured.".to_owned(),
         _ => all(seen, view),
     };
     put(frame, take(&mut room, 1), first, Style::new());
@@ -110,7 +110,7 @@ fn row(point: &Point, interval_ns: u64) -> String {
     ])
 }
 
-/// The last interval as lines for whoever reads along: the rows with the most time in them.
+/// The last interval as plain lines: the rows with the most total time.
 #[must_use]
 pub fn interval(seen: Seen<'_>, view: &View<'_>) -> String {
     let Seen { session, flows, .. } = seen;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn no_size_is_too_small_and_nothing_yet_is_no_trouble() {
+    fn any_size_and_an_empty_session_can_be_drawn() {
         let none = Session::new(Deadline { ns: 1 });
         for width in [1, 2, 20, 80, 139, 140, 300] {
             for height in 1..30 {
@@ -225,11 +225,14 @@ mod tests {
             }
         }
         let first = drawn(&none, (60, 10), &View { keys: false, ..view() }).backend().to_string();
-        assert!(first.contains("The first interval goes on.") && first.contains("Ctrl-C: end"), "{first}");
+        assert!(
+            first.contains("The first interval is being measured.") && first.contains("Ctrl-C: end"),
+            "{first}"
+        );
     }
 
     #[test]
-    fn colour_is_only_where_it_is_wanted_and_says_nothing_alone() {
+    fn colours_are_used_only_if_wanted() {
         let colours = |colour| {
             let terminal = drawn(&session(), (130, 12), &View { colour, ..view() });
             terminal.backend().buffer().content().iter().filter(|cell| cell.fg != Color::Reset).count()
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_lines_say_what_each_interval_has_shown() {
+    fn plain_lines_have_the_figures_of_each_interval() {
         let text = interval(seen(&session(), &flows()), &view());
         insta::assert_snapshot!(text);
         assert!(!text.contains('\u{1b}'));

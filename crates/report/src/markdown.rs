@@ -46,14 +46,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_means_nothing_but_itself() {
+    fn foreign_text_is_escaped_in_markdown() {
         assert_eq!(cell("a|b <i> *c* [d](e) \u{1b}[2J"), "a\\|b \\<i> \\*c\\* \\[d\\](e) \\\\u001b\\[2J");
         assert_eq!(code("echo a | tee `b`"), "`` echo a \\| tee `b` ``");
         assert_eq!(code("sysctl -w a=1"), "`sysctl -w a=1`");
     }
 
     #[test]
-    fn numbers_stand_to_the_right() {
+    fn numbers_are_right_aligned() {
         let columns = [("name", false), ("p50 (us)", true)].map(|(name, number)| (name.to_owned(), number));
         let rows = [vec!["a|b".to_owned(), "1.5".to_owned()]];
         assert_eq!(table(columns.into_iter(), &rows), "| name | p50 (us) |\n|---|--:|\n| a\\|b | 1.5 |\n");

@@ -11,10 +11,10 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 use crate::inert;
 
-/// The most rows shown, those with the most time in them; CSV and JSON have all.
+/// The maximum number of rows shown, those with the most total time; CSV and JSON have all.
 const MOST_ROWS: usize = 40;
 
-/// The table, and notes on what was not seen.
+/// The table, and notes on what was not observed.
 #[must_use]
 pub fn tables(result: &ObserveResult, look: Look) -> String {
     let (table, notes) = parts(result);
@@ -25,8 +25,7 @@ pub fn tables(result: &ObserveResult, look: Look) -> String {
     out + &notes
 }
 
-/// A row for each method of each node that a process called and each pool that served it, and
-/// notes, a line each.
+/// A row for each client, server, pool, node and method, and notes, one line each.
 pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
     let mut notes = String::new();
     for line in unseen(result) {
@@ -40,10 +39,11 @@ pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
         let deadline = duration(result.plan.deadline.ns as f64);
         let _ = writeln!(
             notes,
-            "missed: took longer than {deadline}. behind pool: for how long no thread of the server was ready, the mean."
+            "missed: took longer than {deadline}. behind pool: how long no server thread was ready, as a mean over all \
+             calls."
         );
         notes.push_str(
-            "Times are between the driver's events: what the client does before and after is not in them.\n",
+            "Times are between the driver's events: they do not include the client's own work before and after.\n",
         );
     }
     (calls(result), notes)
@@ -76,7 +76,7 @@ pub(crate) fn count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The rows with the most time in them, a line each: who calls whom, and how long it takes.
+/// The rows with the most total time, one line each: client, server, method, and durations.
 pub(crate) fn most_time(result: &ObserveResult, most: usize) -> impl Iterator<Item = (String, String)> {
     let flows = result.flows.iter().filter(|flow| !flow.latency.is_empty());
     flows.take(most).filter_map(|flow| {
@@ -187,7 +187,7 @@ fn microseconds(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| three_digits(ns as f64 / 1000.0))
 }
 
-/// What was not seen, a line each.
+/// What was not observed, one line each.
 fn unseen(result: &ObserveResult) -> Vec<String> {
     let unseen = &result.unseen;
     let line = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
@@ -195,10 +195,10 @@ fn unseen(result: &ObserveResult) -> Vec<String> {
         line(unseen.lost_events, "events of the kernel were lost: calls of that time are missing"),
         line(
             unseen.begun_before,
-            "transactions had begun before the recording, or the event of their begin was lost",
+            "transactions started before the recording, or the event of their start was lost",
         ),
-        line(unseen.not_ended, "transactions were not seen to end: a process ended, or an event was lost"),
-        line(unseen.forgotten, "transactions were left out, because too many were under way"),
+        line(unseen.not_ended, "transactions have no recorded end: a process exited, or an event was lost"),
+        line(unseen.forgotten, "transactions were left out, because too many were in progress"),
         line(unseen.other_flows, "transactions were left out, because the table has too many rows"),
         line(result.over_limit, "more calls missed the deadline; they are counted, not kept"),
         result.not_recorded.as_ref().map(|why| inert::line(why).into_owned()),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_those_with_the_most_time_and_the_rest_is_counted() {
+    fn only_the_rows_with_the_most_time_are_shown_and_the_others_are_counted() {
         let result = result();
         let text = tables(&result, Look::PLAIN);
         let rows = text.lines().filter(|line| line.starts_with("rsb-"));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_object_has_is_shown_by_its_characters() {
+    fn codes_that_every_object_has_are_shown_as_characters() {
         assert_eq!((code(0x5f50_4e47).as_str(), code(7).as_str()), ("_PNG", "7"));
         assert_eq!(code(0x5f0a_4e47), 0x5f0a_4e47_u32.to_string(), "no control characters");
     }

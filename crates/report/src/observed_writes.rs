@@ -14,7 +14,7 @@ use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 use crate::inert;
 
-/// The most rows that are shown, those with the most time in them; CSV and JSON have all.
+/// The maximum number of rows shown, those with the most total time; CSV and JSON have all.
 const MOST_ROWS: usize = 40;
 
 /// "1200 synchronous writes of postgres in 10.0 s, 3 longer than 20.0 ms; 71% of their time is the
@@ -39,7 +39,7 @@ pub fn answer(result: &ObserveWritesResult) -> String {
     out
 }
 
-/// The rows with the most time in them, one line each: who writes what, and how long it takes.
+/// The rows with the most total time, one line each: the thread, the call, the file, and durations.
 pub(crate) fn most_time(result: &ObserveWritesResult, most: usize) -> impl Iterator<Item = (String, String)> {
     result.rows.iter().take(most).filter_map(|row| {
         let at = |percent| Some(duration(row.latency.percentile_ns(percent)? as f64));
@@ -80,7 +80,7 @@ fn words(layer: Layer) -> &'static str {
         Layer::Held => "throttling, before a request was queued",
         Layer::Wake => "waiting for a CPU after a wake-up",
         Layer::Helper => "the journal and other threads",
-        Layer::Stolen => "what kept those threads from their CPU",
+        Layer::Stolen => "other work on the CPUs of those threads",
         Layer::Fs => "the file system",
         Layer::Preempted => "other tasks on the CPU",
         Layer::Platform => "the program",
@@ -88,7 +88,7 @@ fn words(layer: Layer) -> &'static str {
     }
 }
 
-/// The time of each layer, in nanoseconds; a name that this version does not know is left out.
+/// The time of each layer, in nanoseconds. Unknown names, from newer versions, are left out.
 fn times(divided: &Divided) -> impl Iterator<Item = (Layer, u64)> {
     divided.layers.iter().filter_map(|(name, time)| {
         let layer = Layer::ALL.into_iter().find(|layer| layer.name() == name)?;
@@ -129,7 +129,7 @@ pub(crate) fn parts(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Parts {
         let deadline = duration(result.plan.deadline.ns as f64);
         let _ = writeln!(
             notes,
-            "missed: took longer than {deadline}. 'roundtrip help terms' says what each layer is."
+            "missed: took longer than {deadline}. 'roundtrip help terms' explains the layers."
         );
         notes.push_str("buffered: a write without O_SYNC or O_DSYNC that had to wait for the device.\n");
     }
@@ -219,7 +219,8 @@ fn layers(result: &ObserveWritesResult) -> Table {
     table
 }
 
-/// Whose commits were waited for, one line per thread that started them, the longest wait first.
+/// The journal commits that writes waited for, one line per thread that started them, the longest
+/// wait first.
 fn commits(result: &ObserveWritesResult) -> Vec<String> {
     let mut sums: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
     for other in result.rows.iter().filter_map(|row| row.divided.as_ref()).flat_map(|one| &one.others_commits)
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_names_the_layer_and_the_notes_whose_commits_were_waited_for() {
+    fn the_answer_names_the_layer_and_the_notes_name_the_threads_that_started_commits() {
         let result = result();
         let answer = answer(&result);
         assert!(answer.contains("% of their time went to waiting for a CPU after a wake-up"), "{answer}");

@@ -14,7 +14,7 @@ use tracefs::Trace;
 use super::look::Look;
 use super::{inert, observed_writes, observed_writes_csv, storage_words};
 
-/// What is unknown without these events, besides those that divide a write.
+/// Events that show more than the layers of a write, and what each shows.
 const WANTED: [(&[&str], &str); 3] = [
     (
         &[
@@ -23,11 +23,11 @@ const WANTED: [(&[&str], &str); 3] = [
             "xfs/xfs_file_fsync",
             "btrfs/btrfs_sync_file",
         ],
-        "which files were made durable, and whether a write was to a file opened with O_SYNC or O_DSYNC: it counts as \
-         buffered",
+        "which files were made durable, and whether a file was opened with O_SYNC or O_DSYNC: writes to such a file \
+         count as buffered",
     ),
     (&["jbd2/jbd2_start_commit"], "whose journal commit a write waited for"),
-    (&["io_uring/io_uring_submit_req"], "the writes of io_uring, which are missing"),
+    (&["io_uring/io_uring_submit_req"], "the writes of io_uring: they are missing"),
 ];
 
 /// What the recording lacks for its writes, one sentence each.
@@ -36,19 +36,19 @@ pub fn lacks(writes: &RecordedWrites, trace: &Trace) -> Vec<String> {
     let mut lines = Vec::new();
     if writes.within_file_systems {
         lines.push(
-            "It has no system calls (raw_syscalls or syscalls/*): a write is what the file system did between its two \
-             events, and what came before and after is missing."
+            "It has no system calls (raw_syscalls or syscalls/*): a write is the time between two events of the file \
+             system, without the time before and after."
                 .to_owned(),
         );
     }
     if let Some(machine) = &writes.machine_taken {
         lines.push(format!(
-            "It does not say which machine recorded it: its system calls are numbered as on {}, by what waited for a \
-             device.",
+            "It does not say which machine recorded it: the architecture is inferred as {}, from the numbers of system \
+             calls that waited for a device.",
             inert::name(machine)
         ));
     }
-    // The scheduler's events are missed by calls too, and reported for both.
+    // Binder calls need the scheduler's events, too: missing ones are reported once for both.
     let said = |doubt: &&Doubt| match doubt {
         Doubt::NotEveryInterrupt => false,
         Doubt::Lacks(Expected::SysEnter | Expected::SysExit) => !writes.within_file_systems,
@@ -56,19 +56,19 @@ pub fn lacks(writes: &RecordedWrites, trace: &Trace) -> Vec<String> {
         _ => true,
     };
     for doubt in storage_words::doubts(writes.doubts.iter().filter(said)) {
-        lines.push(format!("Of its writes: {doubt}."));
+        lines.push(format!("Writes: {doubt}."));
     }
     if writes.doubts.contains(&Doubt::NotEveryInterrupt) {
         lines.push(
-            "It does not have every kind of interrupt (recorded without, or none happened): what those did counts as \
-             the work of the interrupted threads."
+            "It does not have every kind of interrupt (not recorded, or none occurred): their work counts as that of \
+             the interrupted threads."
                 .to_owned(),
         );
     }
     for (events, what) in WANTED {
         if !events.iter().any(|event| trace.has(event)) {
             lines.push(format!(
-                "It has no event {} (recorded without, or none happened), which tells {what}.",
+                "It has no event {} (not recorded, or it never occurred), which shows {what}.",
                 events[0]
             ));
         }
@@ -85,7 +85,7 @@ pub fn text(writes: &RecordedWrites, only: Option<usize>, look: Look) -> String 
     out + &observed_writes::tables(&writes.result, &slow, look)
 }
 
-/// A line for each row.
+/// One line for each row.
 #[must_use]
 pub fn csv(writes: &RecordedWrites) -> String {
     observed_writes_csv::csv(&writes.result)
@@ -104,7 +104,7 @@ fn chosen(writes: &RecordedWrites, only: Option<usize>) -> Vec<Slow<'_>> {
     slow.filter(|(number, _)| only.is_none_or(|only| only == *number)).map(|(_, slow)| slow).collect()
 }
 
-/// As part of an explanation's JSON.
+/// The writes as a part of the JSON of explanations.
 #[derive(Serialize)]
 pub(crate) struct Json<'a> {
     elapsed_ns: u64,

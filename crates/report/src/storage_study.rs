@@ -14,7 +14,7 @@ pub(crate) const SIZE_BYTES: u64 = 16 << 10;
 enum Verdict {
     Yes,
     No,
-    /// The finding lies between the bounds, or there are none.
+    /// The bounds enclose the study's figure, or there are no bounds.
     CannotTell,
 }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_noise_leaves_open_is_not_told() {
+    fn noisy_figures_give_no_verdict() {
         assert_eq!(said(&measured((0..100).map(|at| if at % 9 < 2 { 2 } else { 14 }), |_| 0)), "no");
         assert_eq!(said(&measured((0..100).map(|at| 6 + at % 8), |_| 0)), "cannot tell");
         let few = measured(std::iter::repeat_n(50, 5), |_| 0);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubt_says_what_is_lacking_and_what_that_does_to_the_figures() {
+    fn doubts_name_what_is_missing_and_its_effect_on_the_figures() {
         let doubts = doubts(&[
             Doubt::SilentCpu(3),
             Doubt::Unpaired { of: InterruptKind::Vector("local_timer".into()), begun: 9, ended: 2 },

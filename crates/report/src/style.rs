@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_style_is_only_written_where_it_is_wanted() {
+    fn a_style_is_only_written_if_colours_are_wanted() {
         let bold = Style::new().bold();
         assert_eq!(styled("x", bold, false), "x");
         assert_eq!(styled("x", bold, true), "\u{1b}[1mx\u{1b}[0m");

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_told_by_its_median_or_where_no_call_was_timed_alone_by_its_mean() {
+    fn a_call_is_summarised_by_its_median_or_else_by_the_mean_of_batches() {
         let mut single = Histogram::new();
         (0..100).for_each(|_| single.record(8_000));
         assert_eq!(
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_is_told_by_caller_and_inheritance_with_its_reason() {
+    fn latency_is_summarised_by_caller_with_the_result_of_inheritance() {
         let text = paragraphs(&fixture::result().into(), &[], &[]);
         assert!(text.starts_with("Latency against 2.50 ms\n"), "{text}");
         for hint in [
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_told_by_its_percentiles_and_largest_layers() {
+    fn a_write_is_summarised_by_its_percentiles_and_largest_layers() {
         let result = crate::storage_fixture::result();
         let layers = crate::storage_fixture::layers(&result);
         let text = paragraphs(&result.clone().into(), &layers, &[]);

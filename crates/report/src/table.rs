@@ -139,7 +139,7 @@ impl Table {
     /// The table with only these columns.
     fn part(&self, columns: &[usize], look: Look) -> String {
         let unknown = || self.columns.iter().find(|column| !terms::explain(&column.name()));
-        debug_assert!(unknown().is_none(), "a header that is no term: {:?}", unknown());
+        debug_assert!(unknown().is_none(), "a header is not a term: {:?}", unknown());
         let mut table = comfy_table::Table::new();
         table.load_style(NOTHING);
         let ours = || columns.iter().filter_map(|&column| self.columns.get(column));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_to_the_right_under_their_unit() {
+    fn numbers_are_right_aligned_below_their_unit() {
         assert_eq!(
             table().render(Look::PLAIN),
             "stack     p50 (us)  calls\nbinder        2.31     10\nhwbinder     12.50   1000\n"
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_too_wide_repeats_what_its_rows_are() {
+    fn a_table_that_is_too_wide_repeats_the_columns_that_identify_rows() {
         let columns = (1..=6).map(|n| Column::number(&format!("figure {n}"), "us"));
         let mut table = Table::new([Column::text("pair"), Column::text("caller")].into_iter().chain(columns));
         table.row(["P0", "fifo:99", "1.5", "2", "3", "4", "5", "6"]);

@@ -29,7 +29,7 @@ static TERMS: &[(&str, &[Term])] = &[
             ("code", "the number of the method that is called"),
             (
                 "pool",
-                "the threads of a server that took the calls, by their names with `#` for each number: `Binder:#_#` is what libbinder starts, a name without `#` is mostly a single thread's",
+                "the threads of a server that took the calls, by their names with each number replaced by `#`: `Binder:#_#` are the threads that libbinder starts; a name without `#` usually belongs to a single thread",
             ),
             ("threads", "how many threads of the pool, or of the server, served"),
             (
@@ -338,10 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn each_term_is_there_once_and_its_meaning_is_one_sentence() {
+    fn each_term_is_defined_once_in_one_sentence() {
         let mut known = std::collections::BTreeSet::new();
         for (terms, meaning) in TERMS.iter().flat_map(|(_, terms)| *terms) {
-            each(terms).for_each(|term| assert!(known.insert(term), "{term} is there twice"));
+            each(terms).for_each(|term| assert!(known.insert(term), "{term} is defined twice"));
             assert!(!meaning.ends_with('.') && meaning.len() > 3, "{terms}: {meaning}");
         }
         for term in ["transaction", "looper", "handle", "node", "wakeup", "runnable", "softirq"] {
@@ -365,7 +365,7 @@ mod tests {
             for kind in ["text(\"", "number(\"", "narrow(\""] {
                 for rest in source.split(&format!("Column::{kind}")).skip(1) {
                     let header = rest.split('"').next().unwrap();
-                    assert!(explain(header), "{}: '{header}' is no term", path.display());
+                    assert!(explain(header), "{}: '{header}' is not a term", path.display());
                     found += 1;
                 }
             }
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_told_without_marks_all_or_by_name() {
+    fn all_terms_or_single_ones_are_printed_without_markdown() {
         let entry = |out: &mut String, terms: &str, meaning: &str| {
             let _ = writeln!(out, "{terms} = {meaning}");
         };

@@ -215,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn each_stack_has_a_table_and_what_the_columns_mean_is_said_below() {
+    fn each_stack_has_a_table_and_notes_that_explain_its_columns() {
         insta::assert_snapshot!(tables(&result(), Look::PLAIN));
     }
 
     #[test]
-    fn one_repetition_has_no_spread_and_no_single_calls_no_percentiles() {
+    fn there_is_no_spread_of_one_repetition_and_no_percentile_without_single_calls() {
         let mut result = result();
         result.plan = ThroughputPlan {
             repetitions: 1,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_names_the_driver_in_every_line_and_leaves_empty_what_is_not_known() {
+    fn csv_names_the_driver_in_every_line_and_leaves_unknown_fields_empty() {
         let mut result = result();
         result.backend = Some(Backend::Emulated { profile: Profile::Mainline });
         insta::assert_snapshot!(csv(&result));

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_context_tells_the_driver_and_what_was_added_behind_it() {
+    fn the_context_names_the_driver_followed_by_custom_facts() {
         let environment = Environment {
             date: "2026-11-21T20:52:07Z".into(),
             cpus: Cpus { online: Some(8), ..Cpus::default() },

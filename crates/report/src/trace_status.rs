@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stopped_trace_says_what_it_holds() {
+    fn the_status_of_a_stopped_trace_lists_its_contents() {
         let stats = CpuStats { entries: 12, overrun: 3, commit_overrun: 1, dropped: 1 };
         let status = Status {
             root: "/sys/kernel/tracing".into(),

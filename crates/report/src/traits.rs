@@ -50,7 +50,7 @@ pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
     (table, out)
 }
 
-/// One line per aspect and stack. `finding` is a word for programs, `detail` one for people.
+/// One line per aspect and stack. `finding` is for programs, `detail` for people.
 #[must_use]
 pub fn csv(result: &TraitsResult) -> String {
     let mut out = String::from("backend,aspect,stack,finding,detail\n");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_the_backend_and_explains_what_could_not_be_tried_once() {
+    fn the_table_names_the_backend_and_has_one_note_for_each_untested_aspect() {
         insta::assert_snapshot!(table(&result(), Look::PLAIN));
     }
 

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn binder_throughput_tests_lines_come_in_their_order() {
+    fn binder_throughput_test_prints_its_lines_in_order() {
         assert_eq!(
             printed(&WorkersPlan { empty_reply: true, ..WorkersPlan::default() }),
             "waiting for workers to complete\nCreated BinderWorker0\nCreated BinderWorker1\n\
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn hwbinder_throughput_test_ends_its_services_behind_the_summary() {
+    fn hwbinder_throughput_test_kills_its_services_after_the_summary() {
         let topology = Topology::Services(2);
         let plan = WorkersPlan { stack: run::ipc::Stack::Hwbinder, topology, ..WorkersPlan::default() };
         let text = printed(&plan);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_took_longer_than_expected_are_told_with_the_share_in_percent() {
+    fn calls_that_took_longer_than_expected_are_reported_in_percent() {
         assert_eq!(
             android_above(&result()),
             "25% of transactions took longer than estimated max latency. Consider setting -m to be higher than 510 \
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn androids_summary_is_in_milliseconds_and_its_percentiles_are_those_of_the_calls() {
+    fn androids_summary_is_in_milliseconds_with_exact_percentiles() {
         assert_eq!(
             android_summary(&result()),
             "average:0.0705ms worst:0.51ms best:0.001ms\n50%: 0.003001 90%: 0.51 95%: 0.51 99%: 0.51\n"
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_above_the_threshold_are_one_line_and_none_is_no_line() {
+    fn calls_above_the_threshold_are_reported_in_one_line() {
         let mut result = result();
         let line = above_line(&result).unwrap();
         assert_eq!(line, "2 of 8 calls took longer than 30.0 us, the worst 510 us");
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_training_round_says_what_it_leads_to() {
+    fn the_training_round_reports_the_threshold_that_it_sets() {
         let training = result().training.unwrap();
         let line = training_line(&Stage::Trained { training, threshold_ns: 30_000 });
         assert_eq!(line.unwrap(), "training round: worst 15.0 us, warning above 30.0 us");

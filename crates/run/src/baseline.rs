@@ -16,8 +16,8 @@ pub const MAX_SIZE: usize = 16 << 20;
 /// The transport to which all others are compared.
 pub const FUTEX: &str = "futex";
 
-/// What to measure. Each (transport, size, placement) runs in short blocks, in an order shuffled
-/// anew for each round, so that drift of the machine affects all alike.
+/// What to measure. Each (transport, size, placement) runs in short blocks, in an order that is
+/// shuffled for each round, so that drift of the machine affects all alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaselinePlan {
     /// Bytes in each request, and in each reply; 1 to [`MAX_SIZE`].
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_plan_holds_every_transport_but_the_spinning_one() {
+    fn the_default_plan_has_every_transport_except_the_spinning_one() {
         let plan = BaselinePlan::default();
         plan.check().unwrap();
         assert_eq!(plan.transports[0], FUTEX);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_plan_is_refused_with_what_there_is_instead() {
+    fn an_impossible_plan_is_refused_with_the_valid_choices() {
         let refused = |change: fn(&mut BaselinePlan)| {
             let mut plan = BaselinePlan::default();
             change(&mut plan);

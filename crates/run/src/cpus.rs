@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_that_are_asked_for_come_in_order_and_once() {
+    fn requested_cpus_are_sorted_without_duplicates() {
         assert_eq!(chosen("0,2-3"), Some(vec![0, 2, 3]));
         assert_eq!(chosen("3,1-3,0"), Some(vec![0, 1, 2, 3]));
         assert_eq!(list_within("3+0-1"), Some(vec![0, 1, 3]));

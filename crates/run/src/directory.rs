@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_run_is_refused_with_its_path() {
+    fn a_file_that_is_not_a_run_is_refused_with_its_path() {
         let root = Folder::new();
         for (text, hint) in [
             ("{\"schema\":\"roundtrip.run\",\"ver", "cut off"),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_later_roundtrip_are_passed_over() {
+    fn unknown_fields_of_a_newer_roundtrip_are_ignored() {
         let (_root, directory) = directory();
         let path = run().write(&directory).unwrap();
         let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();

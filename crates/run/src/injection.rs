@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_one_says_what_is_right() {
+    fn the_error_for_an_invalid_disturbance_says_what_is_valid() {
         for (text, hint) in [
             ("rain", "choose from work, sleep"),
             ("hog,5ms", "KEY=VALUE"),

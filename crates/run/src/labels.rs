@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_label_is_refused_with_the_limit() {
+    fn an_invalid_label_is_refused_with_the_limit() {
         let refusal = |text: &str| Labels::default().add(text).unwrap_err().to_string();
         assert!(refusal("build").contains("as in build=1234"));
         assert!(refusal("=1").contains("1 to 64 letters"));

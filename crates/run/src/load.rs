@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_load_says_what_is_right() {
+    fn the_error_for_an_invalid_load_says_what_is_valid() {
         for (text, hint) in [
             ("2", "KEY=VALUE"),
             ("hogs=x", "1 to 4096"),

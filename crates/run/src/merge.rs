@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_runs_hold_all_rounds_and_each_warning_once() {
+    fn merged_runs_have_all_rounds_and_each_warning_once() {
         let (mut first, second) = (run(&[1000, 1100]), run(&[1200]));
         first.merge(&second).unwrap();
         let baseline = first.results.baseline.as_ref().unwrap();

@@ -1,18 +1,18 @@
-//! Whom an observer looks at: plain data, shared by all that observe other people's programs.
+//! Which programs are observed: plain data, for all tests that observe other programs.
 
 use serde::{Deserialize, Serialize};
 
-/// Whom to observe.
+/// Which programs to observe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Everybody's.
+    /// All processes.
     Everyone,
-    /// This process's.
+    /// The process with this id.
     Process(u32),
-    /// Those of processes of this name.
+    /// The processes with this name.
     Name(String),
-    /// Those of a program that is started for it, and of what it starts, until it ends.
+    /// A program that is started for this, and the processes that it starts, until it exits.
     Command(Vec<String>),
 }
 
@@ -21,6 +21,6 @@ pub enum Subject {
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// Its name; empty where it had ended before anybody looked.
+    /// Its name; empty if it exited before its name was read.
     pub name: String,
 }

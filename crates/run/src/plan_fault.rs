@@ -144,10 +144,10 @@ pub enum PlanFault {
         workers: u32,
     },
     /// Workers without a service.
-    #[error("there is no service to call: choose 1 or more")]
+    #[error("there is no service to call: choose 1 service or more")]
     NoService,
     /// Services without a worker.
-    #[error("there is nobody to call: choose 1 worker or more")]
+    #[error("there is no worker that calls: choose 1 worker or more")]
     NoWorker,
     /// Too many workers and services.
     #[error("{processes} processes are too many: choose at most {most} workers and services together")]

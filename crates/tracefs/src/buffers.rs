@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_in_which_the_wanted_time_begins_is_kept() {
+    fn the_page_that_contains_the_start_of_the_wanted_time_is_kept() {
         let page = |time: u64| [time.to_ne_bytes(), [7; 8]].concat();
         let pages = [page(10), page(20), page(30)].concat();
         let kept = |from_ns| {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_in_use_stands_in_brackets() {
+    fn the_current_clock_is_the_one_in_brackets() {
         assert_eq!(current("local global [boot] tai\n").as_deref(), Some("boot"));
         assert_eq!(current("local"), None);
     }

@@ -49,14 +49,14 @@ pub struct Others {
 }
 
 impl Others {
-    /// Nothing yet, for records of these formats.
+    /// An empty store for records of these formats.
     #[must_use]
     pub fn new(formats: Formats) -> Self {
         Self { formats, bytes: Vec::new() }
     }
 
-    /// Stores a record, which begins with its format's number, and tells its place and length as
-    /// [`Body::Other`] has them. `None` when there is no room for more.
+    /// Stores a record, which begins with its format's id. Returns its position and length for
+    /// [`Body::Other`]; `None` if the store is full.
     pub fn add(&mut self, record: &[u8]) -> Option<(u32, u32)> {
         let place = (u32::try_from(self.bytes.len()).ok()?, u32::try_from(record.len()).ok()?);
         u32::try_from(self.bytes.len() + record.len()).ok()?;
@@ -64,7 +64,7 @@ impl Others {
         Some(place)
     }
 
-    /// The bytes of a [`Body::Other`]; empty if it is not of this trace.
+    /// The bytes of a [`Body::Other`]; empty if it does not belong to this trace.
     #[must_use]
     pub fn bytes(&self, at: u32, length: u32) -> &[u8] {
         self.bytes.get(at as usize..).and_then(|rest| rest.get(..length as usize)).unwrap_or_default()

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_all_shapes_are_told_apart() {
+    fn all_kinds_of_fields_are_distinguished() {
         let comm = field("\tfield:char prev_comm[TASK_COMM_LEN];\toffset:8;\tsize:16;\tsigned:0;");
         assert_eq!(
             (comm.name.as_str(), comm.offset, comm.size, comm.kind, comm.place),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_without_a_number_or_with_a_nonsensical_field_is_refused_by_name() {
+    fn a_format_without_an_id_or_with_an_invalid_field_is_refused() {
         let error = Format::parse("sched", "sched_switch", "name: sched_switch\n").unwrap_err().to_string();
         assert!(error.starts_with("events/sched/sched_switch/format: it has no line `ID:`"), "{error}");
         let error =
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preempted_bit_is_read_from_every_kernels_way_of_saying_it() {
+    fn the_preempted_bit_is_found_in_the_formats_of_all_kernels() {
         let of = |print: &str| {
             Format::parse("sched", "sched_switch", &format!("ID: 1\nprint fmt: {print}"))
                 .unwrap()
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_found_by_their_field_and_not_by_one_that_begins_alike() {
+    fn tables_are_found_by_the_exact_name_of_their_field() {
         let format = Format::parse(
             "x",
             "y",

@@ -88,8 +88,7 @@ impl Formats {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// The formats of events alone, as [`Formats::parse`] reads them: for records that lie in no
-    /// page.
+    /// Like [`Formats::parse`], for the formats of events only: for records that are not in pages.
     ///
     /// # Errors
     ///
@@ -103,8 +102,8 @@ impl Formats {
     }
 
     /// Adds the functions of `/proc/kallsyms` (`ADDRESS TYPE NAME …` lines, or those of them that
-    /// are wanted), so that events which name a function by its address can be told. Lines with
-    /// hidden addresses (all zero) are passed over.
+    /// are wanted), to name the functions of events that contain addresses. Lines with
+    /// hidden addresses (all zero) are skipped.
     #[must_use]
     pub fn with_kallsyms(self, text: &str) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);
@@ -147,7 +146,7 @@ impl Formats {
     /// offset). `None` if the recording does not have it.
     #[must_use]
     pub fn symbol(&self, address: u64) -> Option<&str> {
-        /// No function is longer, so an address further behind a function's start belongs to
+        /// No function is longer, so an address further after a function's start belongs to
         /// something that is not listed.
         const LONGEST_FUNCTION: u64 = 1 << 16;
         if let Some(text) = self.0.addresses.get(&address) {
@@ -242,7 +241,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn headers_that_would_be_misread_are_refused() {
+    fn unknown_headers_are_refused() {
         let refused = |page: &str, event: &str| Formats::parse(page, event, [], "").unwrap_err().to_string();
         assert!(refused(HEADER_PAGE, &HEADER_EVENT.replace("27 bits", "26 bits")).contains("time_delta"));
         assert!(refused(HEADER_PAGE, "").contains("header_event"));
@@ -252,7 +251,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn two_events_cannot_have_one_number() {
+    fn two_events_cannot_have_the_same_id() {
         let error =
             Formats::parse(HEADER_PAGE, HEADER_EVENT, [("a", "b", "ID: 7\n"), ("c", "d", "ID: 7\n")], "")
                 .unwrap_err();
@@ -263,7 +262,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn addresses_are_texts_or_functions_or_unknown() {
+    fn addresses_are_resolved_to_strings_or_functions() {
         let formats = Formats::parse(
             HEADER_PAGE,
             HEADER_EVENT,

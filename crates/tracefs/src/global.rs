@@ -51,7 +51,7 @@ impl GlobalTrace {
     ///
     /// # Errors
     /// The error of `choose`. [`Error::AlreadyStarted`]. [`Error::TracerInUse`],
-    /// [`Error::EventsInUse`] or [`Error::HoldsEvents`] if somebody else uses the global trace.
+    /// [`Error::EventsInUse`] or [`Error::HoldsEvents`] if another program uses the global trace.
     /// [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if the kernel
     /// refuses a setting. All settings are then unchanged.
     pub fn start<E: From<Error>>(
@@ -81,7 +81,7 @@ impl GlobalTrace {
             mount_at(&root)?;
             self.buffers = Buffers::new(root.clone(), &root);
         }
-        // Checked first, because this error does not depend on what others do.
+        // Checked first, because this error does not depend on other programs.
         let Chosen { events, missing } = choose(&root)?;
         Ok(self.record_events(events, missing)?)
     }
@@ -152,7 +152,7 @@ impl GlobalTrace {
         Ok(None)
     }
 
-    /// Somebody may have unmounted the tracefs whose settings must be restored.
+    /// Another program may have unmounted the tracefs whose settings must be restored.
     fn mount_again(&mut self) -> Result<()> {
         if self.buffers.switch().exists() {
             return Ok(());
@@ -223,15 +223,15 @@ impl GlobalTrace {
     /// Discards the events, and restores all settings from before the start.
     ///
     /// # Errors
-    /// [`Error::File`] with the first setting that the kernel refuses. The others are restored all
-    /// the same, and this can be called again.
+    /// [`Error::File`] with the first setting that the kernel refuses. The others are restored
+    /// anyway, and this can be called again.
     pub fn restore(mut self) -> Result<()> {
         self.restore_settings()
     }
 
     fn restore_settings(&mut self) -> Result<()> {
         // Without earlier settings, nothing has been changed yet, and the trace's contents belong
-        // to somebody else.
+        // to another program.
         if !self.state.before.is_empty() {
             self.state.phase = Phase::Restoring;
             self.place.store(&self.state)?;
@@ -256,7 +256,7 @@ impl GlobalTrace {
         results.into_iter().collect()
     }
 
-    /// The last steps. From here on, somebody else may use the trace.
+    /// The last steps. From here on, another program may use the trace.
     fn leave(&self) -> Result<()> {
         let root = &self.state.root;
         if self.state.mounted && is_our_mount(root) {
@@ -286,7 +286,7 @@ fn is_our_mount(place: &Path) -> bool {
     last.is_some_and(|(_, rest)| rest.starts_with(&format!("tracefs {SOURCE} ")))
 }
 
-/// Somebody else's trace is neither changed nor discarded.
+/// The trace of another program is neither changed nor discarded.
 fn refuse_if_used(buffers: &Buffers) -> Result<()> {
     let root = &buffers.directory;
     let tracer = read(&root.join("current_tracer"))?;

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Phase {
-    /// Settings are being changed; nobody has been told that the trace runs.
+    /// Settings are being changed; the start has not been reported yet.
     Starting,
     Running,
     /// Settings are being restored; the events have been stored or are not wanted.

@@ -232,7 +232,7 @@ fn remove(directory: &Path) -> bool {
 
 /// Removes the instances of killed processes, and returns how many. Instances that cannot be
 /// removed are in use, and are left alone.
-#[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
+#[expect(clippy::must_use_candidate, reason = "it is called for its side effect")]
 pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
     let abandoned = Owned::abandoned(&tracefs.root().join("instances"), PREFIX);
     abandoned.iter().filter(|owned| remove(owned.path())).count()

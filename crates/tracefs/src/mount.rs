@@ -1,4 +1,4 @@
-//! Finds tracefs, or mounts it where nobody else sees it. Must not know what is read there.
+//! Finds tracefs, or mounts it privately. Must not know what is read there.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -34,7 +34,8 @@ pub struct Tracefs {
 
 impl Tracefs {
     /// A private mount if possible: it has no name in any directory, so nothing can be left behind,
-    /// the machine's mounts do not change, and nobody can unmount it. Otherwise the mounted one.
+    /// the machine's mounts do not change, and no process can unmount it. Otherwise the mounted
+    /// one.
     ///
     /// # Errors
     /// [`Error::NotAvailable`] if there is none and none can be mounted. Also for a process in
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_without_a_place_shows_the_kernels_trace_and_leaves_nothing() {
+    fn a_private_mount_shows_the_kernels_trace_and_leaves_nothing_behind() {
         let places = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let before = places();
         for make in [detached, mounted_for_a_moment] {

@@ -33,7 +33,7 @@ impl Names {
         name
     }
 
-    /// Replaces strings, for whoever shows them. Lookups still use the original strings.
+    /// Replaces strings before they are shown. Lookups still use the original strings.
     pub fn change(&mut self, change: impl Fn(&str) -> Option<String>) {
         for text in &mut self.texts {
             if let Some(changed) = change(text) {

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shifted_boot_clock_is_told_and_one_that_is_not_is_none() {
+    fn only_a_shifted_boot_clock_is_reported() {
         let offsets = |boot: &str| format!("monotonic           0         0\nboottime   {boot}\n");
         let (own, other) = ("time:[4026532177]", "time:[4026532178]");
         assert_eq!(shift(own, own, &offsets("0         0")), None);

@@ -1,5 +1,5 @@
-"""The answers that pages show. Each is kept until the data set changes. Then pages show the old ones
-until the new ones are complete, so a page never waits for a query over months.
+"""Keeps the query results that pages show. After the data set changes, pages show the old results until the new
+ones are complete, so a page never waits for a query over months.
 """
 
 import sys
@@ -15,14 +15,14 @@ from roundtrip_lab.engines import Engine
 from roundtrip_lab.errors import LabError
 from roundtrip_lab.words import inert
 
-# How often the data set's folders are looked at.
+# How often to check whether the data set has changed, in seconds.
 LOOK_S = 5
 WORST = 50
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """What is known of all devices together. `None` marks an answer that is still being computed."""
+    """The results for the whole fleet. `None` means that a result is still being computed."""
 
     asked: str
     percentiles: pd.DataFrame
@@ -35,19 +35,19 @@ class Fleet:
 
     @property
     def complete(self) -> bool:
-        """Whether every answer is here."""
+        """Whether all results have been computed."""
         return all(answer is not None for answer in (self.regressions, self.changes, self.worst, self.outliers))
 
 
 class Answers:
-    """Asks an engine, which `connect` opens anew when the data set has changed."""
+    """Queries an engine. When the data set has changed, `connect` opens a new one."""
 
     def __init__(self, connect: Callable[[], Engine]) -> None:
         self.connect = connect
         self.engine = connect()
-        # An engine's connection answers one question at a time.
+        # An engine's connection runs one query at a time.
         self.asking = threading.Lock()
-        # Guards what follows, and announces each change of `kept` and `refreshing`.
+        # Guards the following attributes. Notifies of each change of `kept` and `refreshing`.
         self.news = threading.Condition()
         self.kept: Fleet | None = None
         self.failure = ""
@@ -55,24 +55,24 @@ class Answers:
         self.seen, self.looked = self.files(), time.monotonic()
 
     def start(self) -> None:
-        """Starts to compute the answers, unless that is under way."""
+        """Starts to compute the results, unless they are already being computed."""
         with self.news:
             self.begin()
 
     def begin(self) -> None:
-        """The same, for a caller that holds `news`."""
+        """The same; the caller must hold `news`."""
         if not self.refreshing:
             self.refreshing = True
             threading.Thread(target=self.refresh, daemon=True).start()
 
     def run(self, ask: Callable[[Engine], object]) -> object:
-        """Asks something that is not kept."""
+        """Runs a query whose result is not kept."""
         self.look()
         with self.asking:
             return ask(self.engine)
 
     def fleet(self) -> Fleet:
-        """The answers so far. Waits only if there is none yet."""
+        """The results so far. Waits only if there are none yet."""
         self.look()
         with self.news:
             if self.kept is None:
@@ -83,7 +83,7 @@ class Answers:
             return self.kept
 
     def look(self) -> None:
-        """Starts to compute the answers again if the data set has changed."""
+        """Starts to compute the results again if the data set has changed."""
         with self.news:
             if self.refreshing or time.monotonic() - self.looked < LOOK_S:
                 return
@@ -94,10 +94,10 @@ class Answers:
                 self.begin()
 
     def refresh(self) -> None:
-        """Computes the answers. The terminal and the next page show what failed."""
-        failure = "the answers could not be computed; the terminal that serves this page says why"
+        """Computes the results. The terminal and the next page show a failure."""
+        failure = "the results could not be computed; see the terminal that serves this page"
         try:
-            # Pages of single devices use the other connection meanwhile.
+            # Meanwhile pages of single devices use the previous connection.
             engine = self.connect()
             for fleet in in_parts(engine):
                 self.publish(fleet)
@@ -114,19 +114,19 @@ class Answers:
                 self.news.notify_all()
 
     def publish(self, fleet: Fleet) -> None:
-        """Shows these answers, unless complete ones are shown and some of these are missing."""
+        """Shows these results, unless they are incomplete and complete ones are shown already."""
         with self.news:
             if fleet.complete or self.kept is None or not self.kept.complete:
                 self.kept = fleet
                 self.news.notify_all()
 
     def files(self) -> list[str]:
-        """What the data set is made of now."""
+        """The files that the data set currently consists of."""
         return [str(file) for file in self.engine.data.files("series")]
 
 
 def in_parts(engine: Engine) -> Iterator[Fleet]:
-    """Every question about the whole fleet, the quick ones first: what is known after each step."""
+    """Runs all queries about the whole fleet, the fast ones first. Yields the results after each step."""
     fleet = Fleet(
         time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         queries.percentiles(engine),

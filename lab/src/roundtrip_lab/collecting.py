@@ -28,7 +28,7 @@ class Collected:
 
     def words(self, path: str) -> Iterator[str]:
         """The summary, then one line for each problem."""
-        yield f"{self.new} runs added to {inert(path)}, {self.known} were there already"
+        yield f"{self.new} runs added to {inert(path)}, {self.known} were already in it"
         for source, reason in self.damaged:
             yield f"quarantined: {inert(str(source))}: {inert(reason)}"
         if self.empty:

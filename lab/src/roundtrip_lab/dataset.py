@@ -1,18 +1,18 @@
-"""The data set: Parquet files that any engine can read, and rules that keep them whole.
+"""The data set: Parquet files that any engine can read, and rules that keep it consistent.
 
-    DATASET/dataset.json                            what this folder is, and the version of its schema
+    DATASET/dataset.json                            marks the folder as a data set; has the schema's version
     DATASET/series/day=…/build=…/GENERATION-ID.parquet      a row for each run and series
     DATASET/sums/day=…/build=…/GENERATION-ID.parquet        the same runs, merged
     DATASET/quarantine/NAME.json                    what could not be collected, and why
 
-A file appears under its name when it is complete: it is written under a hidden name and renamed. Sums are
-renamed first, so a file of `series` always has its sums, and sums without it are what a crash left: readers
-leave them out, and the next writer removes them. Writers add files under a lock that the kernel releases
-when its holder dies; they never change one.
+A file is written under a hidden name and renamed when it is complete. The file of `sums` is renamed first, so
+every file of `series` has its sums. A file of `sums` without its file of `series` was left by a crash: readers
+ignore it, and the next writer removes it. Writers add files under a lock, which the kernel releases if the
+writer dies. They never change an existing file.
 
 Many small files are slow to read. A writer that finds MANY in a folder writes their rows to one file of the
-next generation; its rename is the step in which the others stop counting. Only the highest generation of a
-folder counts. The others stay for an hour, for readers that have begun with them.
+next generation. Only the files of a folder's highest generation are valid, so renaming this file makes the
+others invalid. They stay for an hour, for readers that have already opened them.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from roundtrip_lab import schema, sums
 from roundtrip_lab.errors import LabError
 
 TABLES = {"series": schema.SERIES, "sums": schema.SUMS}
-# Rows are sorted by device: a question about one reads one of these groups for each file.
+# Rows are sorted by device, so a query for one device reads one row group of each file.
 ROWS_PER_GROUP = 512
 NO_DAY = "unknown"
 MANY = 32
@@ -63,12 +63,12 @@ class DataSet:
             content = json.loads(note.read_text())
             name, version = content["schema"], content["version"]
         except FileNotFoundError as error:
-            fix = "make one: roundtrip-lab collect RUN… --into " + str(path)
-            raise LabError(f"{path} is no data set: it has no dataset.json; {fix}") from error
+            fix = "create one: roundtrip-lab collect RUN… --into " + str(path)
+            raise LabError(f"{path} is not a data set: it has no dataset.json; {fix}") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LabError(f"{note} cannot be read: {error}") from error
         if name != "roundtrip.lab":
-            raise LabError(f"{path} is no data set: the schema in its dataset.json is {name!r}")
+            raise LabError(f"{path} is not a data set: the schema in its dataset.json is {name!r}")
         if version != schema.VERSION:
             raise LabError(f"{path} has version {version!r} of the schema; this program reads {schema.VERSION}")
         return cls(path)
@@ -84,11 +84,11 @@ class DataSet:
             foreign = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
             ours = {"dataset.json", "series", "sums", "quarantine"}
             if not set(foreign) <= ours:
-                raise LabError(f"{path} holds other files; name a new or an empty folder")
+                raise LabError(f"{path} contains other files; choose a new or empty folder")
             content = json.dumps({"schema": "roundtrip.lab", "version": schema.VERSION}) + "\n"
             write_whole(path / "dataset.json", content.encode())
         except OSError as error:
-            raise LabError(f"cannot make a data set in {path}: {error.strerror}") from error
+            raise LabError(f"cannot create a data set in {path}: {error.strerror}") from error
         return cls(path)
 
     def files(self, table: str) -> list[Path]:
@@ -146,7 +146,7 @@ class DataSet:
             sync(self.path / table / place)
 
     def known(self, day: str, build: str) -> set[str]:
-        """The runs of a day and a build. Those without a day too: a clock may be trusted only later."""
+        """The runs of a day and a build, and the build's runs without a day, because a run's date can become valid later."""
         ids: set[str] = set()
         for place in {partition(day, build), partition(NO_DAY, build)}:
             for file in current(self.path / "series" / place):
@@ -154,7 +154,7 @@ class DataSet:
         return ids
 
     def _sweep(self, place: Path) -> None:
-        """Removes what killed writers left, and files that were merged more than KEPT_S ago."""
+        """Removes files that killed writers left, and files that were merged more than KEPT_S ago."""
         for table in ("series", "sums"):
             for file in (self.path / table / place).glob(".*.parquet"):
                 file.unlink()
@@ -198,7 +198,7 @@ def generation_of(file: Path) -> int:
     """A file's generation: how often the directory's rows had been merged before."""
     name = NAME.fullmatch(file.name)
     if not name:
-        raise LabError(f"{file} is a foreign Parquet file: roundtrip-lab did not write it; move it away")
+        raise LabError(f"{file} is a foreign Parquet file, which roundtrip-lab did not write; move it away")
     return int(name[1])
 
 
@@ -221,7 +221,7 @@ def partition(day: str, build: str) -> Path:
 
 
 def folder(name: str) -> str:
-    """Encodes any text as the name of one directory. A column has the exact text."""
+    """Encodes any text as a directory name. The exact text is in a column."""
     quoted = urllib.parse.quote(name, safe="").replace(".", "%2E") if name.strip(".") == "" else urllib.parse.quote(
         name, safe="")
     if len(quoted) <= 120:
@@ -273,21 +273,21 @@ def newer(path: Path) -> bool:
 
 
 def check_parquet(path: Path, table: str) -> None:
-    """LabError for a file that no such program wrote. It may lack columns that came later, and have others."""
+    """Raises LabError for another program's file. The file may lack newer columns, and may have unknown ones."""
     try:
         found = pq.read_schema(path)
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0][:160]
-        raise LabError(f"{path} is no Parquet file of a data set: {reason}; move it away") from error
+        raise LabError(f"{path} is not a Parquet file of a data set: {reason}; move it away") from error
     version = (found.metadata or {}).get(b"roundtrip.lab", b"").decode()
     if version != str(schema.VERSION):
-        raise LabError(f"{path} is a foreign Parquet file: roundtrip-lab did not write it; move it away")
+        raise LabError(f"{path} is a foreign Parquet file, which roundtrip-lab did not write; move it away")
     if any(differs(found, field) for field in TABLES[table]):
         raise LabError(f"{path} has other columns than version {version} of the schema; move it away")
 
 
 def differs(found: pa.Schema, field: pa.Field) -> bool:
-    """Whether a file has not this column as we know it."""
+    """Whether a column of a file differs from the schema, or is missing although it must exist."""
     place = found.get_field_index(field.name)
     return field.name not in schema.ADDED if place < 0 else found.field(place).type != field.type
 

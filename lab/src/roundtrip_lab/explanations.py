@@ -1,4 +1,4 @@
-"""Asks Roundtrip what delayed a run's slow calls, and where its writes spent their time. Only it can read a recording."""
+"""Runs Roundtrip to learn what delayed slow calls and where writes spent their time. Only Roundtrip reads recordings."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ def find(program: str | None) -> str | None:
     """The roundtrip binary: the given one, or else the one on the path, or else None."""
     found = shutil.which(program or "roundtrip")
     if program and not found:
-        raise LabError(f"{program} is no program; name the roundtrip binary of this machine")
+        raise LabError(f"{program} is not a program; pass the path of the roundtrip binary for this machine")
     return found
 
 
@@ -37,7 +37,7 @@ def divide(program: str, run: runs.Run) -> layers.Divided:
     try:
         return layers.of_figures(printed(program, "show", run, "csv").decode())
     except (ValueError, KeyError, TypeError) as error:
-        raise runs.Damaged(f"roundtrip show prints other figures than those of a run of writes: {error!s:.200}") from error
+        raise runs.Damaged(f"roundtrip show printed unexpected figures: {error!s:.200}") from error
 
 
 def printed(program: str, command: str, run: runs.Run, form: str) -> bytes:

@@ -1,7 +1,7 @@
 """Histograms as Roundtrip stores them: the highest value of each bucket in nanoseconds, and its count.
 
-Equal values mean equal buckets in every run, so histograms merge by adding counts. A percentile of any
-number of merged runs is as exact as one run's: within RELATIVE_ERROR.
+All runs use the same buckets, so histograms merge by adding counts. A percentile of merged runs is as exact
+as that of one run: within RELATIVE_ERROR.
 """
 
 from dataclasses import dataclass, field
@@ -30,13 +30,13 @@ class Histogram:
     def stored(cls, form: dict) -> "Histogram":
         """Reads a histogram of `run.json`. Raises ValueError if it is inconsistent."""
         if (form["version"], form["unit"], form["significant_digits"]) != (1, "ns", 3):
-            raise ValueError("a histogram of another form than version 1, ns, 3 digits")
+            raise ValueError("a histogram with a format other than version 1, ns, 3 digits")
         buckets = dict(form["counts"])
         if len(buckets) != len(form["counts"]) or sum(buckets.values()) != form["count"]:
             raise ValueError("a histogram's count is not the sum of its buckets")
         of = cls(form["count"], form["min_ns"], form["max_ns"], form["sum_ns"], form["clamped"], buckets)
         if (of.count == 0) != (of.min_ns is None) or (of.min_ns is None) != (of.max_ns is None):
-            raise ValueError("a histogram's ends do not fit its count")
+            raise ValueError("a histogram's minimum and maximum contradict its count")
         numbers = [of.count, of.sum_ns, of.clamped, of.max_ns or 0, *buckets]
         if min(numbers) < 0 or max(numbers) > LARGEST:
             raise ValueError("a histogram's number does not fit into 63 bits")
@@ -65,7 +65,7 @@ class Histogram:
             self.buckets[value] = self.buckets.get(value, 0) + count
 
     def percentile_ns(self, percent: float) -> int | None:
-        """As Roundtrip reads it: the top of the bucket with that rank, within minimum and maximum."""
+        """The percentile, as Roundtrip computes it: the top of the bucket with that rank, within minimum and maximum."""
         if not self.count:
             return None
         rank = max(1, np.ceil(percent / 100 * self.count * (1 - 1e-12)))

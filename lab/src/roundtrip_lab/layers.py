@@ -1,5 +1,5 @@
-"""The division of writes among the layers, as columns. Observed writes are stored divided. Of the writes that
-Roundtrip makes itself only the recording tells, and `roundtrip show` prints each layer's mean.
+"""The time of writes by layer, as columns. For observed writes, `run.json` contains it. For writes that Roundtrip
+makes itself, only the recording contains it, and `roundtrip show` prints the mean of each layer.
 """
 
 import csv
@@ -13,7 +13,7 @@ RECORDED = ("storage", "interference")
 # Above this a sum cannot be computed from a mean to the nanosecond.
 LARGEST_NS = 1 << 52
 
-# By what was measured: its columns.
+# The columns of each set of writes, by the key that `place` returns.
 Divided = dict[tuple, dict[str, int]]
 
 
@@ -29,22 +29,22 @@ def stored(divided: dict | None) -> dict[str, int]:
         return {}
     found = columns(divided["calls"], {name: layer["sum_ns"] for name, layer in divided["layers"].items()})
     if found["divided_ns"] != divided["sum_ns"]:
-        raise ValueError("the layers of writes do not sum to the writes")
+        raise ValueError("the layers of writes do not add up to the writes")
     return found
 
 
 def columns(calls: int, sums_ns: dict[str, int]) -> dict[str, int]:
-    """The columns of so many calls; a layer that is not named had nothing."""
+    """The columns of this number of calls. A layer without a sum had no time."""
     unknown = set(sums_ns) - set(schema.LAYERS)
     if unknown:
-        raise ValueError(f"a layer that is not known: {min(unknown)}")
+        raise ValueError(f"an unknown layer: {min(unknown)}")
     return {"divided_calls": calls, "divided_ns": sum(sums_ns.values())} | {
         f"{layer}_ns": sums_ns.get(layer, 0) for layer in schema.LAYERS
     }
 
 
 def of_figures(text: str) -> Divided:
-    """Reads the CSV of `roundtrip show`: means of calls, from which their sums follow exactly."""
+    """Reads the CSV of `roundtrip show`: the means of calls, from which their sums can be computed exactly."""
     sums: dict[tuple, dict[str, int]] = {}
     calls: dict[tuple, int] = {}
     for line in csv.DictReader(io.StringIO(text)):
@@ -61,7 +61,7 @@ def of_figures(text: str) -> Divided:
 
 
 def place(line: dict[str, str]) -> tuple:
-    """Which writes a figure is of."""
+    """The key of the writes that a figure belongs to."""
     if line["test"] == "storage":
         return "storage", line["writer"], line["durability"], int(line["size_bytes"])
     side = "alone" if line["figure"].startswith("alone.") else "beside"

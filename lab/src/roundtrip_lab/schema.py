@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-# A column that an older reader would misread gets a new version. A new column does not.
+# The version changes if an older reader would misread a column. A new column does not change it.
 VERSION = 1
-# Where the time of a write goes, as Roundtrip names it. Together they are all of it.
+# The layers of a write, as Roundtrip names them. Together they are its whole duration.
 LAYERS = (
     "device", "irq", "block", "held", "wake", "helper", "stolen", "fs", "preempted", "platform", "unexplained",
 )  # fmt: skip
@@ -12,7 +12,7 @@ LAYERS = (
 BUCKETS = pa.list_(pa.struct([("le_ns", pa.int64()), ("count", pa.int64())]))
 LABELS = pa.map_(pa.string(), pa.string())
 
-# What a row is about. Rows that agree in all of it may be merged.
+# The key of a row. Rows with equal keys may be merged.
 KEY = [
     ("day", pa.date32()),
     ("build", pa.string()),
@@ -40,7 +40,7 @@ KEY = [
     ("deadline_ns", pa.int64()),
 ]
 
-# What was counted. All of it merges by adding, but for the two ends.
+# Counts. They merge by adding, except for the minimum and the maximum.
 COUNTS = [
     ("calls", pa.int64()),
     ("missed", pa.int64()),
@@ -54,14 +54,14 @@ COUNTS = [
     ("buckets", BUCKETS),
 ]
 
-# The writes whose time was divided among the layers, and each layer's part. Null where none was.
+# The writes whose time was divided among the layers, and the time in each layer. Null if there are none.
 DIVIDED = [
     ("divided_calls", pa.int64()),
     ("divided_ns", pa.int64()),
     *[(f"{layer}_ns", pa.int64()) for layer in LAYERS],
 ]
 
-# What files of this version may lack, because it came later: null there.
+# Columns that older files of this version lack, because they were added later. They read as null.
 ADDED = {name for name, _ in DIVIDED}
 
 # One row for each run and series.
@@ -98,7 +98,7 @@ SERIES = pa.schema(
     ]
 )
 
-# One row for each file and key: all of the file's runs, merged.
+# One row for each file and key: the merged runs of the file.
 SUMS = pa.schema(
     [
         *KEY,

@@ -31,8 +31,8 @@ def of(results: dict, explanations: dict | None, divided: layers.Divided) -> lis
     rows: dict[str, dict] = {}
     for test, result in results.items():
         if test in TESTS:
-            told = divided if test in layers.RECORDED else explained
-            for row in TESTS[test](result, told):
+            extra = divided if test in layers.RECORDED else explained
+            for row in TESTS[test](result, extra):
                 merge(rows, finish(row, result.get("plan", {})))
     return [stored(row) for row in rows.values()]
 
@@ -207,7 +207,7 @@ def traits(result: dict, _: dict) -> Iterator[dict]:
 
 
 def disk(result: dict, writer: dict, size_bytes: int) -> dict:
-    """What makes writes differ, wherever they were made."""
+    """The columns that distinguish writes, for both tests of writes."""
     path = result["path"]
     device = (path["device"] or {}).get("bus")
     return {
@@ -219,7 +219,7 @@ def disk(result: dict, writer: dict, size_bytes: int) -> dict:
 
 
 def storage(result: dict, divided: layers.Divided) -> Iterator[dict]:
-    """`storage layers`: by writer and size; how long the application waited, and for what."""
+    """`storage layers`: by writer and size; the time that the application waited, and its layers."""
     for measured in result["series"]:
         writer = result["writers"][measured["writer"]]
         about = disk(result, writer, measured["size_bytes"])
@@ -228,7 +228,7 @@ def storage(result: dict, divided: layers.Divided) -> Iterator[dict]:
 
 
 def observed_writes(result: dict, _: dict) -> Iterator[dict]:
-    """`storage observe`: by program and system call, all its threads and files together."""
+    """`storage observe`: by program and system call; threads and files are merged."""
     deadline = result["plan"]["deadline"]["ns"]
     lost = result["unseen"]["lost_events"]
     for row in result["rows"]:
@@ -244,7 +244,7 @@ def observed_writes(result: dict, _: dict) -> Iterator[dict]:
 
 
 def interference(result: dict, divided: layers.Divided) -> Iterator[dict]:
-    """`storage interference`: by condition; `alone` is what each is compared with."""
+    """`storage interference`: by condition. `alone` is the writer without the condition."""
     for compared in result["comparisons"]:
         for side, writer in (("alone", "writer"), ("beside", "writer_beside")):
             about = disk(result, result["writers"][compared[writer]], compared["size_bytes"])

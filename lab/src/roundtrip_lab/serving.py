@@ -1,4 +1,4 @@
-"""A read-only page over a data set: what each path shows, and who may see it."""
+"""A read-only web page for a data set: what each path shows, and who has access."""
 
 import hmac
 import subprocess
@@ -19,20 +19,20 @@ from roundtrip_lab.errors import LabError
 from roundtrip_lab.words import inert
 
 POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-# The report is a page of its own: it holds its script and style, and reaches nothing.
+# The report is a separate page that contains its script and style and loads nothing.
 REPORT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
 )
 COOKIE = "roundtrip_lab"
-# How long one report may take.
+# The timeout for one report, in seconds.
 REPORT_S = 60
-# The newest runs of a device.
+# The maximum number of a device's runs that are shown: the newest ones.
 MOST_RUNS = 500
 
 
 class Page:
-    """The data set's answers, and what makes pages of them."""
+    """Renders pages from query results."""
 
     def __init__(self, answers: Answers, runs: Path | None, roundtrip: str, token: str | None) -> None:
         self.answers, self.runs, self.roundtrip, self.token = answers, runs, roundtrip, token
@@ -47,7 +47,7 @@ class Page:
         return Starlette(routes=[Route(path, self.guarded(show), methods=["GET"]) for path, show in paths.items()])
 
     def guarded(self, show: callable) -> callable:
-        """Asks for the token, if there is one, and makes answers safe."""
+        """Requires the token, if there is one, and adds security headers to the response."""
 
         async def answer(request: Request) -> Response:
             response = self.admit(request)
@@ -65,7 +65,7 @@ class Page:
         return answer
 
     def admit(self, request: Request) -> Response | None:
-        """Nothing, for who may see the page. The address with the token becomes a cookie."""
+        """Returns None if the page may be shown. Otherwise a redirect that stores the token as a cookie, or an error."""
         if self.token is None:
             return None
         given = request.query_params.get("token")
@@ -126,9 +126,9 @@ class Page:
             raise LabError(f"the data set has no device {inert(name)!r}")
         percentiles, distribution, layers, runs = found
         sources = runs.drop_duplicates("run_id").tail(MOST_RUNS)
-        told = views.runs(sources, {source: self.folder(source) is not None for source in sources["source"]})
+        listed = views.runs(sources, {source: self.folder(source) is not None for source in sources["source"]})
         shown = views.series(percentiles, distribution, layers, {})
-        return self.page("device.html", device=inert(name), name=name, series=shown, runs=told)
+        return self.page("device.html", device=inert(name), name=name, series=shown, runs=listed)
 
     def folder(self, source: str) -> Path | None:
         """The run directory of this name, if it lies in the folder of runs."""
@@ -142,34 +142,34 @@ class Page:
         run, device = request.query_params.get("run", ""), request.query_params.get("device", "")
 
         def source(engine: engines.Engine) -> pd.DataFrame:
-            # Rows are sorted by device: without it every file would be read whole.
+            # Rows are sorted by device: without this filter, all files would be read completely.
             rows = engine.series
             return engine.run(rows.filter((rows.device == device) & (rows.run_id == run)).select("source").limit(1))
 
         found = self.answers.run(source)
         folder = None if found.empty else self.folder(found["source"][0])
         if folder is None:
-            raise LabError("this run's directory is not here; name its parent with --runs")
+            raise LabError("the directory of this run was not found; pass its parent with --runs")
         with tempfile.TemporaryDirectory() as made:
             to = Path(made) / "report.html"
             command = [self.roundtrip, "report", str(folder.resolve()), "-o", str(to)]
             try:
                 done = subprocess.run(command, capture_output=True, timeout=REPORT_S, stdin=subprocess.DEVNULL)
             except (OSError, subprocess.TimeoutExpired) as error:
-                raise LabError(f"cannot make the report: {error}") from error
+                raise LabError(f"cannot create the report: {error}") from error
             if done.returncode != 0 or not to.is_file():
-                said = done.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+                said = done.stderr.decode(errors="replace").strip().splitlines() or ["it printed no error"]
                 raise LabError(f"roundtrip report failed: {inert(said[-1])}")
             return HTMLResponse(to.read_bytes(), headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 def same(given: str, token: str) -> bool:
-    """Compares in a time that tells nothing."""
+    """Compares in constant time."""
     return hmac.compare_digest(given.encode(), token.encode())
 
 
 def device_of(engine: engines.Engine, name: str) -> tuple | None:
-    """What one device measured, for which the files are read once; None for one that is not there."""
+    """The results and runs of one device, read from the files once. None if the data set has no such device."""
     filters = queries.Filters(devices=(name,))
     few = queries.fetched(engine, name)
     rows = few.series.filter(few.series.time == "call")

@@ -1,7 +1,7 @@
-"""A fleet that does not exist: its calls are drawn from real histograms, and its troubles are known.
+"""Simulates a fleet: calls are drawn from real histograms, and the regressions and faulty devices are known.
 
-Rows are made for a whole night at a time and appended as `collect` appends them. What is left out is only the
-run directory of each device.
+Generates the rows of one night at a time, and appends them as `collect` does. The devices' run directories are
+not generated.
 """
 
 import datetime
@@ -24,7 +24,7 @@ FIRST_NIGHT = datetime.date(2026, 1, 5)
 BUILD_NIGHTS = 7
 # The number of nights within which a build reaches all devices.
 ROLLOUT_NIGHTS = 4
-# How much devices, runs and nights differ, as standard deviations of logarithms.
+# How much devices, runs and nights differ: standard deviations of the logarithm of a duration.
 OF_DEVICES, OF_RUNS, OF_NIGHTS = 0.08, 0.03, 0.004
 SICK, SKEWED, WITHOUT_CLOCK, ABSENT, TWICE, LATE = 0.003, 0.005, 0.001, 0.03, 0.01, 0.02
 # The share of slower builds, by kind.
@@ -54,13 +54,13 @@ class Seed:
     reached: np.ndarray
     deadline_ns: int
     causes: list[tuple[str, str, str]]
-    # How the time of writes is divided among the layers; None of calls.
+    # How the time of writes is divided among the layers; None for calls.
     layers: np.ndarray | None
 
 
 @dataclass
 class Fleet:
-    """What is generated once per fleet."""
+    """The state of the whole simulation."""
 
     plan: Plan
     random: np.random.Generator
@@ -73,7 +73,7 @@ def simulate(given: Iterable[Path], path: str, plan: Plan) -> str:
     """Generates the data set. Returns a summary."""
     seeds = read_seeds(given)
     if (Path(path) / "dataset.json").exists():
-        raise LabError(f"{path} is a data set already; a simulated fleet needs a new one")
+        raise LabError(f"{path} is already a data set; choose a new folder for a simulated fleet")
     data = DataSet.create(path)
     fleet = Fleet(plan, np.random.default_rng(plan.seed), seeds)
     new = known = 0
@@ -94,17 +94,17 @@ def read_seeds(given: Iterable[Path]) -> list[Seed]:
         except runs.Damaged as reason:
             raise LabError(f"{directory} is damaged: {reason}") from reason
     calls = [row for row in rows if row["test"] == "latency" and row["time"] == "call" and row["calls"] >= 100]
-    # Callers with an ordinary policy come first: that is what most of a fleet is.
+    # Callers with an ordinary policy come first, because they are typical of a fleet.
     calls = sorted(calls, key=lambda row: (row["caller"] != "other", -row["calls"]))
     writes = [row for row in rows if row["test"] == "observed_writes" and (row["divided_calls"] or 0) >= 30]
     writes = sorted(writes, key=lambda row: -row["divided_calls"])[:1]
     if not calls:
-        raise LabError("these runs hold no 100 calls of `roundtrip ipc latency`: name one that does")
+        raise LabError("none of these runs has 100 calls of `roundtrip ipc latency`; add one that has")
     return [seed(row) for row in calls[: SERIES - len(writes)] + writes]
 
 
 def seed(row: dict) -> Seed:
-    """What is drawn from, and a deadline that one call in 300 misses."""
+    """The histogram to draw from, and a deadline that one call in 300 misses."""
     values = np.array([bucket["le_ns"] for bucket in row["buckets"]], dtype=np.float64)
     reached = np.cumsum([bucket["count"] for bucket in row["buckets"]]) / row["calls"]
     deadline = int(values[np.searchsorted(reached, 1 - 1 / 300)] * 1.2)
@@ -137,7 +137,7 @@ def nights(fleet: Fleet) -> Iterable[pa.Table]:
 
 
 class World:
-    """Devices, builds and what is wrong with them."""
+    """The devices and builds, with their simulated faults."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet, plan, random = fleet, fleet.plan, fleet.random
@@ -158,14 +158,14 @@ class World:
         self.layers = [None if seed.layers is None else self.plant_layers(number) for number, seed in enumerate(fleet.seeds)]
 
     def plant(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How slow each series is under each build: all calls, the share of longer ones, and how much longer."""
+        """The slowdown of each series by build: of all calls, the share of longer calls, and their factor."""
         size = (len(self.builds), len(self.fleet.seeds))
         shift, tail, stretch = np.zeros(size), np.zeros(size), np.ones(size)
         for build in range(1, size[0]):
             shift[build], tail[build], stretch[build] = shift[build - 1], 0, 1
             for series in range(size[1]):
                 kind = self.random.random()
-                # A tail ends with its build: the next one is better, and has no trouble of its own.
+                # A longer tail lasts for one build. The next build is normal again, and gets no regression.
                 if self.fleet.plan.healthy or kind >= SLOWER + LONGER_TAIL or tail[build - 1, series]:
                     continue
                 note = {"build": self.builds[build], "series": self.series_name(series)}
@@ -184,7 +184,7 @@ class World:
         return shift, tail, stretch
 
     def plant_layers(self, series: int) -> np.ndarray:
-        """Each build's shares of the layers: what made a build slower lies in one of them, which the note names."""
+        """Each build's shares of the layers. If a build is slower, one layer grows, and the note names that layer."""
         parts = self.fleet.seeds[series].layers.astype(np.float64)
         slower = {note["build"]: note for note in self.fleet.planted if note["series"] == self.series_name(series)}
         found = []
@@ -198,7 +198,7 @@ class World:
         return np.array(found)
 
     def series_name(self, series: int) -> str:
-        """The series of the seed, marked as simulated."""
+        """The name of the seed's series, marked as simulated."""
         seed = self.fleet.seeds[series]
         words = seed.row["series"].split()
         words[1 : 2 if seed.row.get("driver") else 1] = ["simulated"]
@@ -231,7 +231,7 @@ class World:
         return self.table(seed, number, night, here, build, counted)
 
     def divided(self, counted: dict, shares: np.ndarray) -> dict[str, np.ndarray]:
-        """Each run's time by layer, which differs from run to run and sums to the whole."""
+        """Each run's time by layer, which varies between runs and adds up to the total."""
         parts = shares * np.exp(self.random.normal(0, OF_RUNS, shares.shape))
         sums = (parts / parts.sum(axis=1, keepdims=True) * counted["sum_ns"][:, None]).astype(np.int64)
         sums[:, -1] += counted["sum_ns"] - sums.sum(axis=1)
@@ -260,7 +260,7 @@ class World:
         return list_of(offsets, schema.SERIES.field("causes").type, fields)
 
     def table(self, seed: Seed, number: int, night: int, here: np.ndarray, build: np.ndarray, counted: dict) -> pa.Table:
-        """The rows, with what each says about its run."""
+        """The rows of one series, with the columns that describe each run."""
         plan, count = self.fleet.plan, len(here)
         tonight = FIRST_NIGHT + datetime.timedelta(days=night)
         clock = datetime.datetime.combine(tonight, datetime.time(12), datetime.UTC)
@@ -306,7 +306,7 @@ def histograms(calls: np.ndarray) -> pa.Array:
 
 
 def figures(calls: np.ndarray, deadline_ns: int) -> dict[str, np.ndarray]:
-    """What a run says of its calls besides the histogram."""
+    """The figures of a run besides the histogram."""
     count = calls.shape[1]
     missed = (calls > deadline_ns).sum(axis=1)
     percentile = {

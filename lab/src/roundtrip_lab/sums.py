@@ -1,7 +1,7 @@
 """Merges rows of the table `series` into rows of the table `sums`.
 
-Percentiles cannot be added, histograms can. A night of a fleet is a row here for each build, kernel, model,
-label and series, so a question about months reads no single device.
+Percentiles cannot be merged, but histograms can. One night of a fleet has one row here for each build, kernel,
+model, set of labels and series, so a query about months does not read the rows of single devices.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from roundtrip_lab import schema
 from roundtrip_lab.histogram import HIGHEST_NS
 
-# With labels that identify the device, no rows could be merged.
+# Labels that identify a device are dropped. With them, no rows could be merged.
 OF_ONE_DEVICE = {"device", "serial"}
 BITS = HIGHEST_NS.bit_length()
 MOST = np.iinfo(np.int64).max

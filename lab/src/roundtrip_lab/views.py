@@ -1,4 +1,4 @@
-"""Answers as templates want them: texts, places and lengths. Asks nothing, and knows no web server."""
+"""Turns query results into data for the templates: texts, positions and lengths. Must not know engines or the server."""
 
 import re
 from collections import defaultdict
@@ -8,19 +8,19 @@ import pandas as pd
 from roundtrip_lab import plots, schema, tables
 from roundtrip_lab.words import inert
 
-# Rows of a table, and builds that a picture tells apart.
+# The number of rows of a table, and of builds that a chart draws in a style of their own.
 SHOWN = 50
-TOLD_APART = 6
+DISTINCT = 6
 
 
 def headline(shown: list[dict], percentiles: pd.DataFrame, compared: bool) -> dict:
-    """The answer first: what the newest builds made slower, and what it rests on.
+    """The headline: in how many series the newest build is slower, and how much data this is based on.
 
     `compared` says whether the builds have been compared yet.
     """
     worse = sum(1 for item in shown if item["lines"][-1]["worse"])
     if not shown:
-        text = "Nothing was measured yet"
+        text = "Nothing has been measured yet"
     elif not compared:
         text = "The builds are still being compared"
     elif not worse:
@@ -46,7 +46,7 @@ def runs(found: pd.DataFrame, here: dict[str, bool]) -> list[dict]:
 
 
 def table(answer: pd.DataFrame) -> dict:
-    """An answer's headers, rows, and which columns hold numbers."""
+    """The headers and rows of a result, and which columns contain numbers."""
     headers, rows = tables.readable(answer.head(SHOWN))
     numbers = [tables.numeric(answer[name]) for name in answer.columns]
     devices = list(answer["device"].head(SHOWN)) if "device" in answer.columns else [None] * len(rows)
@@ -60,9 +60,9 @@ def table(answer: pd.DataFrame) -> dict:
 
 
 def series(percentiles: pd.DataFrame, distribution: pd.DataFrame, layers: pd.DataFrame, worse: dict) -> list[dict]:
-    """For each series its builds in order: the curves, the figures, and the layers of writes.
+    """For each series, its builds in order, with the curves, the figures, and the layers of writes.
 
-    `worse` has the figures that each pair of series and build made slower, in words.
+    `worse` contains the figures that became worse, in words, for pairs of series and build.
     """
     percentiles = percentiles.dropna(subset=["p50_ns", "p90_ns", "p99_ns", "max_ns"])
     curves, parts = dict(list(distribution.groupby("series"))), dict(list(layers.groupby("series")))
@@ -87,7 +87,7 @@ def series(percentiles: pd.DataFrame, distribution: pd.DataFrame, layers: pd.Dat
 
 
 def line(row: object, top: int, worse: str | None) -> dict:
-    """A row of the table of builds; its bars go from 0 to the largest p99."""
+    """A row of the table of builds. Its bars are scaled from 0 to the largest p99."""
     figures = (row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns)
     return {
         "build": inert(row.build),
@@ -101,9 +101,9 @@ def line(row: object, top: int, worse: str | None) -> dict:
 
 
 def drawn(builds: list[str], worse: dict[str, str | None]) -> dict[str, str]:
-    """How each build's curve is drawn: two builds and what was worse are told apart, the others are grey."""
+    """How each build's curve is drawn: the last two builds and worse builds in distinct styles, the others grey."""
     kinds = dict.fromkeys(builds, "earlier")
-    for build in [build for build in builds if worse[build]][-(TOLD_APART - 2) :]:
+    for build in [build for build in builds if worse[build]][-(DISTINCT - 2) :]:
         kinds[build] = "worse"
     for build, kind in zip(reversed(builds), ("newest", "before"), strict=False):
         kinds[build] = kind
@@ -119,13 +119,13 @@ def picture(of: pd.DataFrame | None, builds: list[str], kinds: dict[str, str], d
 
 
 def legend(builds: list[str], kinds: dict[str, str], worse: dict[str, str | None]) -> list[tuple[str, str]]:
-    """What the curves are, the newest first."""
-    told = [(kinds[build], inert(build) + (" (worse)" if worse[build] else "")) for build in reversed(builds)
+    """The legend of the curves, the newest build first."""
+    entries = [(kinds[build], inert(build) + (" (worse)" if worse[build] else "")) for build in reversed(builds)
             if kinds[build] != "earlier"]  # fmt: skip
     earlier = [build for build in builds if kinds[build] == "earlier"]
     if earlier:
-        told.append(("earlier", "1 earlier build" if len(earlier) == 1 else f"{len(earlier)} earlier builds"))
-    return told
+        entries.append(("earlier", "1 earlier build" if len(earlier) == 1 else f"{len(earlier)} earlier builds"))
+    return entries
 
 
 def stacks(of: pd.DataFrame | None, builds: list[str]) -> dict | None:
@@ -161,7 +161,7 @@ def summary(rows: pd.DataFrame, worse: dict[str, str | None]) -> str:
 
 
 def worse_builds(regressions: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """In which figures a build is worse than the one before."""
+    """The figures in which each build is worse than the one before."""
     figures: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in regressions[regressions["verdict"] == "worse"].itertuples():
         figures[row.series, row.new].append(row.figure)

@@ -1,8 +1,8 @@
-"""The device's side of adb's protocol over TCP. Its shell is one of this machine.
+"""The device's side of adb's protocol over TCP. Its shell is this machine's.
 
-It knows what `adb shell` needs: the greeting, streams with their acknowledgements, and the shell
-protocol, which keeps standard output, standard error and the exit status apart. As adbd does, it
-ends a command whose stream is gone with SIGHUP and closed pipes.
+It implements what `adb shell` needs: the greeting, streams with acknowledgements, and the shell
+protocol, which separates standard output, standard error and the exit status. Like adbd, it ends a
+command whose stream was closed with SIGHUP and closed pipes.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import struct
 import subprocess
 import threading
 
-# Messages: the words of the protocol, in the order of their letters in memory.
+# The commands of messages: four letters in memory order.
 CNXN, AUTH, OPEN, OKAY, WRTE, CLSE = (int.from_bytes(word, "little") for word in
                                       (b"CNXN", b"AUTH", b"OPEN", b"OKAY", b"WRTE", b"CLSE"))  # fmt: skip
 HEADER = struct.Struct("<6I")
@@ -43,8 +43,8 @@ class Device:
                 threading.Thread(target=connection.serve, daemon=True).start()
 
     def vanish(self):
-        """As a device whose cable is pulled: it is gone, and does not come back."""
-        # Shutting down wakes the threads that wait there; closing would not.
+        """Disconnects for good, like a device whose cable is pulled."""
+        # `shutdown` wakes the threads that wait on the sockets; `close` would not.
         for one in (self.listener, *(connection.socket for connection in self.connections)):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -52,7 +52,7 @@ class Device:
 
 
 class Connection:
-    """One adb server."""
+    """The connection to one adb server."""
 
     def __init__(self, connected, manner):
         self.socket, self.manner = connected, manner
@@ -71,7 +71,7 @@ class Connection:
 
     def answer(self, command, first, second, content):
         if command in (CNXN, AUTH) and self.manner == "unauthorized":
-            # It asks for a signature, and waits for its user once it has the key.
+            # Requests a signature. After it has received the key, it waits for the user's confirmation.
             if command == CNXN or first == 2:
                 self.send(AUTH, 1, 0, bytes(20))
         elif command == CNXN and self.manner == "willing":
@@ -97,7 +97,7 @@ class Connection:
 
 
 class Stream:
-    """One shell. Both ends call it by the number that the server gave it."""
+    """One shell. Both sides identify it by the number that the server assigned."""
 
     def __init__(self, connection, number, script):
         self.connection, self.number = connection, number
@@ -113,7 +113,7 @@ class Stream:
         threading.Thread(target=self.feed, daemon=True).start()
 
     def run(self):
-        """Sends what the shell prints, and its status."""
+        """Sends the shell's output and exit status."""
         pipes = [(self.process.stdout, STDOUT), (self.process.stderr, STDERR)]
         readers = [threading.Thread(target=self.forward, args=pair, daemon=True) for pair in pipes]
         for reader in readers:
@@ -130,13 +130,13 @@ class Stream:
                 self.write(kind, content)
 
     def write(self, kind, content):
-        """One packet. The next one waits for the server's word that it took this one."""
+        """Sends one packet, and waits for its acknowledgement."""
         with self.writing:
             self.connection.send(WRTE, self.number, self.number, PACKET.pack(kind, len(content)) + content)
             self.acknowledged.acquire()
 
     def feed(self):
-        """Gives the shell its input. A packet may end anywhere in a message."""
+        """Passes input to the shell. A message may contain parts of packets."""
         received = bytearray()
         while content := self.incoming.get():
             received += content
@@ -155,7 +155,7 @@ class Stream:
                 self.connection.send(OKAY, self.number, self.number)
 
     def end(self):
-        """The other side is gone."""
+        """Ends the shell after the other side has closed the stream."""
         self.acknowledged.release(1 << 16)
         self.incoming.put(b"")
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""Targets for real: the binary, the folder where targets here work, and an sshd of our own.
+"""Real targets: the binary, the scratch folder of targets on this machine, and a private sshd.
 
-What takes long to start serves all tests of a file; a test leaves it as it was.
+Fixtures that are slow to start are shared by all tests of a file, so no test may change their state.
 """
 
 import os
@@ -16,7 +16,7 @@ from running import free_port, listens, wait
 
 @pytest.fixture(scope="module")
 def variables():
-    """Sets variables for a file's tests."""
+    """Sets environment variables for all tests of a file."""
     with pytest.MonkeyPatch.context() as patch:
         yield patch
 
@@ -31,14 +31,14 @@ def binaries(tmp_path_factory, roundtrip):
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory, variables):
-    """Where targets on this machine make their folders."""
+    """The folder in which targets on this machine create their temporary folders."""
     folder = tmp_path_factory.mktemp("scratch")
     variables.setenv("TMPDIR", str(folder))
     return folder
 
 
 class Sshd:
-    """Where it listens, and the folder with its keys."""
+    """A running sshd: its port, and the folder with its keys."""
 
     def __init__(self, home, port):
         self.home, self.port = home, port
@@ -51,10 +51,10 @@ class Sshd:
 
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory, scratch, variables):
-    """An sshd on a loopback port with keys of its own, and a client that knows it.
+    """An sshd on a loopback port with its own keys, and an ssh client that is configured for it.
 
-    The client's configuration has further names for it: `twin-1` and `twin-2`, `stranger`, whose
-    key it does not know, and the name of this machine.
+    The client's configuration contains more names for it: `twin-1`, `twin-2`, the name of this
+    machine, and `stranger`, whose key the client does not know.
     """
     program = shutil.which("sshd") or "/usr/sbin/sshd"
     if not (os.path.exists(program) and shutil.which("ssh") and os.geteuid() == 0):

@@ -1,4 +1,4 @@
-"""What tests of `roundtrip-lab run` share: the command, a short measurement, and waiting."""
+"""Shared by tests of `roundtrip-lab run`: the command, a short measurement, and waiting."""
 
 import os
 import signal
@@ -9,24 +9,24 @@ import time
 from pathlib import Path
 
 MEASURE = ["ipc", "latency", "--driver", "emulated", "--iterations", "50"]
-# One that is still going on when a test ends it.
+# A measurement that runs until a test stops it.
 ENDLESS = ["ipc", "latency", "--driver", "emulated", "--duration", "60s"]
 COMMAND = [sys.executable, "-c", "from roundtrip_lab.cli import main; main()", "run"]
 
 
 def measure(*arguments):
-    """The command, to its end."""
+    """Runs the command, and returns its result."""
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=90)
 
 
 def start(*arguments):
-    """The command, under way, as a terminal starts it: with a process group of its own."""
+    """Starts the command in a separate process group, as a terminal does."""
     return subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             start_new_session=True)  # fmt: skip
 
 
 def finish(process, how):
-    """Ends it by Ctrl-C or kill -9, or waits for its timeout. What it said on standard error."""
+    """Stops it with Ctrl-C or kill -9, or waits for its timeout. Returns its standard error."""
     if how == "signal":
         os.killpg(process.pid, signal.SIGINT)
     if how == "killed":
@@ -37,7 +37,7 @@ def finish(process, how):
 
 
 def wait(done, seconds=20):
-    """Until it is so."""
+    """Waits until a condition is true."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -45,24 +45,24 @@ def wait(done, seconds=20):
                 return
         except OSError:
             pass
-        assert time.monotonic() < end, "it never came to be"
+        assert time.monotonic() < end, "the condition is still false"
         time.sleep(0.1)
 
 
 def listens(port):
-    """Whether somebody answers there."""
+    """Whether a process listens on this port."""
     return socket.create_connection(("127.0.0.1", port), 1).close() is None
 
 
 def free_port():
-    """A loopback port that nobody uses."""
+    """An unused loopback port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
 
 
 def at_work(folder):
-    """Processes that work in a folder."""
+    """The processes whose working directory is in a folder."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -74,6 +74,6 @@ def at_work(folder):
 
 
 def nothing_stays(scratch):
-    """Waits until a target has no folder and no process of ours."""
+    """Waits until no folder and no process of the run is left on a target."""
     wait(lambda: not any(scratch.iterdir()))
     wait(lambda: not at_work(scratch))

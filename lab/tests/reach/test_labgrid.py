@@ -1,4 +1,4 @@
-"""Runs from labgrid's places: a real coordinator and exporter, and an sshd behind the places."""
+"""Tests runs from labgrid's places with a real coordinator and exporter, and an sshd behind the places."""
 
 import json
 import os
@@ -13,7 +13,7 @@ PASSWORD = "it's secret"
 
 
 class Lab:
-    """A coordinator, exporters, and what labgrid's own client says of them."""
+    """A coordinator and exporters, controlled by labgrid's own client."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -32,7 +32,7 @@ class Lab:
         return done.stdout
 
     def holders(self):
-        """Who holds which place."""
+        """The user of each acquired place."""
         lines = [line.split() for line in self.client("who").splitlines()[1:]]
         return {line[2]: f"{line[1]}/{line[0]}" for line in lines}
 
@@ -45,11 +45,11 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory, sshd, variables):
-    """Places: `board-1`, `board-2`, `locked` and `remote` are the sshd; `bare`, `orphan` are nothing.
+    """Places: `board-1`, `board-2`, `locked` and `remote` lead to the sshd; `bare` and `orphan` to no host.
 
-    `locked` has a password, `remote` is to be reached through its exporter, `bare` wants no
-    resource, `orphan` one that nobody exports. All but `board-2` are there since the coordinator
-    started: each call of labgrid's client takes a second.
+    `locked` has a password, `remote` must be reached through its exporter, `bare` has no resource,
+    and `orphan` has a resource that is not exported. All but `board-2` are configured before the
+    coordinator starts, because each call of labgrid's client takes a second.
     """
     pytest.importorskip("labgrid", reason="labgrid is not installed")
     port = free_port()
@@ -81,11 +81,11 @@ def lab(tmp_path_factory, sshd, variables):
         lab.stop()
 
 
-def test_two_places_are_measured_at_once_and_released(tmp_path, binaries, scratch, lab):
+def test_two_places_are_measured_in_parallel_and_released(tmp_path, binaries, scratch, lab):
     done = measure("--into", tmp_path / "runs", "--binaries", binaries, "-t", "labgrid:kind=board,number=1",
                    "-t", "labgrid:board-*", "--", *MEASURE)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "2 of 2 targets brought a run\n"
+    assert done.stdout == "2 of 2 targets delivered a run\n"
     for name in ("board-1", "board-2"):
         run = json.loads((tmp_path / "runs" / name / "run.json").read_text())
         assert run["labels"]["device"] == name
@@ -93,14 +93,14 @@ def test_two_places_are_measured_at_once_and_released(tmp_path, binaries, scratc
     nothing_stays(scratch)
 
 
-def test_places_that_cannot_be_used_say_why_and_stay_as_they_are(tmp_path, binaries, scratch, lab):
+def test_unusable_places_are_reported_with_the_reason_and_not_changed(tmp_path, binaries, scratch, lab):
     lab.client("-p", "board-2", "acquire", user="alice")
     names = ["board-1", "board-2", "orphan", "bare", "nowhere"]
     done = measure("--into", tmp_path / "runs", "--binaries", binaries,
                    *(word for name in names for word in ("-t", f"labgrid:{name}")), "--", *MEASURE)  # fmt: skip
-    assert done.returncode == 1 and done.stdout == "1 of 5 targets brought a run\n"
+    assert done.returncode == 1 and done.stdout == "1 of 5 targets delivered a run\n"
     assert done.stderr.splitlines()[5:] == [
-        "labgrid:board-2: failed: desk/alice holds this place",
+        "labgrid:board-2: failed: desk/alice has acquired this place",
         "labgrid:orphan: failed: labgrid: Match */orphan/NetworkService has no matching remote resource",
         "labgrid:bare: failed: this place has no NetworkService",
         "labgrid:nowhere: failed: labgrid: place pattern nowhere matches nothing",
@@ -109,7 +109,7 @@ def test_places_that_cannot_be_used_say_why_and_stay_as_they_are(tmp_path, binar
     lab.client("-p", "board-2", "release", user="alice")
 
 
-def test_a_place_that_the_user_holds_stays_held(tmp_path, binaries, scratch, lab):
+def test_a_place_that_the_user_has_acquired_is_not_released(tmp_path, binaries, scratch, lab):
     lab.client("-p", "board-1", "acquire")
     lab.client("-p", "board-2", "acquire", user="alice")
     lab.client("-p", "board-2", "allow", USER, user="alice")
@@ -120,7 +120,7 @@ def test_a_place_that_the_user_holds_stays_held(tmp_path, binaries, scratch, lab
     lab.client("-p", "board-2", "release", user="alice")
 
 
-def test_a_reservation_stands_for_its_place(tmp_path, binaries, scratch, lab):
+def test_a_reservation_selects_its_place(tmp_path, binaries, scratch, lab):
     token = lab.client("reserve", "--shell", "number=2").strip().rpartition("=")[2]
     done = measure("--into", tmp_path / "runs", "--binaries", binaries, "-t", f"labgrid:+{token}", "--", *MEASURE)
     lab.client("cancel-reservation", token)
@@ -129,7 +129,7 @@ def test_a_reservation_stands_for_its_place(tmp_path, binaries, scratch, lab):
 
 
 @pytest.mark.parametrize(("how", "name"), [("signal", "remote"), ("timeout", "board-1"), ("killed", "board-1")])
-def test_a_place_is_released_whatever_ends_the_run(tmp_path, binaries, scratch, lab, how, name):
+def test_a_place_is_released_after_any_end_of_the_run(tmp_path, binaries, scratch, lab, how, name):
     limit = "5" if how == "timeout" else "60"
     process = start("--into", tmp_path / "runs", "--binaries", binaries, "--timeout", limit, "--retries", "0",
                     "-t", f"labgrid:{name}", "--", *ENDLESS)  # fmt: skip
@@ -140,17 +140,17 @@ def test_a_place_is_released_whatever_ends_the_run(tmp_path, binaries, scratch, 
     nothing_stays(scratch)
 
 
-def test_a_coordinator_that_is_down_is_one_line(tmp_path):
+def test_an_unreachable_coordinator_is_reported_in_one_line(tmp_path):
     pytest.importorskip("labgrid", reason="labgrid is not installed")
-    nobody = f"127.0.0.1:{free_port()}"
-    done = measure("--into", tmp_path / "runs", "--coordinator", nobody, "-t", "local", "-t", "labgrid:x",
+    unused = f"127.0.0.1:{free_port()}"
+    done = measure("--into", tmp_path / "runs", "--coordinator", unused, "-t", "local", "-t", "labgrid:x",
                    "--", *MEASURE)  # fmt: skip
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == f"roundtrip-lab: cannot reach labgrid's coordinator at {nobody}\n"
+    assert done.stderr == f"roundtrip-lab: cannot reach labgrid's coordinator at {unused}\n"
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_host_that_only_its_exporter_sees_is_reached_through_it(tmp_path, binaries, scratch, sshd, lab):
+def test_an_isolated_host_is_reached_through_its_exporter(tmp_path, binaries, scratch, sshd, lab):
     done = measure("--into", tmp_path / "runs", "--binaries", binaries, "-t", "labgrid:remote", "--", *MEASURE)
     assert done.returncode == 0, done.stderr
     assert f"-W 127.0.0.1:{sshd.port}" in sshd.calls()
@@ -159,7 +159,7 @@ def test_a_host_that_only_its_exporter_sees_is_reached_through_it(tmp_path, bina
 
 
 def test_ssh_gets_the_password_of_a_place(tmp_path, binaries, scratch, sshd, lab):
-    # A key's passphrase comes by the same way, and needs no account with a password.
+    # ssh asks for a key's passphrase in the same way, and this needs no account with a password.
     key = sshd.home / "user"
     subprocess.run(["ssh-keygen", "-q", "-p", "-N", PASSWORD, "-f", key], stdout=subprocess.DEVNULL, check=True)
     try:
@@ -167,17 +167,17 @@ def test_ssh_gets_the_password_of_a_place(tmp_path, binaries, scratch, sshd, lab
                        "-t", "labgrid:board-1", "--", *MEASURE)  # fmt: skip
     finally:
         subprocess.run(["ssh-keygen", "-q", "-p", "-P", PASSWORD, "-N", "", "-f", key], check=True)
-    assert done.stdout == "1 of 2 targets brought a run\n", done.stderr
+    assert done.stdout == "1 of 2 targets delivered a run\n", done.stderr
     assert (tmp_path / "runs" / "locked" / "run.json").is_file()
     assert "secret" not in sshd.calls()
 
 
-def test_a_coordinator_that_goes_away_costs_no_run(tmp_path, binaries, scratch, lab):
+def test_a_run_is_kept_if_the_coordinator_dies(tmp_path, binaries, scratch, lab):
     process = start("--into", tmp_path / "runs", "--binaries", binaries, "-t", "labgrid:board-1", "--",
                     "ipc", "latency", "--driver", "emulated", "--duration", "4s")  # fmt: skip
     wait(lambda: any(scratch.glob("*/log")))
     lab.processes[0].kill()
     said, warned = process.communicate(timeout=60)
-    assert process.returncode == 0 and said == "1 of 1 targets brought a run\n", warned
+    assert process.returncode == 0 and said == "1 of 1 targets delivered a run\n", warned
     assert warned.startswith("place board-1 may still be acquired: ") and warned.count("\n") == 1
     nothing_stays(scratch)

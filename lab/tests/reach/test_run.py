@@ -1,4 +1,4 @@
-"""Runs from this machine and from hosts behind ssh; what failed, and what stays on a target."""
+"""Tests runs from this machine and over ssh, the report of failures, and that targets are left clean."""
 
 import json
 import stat
@@ -8,7 +8,7 @@ import pytest
 from running import ENDLESS, MEASURE, finish, measure, nothing_stays, start, wait
 
 
-def test_runs_come_back_from_here_and_from_ssh(tmp_path, binaries, scratch, sshd):
+def test_runs_are_received_from_this_machine_and_over_ssh(tmp_path, binaries, scratch, sshd):
     into = tmp_path / "runs"
     done = measure("--into", into, "--binaries", binaries, "-t", "local", "-t", sshd.target, "--", *MEASURE)
     assert done.returncode == 0, done.stderr
@@ -19,28 +19,28 @@ def test_runs_come_back_from_here_and_from_ssh(tmp_path, binaries, scratch, sshd
     assert json.loads((folders[1] / "run.json").read_text())["labels"]["device"] == sshd.target[4:]
     assert list(scratch.iterdir()) == []
     again = measure("--into", into, "--binaries", binaries, "-t", "local", "--", *MEASURE)
-    assert again.returncode == 1 and "exists already" in again.stderr
+    assert again.returncode == 1 and "already exists" in again.stderr
 
 
-def test_the_summary_says_what_failed_why_and_how_often(tmp_path, binaries, sshd, monkeypatch):
+def test_the_summary_lists_failures_with_reasons_and_attempts(tmp_path, binaries, sshd, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/no/such/folder")
     names = ["local", sshd.target, "ssh:twin-1", "ssh:twin-2", "ssh:stranger", "ssh:127.0.0.1:1"]
     done = measure("--into", tmp_path / "runs", "--binaries", binaries, "--retries", "1",
                    *(word for name in names for word in ("-t", name)), "--", *MEASURE)  # fmt: skip
     assert done.returncode == 1
-    assert done.stdout == "3 of 6 targets brought a run\n"
+    assert done.stdout == "3 of 6 targets delivered a run\n"
     progress, summary = done.stderr.splitlines()[:6], done.stderr.splitlines()[6:]
     assert [line.split()[0] for line in progress] == [f"[{count}/6]" for count in range(1, 7)]
     for name in names[1:4]:
         assert any(f" {name}: {tmp_path / 'runs'}" in line and line.endswith(" s)") for line in progress)
-    local, stranger, nobody = summary
+    local, stranger, refused = summary
     assert local.startswith("local: failed: mktemp: ") and "tries" not in local
     assert stranger == "ssh:stranger: failed: Host key verification failed. (2 tries)"
-    assert nobody == "ssh:127.0.0.1:1: failed: ssh: connect to host 127.0.0.1 port 1: Connection refused (2 tries)"
+    assert refused == "ssh:127.0.0.1:1: failed: ssh: connect to host 127.0.0.1 port 1: Connection refused (2 tries)"
     assert all(any(line.endswith(failed) for line in progress) for failed in summary)
 
 
-def test_what_the_program_says_is_the_reason(tmp_path, binaries, scratch):
+def test_the_error_of_the_program_is_the_reason(tmp_path, binaries, scratch):
     into = tmp_path / "runs"
     done = measure("--into", into, "--binaries", binaries, "-t", "local", "--", "ipc", "nonsense")
     assert done.returncode == 1
@@ -48,7 +48,7 @@ def test_what_the_program_says_is_the_reason(tmp_path, binaries, scratch):
     assert list(into.iterdir()) == []
 
 
-def test_a_long_wait_names_what_is_under_way(tmp_path):
+def test_a_progress_line_names_unfinished_targets(tmp_path):
     from roundtrip_lab.reach import progress
     from roundtrip_lab.reach.kind import Kind, Target
 
@@ -61,7 +61,7 @@ def test_a_long_wait_names_what_is_under_way(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["signal", "timeout", "killed"])
-def test_nothing_stays_on_the_target(tmp_path, binaries, scratch, sshd, how):
+def test_no_file_or_process_is_left_on_the_target(tmp_path, binaries, scratch, sshd, how):
     limit = "5" if how == "timeout" else "60"
     process = start("--into", tmp_path / "runs", "--binaries", binaries, "--timeout", limit, "-t", sshd.target,
                     "--retries", "0", "--", *ENDLESS)  # fmt: skip
@@ -90,17 +90,17 @@ def test_hostile_archives_are_refused(tmp_path, member):
     folder = tmp_path / "inside"
     folder.mkdir()
     job = conversation.Job((), tmp_path, tmp_path, 10, 1 << 20)
-    # tarfile makes an absolute name relative; the others are refused.
+    # tarfile makes absolute names relative. The other members are refused.
     if member == "/escaped":
         conversation.unpack(archive, folder, job)
     else:
-        with pytest.raises(Failed, match="special file|no whole run"):
+        with pytest.raises(Failed, match="special file|invalid run"):
             conversation.unpack(archive, folder, job)
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
     assert all(stat.S_ISREG(path.lstat().st_mode) for path in folder.iterdir())
 
 
-def test_a_target_sends_no_more_than_allowed(tmp_path):
+def test_a_target_that_sends_too_much_is_refused(tmp_path):
     from roundtrip_lab.reach import conversation
     from roundtrip_lab.reach.kind import Failed
 
@@ -111,7 +111,7 @@ def test_a_target_sends_no_more_than_allowed(tmp_path):
             stream.read(512)
 
 
-def test_wrong_targets_are_one_line(tmp_path):
+def test_invalid_targets_are_reported_in_one_line(tmp_path):
     for text in ("nonsense", "ssh:", "ssh:-oProxyCommand=x"):
         done = measure("--into", tmp_path / "runs", "-t", text, "--", "survey")
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and "unknown target" in done.stderr

@@ -1,8 +1,8 @@
-//! The same calls, recorded by several programs at once: Roundtrip, Perfetto, trace-cmd, and the
-//! kernel's own text. Runs under `cargo xtask guest --count --out DIR`, as `observed foreign
-//! ./rsb_hub ./roundtrip`, with `--file` for `rsb_hub`, `roundtrip`, `perfetto`, `traced`,
-//! `traced_probes`, `trace-cmd` and the libraries that they need. `fixtures/recordings` has what it
-//! brought out, and a test explains it.
+//! Records the same calls with several programs at the same time: Roundtrip, Perfetto, trace-cmd
+//! and the kernel's text format. Runs under `cargo xtask guest --count --out DIR`, as `observed
+//! foreign ./rsb_hub ./roundtrip`, with `--file` for `rsb_hub`, `roundtrip`, `perfetto`, `traced`,
+//! `traced_probes`, `trace-cmd` and the libraries that they need. `fixtures/recordings` contains
+//! the resulting recordings, which a test explains.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::observed::{CLIENT, SERVER};
 use crate::{PATIENCE, Running, link_device};
 
-/// What each of them records.
+/// The events that each of them records.
 const EVENTS: [&str; 18] = [
     "sched/sched_switch",
     "sched/sched_waking",
@@ -37,8 +37,8 @@ const EVENTS: [&str; 18] = [
 
 const TRACING: &str = "/sys/kernel/tracing";
 
-/// Programs of the distribution, whose libraries lie beside them.
-fn packed(program: &str) -> Command {
+/// A program of the distribution, whose libraries are in the same directory.
+fn packaged(program: &str) -> Command {
     let mut command = Command::new("./ld-linux-x86-64.so.2");
     command.args(["--library-path", ".", program]);
     command.env("PERFETTO_PRODUCER_SOCK_NAME", "/work/producer");
@@ -46,30 +46,30 @@ fn packed(program: &str) -> Command {
     command
 }
 
-/// Waits for a file.
-fn appears(path: &str) -> Result<()> {
+/// Waits until a file exists.
+fn wait_for_file(path: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !Path::new(path).exists() {
-        ensure!(Instant::now() < deadline, "{path} does not appear");
+        ensure!(Instant::now() < deadline, "{path} was not created");
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// Waits until an instance of the trace records.
-fn records(instance: &str) -> Result<()> {
+/// Waits until a trace instance records binder transactions.
+fn wait_for_recorder(instance: &str) -> Result<()> {
     let path = format!("{TRACING}{instance}/events/binder/binder_transaction/enable");
     let deadline = Instant::now() + PATIENCE;
     while !std::fs::read_to_string(&path).is_ok_and(|text| text.starts_with('1')) {
-        ensure!(Instant::now() < deadline, "{path} is not on");
+        ensure!(Instant::now() < deadline, "{path} is not enabled");
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// Ends a recorder as Ctrl-C does, and waits until it has written its file.
-fn end(mut child: Child, what: &str) -> Result<()> {
-    // SAFETY: a signal to a child that has not been waited for.
+/// Stops a recorder with SIGINT, and waits until it has written its file.
+fn stop(mut child: Child, what: &str) -> Result<()> {
+    // SAFETY: the child has not been waited for, so its pid is still its own.
     let sent = unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
     ensure!(sent == 0, "{what}: {}", std::io::Error::last_os_error());
     let status = child.wait()?;
@@ -77,7 +77,7 @@ fn end(mut child: Child, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// What Perfetto is to record.
+/// The configuration of Perfetto.
 fn config() -> String {
     let events = EVENTS.map(|event| format!("      ftrace_events: \"{event}\"\n")).concat();
     format!(
@@ -91,8 +91,8 @@ fn config() -> String {
     )
 }
 
-/// The kernel's text, in an instance of our own.
-fn text() -> Result<String> {
+/// Starts recording into a separate trace instance, whose text is read at the end.
+fn record_text() -> Result<String> {
     let instance = format!("{TRACING}/instances/text");
     std::fs::create_dir_all(&instance)?;
     let put = |file: &str, text: &str| {
@@ -107,11 +107,11 @@ fn text() -> Result<String> {
     Ok(instance)
 }
 
-/// Leaves the kernel's symbols out of what trace-cmd stores: they would be nearly all of it.
+/// Hides the kernel's symbols from trace-cmd. Otherwise they would make up almost its whole file.
 fn hide_symbols() -> Result<()> {
     std::fs::write("no-symbols", "")?;
     let none = std::ptr::null();
-    // SAFETY: the two paths end in zeros, and a bind mount reads neither type nor data.
+    // SAFETY: both paths end in NUL, and a bind mount reads neither type nor data.
     let done = unsafe {
         libc::mount(c"no-symbols".as_ptr(), c"/proc/kallsyms".as_ptr(), none, libc::MS_BIND, none.cast())
     };
@@ -119,7 +119,7 @@ fn hide_symbols() -> Result<()> {
     Ok(())
 }
 
-/// Records the calls of one client in each way, into /out.
+/// Records the calls of one client with all recorders, into /out.
 pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     link_device()?;
     hide_symbols()?;
@@ -131,23 +131,23 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
 
     std::fs::create_dir_all(format!("{TRACING}/instances/perfetto"))?;
     std::fs::write("config.pbtx", config())?;
-    let _service = Running::start(&mut packed("./traced"))?;
-    appears("/work/consumer")?;
-    let _probes = Running::start(&mut packed("./traced_probes"))?;
+    let _service = Running::start(&mut packaged("./traced"))?;
+    wait_for_file("/work/consumer")?;
+    let _probes = Running::start(&mut packaged("./traced_probes"))?;
     std::thread::sleep(Duration::from_millis(500));
-    let perfetto = packed("./perfetto")
+    let perfetto = packaged("./perfetto")
         .args(["--txt", "-c", "config.pbtx", "-o", "/out/perfetto.perfetto-trace"])
         .spawn()
         .context("start perfetto")?;
-    let mut trace_cmd = packed("./trace-cmd");
+    let mut trace_cmd = packaged("./trace-cmd");
     trace_cmd.args(["record", "-C", "boot", "-b", "8192", "-o", "/out/trace.dat"]);
     for event in EVENTS {
         trace_cmd.args(["-e", &event.replace('/', ":")]);
     }
     let trace_cmd = trace_cmd.stdout(Stdio::null()).spawn().context("start trace-cmd")?;
-    let instance = text()?;
-    records("")?;
-    records("/instances/perfetto")?;
+    let instance = record_text()?;
+    wait_for_recorder("")?;
+    wait_for_recorder("/instances/perfetto")?;
 
     let status = Command::new(roundtrip)
         .args(["ipc", "observe", "--deadline", "2ms", "--explain-limit", "200", "--out", "/out/run", "--"])
@@ -157,10 +157,10 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     ensure!(status.success(), "roundtrip ipc observe {status}");
 
     std::fs::write(format!("{instance}/tracing_on"), "0")?;
-    end(trace_cmd, "trace-cmd")?;
-    end(perfetto, "perfetto")?;
-    // The kernel gives its text out as it is read.
+    stop(trace_cmd, "trace-cmd")?;
+    stop(perfetto, "perfetto")?;
+    // Copied by reading: the kernel generates the text on each read.
     std::fs::write("/out/trace.txt", std::fs::read(format!("{instance}/trace"))?)?;
-    println!("recorded in each way");
+    println!("recorded with all recorders");
     Ok(())
 }

@@ -72,7 +72,7 @@ fn all(rsb_hub: &str) -> Result<()> {
             for client in ["ours", "rsbinder"] {
                 pair(server, client)
                     .with_context(|| format!("{manager} manages, {server} serves, {client} calls"))?;
-                println!("{manager} manages, {server} serves, {client} calls: as it must be");
+                println!("{manager} manages, {server} serves, {client} calls: passed");
             }
         }
     }
@@ -95,7 +95,7 @@ fn pair(server: &str, client: &str) -> Result<()> {
             ensure!(status.success(), "the client failed: {status}");
             return Ok(());
         }
-        ensure!(Instant::now() < deadline, "the client was not told of the service's death");
+        ensure!(Instant::now() < deadline, "the client did not receive the service's death notification");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,6 +1,6 @@
-//! A client and a service that know nothing of Roundtrip, and what `roundtrip ipc observe` has to
-//! say of them. The client counts and times its own calls; the service has causes of slowness built
-//! in, one a method, so that each slow call's cause is known.
+//! Tests `roundtrip ipc observe` with a client and a service that do not know Roundtrip. The client
+//! counts and times its own calls. Each slow method of the service delays its caller in one known
+//! way, so the cause of each slow call is known.
 
 mod observing;
 
@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, ensure};
 use rsbinder::{BinderResult, Interface, ProcessState, Strong, hub, interface};
 use serde_json::{Value, json};
 
-use observing::Programs;
 use crate::{DEVICE, Running, link_device, until};
+use observing::Programs;
 
 const SERVICE: &str = "roundtrip.observed";
 
@@ -28,25 +28,26 @@ pub(crate) const RELAYS: u64 = 200;
 pub(crate) const NOTES: u64 = 300;
 pub(crate) const SLOW: u64 = 40;
 
-/// How often a client calls that floods the observer.
+/// How many calls each client makes to flood the observer.
 const FLOOD: u64 = 5000;
 
-/// What a call may take, and for how long a slow one is delayed: longer than the tick that the
-/// observer may take on the only processor.
+/// The deadline, and how long the service delays a slow call. Both are longer than one scheduler
+/// tick, by which the observer may delay a call on the only CPU.
 const DEADLINE: &str = "2ms";
 const DELAY: Duration = Duration::from_millis(12);
 
-/// How many times as long a call may take while it is observed.
-const MOST_COST: f64 = 1.5;
+/// The maximum ratio of a call's time with the observer to its time without.
+const MAX_COST: f64 = 1.5;
 
-/// How much of what a call takes by its client's clock is between the driver's events, at least.
-const LEAST_SHARE: f64 = 0.65;
+/// The minimum share of a call's time, by its client's clock, that lies between the driver's
+/// events.
+const MIN_SHARE: f64 = 0.65;
 
 /// The methods that delay their caller. Each has its code, and the cause that `roundtrip explain
 /// --format json` must name.
 const CAUSES: [(u64, &str); 3] = [(4, "sleep"), (5, "work"), (6, "competitor")];
 
-/// What the service does; codes count from 1 in this order.
+/// The service's methods; their codes count from 1 in this order.
 #[interface(descriptor = "roundtrip.observed.ILoad")]
 pub trait ILoad {
     fn echo(&self, text: &str) -> BinderResult<String>;
@@ -59,28 +60,29 @@ pub trait ILoad {
     fn die(&self) -> BinderResult<()>;
 }
 
-/// The service, with a real-time thread that takes the processor when it is told to.
+/// The service. Its real-time thread uses the CPU on request.
 struct Load {
     hog: Sender<()>,
 }
 
 impl Load {
     fn new() -> Load {
-        let (hog, told) = channel();
-        std::thread::Builder::new().name("hog".into()).spawn(move || take_the_processor(&told)).unwrap();
+        let (hog, requests) = channel();
+        std::thread::Builder::new().name("hog".into()).spawn(move || run_hog(&requests)).unwrap();
         Load { hog }
     }
 }
 
-fn take_the_processor(told: &Receiver<()>) {
-    // The system call itself: musl's function only says that it does not exist. The kernel's
-    // sched_param is one int.
+/// Spins as a real-time thread for [`DELAY`] on each request.
+fn run_hog(requests: &Receiver<()>) {
+    // By the system call, because musl's function always returns ENOSYS. The kernel's sched_param
+    // is one int.
     let priority: libc::c_int = 50;
-    // SAFETY: the priority lives through the call, which reads it; 0 is the calling thread.
+    // SAFETY: the call only reads the priority, which outlives it; 0 is the calling thread.
     let set =
         unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-    told.iter().for_each(|()| spin());
+    requests.iter().for_each(|()| spin());
 }
 
 impl Interface for Load {}
@@ -104,7 +106,7 @@ impl ILoad for Load {
         Ok(())
     }
     fn crowd(&self) -> BinderResult<()> {
-        // There is one processor: the thread has it from here on until it is done.
+        // There is only one CPU, which the hog takes now and keeps until it is done.
         self.hog.send(()).map_err(|_| rsbinder::StatusCode::Unknown.into())
     }
     fn die(&self) -> BinderResult<()> {
@@ -127,7 +129,7 @@ pub(crate) fn serve() -> Result<()> {
     Ok(ProcessState::join_thread_pool()?)
 }
 
-/// Calls, and writes down what it has seen itself. Makes one of `fewer` of the calls.
+/// Makes calls, and writes its own measurements to a file. Divides the numbers of calls by `fewer`.
 pub(crate) fn call(out: &str, fewer: u64) -> Result<()> {
     ProcessState::init(DEVICE, 1).map_err(|error| anyhow::anyhow!("{error}"))?;
     let manager = until("find a service manager", || hub::default().ok())?;
@@ -154,13 +156,13 @@ pub(crate) fn call(out: &str, fewer: u64) -> Result<()> {
         load.burn()?;
         load.crowd()?;
     }
-    ensure!(load.die().is_err(), "the service lives");
+    ensure!(load.die().is_err(), "the service is still alive");
     let at = |percent: usize| took_ns[took_ns.len() * percent / 100];
     let own = json!({ "pid": std::process::id(), "echo_p50_ns": at(50), "echo_p99_ns": at(99) });
     Ok(std::fs::write(out, own.to_string())?)
 }
 
-/// Calls, and does nothing else.
+/// Makes calls without counting or timing them.
 pub(crate) fn flood() -> Result<()> {
     ProcessState::init(DEVICE, 1).map_err(|error| anyhow::anyhow!("{error}"))?;
     let manager = until("find a service manager", || hub::default().ok())?;
@@ -171,7 +173,7 @@ pub(crate) fn flood() -> Result<()> {
     Ok(())
 }
 
-/// Observes client and service, and compares.
+/// Observes client and service, and compares the result with the client's own measurements.
 pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     link_device()?;
     for name in [CLIENT, SERVER] {
@@ -196,7 +198,7 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
         Ok(())
     };
     observe(&["--explain-limit", "0"], "counted.json")?;
-    // Its explanations are read from the run.
+    // The explanations are read from this run later.
     observe(&["--deadline", DEADLINE, "--explain-limit", "200", "--out", "/out/run"], "own.json")?;
 
     let own = read("own.json")?;
@@ -205,14 +207,12 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     let alone = number(&read("alone.json")?, "/echo_p50_ns")?;
     let counted = number(&read("counted.json")?, "/echo_p50_ns")? / alone;
     let observed = number(&own, "/echo_p50_ns")? / alone;
-    println!(
-        "an echo takes {observed:.2} times as long while it is observed, {counted:.2} times without explanations"
-    );
-    ensure!(counted < observed && observed < MOST_COST, "more than it may");
+    println!("an observed echo takes {observed:.2} times as long, {counted:.2} times without explanations");
+    ensure!(counted < observed && observed < MAX_COST, "observing costs too much");
     Ok(())
 }
 
-/// What was observed is what the client counted and timed itself.
+/// Checks that the observed counts and times agree with those of the client itself.
 fn counts(own: &Value) -> Result<()> {
     let run = read("/out/run/run.json")?;
     let flows = Flows::of(&run)?;
@@ -227,14 +227,14 @@ fn counts(own: &Value) -> Result<()> {
     let pid = number(own, "/pid")?;
     let echo = flows.between(CLIENT, SERVER, 1);
     let is_clients = |flow: &&Value| flow["client"]["pid"].as_f64() == Some(pid);
-    ensure!(echo.iter().all(is_clients), "another client: {echo:?}");
+    ensure!(echo.iter().all(is_clients), "rows of another client: {echo:?}");
     let pools: Vec<&str> = echo.iter().filter_map(|flow| flow["pool"].as_str()).collect();
-    ensure!(!echo.is_empty() && pools.len() == echo.len(), "a row without its pool: {echo:?}");
+    ensure!(!echo.is_empty() && pools.len() == echo.len(), "a row without a pool: {echo:?}");
     for lost in ["lost_events", "forgotten", "other_flows"] {
         ensure!(observed["unseen"][lost] == 0, "{}", observed["unseen"]);
     }
-    println!("{} calls, {NOTES} oneway and 1 failed: as many as the client made", flows.calls());
-    // The client's clock also has what its library does around the driver's call.
+    println!("{} calls, {NOTES} oneway and 1 failed: equal to the client's counts", flows.calls());
+    // The client's time also includes the work of its library around the driver's call.
     for (percent, own_ns) in [("50", number(own, "/echo_p50_ns")?), ("99", number(own, "/echo_p99_ns")?)] {
         let all = echo[0]["latency"]["percentiles"].as_array().context("no percentiles")?;
         let found = all.iter().find(|one| one["percent"].to_string().trim_end_matches(".0") == percent);
@@ -244,7 +244,7 @@ fn counts(own: &Value) -> Result<()> {
             ns / 1e3,
             own_ns / 1e3
         );
-        ensure!(ns <= own_ns && ns >= own_ns * LEAST_SHARE, "too far apart");
+        ensure!(ns <= own_ns && ns >= own_ns * MIN_SHARE, "the two times differ too much");
     }
     Ok(())
 }
@@ -258,8 +258,8 @@ impl<'a> Flows<'a> {
         Ok(Self(flows.context("no observed calls")?))
     }
 
-    /// Those of one method: nodes that are made for a call have rows of their own, up to a limit,
-    /// and so have the pools that serve.
+    /// The rows of one method. There can be several, because each pool and, up to a limit, each
+    /// node has its own row.
     fn between(&self, client: &str, server: &str, code: u64) -> Vec<&'a Value> {
         let is = |flow: &&Value| {
             flow["client"]["name"] == client && flow["server"]["name"] == server && flow["code"] == code
@@ -267,7 +267,7 @@ impl<'a> Flows<'a> {
         self.0.iter().filter(is).collect()
     }
 
-    /// A count of one method must be what the client counted.
+    /// Checks a count of one method, summed over its rows.
     pub(crate) fn expect(
         &self,
         client: &str,
@@ -278,10 +278,7 @@ impl<'a> Flows<'a> {
     ) -> Result<()> {
         let counts = self.between(client, server, code).into_iter();
         let found: u64 = counts.filter_map(|flow| flow.pointer(pointer).and_then(Value::as_u64)).sum();
-        ensure!(
-            found == expected,
-            "{client} to {server}, code {code}: {found} at {pointer} in place of {expected}"
-        );
+        ensure!(found == expected, "{client} to {server}, code {code}: {pointer} is {found}, not {expected}");
         Ok(())
     }
 
@@ -290,7 +287,7 @@ impl<'a> Flows<'a> {
     }
 }
 
-/// Each slow call is explained by what the service did in that method.
+/// Checks that the explanation of each slow call names the delay that its method causes.
 fn causes(roundtrip: &str) -> Result<()> {
     let output = Command::new(roundtrip).args(["explain", "--format", "json", "/out/run"]).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -308,13 +305,13 @@ fn causes(roundtrip: &str) -> Result<()> {
             Some("cannot_tell") | None => {}
             Some(named) => {
                 wrong += 1;
-                println!("{what}: {named} in place of {cause}");
+                println!("{what}: {named} instead of {cause}");
             }
         }
     }
     let all = SLOW * CAUSES.len() as u64;
-    println!("causes: {right} of {all} named rightly, {wrong} wrongly");
-    ensure!(right * 100 >= all * 95 && wrong * 100 <= all, "too few, or too many");
+    println!("causes: {right} of {all} named correctly, {wrong} wrongly");
+    ensure!(right * 100 >= all * 95 && wrong * 100 <= all, "too few correct causes, or too many wrong ones");
     Ok(())
 }
 

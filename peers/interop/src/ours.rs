@@ -66,8 +66,8 @@ impl Stub for Peer {
                 let bytes = data.read_bytes()?;
                 reply.write_bytes(bytes)?;
             }
-            FAIL => return Err(Status::service_specific(data.read_i32()?, "as asked")),
-            REFUSE => return Err(Status::exception(exception::SECURITY, "not you")),
+            FAIL => return Err(Status::service_specific(data.read_i32()?, "requested error")),
+            REFUSE => return Err(Status::exception(exception::SECURITY, "not permitted")),
             CALL_BACK => {
                 let other = data.read_binder()?;
                 let other = other.remote().ok_or(Status::Code(status::BAD_VALUE))?;
@@ -81,7 +81,7 @@ impl Stub for Peer {
     }
 }
 
-/// Calls a method. Passes on the contents of the reply after the status.
+/// Calls a method. `read` gets the contents of the reply after the status.
 fn ask<R>(
     peer: &Proxy,
     code: u32,
@@ -113,7 +113,7 @@ pub(crate) fn call() -> Result<()> {
     let peer = found.remote().context("a service of another process")?;
     let names = manager.list()?;
     ensure!(names.iter().any(|name| name == SERVICE), "the service manager lists {names:?}");
-    let missing = manager.get("roundtrip.nobody");
+    let missing = manager.get("roundtrip.missing");
     ensure!(matches!(missing, Err(Error::NotRegistered { .. })), "{missing:?}");
     peer.ping(Stack::Binder).context("ping")?;
     ensure!(peer.interface_descriptor(Stack::Binder)? == INTERFACE, "the interface's name");
@@ -121,12 +121,12 @@ pub(crate) fn call() -> Result<()> {
     ensure!(peer.extension()?.is_none(), "an extension");
     methods(&process, peer)?;
 
-    let (sender, told) = channel();
+    let (sender, death) = channel();
     peer.link_to_death(move || {
         let _ = sender.send(());
     })?;
     say_linked()?;
-    told.recv_timeout(PATIENCE).context("the service's death")
+    death.recv_timeout(PATIENCE).context("the service's death")
 }
 
 fn methods(process: &Arc<Process>, peer: &Proxy) -> Result<()> {
@@ -149,7 +149,7 @@ fn methods(process: &Arc<Process>, peer: &Proxy) -> Result<()> {
         Ok(())
     };
     match ask(peer, FAIL, write, |_| Ok(())) {
-        Err(Error::ServiceSpecific { error: -42, message }) if message == "as asked" => {}
+        Err(Error::ServiceSpecific { error: -42, message }) if message == "requested error" => {}
         other => bail!("a service-specific error: {other:?}"),
     }
     match ask(peer, REFUSE, |_| Ok(()), |_| Ok(())) {
@@ -167,7 +167,7 @@ fn methods(process: &Arc<Process>, peer: &Proxy) -> Result<()> {
             parcel.write_string16("back")
         };
         let back = ask(peer, CALL_BACK, write, |reader| reader.read_string16())?;
-        ensure!(back == "back", "a call back: {back}");
+        ensure!(back == "back", "a callback: {back}");
     }
     ensure!(works_for(peer)? == i64::from(u32::MAX), "a work source that was not set");
     let _works_for = WorkSource::set(10_042);

@@ -11,7 +11,7 @@ use rsbinder::{
 
 use crate::{DEVICE, PATIENCE, SERVICE, say_linked, until};
 
-/// The interface of both sides. `ours` has its codes by hand, counted from 1.
+/// The interface of both sides. `ours` defines its codes by hand, counted from 1.
 #[interface(descriptor = "roundtrip.interop.IPeer")]
 pub trait IPeer {
     fn echo(&self, text: &str) -> BinderResult<String>;
@@ -38,10 +38,10 @@ impl IPeer for Peer {
         Ok(bytes.to_vec())
     }
     fn fail(&self, error: i32) -> BinderResult<()> {
-        Err(Status::new_service_specific_error(error, Some("as asked".to_owned())))
+        Err(Status::new_service_specific_error(error, Some("requested error".to_owned())))
     }
     fn refuse(&self) -> BinderResult<()> {
-        Err((ExceptionCode::Security, "not you").into())
+        Err((ExceptionCode::Security, "not permitted").into())
     }
     fn call_back(&self, other: &Strong<dyn IPeer>, text: &str) -> BinderResult<String> {
         other.echo(text)
@@ -64,9 +64,9 @@ pub(crate) fn serve() -> Result<()> {
     Ok(ProcessState::join_thread_pool()?)
 }
 
-struct NotifiesOnDeath(Sender<()>);
+struct DeathSender(Sender<()>);
 
-impl DeathRecipient for NotifiesOnDeath {
+impl DeathRecipient for DeathSender {
     fn binder_died(&self, _: &WIBinder) {
         let _ = self.0.send(());
     }
@@ -87,20 +87,20 @@ pub(crate) fn call() -> Result<()> {
         let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
         ensure!(peer.bytes(&bytes)? == bytes, "{length} bytes");
     }
-    let failed = peer.fail(-42).expect_err("it is asked to fail");
+    let failed = peer.fail(-42).expect_err("`fail` returns an error");
     ensure!(failed.service_specific_error() == -42, "{failed:?}");
-    let refused = peer.refuse().expect_err("it refuses");
+    let refused = peer.refuse().expect_err("`refuse` returns an exception");
     ensure!(refused.exception_code() == ExceptionCode::Security, "{refused:?}");
     for _ in 0..20 {
-        ensure!(peer.call_back(&BnPeer::new_binder(Peer), "back")? == "back", "a call back");
+        ensure!(peer.call_back(&BnPeer::new_binder(Peer), "back")? == "back", "a callback");
     }
     ensure!(peer.works_for()? == i64::from(u32::MAX), "a work source that was not set");
     set_calling_work_source_uid(10_042);
     ensure!(peer.works_for()? == 10_042, "the work source");
 
-    let (sender, told) = channel();
-    let recipient = Arc::new(NotifiesOnDeath(sender));
+    let (sender, death) = channel();
+    let recipient = Arc::new(DeathSender(sender));
     peer.as_binder().link_to_death_arc(&recipient)?;
     say_linked()?;
-    told.recv_timeout(PATIENCE).context("the service's death")
+    death.recv_timeout(PATIENCE).context("the service's death")
 }

@@ -75,8 +75,8 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
 }
 
 /// Received data, in the receive area.
-fn received<'d>(driver: &'d Emulated, transaction: &TransactionData) -> Result<RawBytes<'d>> {
-    driver.area().part_at(transaction.buffer, transaction.data_size).context("the received data is outside the area")
+fn received<'d>(driver: &'d Emulated, call: &TransactionData) -> Result<RawBytes<'d>> {
+    driver.area().part_at(call.buffer, call.data_size).context("received data lies outside the area")
 }
 
 fn connect(address: &str, wake_up: WakeUp) -> Result<Box<dyn Echo>> {

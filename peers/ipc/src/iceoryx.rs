@@ -44,8 +44,8 @@ fn failed<E: std::fmt::Debug>(what: &'static str) -> impl Fn(E) -> anyhow::Error
 }
 
 impl Link {
-    /// Opens the services under a prefix, which all that they leave in /dev/shm begins with. The
-    /// events are those that this side listens to, and those that it sends.
+    /// Opens the services under a prefix, with which the names of all their files in /dev/shm
+    /// start. The two names are those of the events that this side listens to, and that it sends.
     fn open(prefix: &str, [heard, sent]: [&str; 2]) -> Result<Link> {
         set_log_level(LogLevel::Error);
         let mut config = Config::default();
@@ -71,7 +71,7 @@ impl Link {
         Ok(Link { listener, notifier, calls, _node: node })
     }
 
-    /// Blocks until something happened. True when that was the end.
+    /// Blocks until the next event. Returns true if it was [`END`].
     fn wait(&self) -> Result<bool> {
         let mut ended = false;
         self.listener.blocking_wait(|event| ended |= event.id == END).map_err(failed("wait"))?;

@@ -125,14 +125,14 @@ impl Side {
             times.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
         })?;
         let stat = std::fs::read_to_string(busiest.path().join("stat")).ok()?;
-        // Field 39 of proc_pid_stat(5); the third comes first behind the name, which may hold
-        // anything.
+        // Field 39 of proc_pid_stat(5). The name, which can contain any character, is the second
+        // field, so fields are counted from the end of the name.
         stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?.parse().ok()
     }
 
     fn ask(&mut self, line: &str) -> Result<()> {
-        let input = self.input.as_mut().context("it was told to end")?;
-        writeln!(input, "{line}").and_then(|()| input.flush()).context("it has gone")
+        let input = self.input.as_mut().context("its input is closed")?;
+        writeln!(input, "{line}").and_then(|()| input.flush()).context("write to it")
     }
 
     /// What follows `word` in the next line.
@@ -143,7 +143,7 @@ impl Side {
             if self.output.buffer().is_empty() {
                 self.wait_for_output(deadline, patience)?;
             }
-            let have = self.output.fill_buf().context("hear it")?;
+            let have = self.output.fill_buf().context("read from it")?;
             if have.is_empty() {
                 bail!("it ended without an answer: {}", self.child.wait()?);
             }
@@ -160,7 +160,7 @@ impl Side {
                 self.answer(word, patience)
             }
             ("error", text) => bail!("{text}"),
-            _ => bail!("it says '{}'", line.chars().take(80).collect::<String>()),
+            _ => bail!("unexpected answer '{}'", line.chars().take(80).collect::<String>()),
         }
     }
 

@@ -72,7 +72,7 @@ fn peers(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
     writeln!(out)?;
     for peer in PEERS {
         let about = match outcome.about.get(peer.name) {
-            None => ": not asked for, or FAILED, see below".to_owned(),
+            None => ": not requested, or FAILED: see below".to_owned(),
             Some([server, client]) if server == client && server.is_empty() => String::new(),
             Some([server, client]) if server == client => format!(": {server}"),
             Some([server, client]) => format!(": server {server}; client {client}"),
@@ -190,7 +190,7 @@ mod tests {
             left_out: vec![(Condition::Free, "two CPUs are needed".into())],
         };
         let mut text = Vec::new();
-        write(&mut text, &outcome, &bench::environment::collect()).expect("memory takes all");
+        write(&mut text, &outcome, &bench::environment::collect()).expect("writing to memory succeeds");
         let text = String::from_utf8(text).expect("text");
         assert!(text.contains("FAILED: zbus, in none of the tables: no answer for 20 s"), "{text}");
         assert!(text.contains("one copy each way: server quick; client slow"), "{text}");

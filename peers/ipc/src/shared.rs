@@ -36,8 +36,7 @@ impl Shared {
 
     fn map(file: OwnedFd, len: usize) -> Result<Shared> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone
-        // has.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory in use.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) };
         let start = NonNull::new(start.context("mmap")?.cast()).context("mapped at address 0")?;
         Ok(Shared { start, len, file })
@@ -51,24 +50,24 @@ impl Shared {
     /// The word at a byte offset divisible by 4.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
-        // SAFETY: in bounds and aligned (the mapping starts on a page), mapped for ever; only
-        // `word` is used for these bytes.
+        // SAFETY: in bounds, aligned (the mapping starts on a page) and never unmapped; only `word`
+        // is used for these bytes.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 
     /// Copies bytes into the mapping.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
-        // SAFETY: in bounds; `bytes` is private memory. The protocol on top passes the range to and
-        // fro through a word.
+        // SAFETY: in bounds; `bytes` is private memory. By the protocol above, only one side at a
+        // time uses the range, and a word passes it to the other side.
         unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
     /// The bytes there. The other side must not write to them until its next turn.
     pub(crate) fn read(&self, offset: usize, len: usize) -> &[u8] {
         self.check(offset, len);
-        // SAFETY: in bounds, mapped for ever; nobody writes to the range while it is this side's
-        // turn.
+        // SAFETY: in bounds and never unmapped; the other side does not write to the range during
+        // this side's turn.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), len) }
     }
 

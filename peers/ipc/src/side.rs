@@ -26,7 +26,7 @@ const WARM_UP: u64 = 20;
 
 fn say(line: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).context("tell the harness")
+    writeln!(out, "{line}").and_then(|()| out.flush()).context("write to the harness")
 }
 
 /// Sends text about this side to the harness, for the report.
@@ -35,7 +35,7 @@ pub(crate) fn about(text: &str) -> Result<()> {
 }
 
 /// Sends an error to the harness.
-fn told(result: Result<()>) -> Result<()> {
+fn report(result: Result<()>) -> Result<()> {
     if let Err(error) = &result {
         say(&format!("error {}", format!("{error:#}").replace('\n', " ")))?;
     }
@@ -43,11 +43,11 @@ fn told(result: Result<()>) -> Result<()> {
 }
 
 pub(crate) fn serve(peer: &Peer) -> Result<()> {
-    told((peer.serve)(&mut |address| say(&format!("ready {address}"))))
+    report((peer.serve)(&mut |address| say(&format!("ready {address}"))))
 }
 
 pub(crate) fn call(peer: &Peer, address: &str) -> Result<()> {
-    told((peer.connect)(address).and_then(|mut echo| {
+    report((peer.connect)(address).and_then(|mut echo| {
         say("ready")?;
         work(&mut *echo)
     }))
@@ -62,17 +62,17 @@ fn work(echo: &mut dyn Echo) -> Result<()> {
     let payload = &mut memory[start..];
     let mut seed = 0_u8;
     for line in std::io::stdin().lock().lines() {
-        let line = line.context("hear the harness")?;
+        let line = line.context("read from the harness")?;
         let words: Vec<&str> = line.split(' ').collect();
         let ["time", size, calls, gap_ns, server, cpus] = words[..] else {
-            bail!("the harness asks '{line}'")
+            bail!("invalid request '{line}'")
         };
         let (size, calls, gap_ns): (usize, u64, u64) = (size.parse()?, calls.parse()?, gap_ns.parse()?);
         let cpus = match cpus {
             "-" => None,
             cpus => Some(cpus.split(',').map(str::parse).collect::<Result<Vec<u32>, _>>()?),
         };
-        ensure!(size <= MAX_LEN && calls <= MAX_CALLS, "the harness asks '{line}'");
+        ensure!(size <= MAX_LEN && calls <= MAX_CALLS, "invalid request '{line}'");
         let payload = &mut payload[..size];
         seed = seed.wrapping_add(1);
         payload.iter_mut().zip(0_usize..).for_each(|(byte, i)| *byte = (i % 251) as u8 ^ seed);

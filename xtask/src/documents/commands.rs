@@ -59,7 +59,8 @@ enum Item {
 
 /// Runs the commands of all documents.
 pub(crate) fn check() -> Result<Outcome> {
-    // As the tests build it: by itself the package has other features, and would be built again.
+    // With the features that the tests use; built alone, the package would have different features
+    // and be compiled again.
     let _ = cargo(&["test", "--quiet", "--workspace", "--test", "explain", "--no-run"])?;
     let program = target_dir().join("debug/roundtrip");
     let root_is_here = rustix_is_root();
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_in_blocks_and_tables_unless_they_are_marked() {
+    fn commands_in_blocks_and_tables_run_unless_they_are_marked() {
         let text = "```sh\nroundtrip a\n# a remark\n```\n\n<!-- not run: no phone -->\n```sh\nadb b\n```\n\n\
                     <!-- needs root: it records -->\n\n```sh\nc\n```\n\n\
                     <!-- not run: roundtrip trace: it is the machine's -->\n<!-- needs root: roundtrip e: it records -->\n| w | `roundtrip e` |\n| x | `roundtrip d` |\n\
@@ -306,12 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn a_block_without_a_language_is_refused_since_nobody_knows_what_it_is() {
+    fn a_block_without_a_language_is_refused() {
         assert!(items("```\nroundtrip a\n```\n", true, true).is_err());
     }
 
     #[test]
-    fn output_is_compared_but_for_its_figures() {
+    fn output_is_compared_except_for_figures() {
         let text = "<!-- output of: roundtrip a -->\n```text\nsize (B)  p50 (us)\n      4      8.1\n```\n";
         let (line, item) = items(text, true, true).unwrap().remove(0);
         let Item::Output { command, shown } = item else { panic!("{item:?}") };
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_told_with_what_it_said() {
+    fn the_error_output_of_a_failed_command_is_reported() {
         let scratch = Scratch::new().unwrap();
         let folder = scratch.folder("a").unwrap();
         let error = scratch.run(&folder, Path::new("/bin/false"), "echo why >&2; roundtrip x").unwrap_err();

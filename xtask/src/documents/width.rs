@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_prose_that_can_be_wrapped_counts() {
+    fn only_prose_that_can_be_wrapped_is_checked() {
         let wide = "x ".repeat(60);
         let text = format!("| {wide}\n```sh\n{wide}\n```\n[a]({wide}) b\n{wide}\nshort");
         assert_eq!(too_wide(&text).collect::<Vec<_>>(), [(6, 120)]);
     }
 
     #[test]
-    fn of_a_rust_file_only_comments_count() {
+    fn only_the_comments_of_a_rust_file_are_checked() {
         let wide = "x ".repeat(60);
         let text = format!("let a = \"{wide}\";\n    /// {wide}\n//! ```\n//! {wide}\n//! ```\n/// | {wide}");
         assert_eq!(too_wide(&comments(&text)).collect::<Vec<_>>(), [(2, 128)]);

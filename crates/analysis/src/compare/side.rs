@@ -32,12 +32,11 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads runs. A directory that is not a run stands for the run directories in it, sorted by
+    /// Reads runs. For a directory that is not a run, reads the run directories in it, sorted by
     /// name. Also reads the JSON that Google Benchmark writes.
     ///
     /// # Errors
     /// [`Error::Run`] for what cannot be read or is not a run, [`Error::Damaged`] for damaged
-    /// recordings.
     /// recordings.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
         let mut runs = Vec::new();

@@ -42,7 +42,7 @@ fn six_runs_on_each_side_show_what_is_worse_better_or_the_same() {
 }
 
 #[test]
-fn runs_that_differ_among_each_other_cannot_tell_and_say_how_many_would() {
+fn noisy_runs_give_no_verdict_but_the_number_of_runs_needed() {
     let wide = [80.0, 120.0, 95.0, 105.0, 130.0, 75.0];
     let more = wide.map(|value| value * 1.05);
     let compared = only(&wide, &more, Better::Lower, &Options::default());
@@ -51,7 +51,7 @@ fn runs_that_differ_among_each_other_cannot_tell_and_say_how_many_would() {
 }
 
 #[test]
-fn single_runs_are_trusted_only_beyond_what_runs_may_differ() {
+fn single_runs_show_only_differences_larger_than_the_noise() {
     let options = Options::default();
     let of = |new| only(&[100.0], &[new], Better::Lower, &options);
     let by_a_fifth = of(121.0);
@@ -65,7 +65,7 @@ fn single_runs_are_trusted_only_beyond_what_runs_may_differ() {
 }
 
 #[test]
-fn pairs_see_through_what_both_runs_of_a_pair_share() {
+fn pairs_cancel_what_both_runs_of_a_pair_share() {
     let drift = [100.0, 150.0, 80.0, 120.0, 200.0, 90.0, 110.0];
     let slower = drift.map(|value| value * 1.05);
     assert_eq!(only(&drift, &slower, Better::Lower, &Options::default()).verdict, Verdict::CannotTell);
@@ -91,7 +91,7 @@ fn a_count_may_be_0() {
 }
 
 #[test]
-fn only_the_figures_that_are_asked_for_count() {
+fn only_the_requested_figures_are_compared() {
     let figures = || vec![figure("p50", 1.0, Better::Lower), figure("p95", 1.0, Better::Lower)];
     let side = || Side { runs: vec![made(None, figures())] };
     let names = |options: &Options| -> Vec<String> {
@@ -154,7 +154,7 @@ fn google_benchmarks_files_are_read_by_their_repetitions() {
 }
 
 #[test]
-fn runs_of_other_machines_and_drivers_are_told_apart() {
+fn differences_in_machine_and_driver_are_listed() {
     let directory =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
     let read = || Side::read(std::slice::from_ref(&directory)).unwrap();
@@ -182,7 +182,7 @@ fn runs_of_other_machines_and_drivers_are_told_apart() {
 }
 
 #[test]
-fn what_one_side_has_throughout_and_the_other_has_otherwise_is_what_is_compared() {
+fn a_label_that_differs_between_the_sides_is_the_subject_of_the_comparison() {
     let with_stack = |stack: &[&str], value: f64| {
         let of = |stack: &str| vec![("test", "latency".to_owned()), ("stack", stack.to_owned())];
         let figures =

@@ -135,7 +135,7 @@ const BAD_SETTINGS: &[(&str, &str, Change)] = &[
 ];
 
 #[test]
-fn each_setting_that_lengthens_round_trips_is_named_alone_with_its_value_and_what_to_do() {
+fn each_setting_that_lengthens_round_trips_is_reported_with_its_value_and_advice() {
     for (check, value, change) in BAD_SETTINGS {
         let mut machine = good();
         change(&mut machine);
@@ -181,13 +181,13 @@ fn a_preemption_mode_is_changed_at_run_time_only_where_the_kernel_can() {
 }
 
 #[test]
-fn what_is_unknown_is_told_with_the_reason_and_never_left_out() {
+fn unknown_settings_are_reported_with_the_reason() {
     let unknown = judge(&Environment::default());
     assert_eq!(unknown.len(), judge(&good()).len());
     for finding in unknown.iter().filter(|finding| finding.state == State::CannotTell) {
         assert!(finding.found.len() > 8, "{finding:?}");
     }
-    // On a machine that reports nothing, only limits that nobody set are known.
+    // On a machine that reports nothing, only unset limits are known.
     let good: BTreeSet<_> =
         unknown.iter().filter(|one| one.state == State::Good).map(|one| one.check).collect();
     assert_eq!(good, BTreeSet::from(["autogroup", "cpu-quota"]));
@@ -213,7 +213,7 @@ fn a_virtual_machine_whose_host_reports_no_stolen_time_cannot_tell() {
 }
 
 #[test]
-fn every_check_has_a_name_of_its_own_a_reason_and_a_source_in_sentences() {
+fn every_check_has_a_unique_name_a_reason_and_a_source_in_sentences() {
     let findings = judge(&good());
     let distinct: BTreeSet<_> = findings.iter().map(|finding| finding.check).collect();
     assert_eq!(distinct.len(), findings.len());

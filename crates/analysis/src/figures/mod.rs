@@ -178,7 +178,7 @@ impl Group<'_> {
         self.add(format!("{prefix}max"), max_ns as f64, TIME, count, None);
     }
 
-    /// The mean time of each layer that had any, its name behind `prefix`.
+    /// The mean time of each layer that had any. The names start with `prefix`.
     fn layers(&mut self, prefix: &str, breakdown: &Breakdown) {
         for layer in Layer::ALL.into_iter().filter(|layer| breakdown.layers.contains_key(layer)) {
             let name = format!("{prefix}{}.mean", layer.name());
@@ -374,7 +374,7 @@ mod tests {
         let count = names.len();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), count, "each figure has a name of its own");
+        assert_eq!(names.len(), count, "each figure has its own name");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use run::ipc::observe::{Flow, ObserveResult};
 
 use super::{Better, Figure, Group, Unit};
 
-/// What is the same in every run: client, server, code.
+/// The parts of a flow that are the same in every run: client, server, code.
 type Key<'a> = (&'a str, &'a str, u32);
 
 /// All flows of one key.

@@ -1,6 +1,5 @@
-//! The figures of other people's writes: by the names of process and file and by system call.
-//! Numbers of processes differ from run to run, so writes that differ only in them are counted
-//! together.
+//! The figures of other programs' writes, by process name, file and system call. Process ids differ
+//! from run to run, so writes that differ only in them are counted together.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +9,10 @@ use run::storage::observe::{ObserveWritesResult, WriteRow};
 
 use super::{Better, Figure, Group, TIME, Unit};
 
-/// What of a write is the same in every run.
+/// The parts of a row that are the same in every run.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
-/// Rows of one key together.
+/// All rows of one key.
 #[derive(Default)]
 struct Sum {
     latency: Histogram,

@@ -58,7 +58,7 @@ fn limits_are_read_in_the_unit_of_their_figure() {
 }
 
 #[test]
-fn a_gate_that_means_nothing_is_refused_with_what_there_is() {
+fn an_invalid_gate_is_refused_with_the_valid_choices() {
     for (text, message) in [
         ("p98>1us", "there is no figure 'p98'; expected inheritance, warnings, or NAME>LIMIT"),
         ("p99", "expected inheritance, warnings, or NAME>LIMIT or NAME<LIMIT with a NAME of mean, p50, "),
@@ -108,11 +108,11 @@ fn figures_beyond_the_limit_violate_a_gate_and_the_worst_is_named() {
     assert_eq!(gate("p99[caller=fifo:99]>200us").judge(&run, &figures), None);
     assert!(gate("p99[caller=other]>200us").judge(&run, &figures).is_some());
     let none = [figure("p99", "other", f64::NAN)];
-    assert!(gate("p99>100s").judge(&run, &none).is_some(), "what is no number is within no limit");
+    assert!(gate("p99>100s").judge(&run, &none).is_some(), "NaN exceeds every limit");
 }
 
 #[test]
-fn a_gate_on_what_the_run_has_not_is_violated() {
+fn a_gate_on_a_missing_figure_is_violated() {
     let run = fixture("x86_64-6.1-binder");
     let figures = figures::of(&run.results, &[], &[]);
     for text in
@@ -122,7 +122,7 @@ fn a_gate_on_what_the_run_has_not_is_violated() {
     }
     let storage = fixture("x86_64-6.1-ufs");
     let Some(Violation::Inheritance { reason, .. }) = gate("inheritance").judge(&storage, &[]) else {
-        panic!("nothing tells")
+        panic!("expected an unknown inheritance")
     };
     assert_eq!(reason, "not known: the run has no latency test");
 }
@@ -167,7 +167,7 @@ fn a_stored_run_is_judged_by_its_misses_verdict_and_warnings() {
 }
 
 #[test]
-fn requirements_are_met_by_what_the_run_had_and_by_nothing_less() {
+fn requirements_are_met_only_by_what_the_run_used() {
     let mut run = fixture("x86_64-6.1-binder");
     for requirement in Requirement::ALL {
         assert_eq!(requirement.judge(&run), None, "{}", requirement.name());

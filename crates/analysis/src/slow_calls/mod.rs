@@ -94,7 +94,6 @@ pub struct Explained {
 ///
 /// # Errors
 /// If the recording exists but cannot be read.
-/// When the recording is there and cannot be read.
 pub fn explain(
     kept: &Kept,
     directory: &Path,

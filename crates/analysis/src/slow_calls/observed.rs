@@ -1,5 +1,5 @@
-//! Slow calls among those observed of other programs. All that is known of them comes from the
-//! kernel's events.
+//! Slow calls among the observed calls of other programs. Only the kernel's events are known about
+//! them.
 
 use layers::{RoundTrip, Side};
 use run::ipc::observe::{Flow, ObserveResult, Process};
@@ -55,7 +55,7 @@ fn usual_ns(flow: &Flow, deadline_ns: u64) -> Option<u64> {
     usual_ns.filter(|&ns| ns <= deadline_ns)
 }
 
-/// From how many calls on there is a usual time.
+/// The fewest calls from which a usual time is derived.
 const MANY: u64 = 10;
 
 fn side(process: &Process, tid: u32) -> Side {

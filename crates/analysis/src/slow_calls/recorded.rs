@@ -1,5 +1,5 @@
-//! Slow calls in a recording that is not from a run of ours. Only the kernel's events are known,
-//! not which calls somebody is interested in.
+//! Slow calls in another tool's recording. Only the kernel's events are known, and no call is
+//! marked as slow.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -129,7 +129,7 @@ impl<'a> Names<'a> {
         self.trace.processes.get(&tid).copied().unwrap_or(tid)
     }
 
-    /// A thread's name, or that of a process by its first thread; empty where nothing says it.
+    /// The name of a thread, or of a process by its main thread; empty if no event shows it.
     pub(crate) fn comm(&self, tid: u32) -> &str {
         let said = self.said.get(&tid).map(|&name| self.trace.names.text(name));
         self.comms.get(&tid).map(String::as_str).or(said).unwrap_or_default()

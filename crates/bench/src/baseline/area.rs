@@ -1,6 +1,6 @@
 //! The layout of requests and replies in shared memory, for the transports that differ only in how
 //! they wake the other side. Each direction costs one copy. Must not know how the sides take turns,
-//! only whose turn each word counts.
+//! only which word counts whose turns.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! The baseline: what a round trip between two processes costs on this machine with each mechanism
-//! that the kernel offers, measured in one interleaved run. Must not know who asked, nor how the
-//! result is shown.
+//! that the kernel offers, measured in one interleaved run. Must not know who requested it, nor how
+//! the result is shown.
 
 mod area;
 mod driver;
@@ -129,7 +129,8 @@ fn rounds(
     let mut shuffle = Shuffle::new();
     for round in 0..=plan.rounds {
         for &recorded in halves(plan.recorder, round) {
-            // Created anew for each round: enabled events cost time even while the recorder is off.
+            // Created again for each round: enabled events cost time even while the recorder is
+            // off.
             let recorder = recorded.then(|| Recorder::open(run::DEFAULT_KILOBYTES, false)).transpose()?;
             if let Some(recorder) = &recorder {
                 recorder.instance.on()?;

@@ -20,7 +20,7 @@ pub(super) fn create_unlinked(name: &CStr, max_len: usize) -> io::Result<OwnedFd
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just returned this descriptor, so nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, so no other code owns it.
     let queue = unsafe { OwnedFd::from_raw_fd(fd as c_int) };
     // SAFETY: the name ends in 0 and outlives the call, which only reads it.
     match unsafe { syscall(libc::SYS_mq_unlink, name.as_ptr()) } {

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_of_any_length_begin_on_a_page() {
+    fn payloads_of_any_length_are_page_aligned() {
         for len in [1, 4, 4096, 65_536, 1_000_001] {
             let mut paged = Paged::zeroed(len);
             assert_eq!((paged.len(), paged.as_ptr().addr() % PAGE), (len, 0));

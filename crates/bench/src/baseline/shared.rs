@@ -81,7 +81,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: by the invariant this unmaps our own mapping; nothing borrows from it any more.
+        // SAFETY: by the invariant this unmaps our own mapping; nothing borrows from it any longer.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -125,7 +125,7 @@ fn receive_packet(socket: &OwnedFd, into: &mut [u8]) -> Result<()> {
     if length == into.len() {
         return Ok(());
     }
-    // A packet of length 0 looks like the end of the connection. No such packet is sent here.
+    // A packet of length 0 looks like the end of the connection. No side sends one here.
     Err(Error::system(
         "receive a packet",
         std::io::Error::other(format!("received {length} of {} bytes", into.len())),

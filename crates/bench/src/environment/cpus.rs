@@ -116,7 +116,7 @@ mod tests {
     use crate::root::fixture;
 
     #[test]
-    fn a_virtual_pc_without_frequency_scaling_says_so() {
+    fn a_virtual_pc_without_frequency_scaling_has_no_governors() {
         let root = fixture(&[
             (
                 "proc/cpuinfo",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_is_all_none() {
+    fn on_a_machine_without_any_files_all_facts_are_none() {
         assert_eq!(read(&fixture(&[]), vec![]), Cpus::default());
         assert_eq!(Cpus::default().scaling_enabled(), None);
     }

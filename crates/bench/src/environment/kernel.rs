@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preemption_mode_in_force_wins_over_what_was_built_in() {
+    fn the_active_preemption_mode_overrides_the_built_in_one() {
         let dynamic = "#1 SMP PREEMPT_DYNAMIC Tue";
         let debugfs = [("sys/kernel/debug/sched/preempt", "none (voluntary) full lazy\n")];
         assert_eq!(mode(&debugfs, dynamic, "CONFIG_PREEMPT=y").as_deref(), Some("voluntary"));

@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_nothing_yields_a_list_of_what_is_missing() {
+    fn missing_facts_are_listed() {
         let environment = of(&fixture(&[]));
         assert_eq!(environment.cpus.mhz, None);
         assert_eq!(environment.missing.len(), 10, "{:?}", environment.missing);
     }
 
     #[test]
-    fn what_is_there_is_not_missing() {
+    fn known_facts_are_not_listed_as_missing() {
         let environment = of(&fixture(&[
             ("proc/loadavg", "0.50 0.25 0.10 1/200 4711\n"),
             ("dev/binderfs/binder", ""),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_machine_survives_its_stored_form() {
+    fn the_environment_of_this_machine_is_read_back_as_stored() {
         let environment = collect();
         assert!(!environment.cpus.usable.is_empty());
         let stored = serde_json::to_string(&environment).unwrap();

@@ -1,5 +1,5 @@
-//! Who used the CPUs during a run: this program, other processes, or a hypervisor. Compares two
-//! readings of /proc/stat and of this process's own times. Must not know what ran.
+//! How much this program, other processes and the hypervisor used the CPUs during a run. Compares
+//! two readings of /proc/stat and of this process's own times. Must not know what ran.
 
 use run::environment::CpuShares;
 
@@ -51,7 +51,7 @@ impl CpuTimes {
         Some(Self { all_ticks, busy_ticks, stolen_ticks, own_ticks })
     }
 
-    /// The shares between this instant and a later one; `None` if no tick lies between them.
+    /// The shares between this instant and a later one; `None` if there was no tick between them.
     #[must_use]
     pub fn shares_until(&self, later: &Self) -> Option<CpuShares> {
         // Idle times can go backwards by a tick or two.
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_run_is_split_into_ours_theirs_and_stolen() {
+    fn the_time_of_a_run_is_divided_into_own_foreign_and_stolen() {
         let before = times("100 0 50 1000 0 0 0 10 0 0", "1 2 3 4").unwrap();
         let after = times("130 5 60 1130 10 3 2 20 0 0", "11 7 18 14").unwrap();
         // 200 ticks in all, 50 of them busy, 40 of these our own.
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_between_two_looks_is_no_share() {
+    fn without_a_tick_there_are_no_shares() {
         let now = times("100 0 50 1000 0 0 0 10 0 0", "1 2 3 4").unwrap();
         assert_eq!(now.shares_until(&now), None);
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_its_times() {
+    fn the_times_of_this_machine_are_read() {
         assert!(CpuTimes::read(&Root::real()).is_some());
     }
 }

@@ -9,7 +9,8 @@ use run::storage::interference::Condition;
 
 use super::Error;
 
-/// Something that was requested by name and is not available on this machine. Says what is.
+/// Something that was requested by name and is not available on this machine. Says what is
+/// available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotHere {

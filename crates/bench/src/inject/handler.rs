@@ -76,7 +76,8 @@ impl Handler {
             Cause::Sleep => std::thread::sleep(Duration::from_nanos(self.plan.for_ns)),
             Cause::Fsync => {
                 if let Some(file) = &self.file {
-                    // A failed write is no disturbance, and the log says how long it took.
+                    // A failed write is too short to be a disturbance; the log contains how long it
+                    // took.
                     let _ = file.write_all_at(&vec![gettid() as u8; FILE_BYTES], 0);
                     let _ = file.sync_all();
                 }
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_whose_time_has_not_come_does_nothing() {
+    fn a_handler_does_nothing_before_its_time() {
         let root = crate::root::fixture(&[("x", "")]);
         let plan = HandlerPlan { every_ns: u64::MAX / 2, ..plan(Cause::Sleep, &root.path("run")) };
         let handler = Handler::new(plan).unwrap();

@@ -86,7 +86,7 @@ impl InjectorJob {
     fn stop(&self) {
         let all = |signal| {
             for pid in self.servers.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
-                // If a server is gone, the run ends anyway.
+                // If a server has exited, the run ends anyway.
                 let _ = kill_process(pid, signal);
             }
         };
@@ -106,7 +106,7 @@ impl InjectorJob {
         let body = move || {
             let ready = sched::set_allowed_cpus(0, &cpu).and_then(|()| sched::set_scheduling(0, scheduling));
             if let Err(error) = ready {
-                // If the receiver is gone, nobody needs the error.
+                // If the receiver no longer exists, the error is not needed.
                 let _ = tell.send(Err(error));
                 return;
             }
@@ -157,7 +157,7 @@ fn spin_until(until_ns: u64) {
 /// The length of a packet in bytes.
 pub(crate) const PACKET_BYTES: usize = 1024;
 
-/// A socket that sends packets to this machine, where nobody receives them.
+/// A socket that sends packets to this machine, which no process receives.
 pub(crate) fn flood() -> Result<UdpSocket> {
     let failed = |cause: std::io::Error| Error::system("send packets to this machine", cause);
     let receiver = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;

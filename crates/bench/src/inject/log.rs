@@ -24,7 +24,7 @@ pub(super) fn create(path: &Path) -> Result<()> {
 pub(super) struct Log(Option<File>);
 
 impl Log {
-    /// Opens the log. If it is gone, the run continues without it.
+    /// Opens the log. If it was removed, the run continues without it.
     pub(super) fn open(path: Option<&Path>) -> Result<Self> {
         let nofollow = OFlags::NOFOLLOW.bits().cast_signed();
         let open = |path: &Path| match File::options().append(true).custom_flags(nofollow).open(path) {

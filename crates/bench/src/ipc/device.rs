@@ -2,7 +2,7 @@
 //! over it.
 //!
 //! A device has one context manager. A device that already has one, as on a running Android, is
-//! left alone: a private binderfs has devices that nobody else sees. Runs share free devices
+//! left alone: a private binderfs has devices that no other process sees. Runs share free devices
 //! through a lock on the device file.
 
 use std::fs::File;
@@ -179,9 +179,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_binder_device_is_refused_in_one_line_that_names_it() {
+    fn a_file_that_is_not_a_binder_device_is_refused_in_one_line() {
         for path in ["/dev/null", "/dev/no-such-device"] {
-            let error = Claim::of(path).expect_err("no binder device").to_string();
+            let error = Claim::of(path).expect_err("not a binder device").to_string();
             assert!(error.contains(path) && !error.contains('\n'), "{error}");
         }
         assert!(!Claim::is_held());

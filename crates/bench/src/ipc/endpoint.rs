@@ -36,7 +36,7 @@ impl Endpoint {
     }
 
     /// All contexts that could be examined: the running emulated ones, and the binder devices at
-    /// Android's usual paths, whether or not anybody serves on them.
+    /// Android's usual paths, whether or not a process serves on them.
     pub fn all() -> Vec<Self> {
         let emulated = binder_emulator::running().unwrap_or_default();
         let devices = super::device::usual_paths().into_iter();
@@ -46,7 +46,7 @@ impl Endpoint {
     /// Opens the driver for this process.
     ///
     /// # Errors
-    /// [`crate::Error::Driver`] if the context is gone or full, or the device is unusable.
+    /// [`crate::Error::Driver`] if the context has ended or is full, or the device is unusable.
     pub fn open(&self) -> Result<Arc<dyn Driver>> {
         match self {
             // A worker executes no programs, so it loses nothing by setting no_new_privs.

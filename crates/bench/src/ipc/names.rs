@@ -51,7 +51,7 @@ mod tests {
 
     /// Stored runs and the driver must use the same names.
     #[test]
-    fn a_backend_is_stored_and_shown_as_the_driver_says_it() {
+    fn backends_have_the_same_names_in_runs_and_in_the_driver() {
         let features = Features {
             protocol: 8,
             language: Some(Language::Rust),

@@ -1,5 +1,5 @@
 //! What a served call reports: time, CPU and scheduling of the serving thread. Must not know who
-//! asks.
+//! requests it.
 
 use echo::{Probe, Purpose, Scheduling};
 use latency::{Placement, Policy};
@@ -39,8 +39,8 @@ pub(crate) struct WorkingProbe {
     /// CPU time to use in each call, in nanoseconds. Time that the thread waits for a CPU is added
     /// to it.
     pub(crate) work_ns: u64,
-    /// Injects disturbances into some calls: only into measured ones, because nobody sees them in
-    /// others.
+    /// Injects disturbances into some calls: only into measured ones, because others are not
+    /// reported.
     pub(crate) handler: Option<Handler>,
 }
 

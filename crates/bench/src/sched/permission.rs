@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_user_is_told_of_the_limit() {
+    fn the_limit_of_an_ordinary_user_is_named() {
         let root = fixture(&[("proc/self/status", "CapEff:\t0000000000000000\nSeccomp:\t0\n")]);
         assert!(explain(&eperm(), 0, &root).contains("ulimit -r"));
     }

@@ -45,14 +45,14 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn all_rounds_of_all_are_made_where_they_fit() {
+    fn all_rounds_of_all_conditions_are_made_if_they_fit() {
         let all = Fit { rounds: 9, left_out: vec![] };
         assert_eq!(fit(&[SECOND; 3], 27 * SECOND, 9), all);
         assert_eq!(fit(&[0; 3], 0, 9), Fit { rounds: 1, left_out: vec![] });
     }
 
     #[test]
-    fn rounds_are_given_up_before_conditions_and_the_costliest_of_these_first() {
+    fn rounds_are_reduced_before_the_most_expensive_conditions_are_left_out() {
         assert_eq!(fit(&[SECOND; 3], 20 * SECOND, 9), Fit { rounds: 6, left_out: vec![] });
         let costs = [SECOND, 9 * SECOND, SECOND, 4 * SECOND];
         assert_eq!(fit(&costs, 40 * SECOND, 9), Fit { rounds: 6, left_out: vec![1] });
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_shared_by_the_blocks() {
+    fn the_remaining_time_is_divided_among_the_blocks() {
         assert_eq!(extra_ns(30 * SECOND, 2 * SECOND, 5, 4), SECOND);
         assert_eq!(extra_ns(30 * SECOND, 9 * SECOND, 5, 4), 0);
     }

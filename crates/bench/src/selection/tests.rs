@@ -1,15 +1,15 @@
-//! Which events are chosen, by what a kernel has.
+//! Which events are selected on kernels with different events.
 
 use super::*;
 
-/// What a kernel's driver has: names of events, and the field of its returns.
+/// The selection for a driver with these events, and with this field in its returns.
 fn transactions_of(binder: &[&str], field: &str) -> Result<Selection> {
     let has = |event: &str| event.starts_with("sched/") || binder.contains(&event);
     transactions(true, has, |event, asked| has(event) && asked == field)
 }
 
 #[test]
-fn of_the_returns_only_those_of_failed_calls_are_recorded() {
+fn only_returns_of_failed_calls_are_recorded() {
     let c = [
         "binder/binder_transaction",
         "binder/binder_transaction_received",
@@ -23,7 +23,7 @@ fn of_the_returns_only_those_of_failed_calls_are_recorded() {
 }
 
 #[test]
-fn without_explanations_nothing_of_the_scheduler_is_recorded_but_who_comes_and_goes() {
+fn without_explanations_only_creation_and_end_of_threads_are_recorded_of_the_scheduler() {
     let selection = transactions(false, |event| !event.starts_with("rust"), |_, field| field == "cmd");
     let expected = [
         "sched/sched_process_fork",
@@ -38,8 +38,8 @@ fn without_explanations_nothing_of_the_scheduler_is_recorded_but_who_comes_and_g
 }
 
 #[test]
-fn the_events_of_the_driver_in_rust_are_taken_by_what_it_has() {
-    // Linux 6.18 has nothing of transactions, later mainline kernels their sending.
+fn events_of_the_driver_in_rust_are_selected_by_availability() {
+    // Linux 6.18 has no events of transactions; later mainline kernels have only their sending.
     assert!(transactions_of(&["rust_binder/rust_binder_ioctl"], "").is_err());
     assert!(transactions_of(&["rust_binder/rust_binder_transaction"], "").is_err());
     let later = [
@@ -64,7 +64,7 @@ fn the_events_of_the_driver_in_rust_are_taken_by_what_it_has() {
 }
 
 #[test]
-fn events_are_taken_by_what_the_kernel_has() {
+fn events_are_selected_by_availability() {
     let all = flight_recorder(|_| true).unwrap();
     assert!(all.missing.is_empty() && all.events.len() > 30);
     let small =
@@ -95,7 +95,7 @@ fn writes_are_recorded_with_the_writers_system_calls_only() {
 }
 
 #[test]
-fn of_others_only_calls_that_write_are_recorded_by_name_where_the_kernel_has_such_events() {
+fn only_writing_calls_of_other_programs_are_recorded_by_name_or_number() {
     let calls = [("fsync", 74), ("write", 1)];
     let named = writes_of_others(&calls, 7, |_| true).unwrap();
     assert!(!named.events.iter().any(|event| event.starts_with("raw_syscalls")), "{:?}", named.events);
@@ -109,7 +109,7 @@ fn of_others_only_calls_that_write_are_recorded_by_name_where_the_kernel_has_suc
 }
 
 #[test]
-fn without_the_schedulers_events_it_says_which_is_missing() {
+fn the_error_names_the_missing_event_of_the_scheduler() {
     let error = flight_recorder(|event| event != "sched/sched_waking").unwrap_err().to_string();
     assert!(error.contains("sched/sched_waking") && error.contains("CONFIG_TRACING"), "{error}");
 }

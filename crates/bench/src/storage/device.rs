@@ -25,7 +25,7 @@ pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
         let missing = vec!["file system: /proc/self/mountinfo does not name it".to_owned()];
         return StoragePath { missing, ..StoragePath::default() };
     };
-    // Some file systems (btrfs, overlayfs) report device numbers of their own. Then the mount's
+    // Some file systems (btrfs, overlayfs) report their own device numbers. Then the mount's
     // source names the device.
     let device = read(root, dev).or_else(|| {
         let name = mount.source.strip_prefix("/dev/")?;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_a_device_says_so() {
+    fn a_file_system_without_a_device_is_reported_as_such() {
         let root = fixture(&[("proc/self/mountinfo", MOUNTS)]);
         let path = way_down(&root, Path::new("/mnt/with blank/file"), (0, 40));
         assert_eq!((path.file_system.as_str(), path.device.as_ref()), ("tmpfs", None));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_are_called_as_the_events_of_their_bus_call_them() {
+    fn controllers_have_the_names_that_their_buss_events_use() {
         for (way, bus, names) in [
             ("/sys/devices/pci0/nvme/nvme0", Bus::Nvme, &["nvme0"][..]),
             ("/sys/devices/pci0/ata1/host0/target0:0:0/0:0:0:0", Bus::Scsi, &["ata1", "0:0:0:0"]),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn buses_are_known_by_where_their_devices_are() {
+    fn buses_are_recognised_by_the_paths_of_their_devices() {
         for (way, name, bus) in [
             ("/sys/devices/pci0/nvme/nvme0", "nvme0n1", Bus::Nvme),
             ("/sys/devices/pci0/ata1/host0/target0:0:0/0:0:0:0", "sda", Bus::Scsi),

@@ -108,7 +108,7 @@ impl Target {
         matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
     }
 
-    /// Checks that the file has not been removed or replaced meanwhile.
+    /// Checks that the file has not been removed or replaced.
     ///
     /// # Errors
     /// [`Error::TestFileGone`] if it has.
@@ -136,8 +136,8 @@ fn own_names(path: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_own).collect()
 }
 
-/// Removes a test file of a killed run: one with the mark whose lock nobody holds. Returns whether
-/// there was one.
+/// Removes a test file of a killed run: one with the mark whose lock no process holds. Returns
+/// whether there was one.
 fn remove_abandoned(path: &Path) -> bool {
     // Does not follow links, and does not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_filled_and_gone_when_dropped() {
+    fn a_target_is_filled_and_removed_when_dropped() {
         let folder = folder("filled");
         let path = folder.join("new");
         let mut target = Target::create(&path).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_refused_and_left_alone() {
+    fn an_existing_file_is_refused_and_not_changed() {
         let folder = folder("existing");
         let path = folder.join("mine");
         std::fs::write(&path, "precious").unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_is_removed_by_the_next_and_neither_a_copy_nor_one_in_use() {
+    fn the_next_run_removes_a_killed_runs_file_but_neither_copies_nor_files_in_use() {
         // Needs extended attributes, which /tmp may lack.
         let folder = std::env::current_dir().unwrap().join(format!(".target-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -249,13 +249,13 @@ mod tests {
             assert!(second.notes()[0].contains("a run that was killed"), "{:?}", second.notes());
             assert!(!left.exists());
         } else {
-            assert!(Target::create(&path).is_err(), "nobody can tell whose it is");
+            assert!(Target::create(&path).is_err(), "its owner is unknown");
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn what_somebody_else_put_in_its_place_stays() {
+    fn a_file_that_replaced_the_target_is_not_removed() {
         let folder = folder("replaced");
         let path = folder.join("new");
         let target = Target::create(&path).unwrap();

@@ -111,7 +111,7 @@ impl Worker {
         })
     }
 
-    /// Asks it to make no more calls. Only jobs that make many of them check for that.
+    /// Requests that it makes no more calls. Only jobs that make many calls check for this.
     pub(super) fn stop(&self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
             // Not reaped yet, so the pid is still valid.
@@ -157,7 +157,7 @@ impl Worker {
                 None => std::thread::sleep(left.min(Duration::from_millis(5))),
             }
         }
-        // Both fail only if it has ended meanwhile.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let status = self.child.wait().map_err(|source| failed(self.name(), source))?;
         self.progress = Progress::Ended;

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_out_whole_however_they_are_cut() {
+    fn frames_are_reassembled_from_pieces_of_any_size() {
         let mut wire = encode(Kind::Json, b"{\"a\":1}");
         wire.extend(encode(Kind::Samples, &[7; 300]));
         wire.extend(encode(Kind::Json, b""));

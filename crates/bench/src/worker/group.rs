@@ -42,7 +42,7 @@ pub struct WorkerGroup {
     /// The error of the first worker that failed, until all earlier messages have been read.
     failure: Option<Error>,
     interrupts: &'static Interrupts,
-    /// Whether the workers have been told to make no more calls.
+    /// Whether the workers have been requested to make no more calls.
     told_to_stop: bool,
 }
 
@@ -104,7 +104,7 @@ impl WorkerGroup {
         &self.workers[worker.0].role
     }
 
-    /// Waits until every worker is ready, then tells them all to go.
+    /// Waits until every worker is ready, then starts all of them.
     ///
     /// # Errors
     /// [`Error::WorkerSilent`] if one is not ready in time; else as [`WorkerGroup::next`].
@@ -135,7 +135,7 @@ impl WorkerGroup {
         Ok(())
     }
 
-    /// Tells one ready worker to go. Does nothing for a worker that is not ready.
+    /// Starts one ready worker. Does nothing for a worker that is not ready.
     ///
     /// # Errors
     /// As [`WorkerGroup::send`].
@@ -150,7 +150,7 @@ impl WorkerGroup {
     /// Sends a message to a worker.
     ///
     /// # Errors
-    /// [`Error::PeerDied`] if it is gone, [`Error::Interrupted`] by a signal.
+    /// [`Error::PeerDied`] if it has died, [`Error::Interrupted`] by a signal.
     pub fn send(&mut self, worker: WorkerId, message: &impl Serialize) -> Result<()> {
         self.send_with_descriptors(worker, message, &[])
     }
@@ -228,7 +228,7 @@ impl WorkerGroup {
     }
 
     /// Tells all workers that there are no more messages, waits until each has done its job and
-    /// ended, then ends those in the background. Returns the events that arrive meanwhile.
+    /// ended, then ends those in the background. Returns the events that arrive during that time.
     ///
     /// # Errors
     /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] after the timeout.
@@ -379,7 +379,7 @@ impl WorkerGroup {
 
 impl Drop for WorkerGroup {
     fn drop(&mut self) {
-        // Kills all at once, so that none waits for a peer that is already gone. Each is then
+        // Kills all at once, so that none waits for a peer that is already dead. Each is then
         // reaped by its own drop.
         for worker in self.workers.iter_mut().filter(|worker| worker.progress != Progress::Ended) {
             worker.kill();

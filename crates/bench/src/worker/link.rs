@@ -1,5 +1,5 @@
 //! The worker's side: reads its job from standard input, does it, and reports on standard output.
-//! Ends when the parent is gone. Must not know any job: the program passes in those that it
+//! Ends when the parent exits. Must not know any job: the program passes in those that it
 //! supports.
 
 use std::collections::VecDeque;
@@ -124,7 +124,7 @@ impl Link {
     /// Reports that this worker is set up, and waits until all workers of the run are.
     ///
     /// # Errors
-    /// [`Error::Orphaned`] if the parent is gone.
+    /// [`Error::Orphaned`] if the parent has exited.
     pub fn ready(&mut self) -> Result<()> {
         self.tell(&FromWorker::Ready)?;
         match self.next()? {
@@ -137,7 +137,7 @@ impl Link {
     /// Sends a message to the parent.
     ///
     /// # Errors
-    /// [`Error::Orphaned`] if the parent is gone.
+    /// [`Error::Orphaned`] if the parent has exited.
     pub fn send(&mut self, message: &impl Serialize) -> Result<()> {
         let value =
             stored::to_value(message).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
@@ -196,7 +196,7 @@ impl Link {
     }
 
     fn write(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
-        // This fails only if nobody reads any more.
+        // This fails only if no process reads any longer.
         self.output.write_all(&encode(kind, payload)).map_err(|_| Error::Orphaned)
     }
 

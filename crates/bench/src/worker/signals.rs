@@ -133,7 +133,7 @@ fn is_late() -> bool {
     sys::monotonic_ns().saturating_sub(first_ns) > COLLECTED_WITHIN_NS
 }
 
-/// In a worker: whether its parent wants no more calls.
+/// In a worker: whether its parent has requested to make no more calls.
 pub(crate) fn is_stopped() -> bool {
     sys::STOP.load(Ordering::Relaxed)
 }
@@ -153,7 +153,7 @@ fn register() -> io::Result<Interrupts> {
         if ![SIGINT, SIGTERM].contains(&signal) && is_ignored(signal) {
             continue;
         }
-        // The order matters: when the pipe wakes a thread, the caught signal must be stored.
+        // The order matters: a thread that the pipe wakes must find the caught signal.
         sys::end_by(signal)?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }

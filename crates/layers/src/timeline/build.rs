@@ -158,7 +158,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// What an event tells of one thread besides what it was doing.
+    /// Facts about one thread in an event, other than its activity.
     fn of_thread(&mut self, event: &Event) {
         let time_ns = event.time_ns;
         match event.body {

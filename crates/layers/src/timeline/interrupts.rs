@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_its_begin_or_end_is_not_made_up() {
+    fn an_interrupt_without_start_or_end_is_left_out() {
         let switch = Body::Switch {
             prev: tracefs::ThreadRef::default(),
             prev_state: tracefs::TaskState(0),

@@ -48,12 +48,12 @@ fn with<T>(show: impl FnOnce(&Comparison<'_>) -> T) -> T {
 }
 
 #[test]
-fn the_text_begins_with_the_answer_and_ends_with_how_far_to_trust_it() {
+fn the_text_begins_with_the_answer_and_ends_with_its_reliability() {
     insta::assert_snapshot!(with(|comparison| text(comparison, Look::PLAIN)));
 }
 
 #[test]
-fn markdown_and_junit_hold_foreign_names_harmless() {
+fn foreign_names_are_escaped_in_markdown_and_junit() {
     insta::assert_snapshot!(with(markdown) + &with(junit));
 }
 
@@ -69,7 +69,7 @@ fn json_has_every_figure() {
 }
 
 #[test]
-fn nothing_in_common_is_said() {
+fn runs_without_common_figures_are_reported() {
     let nothing = Comparison {
         names: ["a", "b"],
         figures: &[],
@@ -83,7 +83,7 @@ fn nothing_in_common_is_said() {
 }
 
 #[test]
-fn the_page_has_every_number_of_the_text_and_foreign_names_harmless() {
+fn the_page_has_every_number_of_the_text_and_escapes_foreign_names() {
     let page = with(|comparison| crate::html::compared(comparison).unwrap());
     let body = page.split("<script").next().unwrap();
     let text = with(|comparison| text(comparison, Look::PLAIN));
@@ -93,5 +93,5 @@ fn the_page_has_every_number_of_the_text_and_foreign_names_harmless() {
         assert!(body.contains(number), "{number} of {text}");
     }
     assert!(body.contains("worse by 20.0%") && body.contains("&lt;b&gt;") && !body.contains("\u{1b}"));
-    assert!(body.contains("1.200 (1.150-1.260): worse"), "the picture tells it too");
+    assert!(body.contains("1.200 (1.150-1.260): worse"), "the chart has the verdict, too");
 }

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_but_the_ordinary_has_a_step() {
+    fn every_cause_except_the_ordinary_one_has_a_step() {
         use Kind::*;
         for kind in
             [Work, Competitor, Interrupt, Sleep, Io, WaitedFor, Stopped, WakeUp, Throttled, Gap, CannotTell]

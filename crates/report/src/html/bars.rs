@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_lies_within_the_width_and_in_order() {
+    fn everything_is_drawn_within_the_width_and_in_order() {
         let ranges = Ranges {
             title: "times".into(),
             scale: Scale::Log,
@@ -246,7 +246,7 @@ mod tests {
         );
         assert!(
             html.contains(">1 us</text>") && !html.contains(">1 s</text>"),
-            "what lies outside has no mark: {html}"
+            "values outside the range have no mark: {html}"
         );
     }
 }

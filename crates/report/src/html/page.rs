@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_stands_in_the_page_and_in_its_data() {
+    fn a_table_is_in_the_page_and_in_its_data() {
         let mut table = Table::new([Column::text("pair"), Column::number("p50", "us"), Column::text("as")]);
         table.row(["P<0>", "2.30*", "fifo:99"]);
         table.row(["1", "17", "1.5-2.5"]);

@@ -185,7 +185,7 @@ fn every_number_of_the_page_is_in_its_data() {
 }
 
 #[test]
-fn what_others_have_named_neither_ends_an_element_nor_the_data() {
+fn foreign_names_end_neither_an_element_nor_the_data() {
     let (page, _) = shown(&|_| "</script><img src=x>\u{202e}".to_owned());
     assert!(page.contains("&lt;/script&gt;&lt;img src=x&gt;") && !page.contains("<img"), "it is shown");
     // Those of the data, the library, and the page's own script.
@@ -211,7 +211,7 @@ fn the_policy_names_every_style_and_script_and_the_page_loads_nothing() {
 }
 
 #[test]
-fn observed_calls_are_shown_over_the_run_where_their_version_told_when_they_were() {
+fn observed_calls_are_shown_over_time_if_the_run_has_a_timeline() {
     let mut run = Run::read(Path::new("../../fixtures/runs/x86_64-6.1-observed")).unwrap();
     let page_of = |run: &Run| {
         let label = "phone".into();

@@ -121,7 +121,7 @@ fn assert_has(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
+fn both_figures_are_side_by_side_with_explanations_and_the_study() {
     let result = result();
     let devices = [(260_000.0, false), (280_000.0, true), (260_000.0, false)];
     let explained = |(beside, (device_ns, elsewhere))| {
@@ -154,7 +154,7 @@ fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
 }
 
 #[test]
-fn what_chance_explains_as_well_is_no_finding_and_no_refutation() {
+fn differences_within_chance_neither_confirm_nor_refute_the_study() {
     let mut result = result();
     // The control differs as much as the application with a hog.
     result.comparisons[0] = beside(Condition::Alone, 80);
@@ -166,7 +166,7 @@ fn what_chance_explains_as_well_is_no_finding_and_no_refutation() {
 }
 
 #[test]
-fn without_events_the_devices_own_count_is_told_and_what_is_not_known_is_said() {
+fn without_events_the_devices_counters_are_used_and_unknown_figures_are_noted() {
     let mut result = result();
     for pair in result.comparisons.iter_mut().flat_map(|one| &mut one.pairs) {
         pair.alone.frequency_khz = None;

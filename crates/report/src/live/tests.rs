@@ -78,12 +78,12 @@ fn a_wall_has_room_for_more() {
 }
 
 #[test]
-fn a_phone_shows_what_matters_most() {
+fn a_small_terminal_shows_the_most_important_parts() {
     insta::assert_snapshot!(drawn(&session(12, 0), (40, 12), &view(true)).backend());
 }
 
 #[test]
-fn no_size_is_too_small_and_nothing_yet_is_no_trouble() {
+fn any_size_and_an_empty_session_can_be_drawn() {
     let (all, none) = (session(6, 6), Session::default());
     for width in [1, 2, 5, 19, 20, 21, 40, 80, 300] {
         for height in 1..40 {
@@ -96,7 +96,7 @@ fn no_size_is_too_small_and_nothing_yet_is_no_trouble() {
 }
 
 #[test]
-fn colour_is_only_where_it_is_wanted_and_says_nothing_alone() {
+fn colours_are_used_only_if_wanted() {
     let session = session(12, 12);
     let colours = |colour| {
         let terminal = drawn(&session, (80, 40), &view(colour));
@@ -110,7 +110,7 @@ fn colour_is_only_where_it_is_wanted_and_says_nothing_alone() {
 }
 
 #[test]
-fn plain_lines_and_the_summary_say_what_was_seen() {
+fn plain_lines_and_the_summary_contain_the_results() {
     let session = session(12, 12);
     insta::assert_snapshot!(format!(
         "{}{}",

@@ -13,7 +13,7 @@ pub(super) const BOOTTIME: u32 = 6;
 const NAMES_BEGIN: u32 = 1;
 const NAMES_NEEDED: u32 = 2;
 
-/// The writer of a sequence. To Perfetto, each is a thread of its own producer.
+/// The writer of a sequence. Perfetto sees each as a thread of a separate producer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequence {
     /// Kernel events and related packets.

@@ -60,7 +60,7 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
     let mut processes: Vec<u32> = trace.processes.values().copied().filter(|&pid| pid != 0).collect();
     processes.sort_unstable();
     processes.dedup();
-    // Perfetto takes a process's name for a command line, and shows its first word.
+    // Perfetto treats a process's name as a command line, and shows its first word.
     let (blank, plain): (Vec<u32>, Vec<u32>) =
         processes.into_iter().partition(|&pid| name(pid).is_some_and(|name| name.contains(' ')));
     packets.write(Sequence::Kernel, |message| {

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_told_apart_as_perfetto_does() {
+    fn releases_are_distinguished_as_in_perfetto() {
         for release in ["4.14", "4.19.3-android", "5.10.1", "6.18.2-rt1", "10.0"] {
             assert_eq!(Coding::of(release), Coding::Modern, "{release}");
         }

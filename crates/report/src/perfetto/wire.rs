@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_inside_has_its_length_before_it_however_long_it_is() {
+    fn a_nested_message_of_any_length_begins_with_its_length() {
         let inside = |text: &str| written(|m| _ = m.nested(Nested(3), |m| _ = m.text(Text(1), text)));
         assert_eq!(inside("ab"), *b"\x1a\x04\x0a\x02ab");
         for length in [125, 126, 127, 128, 20_000] {

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_value_and_every_reason_survives_its_stored_form() {
+    fn every_kind_of_value_and_reason_is_read_back_as_stored() {
         let mut facts = Facts::default();
         facts.note("smt", "smt/active", Ok(Value::Flag(true)));
         facts.note("timer_slack_ns", "timerslack_ns", Ok(Value::Whole(50_000)));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_of_another_kind_is_refused_with_what_it_is() {
+    fn a_setting_of_another_type_is_refused_with_its_value() {
         let mut facts = Facts::default();
         facts.note("slack", "f", Ok(Value::Text("many".into())));
         facts.note("paranoid", "p", Err("Permission denied".into()));

@@ -45,7 +45,7 @@ pub struct Environment {
     /// The driver that was measured: "emulated", or the kernel's with its device. `None` if no
     /// driver was involved.
     pub driver: Option<String>,
-    /// Who used the CPUs during the run; set when it is over.
+    /// Which processes used the CPUs during the run; set at its end.
     pub cpu_shares: Option<CpuShares>,
     /// Settings of kernel and system that affect latency, and memory sizes, by name. Empty in runs
     /// of earlier versions.
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_disturbs_a_run_is_a_warning() {
+    fn disturbances_of_a_run_are_warnings() {
         let mut environment = Environment { build_profile: "release".into(), ..Environment::default() };
         environment.cgroups.cpu_quota_cpus = None;
         environment.cpu_shares = Some(CpuShares { own: 0.9, foreign: 0.01, stolen: 0.0 });

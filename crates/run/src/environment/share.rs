@@ -1,4 +1,4 @@
-//! Who used the CPUs during a run.
+//! Which processes used the CPUs during a run.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What is to be observed of other programs' calls, and what was seen: plain data, stored in run
+//! The plan and the result of observing other programs' calls: plain data, stored in run
 //! directories. Must not know how anything is recorded, nor what delayed a call.
 
 use std::path::PathBuf;
@@ -9,29 +9,28 @@ use serde::{Deserialize, Serialize};
 pub use crate::observe::{Process, Subject};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 
-/// How many rows of the table there may be; calls of further ones are counted together.
+/// The maximum number of rows of the table. Calls of other rows are only counted.
 pub const MAX_FLOWS: usize = 500;
 
-/// How many pools of a server are told apart. Threads that are named after what they do at the
-/// moment would make a pool each.
+/// The maximum number of pools of a server. Limited because some programs name threads after their
+/// current task, so each name would be a pool.
 pub const MAX_POOLS: usize = 16;
 
-/// How many of a pool's threads are counted in a row.
+/// The maximum number of threads that are counted in a row.
 pub const MAX_THREADS: usize = 4096;
 
 /// What to observe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservePlan {
-    /// Whose calls.
+    /// The programs to observe.
     pub subject: Subject,
-    /// For how long, in nanoseconds. `None`: until a signal, or until the command ends.
+    /// How long to observe, in nanoseconds. `None`: until a signal, or until the command exits.
     pub duration_ns: Option<u64>,
-    /// What a call may take.
+    /// The deadline of a call.
     pub deadline: Deadline,
-    /// How many slow calls are kept with what the kernel recorded, the slowest; the rest is
-    /// counted.
+    /// How many of the slowest calls are kept with their recordings. The others are only counted.
     pub limit: u32,
-    /// The recording's folder. Not stored: runs are of one plan wherever they are put.
+    /// The recording's folder. Not stored, because runs of one plan can be in different places.
     #[serde(skip)]
     pub directory: PathBuf,
     /// The size of each CPU's buffer, in kilobytes.
@@ -54,37 +53,38 @@ impl Default for ObservePlan {
 /// The calls of one method of one node by one process, served by one pool of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Who called.
+    /// The process that called.
     pub client: Process,
-    /// Who served.
+    /// The process that served.
     pub server: Process,
-    /// The names of the threads that served, with `#` for each number in them: "Binder:#_#". `None`
-    /// where no thread took the call, for the pools together beyond [`MAX_POOLS`], and in runs of
-    /// earlier versions.
+    /// The names of the threads that served, with each number replaced by `#`: "Binder:#_#". `None`
+    /// if no thread took the call, in the row that sums up the pools beyond [`MAX_POOLS`], and in
+    /// runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// The driver's number of the node; `None` for the nodes together beyond those that have rows.
+    /// The driver's number of the node; `None` in the row that sums up the nodes without their own
+    /// rows.
     pub node: Option<i32>,
     /// The method.
     pub code: u32,
     /// Round trips.
     pub latency: Histogram,
-    /// Until a thread of the server had the request.
+    /// The request leg: until a server thread had the request.
     pub request: Histogram,
-    /// Until it sent the reply.
+    /// The handling leg: until that thread sent the reply.
     pub handling: Histogram,
-    /// Until the client had it.
+    /// The reply leg: until the client had the reply.
     pub reply: Histogram,
-    /// For how long no thread of the server was ready, where events tell; 0 for calls for which one
-    /// was.
+    /// How long no server thread was ready to take the request, if events show it; 0 if one was
+    /// ready at once.
     pub behind_pool: Histogram,
     /// Round trips that took longer than the deadline.
     pub missed: u64,
     /// Round trips made while the client served another call.
     pub nested: u64,
-    /// Oneway transactions, from their sending until a thread took them.
+    /// Oneway transactions, from sending until a thread took them.
     pub oneway: Histogram,
-    /// Calls that ended with an error of the driver.
+    /// Calls that ended with an error from the driver.
     pub failed: u64,
     /// How many threads served, at most [`MAX_THREADS`].
     pub server_threads: u32,
@@ -93,7 +93,7 @@ pub struct Flow {
 /// A call that missed the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowCall {
-    /// Which flow, counted from 0.
+    /// Its flow, counted from 0.
     pub flow: usize,
     /// The driver's number of the request.
     pub id: i32,
@@ -103,19 +103,20 @@ pub struct SlowCall {
     pub client: u32,
     /// The thread that served.
     pub server: u32,
-    /// When the driver took the request, in nanoseconds of CLOCK_BOOTTIME, as all instants here.
+    /// When the driver accepted the request, in nanoseconds of CLOCK_BOOTTIME, like all instants
+    /// here.
     pub start_ns: u64,
-    /// When a thread of the server had it.
+    /// When a server thread had it.
     pub received_ns: u64,
     /// When it sent the reply.
     pub replied_ns: u64,
     /// When the client had the reply.
     pub end_ns: u64,
-    /// For how long no thread of the server was ready.
+    /// How long no server thread was ready to take the request.
     pub behind_pool_ns: Option<u64>,
     /// The number of the call in whose handling it was made.
     pub parent: Option<i32>,
-    /// Its recording; `None` where it could not be stored.
+    /// Its recording; `None` if it could not be stored.
     pub snapshot: Option<u32>,
 }
 
@@ -127,43 +128,42 @@ impl SlowCall {
     }
 }
 
-/// What could not be seen, counted.
+/// The numbers of what could not be observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
-    /// Events that the kernel had to drop.
+    /// Events that the kernel dropped.
     pub lost_events: u64,
-    /// Requests whose sending was not seen: they are older than the recording, or that event was
-    /// lost.
+    /// Requests and replies that were sent before the recording started, or whose sending was lost.
     pub begun_before: u64,
-    /// Requests and replies whose end was not seen.
+    /// Transactions that had not ended when the recording stopped, or whose end was lost.
     pub not_ended: u64,
-    /// Transactions that were forgotten because too many were under way.
+    /// Transactions that were dropped because too many were in progress.
     pub forgotten: u64,
     /// Calls of flows beyond [`MAX_FLOWS`].
     pub other_flows: u64,
 }
 
-/// What was seen.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObserveResult {
-    /// What was asked for.
+    /// What was requested.
     pub plan: ObservePlan,
-    /// For how long, in nanoseconds.
+    /// How long the run observed, in nanoseconds.
     pub elapsed_ns: u64,
-    /// By client, server, pool, node and method: the largest sum of latencies first.
+    /// The calls by client, server, pool, node and method, sorted by total time.
     pub flows: Vec<Flow>,
     /// The round trips of all rows over the time of the run; `None` in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// Calls that missed the deadline, the slowest first, as many as the plan keeps.
+    /// The slowest calls that missed the deadline, the slowest first, up to the plan's limit.
     pub slow_calls: Vec<SlowCall>,
-    /// Calls that missed it beyond those.
+    /// How many more calls missed it.
     pub over_limit: u64,
-    /// What could not be seen.
+    /// What could not be observed.
     pub unseen: Unseen,
     /// What was recorded.
     pub recorder: RecorderInfo,
-    /// Why recordings of slow calls could not be stored any more.
+    /// Why the recordings of later slow calls could not be stored; `None` if they could.
     pub not_recorded: Option<String>,
 }
 

@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn the_default_plan_has_the_contracts_sizes() {
+    fn the_default_plan_has_androids_sizes() {
         let plan = ThroughputPlan::default();
         plan.check().unwrap();
         assert_eq!((plan.sizes_bytes[0], plan.sizes_bytes[14], plan.sizes_bytes.len()), (4, 65536, 15));
     }
 
     #[test]
-    fn an_impossible_plan_is_refused_with_what_there_is_instead() {
+    fn an_impossible_plan_is_refused_with_the_valid_choices() {
         let refused = |change: fn(&mut ThroughputPlan)| {
             let mut plan = ThroughputPlan::default();
             change(&mut plan);

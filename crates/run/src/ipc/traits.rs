@@ -81,7 +81,7 @@ pub enum Aspect {
     Purpose,
     /// What it was made for.
     Property,
-    /// How the driver learns of a call's arguments.
+    /// How the driver gets a call's arguments.
     ArgumentPassing,
     /// How often a payload is copied on the way to the server.
     RequestCopies,
@@ -127,7 +127,7 @@ pub enum Finding {
         /// The description.
         text: String,
     },
-    /// What the driver is told about a call with a payload, read from the command that was sent.
+    /// How the driver gets a call with a payload, read from the command that was sent.
     Arguments {
         /// Whether it was a scatter-gather command (`BC_TRANSACTION_SG`).
         scatter_gather: bool,

@@ -15,7 +15,7 @@ pub const MAX_PROCESSES: u32 = 250;
 /// in it.
 pub const MAX_SIZE: usize = 1_000_000;
 
-/// Who calls whom.
+/// Which workers call which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topology {
@@ -40,7 +40,7 @@ pub struct WorkersPlan {
     pub mode: Mode,
     /// The number of workers; the services of [`Topology::Services`] do not count.
     pub workers: u32,
-    /// Who calls whom.
+    /// Which workers call which.
     pub topology: Topology,
     /// Calls by each caller.
     pub iterations: u64,
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_that_cannot_be_carried_out_is_refused_with_what_there_is_instead() {
+    fn an_impossible_plan_is_refused_with_the_valid_choices() {
         let refused = |plan: WorkersPlan| plan.check().unwrap_err().to_string();
         let default = WorkersPlan::default;
         assert!(default().check().is_ok());

@@ -21,17 +21,17 @@ pub const MAX_ROWS: usize = 500;
 /// What to observe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObserveWritesPlan {
-    /// Whose writes.
+    /// The programs to observe.
     pub subject: Subject,
-    /// Only writes to this file. `None`: to any.
+    /// The file whose writes are counted. `None`: all files.
     pub file: Option<PathBuf>,
-    /// For how long, in nanoseconds. `None`: until a signal, or until the command ends.
+    /// How long to observe, in nanoseconds. `None`: until a signal, or until the command exits.
     pub duration_ns: Option<u64>,
     /// How long a write may take.
     pub deadline: Deadline,
-    /// How many slow writes are kept with their recordings, the slowest; the rest is only counted.
+    /// How many of the slowest writes are kept with their recordings. The others are only counted.
     pub limit: u32,
-    /// The recording's folder. Not stored: runs are of one plan wherever they are put.
+    /// The recording's folder. Not stored, because runs of one plan can be in different places.
     #[serde(skip)]
     pub directory: PathBuf,
     /// The size of each CPU's buffer, in kilobytes.
@@ -60,15 +60,14 @@ pub enum Durable {
     Call,
     /// A flag of the call or of the open file, such as `O_DSYNC`.
     Flag,
-    /// Nothing asked for durability, but it was throttled because too many pages were dirty, or it
-    /// had to read first.
+    /// A buffered write that was throttled because too many pages were dirty, or had to read first.
     No,
 }
 
 /// The writes of one thread to one file by one system call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WriteRow {
-    /// Who wrote.
+    /// The process that wrote.
     pub process: Process,
     /// Its thread, by number and name.
     pub tid: u32,
@@ -91,7 +90,7 @@ pub struct WriteRow {
     pub failed: u64,
     /// Calls that the kernel throttled because too many pages were dirty.
     pub throttled: u64,
-    /// Where their time went.
+    /// How their time is divided among the layers.
     pub divided: Option<Divided>,
 }
 
@@ -110,20 +109,20 @@ pub struct Divided {
     pub reads: u64,
     /// Flushes of the devices.
     pub flushes: u64,
-    /// Calls of which events were lost.
+    /// Calls with lost events.
     pub lost_calls: u64,
-    /// How much is unexplained because the kernel did not record context switches, in nanoseconds.
+    /// Time that is unexplained because the kernel did not record context switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
     /// Journal commits that other threads had started and that these calls had to wait for.
     pub others_commits: Vec<OthersCommits>,
 }
 
-/// A layer's part.
+/// The time in one layer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayerTime {
-    /// In all calls together, in nanoseconds.
+    /// The total over all calls, in nanoseconds.
     pub sum_ns: u64,
-    /// In each call that had any.
+    /// The time in each call that spent any in this layer.
     pub calls: Histogram,
 }
 
@@ -134,22 +133,22 @@ pub struct OthersCommits {
     pub tid: u32,
     /// Its name at that time.
     pub thread: String,
-    /// How many waits.
+    /// How often calls waited for one.
     pub waits: u64,
-    /// How long together, in nanoseconds.
+    /// The total time of these waits, in nanoseconds.
     pub waited_ns: u64,
 }
 
 /// A write that missed the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowWrite {
-    /// Which row, counted from 0.
+    /// Its row, counted from 0.
     pub row: usize,
     /// The thread.
     pub tid: u32,
-    /// Entry into the kernel, in nanoseconds of CLOCK_BOOTTIME.
+    /// When the system call started, in nanoseconds of CLOCK_BOOTTIME.
     pub start_ns: u64,
-    /// Return from it.
+    /// When it returned.
     pub end_ns: u64,
     /// Its snapshot in the recording; `None` if it could not be stored.
     pub snapshot: Option<u32>,
@@ -168,9 +167,9 @@ impl SlowWrite {
 pub struct UnseenWrites {
     /// Events that the kernel dropped.
     pub lost_events: u64,
-    /// Calls that had begun before the recording.
+    /// Calls that started before the recording.
     pub begun_before: u64,
-    /// Calls that were not seen to return.
+    /// Calls that had not returned when the recording stopped, or whose return was lost.
     pub not_ended: u64,
     /// Calls dropped because too many were in flight.
     pub forgotten: u64,
@@ -181,23 +180,23 @@ pub struct UnseenWrites {
 /// The writes that were observed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObserveWritesResult {
-    /// What was asked for.
+    /// What was requested.
     pub plan: ObserveWritesPlan,
-    /// For how long, in nanoseconds.
+    /// How long the run observed, in nanoseconds.
     pub elapsed_ns: u64,
     /// The machine's disks.
     pub devices: Vec<Device>,
     /// The one with the most time in it first.
     pub rows: Vec<WriteRow>,
-    /// Writes that missed the deadline, the slowest first, as many as the plan keeps.
+    /// The slowest writes that missed the deadline, the slowest first, up to the plan's limit.
     pub slow_writes: Vec<SlowWrite>,
-    /// Writes that missed it beyond those.
+    /// How many more writes missed it.
     pub over_limit: u64,
     /// What could not be observed.
     pub unseen: UnseenWrites,
     /// What was recorded.
     pub recorder: RecorderInfo,
-    /// Why recordings of slow writes could not be stored any more.
+    /// Why the recordings of later slow writes could not be stored; `None` if they could.
     pub not_recorded: Option<String>,
 }
 

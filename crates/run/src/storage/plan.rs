@@ -26,7 +26,7 @@ pub enum WriteEvents {
     /// Everything that separates layers.
     #[default]
     Usual,
-    /// Also events for people who investigate a cause.
+    /// Also events that help to investigate a cause.
     Diagnosis,
 }
 

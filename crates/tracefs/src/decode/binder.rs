@@ -1,6 +1,6 @@
 //! The events of the binder driver in C and of the one in Rust. The latter's system is
 //! `rust_binder`. Android's kernels also prefix the names of its events
-//! (`rust_binder_transaction`), leave out `to_thread` and call what is returned `ret`.
+//! (`rust_binder_transaction`), omit `to_thread`, and name the returned command `ret`.
 
 use super::Reader;
 use super::slots::Number;

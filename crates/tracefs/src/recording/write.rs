@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use crate::snapshot::{CpuSnapshot, CpuStats};
 
-    /// A temporary folder of a test, with the formats of a made-up kernel.
+    /// A temporary folder of a test, with the formats of a fictional kernel.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_nothing() {
+    fn a_failed_write_leaves_nothing_behind() {
         let folder = Folder::new("nothing");
         std::fs::remove_file(folder.0.join("tracefs/events/header_event")).unwrap();
         assert!(folder.create().unwrap_err().to_string().contains("header_event"));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused_with_its_path() {
+    fn a_folder_that_is_not_a_recording_is_refused_with_its_path() {
         let folder = Folder::new("refused");
         for (text, hint) in [
             ("{\"schema\":\"roundtrip.recording\",\"ver", "cut off"),

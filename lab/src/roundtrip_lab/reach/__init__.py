@@ -1,8 +1,8 @@
 """Measures on other machines: sends them the device binary and brings runs back.
 
-A kind of target is a file here (`kind.py` says what it offers) and its class in `KINDS`. What is
-said over a connection is the same for all kinds (`conversation.py`), and so are parallel tries,
-progress and the summary (`progress.py`).
+Each kind of target is a class in `KINDS` with its own file; `kind.py` describes the interface. The
+conversation with a target (`conversation.py`), and parallel attempts, progress and the summary
+(`progress.py`), are the same for all kinds.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ KINDS = [Local, Ssh, Adb, Labgrid]
 
 
 def syntax() -> str:
-    """How targets are written."""
+    """The syntax of targets, for help and errors."""
     written = [kind.syntax for kind in KINDS]
     return f"{', '.join(written[:-1])} or {written[-1]}"
 
@@ -35,7 +35,7 @@ def options(command: Callable) -> Callable:
 
 @contextlib.contextmanager
 def reached(texts: Iterable[str], given: Mapping[str, Any]) -> Iterator[list[Target]]:
-    """The targets that these texts stand for, each once, for as long as they are needed."""
+    """Yields the targets that these texts select, without duplicates, and closes the kinds afterwards."""
     kinds = {kind.name: kind(given) for kind in KINDS}
     with contextlib.ExitStack() as closing:
         for kind in kinds.values():
@@ -45,7 +45,7 @@ def reached(texts: Iterable[str], given: Mapping[str, Any]) -> Iterator[list[Tar
             name, colon, address = text.partition(":")
             found = kinds[name].addresses(address) if name in kinds else []
             if not found:
-                raise LabError(f"unknown target {text!r}: say {syntax()}")
+                raise LabError(f"unknown target {text!r}: use {syntax()}")
             for one in found:
                 written = f"{name}{colon}{one}"
                 targets[written] = Target(written, kinds[name], one)

@@ -18,11 +18,11 @@ class Adb(Kind):
 
     @contextlib.contextmanager
     def shell(self, address: str, script: str) -> Iterator[Shell]:
-        # Without a terminal, standard input and output are the bytes as they are.
+        # Without a terminal, adb passes standard input and output unchanged.
         yield Shell(["adb", "-s", address, "shell", "-T", "sh -c " + shlex.quote(script)])
 
     def reason(self, lines: list[str]) -> str:
-        # The first line has the reason, advice follows. A server that starts says so before.
+        # The first line contains the reason, followed by advice. Messages of a starting server come before it.
         said = [line for line in lines if not line.startswith("* daemon")]
         return said[0] if said else lines[-1]
 
@@ -34,7 +34,7 @@ def devices() -> list[str]:
     except OSError as error:
         raise LabError(f"cannot start adb: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
-        raise LabError("adb devices gave no answer in 30 s") from error
+        raise LabError("adb devices did not answer within 30 s") from error
     except subprocess.CalledProcessError as error:
         raise LabError(f"adb devices failed: {error.stderr}") from error
     serials = [line.split("\t")[0] for line in listed.stdout.splitlines() if "\t" in line]

@@ -1,9 +1,9 @@
-"""What is said over a connection: the device binary goes there, a run directory comes back.
+"""The conversation with a target: sends the device binary, and receives a run directory.
 
-One connection does it all: a shell on the target takes the binary on its standard input, runs it in
-a folder of its own, and sends the run as a tar stream. It removes the folder whatever happens, and
-ends the measurement when its input closes: so it does after Ctrl-C, a timeout or a lost connection.
-Nothing here depends on the kind of target.
+It uses a single connection: a shell on the target reads the binary from its standard input, runs it
+in a temporary folder, and sends the run as a tar stream. The shell always removes the folder. It
+stops the measurement when its input closes, that is, after Ctrl-C, a timeout or a lost connection.
+Must not know the kinds of targets.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ from roundtrip_lab.words import inert
 GREETING = re.compile(rb"roundtrip-lab ([A-Za-z0-9_]{1,32})\n")
 STATUS = re.compile(rb"status ([0-9]{1,3})\n")
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
-# What a target may send as one run, and in how many files.
+# The maximum number of files in a run.
 FILES = 100_000
 # How long a target may take to stop the measurement and clean up.
 GRACE_S = 15
-# The status of the script where the target has no room for the binary.
+# The exit status of the script if the target has no space for the binary.
 NO_ROOM = 97
 
 SCRIPT = r"""
@@ -92,14 +92,14 @@ class Job:
 
 
 def ready(pipe: IO[bytes], event: int) -> bool:
-    """Waits a moment for a pipe. Unlike `select`, this knows no largest descriptor."""
+    """Waits briefly for a pipe. Unlike `select`, `poll` has no limit on descriptor numbers."""
     poll = select.poll()
     poll.register(pipe, event)
     return bool(poll.poll(200))
 
 
 class Stream:
-    """What a target sends, with an end to waiting and to its size."""
+    """The output of a target, with a deadline and a maximum size."""
 
     def __init__(self, pipe: IO[bytes], job: Job, deadline: float) -> None:
         self.pipe, self.job, self.deadline = pipe, job, deadline
@@ -117,14 +117,14 @@ class Stream:
         return part
 
     def check(self) -> None:
-        """Ends the waiting when its time has come."""
+        """Raises an error after an interrupt or the deadline."""
         if self.job.stopping.is_set():
             raise Stopped
         if time.monotonic() > self.deadline:
             raise Failed(f"took longer than {self.job.timeout_s:g} s")
 
     def line(self) -> bytes:
-        """One short line, or what came of it."""
+        """Reads one line of at most 64 bytes, or what there is of it at the end of the output."""
         line = b""
         while len(line) < 64 and not line.endswith(b"\n"):
             byte = self.read(1)
@@ -214,18 +214,18 @@ def send(process: subprocess.Popen, binary: Path, stream: Stream) -> None:
 
 
 def unpack(stream: Stream, folder: Path, job: Job) -> None:
-    """Keeps files and folders inside of the folder; anything else ends it."""
+    """Extracts files and folders into the folder. Raises Failed for anything else."""
     try:
         with tarfile.open(fileobj=stream, mode="r|", bufsize=512) as tar:
             for count, member in enumerate(tar):
                 if not (member.isreg() or member.isdir()):
                     raise Failed(f"sent a special file: {inert(member.name)[:100]}")
                 if count > FILES or member.size > job.max_bytes:
-                    raise Failed("sent more than a run holds")
+                    raise Failed("sent more files or bytes than a run can have")
                 member.mode = 0o755 if member.isdir() else 0o644
                 tar.extract(member, folder, set_attrs=False, filter="data")
     except (tarfile.TarError, OSError, ValueError) as error:
-        reason = f"sent no whole run: {inert(str(error))[:200]}"
+        reason = f"sent an incomplete or invalid run: {inert(str(error))[:200]}"
         raise Failed(reason, again=isinstance(error, tarfile.ReadError)) from error
 
 
@@ -237,13 +237,13 @@ def keep(target: Target, folder: Path, job: Job, status: int) -> Path:
         if status == 124:
             raise Failed(f"took longer than {job.timeout_s:g} s")
         last = [line for line in text.splitlines() if line.strip()]
-        raise Failed(f"roundtrip ended with {status}: {inert(last[-1])[:200] if last else 'it said nothing'}")
+        raise Failed(f"roundtrip ended with {status}: {inert(last[-1])[:200] if last else 'it printed no error'}")
     to = job.into / target.name
     try:
-        # An empty folder of this name claims it; a rename puts the run in its place.
+        # Creating an empty folder reserves the name. The rename replaces it with the run.
         to.mkdir()
     except FileExistsError as error:
-        raise Failed(f"{to} exists already") from error
+        raise Failed(f"{to} already exists") from error
     (folder / "run").rename(to)
     if status != 0:
         raise Failed(f"roundtrip ended with {status}; the run is in {to}")
@@ -256,7 +256,7 @@ def end(process: subprocess.Popen) -> None:
         process.stdin.close()
     limit = time.monotonic() + GRACE_S
     while process.poll() is None and time.monotonic() < limit:
-        # Its remaining output is read and dropped, so that it does not block.
+        # Reads and discards the remaining output, so that the script does not block.
         if ready(process.stdout, select.POLLIN) and not os.read(process.stdout.fileno(), 1 << 16):
             time.sleep(0.05)
     if process.poll() is None:

@@ -1,7 +1,7 @@
 """The coordinator of labgrid: finds places, acquires and releases them.
 
-A place that this user holds already, or is allowed to use, is neither acquired nor released. Here
-is no ssh: what a place offers is told in labgrid's own objects.
+A place that this user has already acquired, or is allowed to use, is neither acquired nor released.
+Must not know ssh: it returns the resources of a place as labgrid's own objects.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from roundtrip_lab.words import inert
 
 # How long the coordinator may take to answer. It waits 10 s for each resource of an exporter.
 ANSWER_S = 60
-# Releases a place if this process dies: then its standard input ends without a word.
+# Releases a place if this process dies: standard input then ends without a line.
 WATCH = 'read -r released || exec "$@" > /dev/null 2>&1'
 
 
 class Session:
-    """A connection to the coordinator. It belongs to one thread, which others ask."""
+    """A connection to the coordinator. One thread uses it, on behalf of the others."""
 
     def __init__(self, coordinator: str) -> None:
-        # labgrid's and gRPC's own words would stand between ours.
+        # Otherwise log messages of labgrid and gRPC would appear among our lines.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         logging.getLogger().addHandler(logging.NullHandler())
         try:
@@ -41,7 +41,7 @@ class Session:
             raise LabError("places of labgrid need its package: pip install './lab[labgrid]'") from error
         self.coordinator = coordinator
         self.loop = asyncio.new_event_loop()
-        # gRPC takes the loop from there.
+        # gRPC uses the current event loop.
         asyncio.set_event_loop(self.loop)
         try:
             self.client = client.start_session(coordinator, loop=self.loop)
@@ -61,7 +61,7 @@ class Session:
             return asked.result(ANSWER_S)
         except concurrent.futures.TimeoutError as error:
             asked.cancel()
-            raise Failed("labgrid's coordinator gives no answer", again=True) from error
+            raise Failed("labgrid's coordinator does not answer", again=True) from error
         except grpc.aio.AioRpcError as error:
             lost = error.code() == grpc.StatusCode.UNAVAILABLE
             raise Failed(f"labgrid: {error.details()}", again=lost) from error
@@ -69,7 +69,7 @@ class Session:
             raise Failed(f"labgrid: {' '.join(error.args)}") from error
 
     async def matching(self, address: str) -> list[str]:
-        """Places by a pattern or by tags (`KEY=VALUE,...`), else the one that labgrid finds."""
+        """The places that match a pattern or tags (`KEY=VALUE,...`), or else the place that labgrid finds."""
         places = self.client.places
         if address in places or not set("*?[=") & set(address):
             return [self.client.get_place(address).name]
@@ -93,7 +93,7 @@ class Session:
         try:
             self.ask(self.acquire(place))
         except Failed as failed:
-            # No answer is not a no: the place may be acquired.
+            # Without an answer, the place may have been acquired nevertheless.
             if failed.again:
                 self.release(place.name, watch)
             else:
@@ -111,7 +111,7 @@ class Session:
         place = self.client.get_place(name)
         usable = self.user == place.acquired or self.user in place.allowed
         if place.acquired and not usable:
-            raise Failed(f"{place.acquired} holds this place")
+            raise Failed(f"{place.acquired} has acquired this place")
         return place, usable
 
     async def acquire(self, place: Any) -> None:
@@ -128,14 +128,14 @@ class Session:
 
         async def release() -> None:
             await self.client.stub.ReleasePlace(messages.ReleasePlaceRequest(placename=name, fromuser=self.user))
-            # Else another try would take the place for held.
+            # Otherwise a retry would see the place as still acquired.
             if not self.client.stopping.is_set():
                 await self.client.sync_with_coordinator()
 
         try:
             self.ask(release())
         except Failed as failed:
-            # The watch tries once more when this process ends.
+            # The watch process tries again when this process ends.
             click.echo(f"place {inert(name)} may still be acquired: {inert(str(failed))}", err=True)
         else:
             watch.communicate(b"released\n")
@@ -174,7 +174,7 @@ class Session:
         address, _, interface = service.address.partition("%")
         host = service.extra.get("proxy")
         try:
-            # labgrid opens one connection to a host, whoever asks first.
+            # The first caller makes labgrid open the connection to a host, which others then share.
             with self.proxies.setdefault(host, threading.Lock()):
                 return proxymanager.get_command(service, address, service.port, interface or None)
         except Exception as error:

@@ -1,6 +1,6 @@
-"""What every kind of target offers: its names, and the command that starts a shell on one.
+"""The interface of a kind of target: the syntax of its targets, and the command that starts a shell on one.
 
-A kind knows no binary, no run and no retries.
+Must not know the binary, runs or retries.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ class Kind:
     """A way to reach targets. One object serves all targets of this kind, from several threads."""
 
     name: ClassVar[str]
-    # How its targets are written, for help and errors.
+    # The syntax of its targets, for help and errors.
     syntax: ClassVar[str]
-    # What `roundtrip-lab run` offers for it: decorators of click.
+    # Its options of `roundtrip-lab run`, as decorators of click.
     options: ClassVar[tuple[Callable, ...]] = ()
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -73,5 +73,5 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The name of its folder: the target's own, with a sign for all that a path could read."""
+        """The name of its folder: the address, with `_` for characters that have a meaning in paths."""
         return re.sub(r"[^A-Za-z0-9._@-]", "_", self.address or "local").lstrip(".") or "_"

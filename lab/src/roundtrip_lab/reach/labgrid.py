@@ -1,7 +1,7 @@
 """Places of labgrid: hosts behind its exporters, each for one user at a time.
 
-A place is held, its NetworkService is reached over ssh, through the exporter where labgrid says so,
-and the place is given back whatever happens.
+Acquires a place, and connects to its NetworkService over ssh, through the exporter if labgrid
+requires that. Always releases the place.
 """
 
 import contextlib

@@ -34,7 +34,7 @@ class Work:
         began = time.monotonic()
         try:
             if (self.job.into / self.target.name).exists():
-                raise Failed(f"{self.job.into / self.target.name} exists already")
+                raise Failed(f"{self.job.into / self.target.name} already exists")
             while self.run is None:
                 self.run = self.once()
         except Failed as failed:
@@ -53,7 +53,7 @@ class Work:
         except Failed as failed:
             if not failed.again or self.tries > self.retries:
                 raise
-        self.at("waiting to try again")
+        self.at("waiting to retry")
         self.job.stopping.wait(min(2 ** (self.tries - 1), PAUSE_S))
         return None
 
@@ -94,12 +94,12 @@ def summary(works: list[Work]) -> bool:
     """Prints how many targets delivered a run, and why others failed. Returns whether all did."""
     failed = [work for work in works if work.failed]
     stopped = [work for work in failed if isinstance(work.failed, Stopped)]
-    click.echo(f"{len(works) - len(failed)} of {len(works)} targets brought a run")
+    click.echo(f"{len(works) - len(failed)} of {len(works)} targets delivered a run")
     for work in failed:
         if work not in stopped:
             say(f"{work.target.text}: {work.outcome()}")
     if stopped:
-        say(f"stopped: {len(stopped)} targets were not done")
+        say(f"stopped: {len(stopped)} targets were not measured")
     return not failed
 
 

@@ -1,6 +1,5 @@
-//! How `roundtrip ipc observe` behaves beside a client and a service that know nothing of it: when
-//! it is killed or interrupted, when it is to look at one process or name only, when there are more
-//! events than it can take, and while it goes on.
+//! Tests how `roundtrip ipc observe` behaves when it is killed or interrupted, when it observes
+//! only one process or name, when there are more events than it can read, and in live mode.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -13,19 +12,20 @@ use serde_json::Value;
 use crate::observed::{CLIENT, ECHOES, Flows, NOTES, RELAYS, SERVER, SLOW};
 use crate::{Running, until};
 
-/// Where the trace's instances are.
+/// The directory of trace instances.
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
-/// How many of the calls are left out: the client makes one of so many.
+/// By how much the client divides its numbers of calls, to make a test shorter.
 const FEWER: u64 = 8;
 
-/// How much memory a flooded observer may have, in kilobytes: its pages, and what it makes of them.
-const MOST_KILOBYTES: u64 = 64 << 10;
+/// The maximum memory of a flooded observer, in kilobytes: recorded pages and what it derives from
+/// them.
+const MAX_KILOBYTES: u64 = 64 << 10;
 
-/// How many clients flood it.
+/// How many clients flood the observer.
 const FLOODING: usize = 3;
 
-/// The programs.
+/// The programs to test with.
 pub(crate) struct Programs<'a> {
     pub(crate) roundtrip: &'a str,
 }
@@ -41,41 +41,41 @@ impl Programs<'_> {
         command
     }
 
-    /// An observer that goes on until it is interrupted.
+    /// Starts an observer that runs until it is interrupted.
     fn observe(&self, arguments: &[&str]) -> Result<Child> {
         let mut command = Command::new(self.roundtrip);
         command.args(["ipc", "observe", "--duration", "1h", "--quiet"]).args(arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("start the observer")
     }
 
-    /// All of it.
+    /// Runs all tests.
     pub(crate) fn all(&self) -> Result<()> {
-        self.abandoned()?;
+        self.killed()?;
         self.interrupted()?;
-        self.narrowed()?;
+        self.by_pid_and_name()?;
         self.flooded()?;
         self.live()?;
-        self.drawn()
+        self.on_a_terminal()
     }
 
-    /// An observer that is killed leaves the client alone, and nothing that the next one does not
-    /// remove.
-    fn abandoned(&self) -> Result<()> {
+    /// A killed observer does not disturb the client, and the next observer removes its trace
+    /// instance.
+    fn killed(&self) -> Result<()> {
         let _server = self.serve()?;
         let mut observer = self.observe(&[])?;
         recording(1)?;
         observer.kill()?;
         observer.wait()?;
         ensure!(self.client(false).status()?.success(), "the client failed after its observer was killed");
-        ensure!(instances()?.len() == 1, "what a killed observer leaves is gone before anybody looked");
+        ensure!(instances()?.len() == 1, "the trace instance of a killed observer is already gone");
         let mut next = Command::new(self.roundtrip);
         let next = next.args(["ipc", "observe", "--duration", "10ms", "--quiet"]).status()?;
-        ensure!(next.success() && instances()?.is_empty(), "{:?} are left", instances()?);
-        println!("a killed observer: the client went on, the next observer removed what was left");
+        ensure!(next.success() && instances()?.is_empty(), "trace instances are left: {:?}", instances()?);
+        println!("a killed observer: the client continued, the next observer removed its trace instance");
         Ok(())
     }
 
-    /// Ctrl-C is the usual end of an observing without a limit: what was seen until then is told.
+    /// Ctrl-C, the usual end of an observer without `--duration`, prints the result so far.
     fn interrupted(&self) -> Result<()> {
         let _server = self.serve()?;
         let observer = self.observe(&["--format", "csv", "--name", CLIENT])?;
@@ -89,16 +89,16 @@ impl Programs<'_> {
         Ok(())
     }
 
-    /// Two observers at once, one of a process and one of a name: each has all calls of whom it
-    /// looks at, nested and failed ones too, and no others.
-    fn narrowed(&self) -> Result<()> {
+    /// Two observers run at once, one with `--pid` and one with `--name`. Each reports all calls of
+    /// its subject, including nested and failed ones, and no others.
+    fn by_pid_and_name(&self) -> Result<()> {
         let server = self.serve()?;
         let pid = server.0.id().to_string();
         let by_pid = self.observe(&["--format", "json", "--explain-limit", "0", "--pid", &pid])?;
         let by_name = self.observe(&["--format", "json", "--name", CLIENT])?;
         recording(2)?;
-        ensure!(self.client(true).status()?.success(), "the client failed while it was observed twice");
-        for (observer, whom) in [(by_pid, SERVER), (by_name, CLIENT)] {
+        ensure!(self.client(true).status()?.success(), "the client failed while two observers ran");
+        for (observer, subject) in [(by_pid, SERVER), (by_name, CLIENT)] {
             let run = document(&interrupt(observer)?)?;
             let flows = Flows::of(&run)?;
             for (code, calls) in [
@@ -113,18 +113,18 @@ impl Programs<'_> {
             flows.expect(CLIENT, SERVER, 3, "/oneway/count", NOTES / FEWER)?;
             flows.expect(CLIENT, SERVER, 7, "/failed", 1)?;
             flows.expect(SERVER, CLIENT, 1, "/nested", RELAYS / FEWER)?;
-            let others = flows.0.iter().filter(|flow| flow["client"]["name"] != whom);
-            let others = others.filter(|flow| flow["server"]["name"] != whom).count();
-            ensure!(others == 0, "{others} rows of others beside those of {whom}");
+            let others = flows.0.iter().filter(|flow| flow["client"]["name"] != subject);
+            let others = others.filter(|flow| flow["server"]["name"] != subject).count();
+            ensure!(others == 0, "{others} rows without {subject}");
             let lost = run.pointer("/results/observed_calls/unseen/lost_events");
             ensure!(lost == Some(&0.into()), "{lost:?} events were lost");
         }
-        println!("--pid and --name: as many calls as the client made, nested and failed ones too");
+        println!("--pid and --name: equal to the client's counts, including nested and failed calls");
         Ok(())
     }
 
-    /// More events than the smallest buffer holds, and each call a slow one: what is lost is
-    /// counted and told, and the memory is bounded.
+    /// With the smallest buffer, more events than it holds, and only slow calls, the observer
+    /// reports how many events were lost, and its memory is bounded.
     fn flooded(&self) -> Result<()> {
         let _server = self.serve()?;
         let options = ["--format", "json", "--buffer", "64k", "--deadline", "1us", "--explain-limit", "1000"];
@@ -140,14 +140,17 @@ impl Programs<'_> {
         let peak: u64 = peak.context("no VmHWM")?.parse()?;
         let run = document(&interrupt(observer)?)?;
         let lost = run.pointer("/results/observed_calls/unseen/lost_events").and_then(Value::as_u64);
-        let told = run["warnings"].to_string();
-        ensure!(lost.is_some_and(|lost| lost > 0) && told.contains("were lost"), "lost {lost:?}: {told}");
-        ensure!(peak < MOST_KILOBYTES, "the observer took {peak} kB");
-        println!("a flood: {} events lost and told, {peak} kB at most", lost.unwrap_or(0));
+        let warnings = run["warnings"].to_string();
+        ensure!(
+            lost.is_some_and(|lost| lost > 0) && warnings.contains("were lost"),
+            "{lost:?} events lost, warnings {warnings}"
+        );
+        ensure!(peak < MAX_KILOBYTES, "the observer used {peak} kB");
+        println!("a flood: {} events lost and reported, at most {peak} kB used", lost.unwrap_or(0));
         Ok(())
     }
 
-    /// What goes on is told several times a second, with the pool that serves.
+    /// `--live` prints each interval, with the pool that served each row.
     fn live(&self) -> Result<()> {
         let _server = self.serve()?;
         let mut command = Command::new(self.roundtrip);
@@ -155,16 +158,17 @@ impl Programs<'_> {
         let client = self.client(false);
         let output = command.arg(client.get_program()).args(client.get_args()).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told = text.lines().filter(|line| line.contains(" s  Last ")).count();
+        let intervals = text.lines().filter(|line| line.contains(" s  Last ")).count();
         let pools = text.lines().filter(|line| line.contains(", by ") && line.contains(": p50 ")).count();
-        ensure!(output.status.success() && told >= 2 && pools > 0, "{}: {text}", output.status);
-        ensure!(text.contains("Observed: "), "no result behind it: {text}");
-        println!("live: {told} intervals, {pools} rows with their pool");
+        ensure!(output.status.success() && intervals >= 2 && pools > 0, "{}: {text}", output.status);
+        ensure!(text.contains("Observed: "), "no result after the intervals: {text}");
+        println!("live: {intervals} intervals, {pools} rows with their pool");
         Ok(())
     }
 
-    /// On a terminal it is drawn, `q` ends it, and the result follows on the terminal as it was.
-    fn drawn(&self) -> Result<()> {
+    /// On a terminal `--live` draws a full-screen view. `q` ends it, restores the terminal, and
+    /// prints the result.
+    fn on_a_terminal(&self) -> Result<()> {
         let _server = self.serve()?;
         let (mut keyboard, terminal) = terminal()?;
         let mut command = Command::new(self.roundtrip);
@@ -175,7 +179,7 @@ impl Programs<'_> {
             .stdout(terminal.try_clone()?)
             .stderr(terminal);
         let mut observer = Running::start(&mut command)?;
-        // The terminal ends with its last user.
+        // Reading the terminal ends when the last process has closed its other side.
         drop(command);
         let mut screen = keyboard.try_clone()?;
         let reader = std::thread::spawn(move || {
@@ -191,25 +195,25 @@ impl Programs<'_> {
         let status = observer.0.wait()?;
         let text = reader.join().unwrap_or_default();
         let drawn = text.split_once("\x1b[?1049h").and_then(|(_, text)| text.split_once("\x1b[?1049l"));
-        let (picture, rest) = drawn.with_context(|| format!("no picture: {text}"))?;
+        let (view, rest) = drawn.with_context(|| format!("no full-screen view: {text}"))?;
         ensure!(
-            status.success() && picture.contains("calls of all processes") && picture.contains("binder:#_#"),
+            status.success() && view.contains("calls of all processes") && view.contains("binder:#_#"),
             "{status}: {text}"
         );
         ensure!(
-            rest.contains("Observed: ") && !picture.contains("Observed: "),
-            "no result behind it: {text}"
+            rest.contains("Observed: ") && !view.contains("Observed: "),
+            "no result after the view: {text}"
         );
         println!("live on a terminal: drawn, ended by q");
         Ok(())
     }
 }
 
-/// A terminal: whoever is at it, and its other side.
+/// Creates a pseudoterminal. Returns the user's side and the program's side.
 fn terminal() -> Result<(File, File)> {
     std::fs::create_dir_all("/dev/pts")?;
     let options = c"newinstance,ptmxmode=0600";
-    // SAFETY: all strings end in zeros and live through the call.
+    // SAFETY: all strings end in NUL and outlive the call.
     let mounted = unsafe {
         libc::mount(c"devpts".as_ptr(), c"/dev/pts".as_ptr(), c"devpts".as_ptr(), 0, options.as_ptr().cast())
     };
@@ -217,41 +221,41 @@ fn terminal() -> Result<(File, File)> {
     let open = |path: &str| File::options().read(true).write(true).open(path).context(path.to_owned());
     let keyboard = open("/dev/pts/ptmx")?;
     let (locked, mut number): (libc::c_int, libc::c_int) = (0, 0);
-    // SAFETY: both read or write the one int that they are given (ioctl_tty(2)).
+    // SAFETY: each ioctl reads or writes the one int that its argument points to (ioctl_tty(2)).
     let made = unsafe {
         let fd = keyboard.as_raw_fd();
         libc::ioctl(fd, libc::TIOCSPTLCK, &raw const locked) == 0
             && libc::ioctl(fd, libc::TIOCGPTN, &raw mut number) == 0
     };
-    ensure!(made, "a terminal: {}", std::io::Error::last_os_error());
+    ensure!(made, "create a terminal: {}", std::io::Error::last_os_error());
     Ok((keyboard, open(&format!("/dev/pts/{number}"))?))
 }
 
-/// The instances of the trace that are there.
+/// All trace instances.
 fn instances() -> Result<Vec<std::path::PathBuf>> {
     std::fs::read_dir(INSTANCES)?.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// Waits until so many instances record.
+/// Waits until this many trace instances exist, all of which record.
 fn recording(count: usize) -> Result<()> {
     let is_on = |path: &std::path::PathBuf| {
         std::fs::read_to_string(path.join("tracing_on")).is_ok_and(|text| text.trim() == "1")
     };
-    until("an instance of the trace that records", || {
+    until("wait for recording trace instances", || {
         let instances = instances().ok()?;
         (instances.len() == count && instances.iter().all(is_on)).then_some(())
     })
 }
 
-/// Ends an observer as Ctrl-C does.
+/// Stops an observer with SIGINT, as Ctrl-C does, and returns its output.
 fn interrupt(observer: Child) -> Result<Output> {
     let pid = libc::pid_t::try_from(observer.id())?;
-    // SAFETY: the observer is a child that has not been waited for: the number is still its own.
+    // SAFETY: the child has not been waited for, so its pid is still its own.
     ensure!(unsafe { libc::kill(pid, libc::SIGINT) } == 0, "{}", std::io::Error::last_os_error());
     Ok(observer.wait_with_output()?)
 }
 
-/// What an observer has printed as JSON.
+/// The JSON document that an observer printed.
 fn document(output: &Output) -> Result<Value> {
     ensure!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)

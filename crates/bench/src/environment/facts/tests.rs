@@ -46,7 +46,7 @@ fn phone() -> Fixture {
 }
 
 #[test]
-fn a_phone_tells_its_android_its_frequencies_its_idle_states_and_its_heat() {
+fn facts_of_a_phone_include_android_frequencies_idle_states_and_thermal_limits() {
     let facts = facts(&phone(), None);
     assert_eq!(facts.text("android_build_type"), Ok("userdebug"));
     assert_eq!(facts.text("android_version"), Ok("16"));
@@ -64,7 +64,7 @@ fn a_phone_tells_its_android_its_frequencies_its_idle_states_and_its_heat() {
 }
 
 #[test]
-fn options_that_slow_a_kernel_down_are_those_that_are_set_in_its_configuration() {
+fn debugging_options_are_read_from_the_kernels_configuration() {
     let config = "CONFIG_PROVE_LOCKING=y\nCONFIG_KASAN_GENERIC=y\n# CONFIG_LOCK_STAT is not set\n\
                   CONFIG_DEBUG_SPINLOCK=n\nCONFIG_RT_GROUP_SCHED=y\nCONFIG_DEBUG_VM_PGFLAGS=y\n";
     let names = |facts: &Facts, name: &str| facts.names(name).map(<[String]>::to_vec);
@@ -83,7 +83,7 @@ fn options_that_slow_a_kernel_down_are_those_that_are_set_in_its_configuration()
 }
 
 #[test]
-fn a_machine_that_tells_nothing_gives_a_reason_for_each_setting() {
+fn each_missing_setting_has_a_reason() {
     let nothing = facts(&fixture(&[]), None);
     let everything = facts(&phone(), Some("CONFIG_HZ=250\n"));
     for (name, fact) in nothing.iter().filter(|(name, _)| *name != "tracefs" && *name != "core_control") {
@@ -97,7 +97,7 @@ fn a_machine_that_tells_nothing_gives_a_reason_for_each_setting() {
 }
 
 #[test]
-fn a_hostile_tree_is_read_in_bounded_time_and_fills_no_run() {
+fn hostile_files_are_read_in_bounded_time_and_stored_with_bounded_size() {
     let long = "x".repeat(100_000);
     let root = fixture(&[
         ("sys/devices/system/clocksource/clocksource0/current_clocksource", &long),

@@ -147,7 +147,10 @@ mod tests {
             let own = ThreadId { pid: std::process::id(), tid: gettid() };
             let mut accounts = Accounts::default();
             accounts.begin();
-            assert!(accounts.end(thread_cpu_ns(), Some(own)).1.is_none(), "who serves is not known yet");
+            assert!(
+                accounts.end(thread_cpu_ns(), Some(own)).1.is_none(),
+                "the serving thread is not known yet"
+            );
             accounts.served_by(Some(own));
             accounts.begin();
             let start_ns = now_ns();
@@ -156,15 +159,15 @@ mod tests {
             assert!(client.voluntary_switches.is_some_and(|switches| switches >= 1), "{client:?}");
             assert!(client.cpu_ns.is_some_and(|ns| ns < now_ns() - start_ns), "{client:?}");
             assert!(client.since_ns <= start_ns && client.throttled.is_some());
-            assert_eq!(server.unwrap().voluntary_switches, None, "only its own thread can ask");
-            assert!(accounts.end(0, Some(ThreadId { tid: 1, ..own })).1.is_none(), "another one served");
+            assert_eq!(server.unwrap().voluntary_switches, None, "only the thread itself can read it");
+            assert!(accounts.end(0, Some(ThreadId { tid: 1, ..own })).1.is_none(), "another thread served");
         })
         .join()
         .unwrap();
     }
 
     #[test]
-    fn a_kernel_without_schedstat_tells_nothing() {
+    fn without_schedstat_there_are_no_run_queue_times() {
         assert_eq!(schedstat("1000 200 3\n"), Some((1000, 200)));
         assert_eq!((schedstat("0 0 0\n"), schedstat("")), (None, None));
     }

@@ -160,17 +160,17 @@ impl Flight {
                 if let Some((number, _)) = last {
                     // Another client's slow call stopped the recorder just before.
                     miss.snapshot = Some(number);
-                    tape.begin_anew()?;
+                    tape.restart()?;
                 } else if !begun {
                     self.while_busy.extend(kept.then_some(start_ns));
-                    tape.begin_anew()?;
+                    tape.restart()?;
                 } else if kept {
                     match tape.take(start_ns, stopped_ns) {
                         Ok(number) => miss.snapshot = Some(number),
                         Err(error) => self.give_up(format!("recording ended: {error}")),
                     }
                 } else {
-                    tape.begin_anew()?;
+                    tape.restart()?;
                 }
             }
             (None, _) => {}
@@ -349,7 +349,7 @@ impl Tape {
     }
 
     /// Restarts with empty buffers: their contents have a gap from when the recorder was stopped.
-    fn begin_anew(&mut self) -> tracefs::Result<()> {
+    fn restart(&mut self) -> tracefs::Result<()> {
         self.recorder.instance.off()?;
         self.recorder.instance.clear()?;
         self.armed_ns = self.recorder.instance.on()?;

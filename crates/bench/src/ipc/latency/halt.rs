@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_running_trace_it_says_how_to_start_one() {
+    fn the_error_without_a_running_trace_says_how_to_start_one() {
         let (_root, stopped) = halt(&[("sys/kernel/tracing/tracing_on", "0\n")]);
         assert!(running(&stopped).unwrap_err().to_string().contains("(or `echo 1 > "));
         let (_root, absent) = halt(&[("sys/other", "")]);

@@ -182,14 +182,14 @@ mod tests {
 
     #[test]
     fn without_permission_the_ordinary_callers_call() {
-        let refused = RealtimePermission::Refused { reason: "nobody may".into() };
+        let refused = RealtimePermission::Refused { reason: "no permission".into() };
         let plan = LatencyPlan::default();
         let chosen = callers(&plan, &refused, -20);
         assert_eq!(
             (chosen.callers, chosen.refused.as_deref()),
-            (vec![Scheduling::other(0)], Some("nobody may"))
+            (vec![Scheduling::other(0)], Some("no permission"))
         );
-        assert!(chosen.warnings[0].contains("nobody may"));
+        assert!(chosen.warnings[0].contains("no permission"));
         let plan = LatencyPlan { callers: vec![Scheduling::fifo(1)], ..plan };
         assert_eq!(callers(&plan, &refused, -20).callers, [Scheduling::other(0)]);
         let plan = LatencyPlan { callers: vec![Scheduling::other(10)], ..plan };
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_limit_lowers_the_callers_and_says_so() {
+    fn a_lower_limit_lowers_the_callers_with_a_warning() {
         let chosen = callers(&LatencyPlan::default(), &RealtimePermission::Allowed { max_priority: 50 }, 0);
         assert_eq!(chosen.callers, [Scheduling::fifo(50), Scheduling::other(0)]);
         assert!(chosen.warnings[0].contains("fifo:99 calls as fifo:50"), "{:?}", chosen.warnings);
     }
 
     #[test]
-    fn a_nice_value_that_is_not_allowed_is_raised_and_that_is_said() {
+    fn a_nice_value_that_is_not_permitted_is_raised_with_a_warning() {
         let plan =
             LatencyPlan { callers: vec![Scheduling::fifo(1), Scheduling::other(0)], ..Default::default() };
         let chosen = callers(&plan, &RealtimePermission::Allowed { max_priority: 99 }, 10);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn more_pairs_or_real_time_threads_than_cpus_are_warned_of() {
+    fn more_pairs_or_real_time_threads_than_cpus_cause_a_warning() {
         let root = fixture(&[
             ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
             ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_policies_do_not_show_is_neither_pass_nor_fail_when_every_call_was_lent_through_the_futex() {
+    fn inheritance_through_the_futex_is_neither_pass_nor_fail() {
         let own = series(Stack::Hwbinder, Inheritance::Stack, Placement::default());
         let plan = LatencyPlan::default();
         let unseen = verdict(&plan, &own, None, None, &[], 1);
@@ -256,12 +256,12 @@ mod tests {
     fn without_a_real_time_call_there_is_no_verdict() {
         let mut series = series(Stack::Hwbinder, Inheritance::Stack, Placement::default());
         series.pairs[0].callers[0].caller = Scheduling::other(0);
-        let skipped = verdict(&LatencyPlan::default(), &series, None, Some("nobody may"), &[], 0);
-        assert_eq!((skipped.name(), skipped.reason()), ("SKIP", Some("no real-time callers: nobody may")));
+        let skipped = verdict(&LatencyPlan::default(), &series, None, Some("no permission"), &[], 0);
+        assert_eq!((skipped.name(), skipped.reason()), ("SKIP", Some("no real-time callers: no permission")));
     }
 
     #[test]
-    fn one_cpu_cannot_be_split_but_what_is_asked_for_by_number_counts() {
+    fn one_cpu_cannot_be_split_but_explicit_cpus_are_used() {
         let split = LatencyPlan { placement: run::CpuPlacement::Split, ..LatencyPlan::default() };
         assert_eq!(cpus(&split, &[0, 1]).unwrap(), (vec![0], vec![1]));
         assert!(cpus(&split, &[3]).unwrap_err().to_string().contains("needs two CPUs"));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_is_found_behind_a_name_that_holds_anything() {
+    fn the_cpu_is_found_after_a_name_with_any_characters() {
         let mut stat = "42 (a) b) S".to_owned();
         (4..=38).for_each(|_| stat.push_str(" 0"));
         let root = fixture(&[("proc/42/stat", &format!("{stat} 7 0 0\n"))]);

@@ -1,5 +1,5 @@
 //! Latency against a deadline: pairs of client and server processes, real-time and ordinary
-//! callers, and scheduler statistics. Must not know who asked, nor how the result is shown.
+//! callers, and scheduler statistics. Must not know who requested it, nor how the result is shown.
 
 mod account;
 mod call;
@@ -68,8 +68,8 @@ pub fn run(
 }
 
 /// Measures latency in turns of `turn_ns` each, until `each` ends the measurement. `each` is called
-/// between turns, when nobody makes calls, with each turn of a series on its own. The plan's amount
-/// is ignored; in the result it is the total time of all turns.
+/// between turns, when no client makes calls, with each turn of a series on its own. The plan's
+/// amount is ignored; in the result it is the total time of all turns.
 ///
 /// # Errors
 /// As [`run()`].
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_add_up_to_what_was_asked_for() {
+    fn turns_add_up_to_the_requested_amount() {
         for iterations in [1, 7, 10, 12_345] {
             let plan = LatencyPlan { amount: Amount::Iterations(iterations), ..LatencyPlan::default() };
             let sum: u64 = divide(&plan)

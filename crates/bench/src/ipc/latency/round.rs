@@ -118,7 +118,7 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Keeps the recording of a slow call, whose client waits meanwhile. Returns the new threshold
+    /// Keeps the recording of a slow call while its client waits. Returns the new threshold
     /// for its calls, in nanoseconds.
     fn slow(&mut self, series: usize, pair: usize, call: SlowCall) -> Result<u64> {
         let Some(flight) = &mut self.flight else { return Ok(u64::MAX) };
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_looper_that_is_new_counts_from_its_begin() {
+    fn a_new_looper_is_counted_from_its_start() {
         let counters =
             |switches| ThreadCounters { voluntary_switches: switches, ..ThreadCounters::default() };
         let report = |loopers| ServerReport {

@@ -145,7 +145,7 @@ fn open_loop(
     // The callers are spread over the period, so that their calls do not coincide by design.
     let offset = me as f64 / turn.callers as f64;
     for call in 0.. {
-        // Nobody calls while a recording is collected, so that time makes no call late.
+        // No caller calls while a recording is collected, so that time makes no call late.
         let intended_ns = begin_ns + caller.paused_ns + ((call as f64 + offset) * period_ns) as u64;
         if over(turn.amount, call, begin_ns, intended_ns) {
             break;
@@ -166,7 +166,7 @@ fn over(amount: Amount, done: u64, begin_ns: u64, now_ns: u64) -> bool {
     }
 }
 
-/// Sleeps until an instant; false if no more calls are wanted.
+/// Sleeps until an instant. Returns false if the run is to stop.
 fn sleep_until(instant_ns: u64) -> Result<bool> {
     loop {
         let now_ns = now_ns();

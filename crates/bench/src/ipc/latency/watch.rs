@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_deadline_a_call_is_slow_when_it_misses_until_enough_were() {
+    fn with_a_deadline_calls_that_miss_it_are_slow_until_the_limit() {
         let watch = watch(From::Longer(100));
         assert!(!watch.slow(100) && watch.slow(101));
         watch.count(1_000_000);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_are_found_once_there_is_something_to_compare_with() {
+    fn the_slowest_calls_are_found_after_enough_calls() {
         let watch = watch(From::Slowest { count: 2, after: 3 });
         let mut slow = Vec::new();
         for ns in [50, 10, 20, 15, 30, 60, 40, 55] {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_call_to_compare_with_the_first_are_the_slowest() {
+    fn the_first_calls_are_the_slowest_if_there_are_no_others() {
         let watch = watch(From::Slowest { count: 2, after: 0 });
         assert!(watch.slow(1));
     }

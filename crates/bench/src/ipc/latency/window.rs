@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_in_a_window_are_told_once_however_old_they_are_by_then() {
+    fn calls_in_a_window_are_reported_once_at_any_age() {
         let path = std::env::temp_dir().join(format!("roundtrip-windows-{}", std::process::id()));
         File::create(&path).unwrap();
         let windows = Windows::open(&path).unwrap();

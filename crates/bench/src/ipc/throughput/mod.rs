@@ -1,5 +1,6 @@
 //! Throughput by payload size: a client process calls an echo service with payloads of each size,
-//! in batches that are timed as a whole. Must not know who asked, nor how the result is shown.
+//! in batches that are timed as a whole. Must not know who requested it, nor how the result is
+//! shown.
 
 mod calibration;
 mod client;

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_aspect_holds_only_for_what_it_is_about() {
+    fn each_aspect_checks_only_its_own_property() {
         let (other, nice, fifo) = (Scheduling::other(0), Scheduling::other(10), Scheduling::fifo(50));
         let batch = Scheduling { policy: Policy::Batch, ..nice };
         assert!(holds(Aspect::RealtimeInheritance, fifo, None, fifo));
@@ -39,7 +39,10 @@ mod tests {
         assert!(!holds(Aspect::RealtimeInheritance, fifo, None, other));
         assert!(holds(Aspect::LeastPolicy, other, Some(fifo), fifo));
         assert!(!holds(Aspect::LeastPolicy, other, Some(fifo), other));
-        assert!(holds(Aspect::NiceRaised, nice, None, batch), "background or not, the nice value is lent");
+        assert!(
+            holds(Aspect::NiceRaised, nice, None, batch),
+            "the nice value is inherited, background or not"
+        );
         assert!(!holds(Aspect::NiceRaised, nice, None, other));
         assert!(holds(Aspect::BackgroundPolicy, nice, None, batch));
         assert!(!holds(Aspect::BackgroundPolicy, nice, None, nice));

@@ -286,7 +286,7 @@ impl Served {
                 {
                     return Finding::InheritedUnseen { calls: serving.len() as u32, caller: *caller, shown };
                 }
-                // What the system refused is no property of the stack.
+                // A refusal by the system is not a property of the stack.
                 if held < serving.len() && !afterwards.limits.is_empty() {
                     return Finding::NotTried { reason: afterwards.limits.join("; ") };
                 }

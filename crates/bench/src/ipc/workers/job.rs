@@ -28,8 +28,8 @@ fn max_threads(stack: Stack) -> u32 {
     }
 }
 
-/// How long a caller whose service is gone waits before it reports that. The parent should first
-/// hear of the service's death, which is the cause.
+/// How long a caller waits before it reports that its service has died. The parent should first
+/// receive the service's death, which is the cause.
 const DEATH_IS_TOLD_FIRST: Duration = Duration::from_millis(200);
 
 /// How often a caller reports how many calls it has made, in nanoseconds: so seldom that it costs
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_without_an_echo_is_the_payloads_whole_words_and_nothing_else() {
+    fn a_request_without_an_echo_contains_only_the_padded_payload() {
         for (bytes, sent) in [(0, 0), (3, 0), (4, 4), (66, 64)] {
             let payload: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
             assert_eq!(request(&payload).data(), &payload[..sent]);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_client_of_pairs_has_a_server_of_its_own() {
+    fn each_client_of_pairs_has_its_own_server() {
         let plan = WorkersPlan { workers: 4, topology: Topology::Pairs, ..WorkersPlan::default() };
         let jobs: Vec<_> = all(&plan, None).into_iter().map(|(_, job)| (job.serves, job.calls)).collect();
         let name = |n: u32| format!("worker-{n}");

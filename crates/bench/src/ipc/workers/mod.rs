@@ -1,5 +1,5 @@
 //! Many worker processes that call each other at the same time, and the latencies of their calls.
-//! Must not know who asked, nor how the result is shown.
+//! Must not know who requested it, nor how the result is shown.
 
 mod job;
 

@@ -160,7 +160,7 @@ fn fsyncs(folder: PathBuf) -> Result<Step> {
 /// Fills memory, and constantly frees and allocates a piece of it. Keeps less if other processes
 /// take so much that too little is left.
 fn memory(bytes: u64, leave_bytes: u64) -> Result<Step> {
-    // If memory runs out all the same, the kernel should kill this process.
+    // If memory runs out anyway, the kernel should kill this process.
     let score = "/proc/self/oom_score_adj";
     std::fs::write(score, "1000").map_err(|cause| Error::file("write to", score, cause))?;
     let root = Root::real();
@@ -172,7 +172,7 @@ fn memory(bytes: u64, leave_bytes: u64) -> Result<Step> {
             pieces.pop_front();
         }
         if !enough {
-            // Others need memory: do not compete for the little that is left.
+            // Other processes need memory: do not compete for the rest.
             pieces.pop_front();
             std::thread::sleep(std::time::Duration::from_millis(1));
             return Ok((true, 0));

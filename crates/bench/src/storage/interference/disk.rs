@@ -26,7 +26,7 @@ mod tests {
     use run::storage::Device;
 
     #[test]
-    fn devices_tell_their_writes_and_flushes_together() {
+    fn writes_and_flushes_of_all_devices_are_summed() {
         let root = fixture(&[
             ("sys/dev/block/7:1/stat", "9 0 9 9 100 0 800 50 0 9 9 0 0 0 0 20 30\n"),
             ("sys/dev/block/7:2/stat", "9 0 9 9 1 0 8 2 0 9 9\n"),

@@ -1,6 +1,7 @@
 //! Synchronous writes with and without background load: the same writer alternates between both, so
-//! that the effect of the load on the application and on the device can be told from the machine's
-//! drift. Must not know who asked, how a call's time is divided, nor how the result is shown.
+//! that the effect of the load on the application and on the device can be distinguished from the
+//! machine's drift. Must not know who requested it, how a call's time is divided, nor how the
+//! result is shown.
 
 mod background;
 mod choose;

@@ -39,7 +39,7 @@ fn a_setting_is_put_back_when_it_ends() {
 }
 
 #[test]
-fn one_run_at_a_time_has_a_setting_and_the_other_is_told_whose_it_is() {
+fn one_run_at_a_time_owns_a_setting_and_another_gets_the_owners_name() {
     let Some(root) = machine() else { return };
     let first = Rc::new(Claim::take(&root, Path::new(FILE)).unwrap());
     let setting = Setting::change(&first, "2", "1".into()).unwrap();
@@ -53,7 +53,7 @@ fn one_run_at_a_time_has_a_setting_and_the_other_is_told_whose_it_is() {
 }
 
 #[test]
-fn what_a_killed_process_changed_is_put_back_by_whoever_comes_next() {
+fn the_next_process_restores_what_a_killed_one_changed() {
     let Some(root) = machine() else { return };
     for claims in [false, true] {
         let claim = Rc::new(Claim::take(&root, Path::new(FILE)).unwrap());

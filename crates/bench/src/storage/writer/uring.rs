@@ -1,6 +1,6 @@
 //! Direct I/O through an io_uring with one entry: completed by interrupt, or polled by the writer.
 //! Must not know what the writes are measured for.
-#![allow(unsafe_code)] // The kernel reads a write's memory until the write is complete, whatever this process does meanwhile.
+#![allow(unsafe_code)] // The kernel reads a write's memory until the write is complete, whatever this process does in the meantime.
 
 use std::fs::File;
 use std::io::{Error as IoError, Result as IoResult};
@@ -53,7 +53,6 @@ impl Ring {
     /// # Errors
     /// The write's own. If `io_uring_enter` fails after submission, this waits for the write; after
     /// [`COMPLETED_WITHIN`] the ring can no longer be used.
-    /// write is waited for, and after [`COMPLETED_WITHIN`] the ring can no longer be used.
     pub(super) fn write(&mut self, file: &File, position: u64) -> IoResult<()> {
         self.idle()?;
         let data = &self.memory[self.data.clone()];
@@ -148,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_the_kernel_has_is_waited_for_when_it_cannot_be_entered() {
-        // What happens when another thread installs a seccomp filter meanwhile.
+    fn a_submitted_write_is_waited_for_even_if_io_uring_enter_fails() {
+        // As if another thread had installed a seccomp filter.
         let submits_and_fails = |ring: &IoUring| {
             ring.submit().unwrap();
             Err(IoError::from_raw_os_error(libc::EPERM))
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_the_kernel_has_not_taken_is_not_left_to_a_later_write() {
+    fn an_entry_that_the_kernel_has_not_consumed_is_not_part_of_a_later_write() {
         let fails = |_: &IoUring| Err(IoError::from_raw_os_error(libc::EPERM));
         let Some((mut ring, file)) = ring(fails) else { return };
         ring.memory(4096, 4096).unwrap().fill(7);
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_not_begun_twice_when_a_signal_comes() {
+    fn a_signal_does_not_submit_a_write_twice() {
         let interrupted = |ring: &IoUring| {
             ring.submit().unwrap();
             Err(IoError::from_raw_os_error(libc::EINTR))
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_kernel_may_read_is_neither_given_out_nor_freed() {
+    fn memory_that_the_kernel_may_read_is_neither_handed_out_nor_freed() {
         let Some((mut ring, file)) = ring(|ring| ring.submit_and_wait(1)) else { return };
         ring.memory(4096, 4096).unwrap().fill(7);
         ring.in_flight = true;

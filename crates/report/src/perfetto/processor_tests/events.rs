@@ -81,7 +81,7 @@ fn bodies_of_client(made: &mut Made, server: ThreadRef) -> Vec<Body> {
     bodies
 }
 
-/// How it calls the server, and what becomes of other threads meanwhile.
+/// The call to the server, and what happens to other threads during that time.
 fn bodies_of_call(made: &mut Made, server: ThreadRef) -> [Body; 8] {
     let [caller, other, child] = ["blocker", "sched/sched_kthread_stop", "child"].map(|text| made.name(text));
     [
@@ -106,7 +106,7 @@ fn bodies_of_call(made: &mut Made, server: ThreadRef) -> [Body; 8] {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn every_kind_of_event_arrives() {
+fn the_trace_processor_reads_every_kind_of_event() {
     let made = one_of_each();
     let expected = [&on_cpus()[..], &of_threads(), &of_trace(made.0.events.len())].concat();
     let queries: Vec<&str> = expected.iter().map(|(query, _)| *query).collect();
@@ -181,7 +181,7 @@ fn of_threads() -> [(&'static str, Json); 3] {
     ]
 }
 
-/// Events that are only shown as they are, and what the trace says of itself.
+/// Events that Perfetto shows without interpretation, and the metadata of the trace.
 fn of_trace(events: usize) -> [(&'static str, Json); 3] {
     [
         (
@@ -202,7 +202,7 @@ fn of_trace(events: usize) -> [(&'static str, Json); 3] {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn the_text_form_is_read_too() {
+fn the_trace_processor_reads_the_text_format() {
     // A microsecond apart, which is the precision of the text format.
     let mut made = one_of_each();
     made.0.events.iter_mut().for_each(|event| event.time_ns *= 1000);

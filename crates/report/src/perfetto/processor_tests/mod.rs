@@ -128,7 +128,7 @@ fn named_events_can_be_searched_by_name() {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn a_threads_state_is_read_as_it_was_recorded() {
+fn thread_states_are_read_as_recorded() {
     let mut made = Made::new();
     let (idle, client) = (ThreadRef::default(), made.thread(101, 0, "client"));
     let states = [0, 1, 2, 4, 8, 0x10, 0x20, 0x40, 1 << 31].map(TaskState);
@@ -152,7 +152,7 @@ fn a_threads_state_is_read_as_it_was_recorded() {
 }
 
 #[test]
-fn a_slice_that_ends_before_it_begins_is_refused() {
+fn a_slice_that_ends_before_its_start_is_refused() {
     let made = Made::new();
     let slices = vec![Slice { name: "odd".into(), begin_ns: 5, end_ns: 4, ..Slice::default() }];
     let tracks = [Track { name: "track".into(), parent: Parent::Top, slices }];

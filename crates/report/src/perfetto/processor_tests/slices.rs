@@ -52,7 +52,7 @@ fn awkward_tracks() -> [Track; 5] {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn slices_keep_their_length_wherever_they_lie() {
+fn slices_keep_their_length_on_every_kind_of_track() {
     let made = one_of_each();
     let tracks = awkward_tracks();
     let of = |track: &str| {
@@ -105,7 +105,7 @@ fn slices_keep_their_length_wherever_they_lie() {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn an_explained_call_arrives_with_its_legs_and_parts() {
+fn an_explained_call_has_its_legs_and_parts() {
     use crate::explanation_tracks::{tests, tracks};
     let made = one_of_each();
     let call = tests::call(1_300, 1_500);

@@ -1,5 +1,5 @@
-//! Tests of thread states in the trace processor: for made-up traces, for fixtures, and with lost
-//! events.
+//! Tests of thread states in the trace processor: for artificial traces, for fixtures, and with
+//! lost events.
 
 use super::*;
 
@@ -79,7 +79,7 @@ fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn each_threads_running_time_is_ours_to_the_nanosecond() {
+fn each_threads_running_time_equals_ours_to_the_nanosecond() {
     let made = busy(60_000);
     let expected: Vec<Json> = running_ns(&made.0).into_iter().map(|total| json!(total)).collect();
     assert_eq!(expected.len(), 20, "all threads run");
@@ -109,7 +109,7 @@ fn each_threads_running_time_is_ours_to_the_nanosecond() {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn what_kernels_have_recorded_arrives() {
+fn recordings_of_real_kernels_are_read() {
     for fixture in crate::ftrace_text::fixtures::Fixture::all() {
         let mut trace = fixture.trace();
         let (machine, version) = fixture.name.split_once('-').expect("MACHINE-VERSION");
@@ -132,7 +132,7 @@ fn what_kernels_have_recorded_arrives() {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
-fn what_was_lost_is_said() {
+fn lost_events_are_reported() {
     let mut made = busy(2_000);
     let (first_ns, last_ns) = (made.0.events[0].time_ns, made.0.events.last().unwrap().time_ns);
     let loss =

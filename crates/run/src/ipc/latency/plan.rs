@@ -1,4 +1,5 @@
-//! The plan of a latency test: who calls whom, how often, and with what disturbances. Pure data.
+//! The plan of a latency test: which processes call each other, how often, and with what
+//! disturbances. Pure data.
 //! Must not know how it is carried out.
 
 use std::path::PathBuf;
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_no_machine_can_carry_out_says_why() {
+    fn an_impossible_plan_is_refused_with_the_reason() {
         let plan = LatencyPlan::default;
         plan().check().unwrap();
         assert!(refusal(LatencyPlan { pairs: 0, ..plan() }).contains("1 to 256 pairs"));

@@ -26,7 +26,7 @@ pub const MAX_CALLS: u32 = 1000;
 /// A comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterferencePlan {
-    /// Who writes what where. Its rounds and calls are not used. Without CPUs the writer is pinned
+    /// The writes to compare. Its rounds and calls are not used. Without CPUs the writer is pinned
     /// to one.
     pub write: StoragePlan,
     /// The conditions. Those that the machine cannot produce are reported and left out.

@@ -82,7 +82,7 @@ pub struct Measured {
     /// The frequency of the writer's first CPU at the end, in kHz; `None` if the kernel does not
     /// report it.
     pub frequency_khz: Option<u32>,
-    /// Writes and flushes that the devices counted, whoever requested them
+    /// Writes and flushes that the devices counted, from all processes
     /// (Documentation/block/stat.rst).
     pub requests: Option<u64>,
     /// Their total duration in nanoseconds. The kernel counts milliseconds.

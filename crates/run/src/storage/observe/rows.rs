@@ -8,10 +8,10 @@ use latency::{Deadline, Histogram};
 use super::{Divided, Durable, MAX_ROWS, WriteRow};
 use crate::observe::Process;
 
-/// What makes a row.
+/// Identifies a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey {
-    /// Who wrote.
+    /// The process that wrote.
     pub process: Process,
     /// Its thread.
     pub tid: u32,
@@ -32,7 +32,7 @@ pub struct Counted {
     pub result: i64,
     /// Whether that is a number of bytes.
     pub writes: bool,
-    /// Whether the kernel made it pause because too many pages were dirty.
+    /// Whether the kernel throttled it because too many pages were dirty.
     pub throttled: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Rows {
 
 impl Rows {
     /// Counts a write, and returns its row's number. `None` if it would take a row beyond
-    /// [`MAX_ROWS`]. The thread's name is asked for each new row.
+    /// [`MAX_ROWS`]. `thread` is called for each new row, and returns the thread's name.
     pub fn add(
         &mut self,
         key: RowKey,
@@ -92,14 +92,14 @@ impl Rows {
         Some(place)
     }
 
-    /// Writes for which there was no row any more.
+    /// The number of writes beyond the last row.
     #[must_use]
     pub fn others(&self) -> u64 {
         self.others
     }
 
-    /// The rows with where their time went, the one with the most time in it first; and the place
-    /// of each by the number that [`Rows::add`] gave it.
+    /// The rows with their layers, sorted by total time, and the new position of each row by the
+    /// number that [`Rows::add`] returned.
     #[must_use]
     pub fn finish(self, divided: Vec<Option<Divided>>) -> (Vec<WriteRow>, Vec<usize>) {
         let divided = divided.into_iter().chain(std::iter::repeat(None));
