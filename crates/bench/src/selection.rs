@@ -272,8 +272,8 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// The events that show and divide other programs' synchronous writes. Only system calls with these
-/// only these, by name and number, are recorded, and none of this process.
+/// The events that show and divide other programs' synchronous writes. Of system calls, only these,
+/// by name and number, are recorded, and none of this process.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] if a necessary event is missing.
