@@ -9,9 +9,10 @@ mod observer;
 mod pairs;
 mod programs;
 mod scratch;
+mod workload;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -19,8 +20,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::shell::{self, cargo, output, say, target_dir};
 use observer::Observer;
 use pairs::{Block, Blocks};
-use programs::{PROGRAMS, Program, Workload};
+use programs::{PROGRAMS, Program};
 use scratch::Scratch;
+use workload::Workload;
 
 const HELP: &str = "\
 Usage: cargo xtask observe-cost [OPTIONS]
@@ -160,12 +162,6 @@ fn machine(load: &str) -> String {
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     let others = load.split(' ').next().unwrap_or_default();
     format!("Linux {}, {cpus} CPUs; load average {others} before it began\n", kernel.trim())
-}
-
-/// Whether a path is in memory only, where a flush costs nothing.
-fn in_memory(directory: &Path) -> bool {
-    let kind = output("stat", &["--file-system", "--format=%T", &directory.to_string_lossy()]);
-    kind.is_some_and(|kind| matches!(kind.trim(), "tmpfs" | "ramfs"))
 }
 
 #[cfg(test)]

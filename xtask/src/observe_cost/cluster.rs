@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::programs::Workload;
 use super::scratch::{Scratch, bound};
+use super::workload::Workload;
 
 /// The user that the server runs as, "nobody": PostgreSQL refuses root.
 const USER: u32 = 65534;

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::cluster::Cluster;
 use super::scratch::{Scratch, bound};
+use super::workload::Workload;
 use crate::outcome::Outcome;
 use crate::shell::missing;
 
@@ -29,12 +30,6 @@ impl Program {
     pub(crate) fn prepare(&self, scratch: &Scratch, seconds: u32) -> Result<Box<dyn Workload>> {
         (self.prepare)(scratch, seconds)
     }
-}
-
-/// A prepared program.
-pub(crate) trait Workload {
-    /// Runs it once, and returns its operations a second.
-    fn run(&mut self) -> Result<f64>;
 }
 
 /// All of them.

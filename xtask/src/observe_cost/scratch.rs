@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::in_memory;
+use crate::shell::output;
 
 /// The folder, as long as this value lives.
 pub(crate) struct Scratch {
@@ -47,6 +47,12 @@ impl Drop for Scratch {
         }
         let _ = self.shell.wait();
     }
+}
+
+/// Whether a path is in memory only, where a flush costs nothing.
+fn in_memory(directory: &Path) -> bool {
+    let kind = output("stat", &["--file-system", "--format=%T", &directory.to_string_lossy()]);
+    kind.is_some_and(|kind| matches!(kind.trim(), "tmpfs" | "ramfs"))
 }
 
 /// Runs the program that the next arguments name, and has it end when this process ends, in
