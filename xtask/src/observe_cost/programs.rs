@@ -76,7 +76,7 @@ impl Fio {
     fn prepare(scratch: &Scratch, seconds: u32) -> Result<Box<dyn Workload>> {
         installed("fio", "fio")?;
         let arguments = format!(
-            "--name=job --size=64M --overwrite=1 --bs=4k --rw=randwrite --ioengine=psync --fdatasync=1 \
+            "--name=job --thread --size=64M --overwrite=1 --bs=4k --rw=randwrite --ioengine=psync --fdatasync=1 \
              --time_based --runtime={seconds} --output-format=json"
         );
         let fio = Self {
