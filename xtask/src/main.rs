@@ -17,6 +17,7 @@ mod interop;
 mod ipc_peers;
 mod lab;
 mod mutants;
+mod observe_cost;
 mod outcome;
 mod peers;
 mod perfetto;
@@ -67,6 +68,8 @@ Tasks:
             takes minutes to build
   injections  makes calls slow in known ways, and checks that the cause is named; needs root and a quiet
             machine
+  observe-cost  measures what `storage observe` costs fio, SQLite and PostgreSQL; needs root and an idle machine; see
+            cargo xtask observe-cost --help. Not part of test: it takes four minutes
   storage   measures what recording writes costs, and compares its figures with fio's; needs root and a quiet machine
   alarms    measures how often comparisons report a difference between equal runs, or miss one between different runs;
             takes a quarter of an hour and needs a quiet machine
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         ["lab"] => lab_only,
         ["lane", name, results] => return run_lane(name, Path::new(results)),
         ["guest", ..] => return guest::command(&args[1..]),
+        ["observe-cost", ..] => return observe_cost::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
         ["fuzz", ..] => return fuzz::command(&args[1..]),
         ["attack", ..] => return attack::command(&args[1..]),

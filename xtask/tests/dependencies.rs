@@ -63,7 +63,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ("benchmarks", &[]),
     ("skips", &[]),
     ("guest", &[]),
-    ("xtask", &["guest", "skips"]),
+    ("xtask", &["guest", "latency", "skips"]),
 ];
 
 /// Additional dependencies of tests and examples.

@@ -203,7 +203,17 @@ fn a_stored_run_is_shown_again_reported_compared_and_gated() {
 #[test]
 fn invalid_options_give_a_one_line_error() {
     let directory = folder("observed-wrong");
+    let (sent, tid) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        sent.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let _ = ends.recv();
+    });
+    let thread_of =
+        (format!("--pid {}", tid.recv().unwrap()), format!("a thread of process {}", std::process::id()));
     for (line, hint) in [
+        (thread_of.0.as_str(), thread_of.1.as_str()),
+        ("--file /dev/null", "does not go to a disk"),
         ("--pid 4194304", "there is no such process"),
         ("--pid 1 --name init", "exclude each other"),
         ("--file nowhere", "no such file"),
@@ -216,6 +226,8 @@ fn invalid_options_give_a_one_line_error() {
             "{line}: {said}"
         );
     }
+    drop(end);
+    thread.join().unwrap();
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -25,6 +25,16 @@ pub(super) struct Opened {
     pub(super) stored: bool,
 }
 
+impl Opened {
+    /// Whether it is the file that an event identifies. Overlayfs shows a file with its number, but
+    /// on a device of its own, without a driver (Documentation/filesystems/overlayfs.rst); events
+    /// come from the file system below.
+    pub(super) fn is(&self, file: FileId) -> bool {
+        let above = |id: FileId| id.dev >> 20 == 0 && id.inode == file.inode;
+        self.id.is_some_and(|id| id == file || above(id))
+    }
+}
+
 /// The names of files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -58,7 +68,8 @@ impl Files {
         found
     }
 
-    fn learn(&mut self, id: FileId, path: &str) {
+    /// Remembers a file's name, and that of its directory.
+    pub(super) fn learn(&mut self, id: FileId, path: &str) {
         if self.names.insert(id, path.to_owned()).is_some() {
             return;
         }
@@ -141,6 +152,14 @@ mod tests {
         let gone = files.name(FileId { inode: u64::MAX, ..id }, Some(parent.inode));
         assert_eq!(Path::new(&gone), directory.join("?"));
         assert_eq!(files.name(FileId { dev: 254 << 20, inode: 7 }, Some(8)), "inode 7 of 254:0");
+        let above = Opened { id: Some(FileId { dev: 42, inode: 7 }), ..Opened::default() };
+        assert!(
+            above.is(FileId { dev: 254 << 20, inode: 7 }),
+            "overlayfs shows the number of the file below"
+        );
+        assert!(
+            !above.is(FileId { dev: 254 << 20, inode: 8 }) && !plain.is(FileId { dev: id.dev + 1, ..id })
+        );
         files.next_round();
         assert!(files.opened(own, i32::MAX).is_none());
         let (_, pipe) = std::io::pipe().unwrap();

@@ -46,9 +46,10 @@ impl Processes {
                 Body::Fork { child, .. } if self.descendants.contains(&event.tid) => {
                     self.descendants.insert(child);
                 }
-                Body::Rename { tid, .. } => {
+                Body::Rename { tid, comm } => {
                     self.names.remove(&tid);
-                    self.comms.remove(&tid);
+                    // It may never run again, or exit before it is looked up.
+                    self.comms.insert(tid, trace.names.text(comm).to_owned());
                     self.pools.remove(&tid);
                 }
                 _ => {}

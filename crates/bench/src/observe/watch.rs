@@ -7,26 +7,21 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use latency::Policy;
-use run::Scheduling;
 use run::observe::{Process, Subject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracefs::{CpuSnapshot, Recording, Selection, Snapshot, Stream, Trace, Tracefs};
 
+use super::gives_way::GivesWay;
 use super::processes::Processes;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
-use crate::sched;
 use crate::scratch::Folder;
 use crate::worker::Interrupts;
 
 /// How often the buffers are emptied, in nanoseconds.
 const EVERY_NS: u64 = 100_000_000;
-
-/// After how long without a CPU the observer counts as starved, in nanoseconds.
-const STARVED_NS: u64 = 5 * EVERY_NS;
 
 /// How long an event may take until it can be read: it is written with interrupts off, or while
 /// the hypervisor has the CPU.
@@ -43,6 +38,8 @@ pub(super) struct Watch {
     pub(super) stream: Stream,
     pub(super) processes: Processes,
     pub(super) lost_events: u64,
+    /// How many bytes of events arrived in this round.
+    pub(super) taken_bytes: usize,
     /// The kernel's list of threads and their processes, read at most once a round: it is long.
     saved: Option<std::collections::BTreeMap<u32, u32>>,
     pub(super) folder: Folder,
@@ -80,20 +77,24 @@ impl Watch {
             Recording::create(&folder.partial, recorder.instance.header(), recorder.tracefs.root())?;
         let stream = Stream::new(recording.parse_formats()?, KEEP_NS, KEEP_BYTES);
         let processes = Processes::default();
-        Ok((Self { recorder, stream, processes, lost_events: 0, saved: None, folder }, recording))
+        Ok((
+            Self { recorder, stream, processes, lost_events: 0, taken_bytes: 0, saved: None, folder },
+            recording,
+        ))
     }
 
     /// Watches, and returns how long, in nanoseconds.
     pub(super) fn run(
         &mut self,
-        interrupts: &Interrupts,
+        interrupts: &'static Interrupts,
         whom: &Whom<'_>,
         observer: &mut dyn Observer,
         report: &mut dyn FnMut(Progress<'_>),
     ) -> Result<u64> {
         let start_ns = self.recorder.instance.on()?;
         let mut command = Started::of(whom.subject, &mut self.processes)?;
-        let mut gives_way = GivesWay::begin();
+        let until_ns = whom.duration_ns.map(|most_ns| start_ns.saturating_add(most_ns));
+        let gives_way = GivesWay::begin(interrupts, command.as_ref().map(|started| &started.0), until_ns)?;
         let end_ns = loop {
             let now_ns = now_ns();
             let elapsed_ns = now_ns.saturating_sub(start_ns);
@@ -102,8 +103,11 @@ impl Watch {
                 let done = elapsed_ns.min(total) / 1_000_000;
                 report(Progress { what: whom.what, done, total: total / 1_000_000 });
             }
-            if left_ns == 0 || command.as_mut().is_some_and(Started::has_ended) {
+            if left_ns == 0 {
                 break now_ns;
+            }
+            if command.as_mut().is_some_and(Started::has_ended) {
+                break gives_way.command_ended_ns().unwrap_or(now_ns);
             }
             gives_way.turn(now_ns);
             let paused = pause(interrupts, left_ns.min(EVERY_NS));
@@ -124,6 +128,7 @@ impl Watch {
         let until_ns = now_ns().saturating_sub(IN_FLIGHT_NS);
         let cpus = self.recorder.instance.take()?;
         self.lost_events = lost(&cpus);
+        self.taken_bytes = cpus.iter().map(|cpu| cpu.pages.len()).sum();
         let trace = self.stream.take_in(cpus, until_ns)?;
         self.processes.learn(&trace);
         self.saved = None;
@@ -150,41 +155,6 @@ impl Watch {
     pub(super) fn snapshot(&self, from_ns: u64) -> Snapshot {
         let (processes, comms) = self.recorder.instance.who_is_who();
         Snapshot { processes, comms, ..self.stream.snapshot(from_ns) }
-    }
-}
-
-/// Keeps the observer out of the way: it runs only where a CPU would idle. If it has had none for
-/// so long that events may be lost, it competes for one at the lowest priority.
-struct GivesWay {
-    before: Option<Scheduling>,
-    last_ns: Option<u64>,
-    competes: Option<bool>,
-}
-
-impl Drop for GivesWay {
-    fn drop(&mut self) {
-        if let Some(before) = self.before {
-            let _ = sched::set_scheduling(sched::gettid(), before);
-        }
-    }
-}
-
-impl GivesWay {
-    fn begin() -> Self {
-        Self { before: sched::scheduling(sched::gettid()).ok(), last_ns: None, competes: None }
-    }
-
-    fn turn(&mut self, now_ns: u64) {
-        let late = self.last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) > STARVED_NS);
-        self.last_ns = Some(now_ns);
-        if self.competes != Some(late) {
-            self.competes = Some(late);
-            let policy = if late { Policy::Other } else { Policy::Idle };
-            let scheduling = Scheduling { policy, ..Scheduling::other(19) };
-            // It fails only where a policy forbids it. Then the observer runs at its usual
-            // priority.
-            let _ = sched::set_scheduling(sched::gettid(), scheduling);
-        }
     }
 }
 

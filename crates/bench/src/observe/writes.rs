@@ -11,6 +11,7 @@ use writes::{Asked, FileId, Matcher, Observed};
 use super::files::{self, Files, Opened};
 use super::slow::Slow;
 use super::watch::{self, Watch, Whom};
+use crate::clock::now_ns;
 use crate::error::Result;
 use crate::progress::Progress;
 use crate::root::Root;
@@ -24,6 +25,13 @@ const UNDER_WAY: usize = 100_000;
 /// How far back before the first write events are read, in nanoseconds: they show which threads
 /// were running or waiting.
 const HISTORY_NS: u64 = 50_000_000;
+
+/// How long completed writes wait until they are divided together, in nanoseconds: each time, the
+/// events of a while before are read again.
+const TOGETHER_NS: u64 = 400_000_000;
+
+/// How many bytes of events may arrive meanwhile. Pages are kept only up to a limit.
+const TOGETHER_BYTES: usize = 6 << 20;
 
 /// A completed write and the row that counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +74,7 @@ pub fn run(
     let mut observer = Observer {
         plan,
         file: plan.file.as_deref().and_then(files::id_of),
+        file_below: None,
         matcher: Matcher::new(machine, UNDER_WAY),
         devices: disks(&Root::real()),
         files: Files::default(),
@@ -73,9 +82,11 @@ pub fn run(
         slow: Slow::new(plan.limit, recording),
         divide,
         undivided: Vec::new(),
+        undivided_bytes: 0,
     };
     let whom = Whom { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing writes" };
     let elapsed_ns = watch.run(interrupts, &whom, &mut observer, report)?;
+    observer.divide(&watch)?;
     Ok(observer.finish(elapsed_ns, &watch))
 }
 
@@ -83,6 +94,8 @@ struct Observer<'a> {
     plan: &'a ObserveWritesPlan,
     /// The only file whose writes count.
     file: Option<FileId>,
+    /// The same on the file system below, as events have it, once it is known.
+    file_below: Option<FileId>,
     matcher: Matcher,
     devices: Vec<Device>,
     files: Files,
@@ -91,6 +104,8 @@ struct Observer<'a> {
     divide: &'a mut dyn Divide,
     /// Completed writes that are not divided yet.
     undivided: Vec<Ended>,
+    /// How many bytes of events have arrived since the last were divided.
+    undivided_bytes: usize,
 }
 
 impl watch::Observer for Observer<'_> {
@@ -109,7 +124,11 @@ impl watch::Observer for Observer<'_> {
         for observed in ended {
             self.count(&observed, watch);
         }
-        self.divide(watch)?;
+        self.undivided_bytes += watch.taken_bytes;
+        let waits_ns = self.first_undivided_ns().map_or(0, |first_ns| now_ns().saturating_sub(first_ns));
+        if waits_ns >= TOGETHER_NS || self.undivided_bytes >= TOGETHER_BYTES {
+            self.divide(watch)?;
+        }
         self.slow.keep(|from_ns| watch.snapshot(from_ns));
         Ok(())
     }
@@ -124,11 +143,19 @@ impl Observer<'_> {
         let opened = write.descriptor.and_then(|descriptor| self.files.opened(write.tid, descriptor));
         let Some(durable) = durable(write, opened.as_ref()) else { return };
         let id = write.file.or_else(|| opened.as_ref().and_then(|opened| opened.id));
-        if self.plan.file.is_some() && (id.is_none() || id != self.file) {
+        // The descriptor may have been reused since.
+        let same = opened.filter(|opened| write.file.is_none_or(|file| opened.is(file)));
+        if let Some((file, same)) =
+            write.file.zip(same.as_ref()).filter(|(file, same)| same.id != Some(*file))
+        {
+            self.files.learn(file, &same.path);
+            if self.file.is_some() && same.id == self.file {
+                self.file_below = Some(file);
+            }
+        }
+        if self.plan.file.is_some() && (id.is_none() || ![self.file, self.file_below].contains(&id)) {
             return;
         }
-        // The descriptor may have been reused since.
-        let same = opened.filter(|opened| write.file.is_none() || write.file == opened.id);
         let file =
             same.map(|opened| opened.path).or_else(|| id.map(|id| self.files.name(id, write.directory)));
         let key = RowKey {
@@ -155,9 +182,14 @@ impl Observer<'_> {
         }
     }
 
-    /// Divides the writes completed since the last round.
+    fn first_undivided_ns(&self) -> Option<u64> {
+        self.undivided.iter().map(|ended| ended.start_ns).min()
+    }
+
+    /// Divides the writes completed since the last time.
     fn divide(&mut self, watch: &Watch) -> Result<()> {
-        let Some(first_ns) = self.undivided.iter().map(|ended| ended.start_ns).min() else { return Ok(()) };
+        self.undivided_bytes = 0;
+        let Some(first_ns) = self.first_undivided_ns() else { return Ok(()) };
         let mut trace = watch.stream.window(first_ns.saturating_sub(HISTORY_NS))?;
         std::env::consts::ARCH.clone_into(&mut trace.machine);
         self.divide.divide(&trace, &self.devices, &self.undivided);

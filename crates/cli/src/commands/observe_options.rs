@@ -1,8 +1,6 @@
 //! The options that `ipc observe` and `storage observe` share: what to observe, for how long, and
 //! what counts as slow. Parses them and applies defaults; must not know what is recorded.
 
-use std::path::Path;
-
 use latency::Deadline;
 use run::observe::Subject;
 
@@ -58,15 +56,24 @@ impl ObserveOptions {
             return Err(Usage("--pid, --name and COMMAND exclude each other".into()));
         }
         match (self.pid, &self.name) {
-            (Some(pid), _) if !Path::new(&format!("/proc/{pid}")).exists() => {
-                Err(Usage(format!("--pid {pid}: there is no such process")))
-            }
-            (Some(pid), _) => Ok(Subject::Process(pid)),
+            (Some(pid), _) => match process_of(pid) {
+                None => Err(Usage(format!("--pid {pid}: there is no such process"))),
+                Some(process) if process != pid => {
+                    Err(Usage(format!("--pid {pid}: this is a thread of process {process}")))
+                }
+                Some(_) => Ok(Subject::Process(pid)),
+            },
             (_, Some(name)) => Ok(Subject::Name(name.clone())),
             _ if !self.command.is_empty() => Ok(Subject::Command(self.command.clone())),
             _ => Ok(Subject::Everyone),
         }
     }
+}
+
+/// The process of a process or thread; `None` if there is none with this number (proc_pid_status(5)).
+fn process_of(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
 pub(crate) const fn command<A: Observes>() -> Positionals<A> {

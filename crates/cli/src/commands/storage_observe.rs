@@ -1,6 +1,7 @@
 //! `roundtrip storage observe`: attributes the time of other programs' synchronous writes to
 //! layers.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use analysis::observed_writes::{Divider, slow};
@@ -122,10 +123,15 @@ fn plan(typed: &Typed) -> Result<ObserveWritesPlan, Usage> {
             limit: default.limit,
             kilobytes: default.kilobytes,
         })?;
-    if let Some(file) = typed.file.as_deref().filter(|file| !file.exists()) {
-        return Err(Usage(format!("--file {}: no such file", file.display())));
-    }
     let file = typed.file.clone();
+    if let Some(file) = &file {
+        let refuse = |why: &str| Err(Usage(format!("--file {}: {why}", file.display())));
+        let Ok(found) = file.metadata() else { return refuse("no such file") };
+        let kind = found.file_type();
+        if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
+            return refuse("what is written to it does not go to a disk");
+        }
+    }
     Ok(ObserveWritesPlan { subject, file, duration_ns, deadline, limit, kilobytes, ..default })
 }
 

@@ -46,6 +46,14 @@ pub(crate) fn observe(directory: &Path, arguments: &[&str], shell: &str) -> Valu
     run["results"]["observed_writes"].clone()
 }
 
+/// What a run with these arguments reports.
+pub(crate) fn observed(command: &mut Command) -> Value {
+    let output = command.args(["--format", "json", "--quiet"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    run["results"]["observed_writes"].clone()
+}
+
 pub(crate) fn rows(observed: &Value) -> &Vec<Value> {
     observed["rows"].as_array().unwrap()
 }

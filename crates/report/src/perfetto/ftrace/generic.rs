@@ -90,3 +90,36 @@ pub(super) fn generic(message: &mut Message, name: &str, fields: impl FnOnce(&mu
         fields(&mut Fields(one));
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::makedev;
+
+    /// The kernel's number of a device (`MKDEV` in `include/linux/kdev_t.h`).
+    fn kernel(major: u64, minor: u64) -> u64 {
+        major << 20 | minor
+    }
+
+    #[test]
+    fn device_numbers_are_the_c_librarys() {
+        for (major, minor, expected) in [
+            (8, 1, 0x801),
+            (7, 0, 0x700),
+            (254, 3, 0xfe03),
+            (259, 0xfedcb, 0xfed1_03cb),
+            (0xfff, 0xf_ffff, 0xffff_ffff),
+        ] {
+            assert_eq!(makedev(kernel(major, minor)), expected, "{major}:{minor:#x}");
+        }
+    }
+
+    #[test]
+    fn the_c_library_reads_each_bit_of_a_device_number_back() {
+        let all = (0..32).map(|bit| 1_u64 << bit);
+        for one in all.chain([0, u64::from(u32::MAX)]) {
+            let dev = makedev(one);
+            let read = (u64::from(libc::major(dev)), u64::from(libc::minor(dev)));
+            assert_eq!(read, (one >> 20, one & 0xf_ffff), "{one:#x} became {dev:#x}");
+        }
+    }
+}
