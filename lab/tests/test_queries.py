@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from recorded import SEED, WRITES
 
@@ -200,6 +201,18 @@ def test_no_night_of_a_healthy_fleet_raises_an_alarm(tmp_path):
         assert not set(queries.regressions(engine, filters)["verdict"]) & {"worse", "better"}
         assert queries.changes(engine, filters).empty
         assert queries.outliers(engine, filters).empty
+
+
+def test_a_few_devices_with_wrong_clocks_are_no_night(tmp_path):
+    """Two devices a day ahead of the others, with a p99 far from their own mean: no level begins after them."""
+    simulation.simulate([SEED], str(tmp_path / "set"), simulation.Plan(60, 14, 200, 12, True))
+    engine = engines.connect(None, DataSet.open(tmp_path / "set"))
+    rows = engine.run(engine.series.select("series", "device", "day", "time", "p50_ns", "p99_ns"))
+    few = rows[(rows["day"] == rows["day"].min()) & rows["device"].isin(sorted(rows["device"])[:2])].copy()
+    few["day"] = rows["day"].min() - datetime.timedelta(days=1)
+    few[["p50_ns", "p99_ns"]] *= 20
+    both = pa.Table.from_pandas(pd.concat([few, rows]), preserve_index=False)
+    assert queries.changes(engines.Fetched(both, engine.data)).empty
 
 
 def test_three_queries_share_one_percent():
