@@ -4,7 +4,8 @@
     python lab/measure.py cost DATASET [ENGINE]        how long each query takes, and the most memory it needs
     python lab/measure.py chart DATASET… -o FILE.svg   how the cost grows from set to set
 
-RUN is what fleets are drawn from. FOLDER is where each fleet lies while it is read.
+RUN is what fleets are drawn from. FOLDER keeps what the queries read of each fleet: another measurement with the
+same RUN begins with it.
 """
 
 import argparse
@@ -15,8 +16,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
+import pandas as pd
+import pyarrow.parquet as pq
 from scipy import special
 
 from roundtrip_lab import engines, queries, simulation
@@ -24,8 +28,6 @@ from roundtrip_lab.dataset import DataSet
 from roundtrip_lab.queries import Filters
 
 DEVICES, NIGHTS, CALLS, FLEETS = 1000, 90, 200, 12
-# One healthy fleet for so many with regressions.
-HEALTHY = 4
 # What the three queries read.
 ASKED_OF = ("series", "device", "build", "day", "model", "time", "calls", "missed", "p50_ns", "p99_ns")
 QUERIES = {
@@ -48,42 +50,117 @@ QUERIES = {
 def fleet(run: Path, folder: Path, seed: int, healthy: bool) -> tuple[engines.Engine, dict]:
     """A fleet, held in memory because it is asked for every night, and what is planted in it."""
     path = folder / f"{'healthy' if healthy else 'planted'}-{seed}"
-    simulation.simulate([run], str(path), simulation.Plan(DEVICES, NIGHTS, CALLS, seed, healthy))
-    data = DataSet.open(path)
-    rows = engines.connect(None, data)
-    engine = engines.Fetched(rows.fetch(rows.series.select(ASKED_OF)), data)
-    truth = json.loads((path / "planted.json").read_text())
-    shutil.rmtree(path)
-    return engine, truth
+    rows, truth = path.with_suffix(".parquet"), path.with_suffix(".json")
+    if not rows.exists():
+        simulation.simulate([run], str(path), simulation.Plan(DEVICES, NIGHTS, CALLS, seed, healthy))
+        engine = engines.connect(None, DataSet.open(path))
+        truth.write_text((path / "planted.json").read_text())
+        pq.write_table(engine.fetch(engine.series.select(ASKED_OF)), rows)
+        shutil.rmtree(path)
+    return engines.Fetched(pq.read_table(rows, columns=list(ASKED_OF)), None), json.loads(truth.read_text())
 
 
-def alarms(run: Path, folder: Path, fleets: int) -> None:
-    """Counts what is found, and what is found where nothing is."""
-    planted = found = nights = false = healthy_nights = healthy_false = 0
-    for seed in range(fleets):
-        engine, truth = fleet(run, folder, 100 + seed, False)
-        real = {(note["series"], note["build"]) for note in truth["regressions"]}
-        planted, found = planted + len(real), found + len(real & worse(engine, Filters()))
-        for night in range(1, NIGHTS):
-            named = worse(engine, Filters(until=day(night)))
-            nights, false = nights + 1, false + bool(named - real)
-        print(f"{seed + 1} fleets: {found} of {planted} found, {at_least(found, planted):.1%} at least; "
-              f"a false alarm on {false} of {nights} nights, {1 - at_least(nights - false, nights):.2%} at most", flush=True)  # fmt: skip
-    for seed in range(fleets // HEALTHY):
-        engine, _ = fleet(run, folder, 200 + seed, True)
-        for night in range(1, NIGHTS):
-            filters = Filters(until=day(night))
-            any_of = bool(set(queries.regressions(engine, filters)["verdict"]) & {"worse", "better"})
-            any_of |= not queries.changes(engine, filters).empty or not queries.outliers(engine, filters).empty
-            healthy_nights, healthy_false = healthy_nights + 1, healthy_false + any_of
-        print(f"{seed + 1} healthy fleets: an alarm of any of three queries on {healthy_false} of {healthy_nights} nights",
-              flush=True)  # fmt: skip
+def alarms(run: Path, folder: Path, fleets: int, kinds: list[str]) -> None:
+    """Counts, for each query, what it finds of what is planted, and the nights on which it names what is not."""
+    for kind in kinds:
+        counts: Counter = Counter()
+        for number in range(fleets):
+            healthy = kind == "healthy"
+            engine, truth = fleet(run, folder, (200 if healthy else 100) + number, healthy)
+            counts["nights"] += NIGHTS - 1
+            judge_fleet(engine, truth, counts)
+            print(f"{number + 1} {kind} fleets of {DEVICES} devices, {counts['nights']} nights")
+            for name in (*PLANTED, "any"):
+                print(f"  {name:12}", told(name, counts), flush=True)
 
 
-def worse(engine: engines.Engine, filters: Filters) -> set[tuple[str, str]]:
-    """The series and builds that `regressions` names."""
+def judge_fleet(engine: engines.Engine, truth: dict, counts: Counter) -> None:
+    """Adds what the queries say of one fleet, in the end and every night."""
+    for name, planted in PLANTED.items():
+        wanted, said = planted(truth), ASKED[name](engine, Filters())
+        counts[name, "planted"] += len(wanted)
+        counts[name, "found"] += sum(any(real(name, thing, item) for thing in said) for item in wanted)
+    before: set = set()
+    for night in range(1, NIGHTS):
+        alarmed, news = set(), set()
+        for name in PLANTED:
+            said = ASKED[name](engine, Filters(until=day(night)))
+            false = {(name, thing[:3]) for thing in said if not excused(name, thing, truth)}
+            alarmed |= {name} if false else set()
+            news |= {name} if false - before else set()
+            before |= false
+        for group, names in (("false", alarmed), ("new", news)):
+            counts.update({(name, group): 1 for name in names | ({"any"} if names else set())})
+
+
+def regressions_said(engine: engines.Engine, filters: Filters) -> set[tuple]:
+    """Series, build and verdict of what is not the same."""
     answer = queries.regressions(engine, filters)
-    return set(answer[answer["verdict"] == "worse"][["series", "new"]].itertuples(index=False, name=None))
+    answer = answer[answer["verdict"].isin(["worse", "better"])]
+    return set(answer[["series", "new", "verdict"]].itertuples(index=False, name=None))
+
+
+def changes_said(engine: engines.Engine, filters: Filters) -> set[tuple]:
+    """Series, figure, direction and night of each change."""
+    answer = queries.changes(engine, filters)
+    nights = [(pd.Timestamp(when) - pd.Timestamp(simulation.FIRST_NIGHT)).days for when in answer["day"]]
+    up = answer["ratio"] > 1
+    return set(zip(answer["series"], answer["figure"], up, nights, strict=True))
+
+
+def outliers_said(engine: engines.Engine, filters: Filters) -> set[tuple]:
+    """The devices."""
+    return {(device,) for device in queries.outliers(engine, filters)["device"]}
+
+
+ASKED = {"regressions": regressions_said, "changes": changes_said, "outliers": outliers_said}
+# What each query has to find. A longer tail is a regression, but too short for a level of its own.
+PLANTED = {
+    "regressions": lambda truth: [(note["series"], note["build"], "worse") for note in truth["regressions"]],
+    "changes": lambda truth: [(note["series"], "p50", True, first(note)) for note in truth["regressions"]
+                              if note["kind"] == "slower"],
+    "outliers": lambda truth: [(device,) for device in truth["sick"]],
+}  # fmt: skip
+
+
+def first(note: dict) -> int:
+    """The night on which the first devices have a build."""
+    return int(note["build"][-3:]) * simulation.BUILD_NIGHTS
+
+
+def real(name: str, thing: tuple, item: tuple) -> bool:
+    """Whether what a query says is what was planted: a change within the nights that a build took to arrive."""
+    if name != "changes":
+        return thing == item
+    return thing[:3] == item[:3] and item[3] <= thing[3] <= item[3] + simulation.ROLLOUT_NIGHTS
+
+
+def excused(name: str, thing: tuple, truth: dict) -> bool:
+    """Whether something planted is behind it. When a longer tail ends, the next build is better."""
+    notes = [note for note in truth["regressions"] if note["series"] == thing[0]]
+    ends = [first(note) + simulation.BUILD_NIGHTS for note in notes if note["kind"] == "longer tail"]
+    if name == "outliers":
+        return thing[0] in truth["sick"]
+    if name == "regressions" and thing[2] == "worse":
+        return thing[1] in {note["build"] for note in notes}
+    if name == "regressions":
+        return int(thing[1][-3:]) * simulation.BUILD_NIGHTS in ends
+    # Between two of these nights nothing changes. A level is found a night too early or too late at times.
+    starts = [first(note) for note in notes] + ends
+    return any(start - 1 <= thing[3] <= start + simulation.ROLLOUT_NIGHTS + 1 for start in starts)
+
+
+def told(name: str, counts: Counter) -> str:
+    """A line of the result, with one-sided bounds of 95% (Clopper and Pearson). They take nights as independent."""
+    words = []
+    if counts[name, "planted"]:
+        found, planted = counts[name, "found"], counts[name, "planted"]
+        words.append(f"found {found} of {planted} (at least {at_least(found, planted):.1%})")
+    nights = counts["nights"]
+    for group, text in (("false", "false on"), ("new", "something new and false on")):
+        count = counts[name, group]
+        words.append(f"{text} {count} of {nights} nights (at most {1 - at_least(nights - count, nights):.2%})")
+    return ", ".join(words)
 
 
 def at_least(hits: int, tries: int) -> float:
@@ -139,11 +216,13 @@ def main() -> None:
     parser.add_argument("what", choices=["alarms", "cost", "chart"])
     parser.add_argument("given", nargs="+")
     parser.add_argument("-o", "--out", type=Path)
-    parser.add_argument("--fleets", type=int, default=FLEETS, help="how many fleets have regressions [default: %(default)s]")
+    parser.add_argument("--fleets", type=int, default=FLEETS, help="of each kind [default: %(default)s]")
+    parser.add_argument("--only", choices=["planted", "healthy"], help="one kind of fleets")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.what == "alarms":
-        alarms(*map(Path, arguments.given), arguments.fleets)
+        kinds = [arguments.only] if arguments.only else ["planted", "healthy"]
+        alarms(*map(Path, arguments.given), arguments.fleets, kinds)
     elif arguments.what == "chart":
         chart(arguments.given, arguments.out)
     else:

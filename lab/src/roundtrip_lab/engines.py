@@ -20,6 +20,7 @@ from roundtrip_lab.schema import ADDED
 MEMORY = "4GB"
 # The timeout for connecting to another machine.
 CONNECT_S = 10
+URLS = "duckdb, spark://local, spark://HOST:PORT or clickhouse://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 class Engine:
@@ -176,7 +177,7 @@ def connect(url: str | None, data: DataSet) -> Engine:
     except ValueError as error:
         raise LabError(f"{url!r} is no URL: {error}") from error
     if scheme not in ("spark", "clickhouse"):
-        raise LabError(f"unknown engine {url!r}: say duckdb, spark://local, spark://HOST:PORT or clickhouse://HOST/DB")
+        raise LabError(f"unknown engine {hidden(url)!r}: say {URLS}")
     try:
         return spark(url, data) if scheme == "spark" else clickhouse(url, data)
     except ImportError as error:

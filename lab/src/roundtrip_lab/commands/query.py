@@ -18,19 +18,24 @@ def register(group: click.Group) -> None:
 
     by = click.option("--by", default="build", show_default=True,
                       help="Group by a column (build, kernel, device, day, …) or by label:KEY.")  # fmt: skip
-    alpha = click.option("--alpha", default=0.01, show_default=True, type=click.FloatRange(0, 1, True, True),
-                         help="The probability that the answer contains a false alarm.")  # fmt: skip
-
     add(query, "percentiles", "Show percentiles of calls, from merged histograms.", by, limit(5))
     add(query, "misses", "Show the share of calls that missed the deadline.", by)
     add(query, "worst-devices", "Show the devices with the most missed deadlines.", limit(20))
-    add(query, "outliers", "Show devices that differ from their peers.", alpha)
-    add(query, "causes", "Show what delayed slow calls; with --base and --new, which causes differ.", by, alpha, *builds())
-    add(query, "layers", "Show where writes spend their time; with --base and --new, which layer became slower.", by, alpha,
+    add(query, "outliers", "Show devices that differ from their peers.",
+        alpha(0.002, "The probability of a false alarm on a healthy fleet; else the share of healthy devices in the answer."))  # fmt: skip
+    add(query, "causes", "Show what delayed slow calls; with --base and --new, which causes differ.", by, alpha(0.01), *builds())
+    add(query, "layers", "Show where writes spend their time; with --base and --new, which layer became slower.", by, alpha(0.01),
         margin(0.03), *builds())  # fmt: skip
-    add(query, "regressions", "Compare each build with the one before it.", alpha, margin(0.03), *builds())
-    add(query, "changes", "Show since which day the fleet is slower or faster.", alpha, margin(0.02),
+    add(query, "regressions", "Compare each build with the one before it.", alpha(0.005), margin(0.03), *builds())
+    add(query, "changes", "Show since which day the fleet is slower or faster.", alpha(0.003), margin(0.02),
         click.option("--by", help="Search each group separately: a column or label:KEY."))  # fmt: skip
+
+
+def engine() -> Callable:
+    """The option that selects an engine."""
+    return click.option("--engine", metavar="URL",
+                        help="duckdb (the default), spark://local, spark://HOST:PORT or "
+                        "clickhouse://USER:PASSWORD@HOST:PORT/DATABASE, with the HTTP port.")  # fmt: skip
 
 
 def builds() -> list[Callable]:
@@ -39,6 +44,11 @@ def builds() -> list[Callable]:
         click.option("--base", metavar="BUILD", help="The build that --new is compared with."),
         click.option("--new", metavar="BUILD", help="The build to judge."),
     ]
+
+
+def alpha(default: float, words: str = "The probability that the answer contains a false alarm.") -> Callable:
+    """The option for how certain an answer is."""
+    return click.option("--alpha", default=default, show_default=True, type=click.FloatRange(0, 1, True, True), help=words)
 
 
 def limit(default: int) -> Callable:
@@ -58,7 +68,7 @@ def add(query: click.Group, name: str, words: str, *options: Callable) -> None:
     day = click.DateTime(["%Y-%m-%d"])
     shared = [
         click.option("--from", "path", required=True, metavar="DATASET", help="The data set."),
-        click.option("--engine", metavar="URL", help="duckdb, spark://local, spark://HOST:PORT, clickhouse://USER@HOST/DB."),
+        engine(),
         click.option("--load", is_flag=True, help="Copy the data set to the ClickHouse server first."),
         click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True),
         click.option("--time", type=click.Choice(TIMES), default="call", show_default=True,

@@ -23,7 +23,7 @@ def register(group: click.Group) -> None:
     @click.option("--retries", default=2, show_default=True, type=click.IntRange(0, 10),
                   help="How often to retry a failed connection.")  # fmt: skip
     @click.option("--max-mb", default=512, show_default=True, type=click.IntRange(1),
-                  help="The most data to accept from a target.")  # fmt: skip
+                  help="The most data to accept from a target, in MiB.")  # fmt: skip
     @reach.options
     @click.argument("arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
     def run(into: str, targets: tuple[str, ...], binaries: str | None, jobs: int, timeout: float, retries: int,

@@ -2,6 +2,8 @@
 
 import click
 
+from roundtrip_lab.commands.query import engine as engine_option
+
 
 def register(group: click.Group) -> None:
     """Adds the command."""
@@ -12,7 +14,7 @@ def register(group: click.Group) -> None:
     @click.option("--roundtrip", default="roundtrip", show_default=True, metavar="BIN", help="The binary that makes reports.")
     @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
     @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
-    @click.option("--engine", metavar="URL", help="duckdb, spark://HOST:PORT, clickhouse://USER@HOST/DB.")
+    @engine_option()
     def serve(dataset: str, runs: str | None, roundtrip: str, host: str, port: int, engine: str | None) -> None:
         """Show a data set in a browser.
 

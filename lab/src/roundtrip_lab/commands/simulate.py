@@ -20,8 +20,9 @@ def register(group: click.Group) -> None:
     def simulate(runs: tuple[Path, ...], path: str, devices: int, nights: int, calls: int, seed: int, healthy: bool) -> int:
         """Simulate a fleet's nightly runs into a new data set.
 
-        Calls are drawn from the `ipc latency` histograms of RUN. DATASET/planted.json lists the slower builds, the
-        faulty devices and everything else that was made up. The driver of every row is `simulated`.
+        Calls are drawn from the `ipc latency` histograms of RUN. If a RUN contains observed writes, from
+        `roundtrip storage observe`, writes are drawn from them too. DATASET/planted.json lists the slower builds and
+        the faulty devices. The driver of every row is `simulated`.
         """
         from roundtrip_lab import simulation
 

@@ -2,7 +2,7 @@
 
 Each device is compared with its own mean, so that a night on which other devices took part is no change. A
 night is the mean over its devices. Where the nights split best into two levels is a change, if chance splits
-as well in only `alpha` of all series; then each side is searched likewise.
+as well in only `alpha` of all answers; then each side is searched likewise.
 """
 
 import ibis
@@ -16,15 +16,21 @@ from roundtrip_lab.queries.filters import Filters, grouped
 FIGURES = ("p50", "p99")
 # The fewest nights that make a level.
 LEAST_NIGHTS = 3
+# The part of the usual number of devices that makes a night: the test takes nights for equally certain.
+LEAST_PART = 0.5
+# Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
+ALPHA = 0.003
 COLUMNS = ["series", "group", "figure", "day", "ratio", "p", "nights_before", "nights_after"]
 
 
 def changes(
-    engine: Engine, filters: Filters = Filters(), by: str | None = None, margin: float = 0.02, alpha: float = 0.01
+    engine: Engine, filters: Filters = Filters(), by: str | None = None, margin: float = 0.02, alpha: float = ALPHA
 ) -> pd.DataFrame:
     """Change points by series, and by one more column if asked. `ratio`: level after to level before."""
     nights = engine.run(levels(filters, engine, by))
-    nights = nights.sort_values(["series", "group", "day"])
+    usual = nights.groupby(["series", "group"])["devices"].transform("median")
+    # Wrong clocks put a few devices before the first night: their mean is no night like the others.
+    nights = nights[nights["devices"] >= LEAST_PART * usual].sort_values(["series", "group", "day"])
     groups = list(nights.groupby(["series", "group"]))
     rows = []
     for (series, group), of in groups:
@@ -47,7 +53,7 @@ def levels(filters: Filters, engine: Engine, by: str | None) -> ibis.Table:
     own = rows.group_by(["series", "device"]).agg(**{f"{name}_own": rows[name].mean() for name in FIGURES})
     rows = rows.join(own, ["series", "device"])
     return rows.group_by(["series", "group", "day"]).agg(
-        **{name: (rows[name] - rows[f"{name}_own"]).mean() for name in FIGURES}
+        devices=rows.count(), **{name: (rows[name] - rows[f"{name}_own"]).mean() for name in FIGURES}
     )
 
 

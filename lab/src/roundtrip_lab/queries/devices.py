@@ -8,9 +8,22 @@ from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import NONE, Filters
 
 Z_95 = 1.959964
+# Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
+ALPHA = 0.002
 # Devices with fewer nights are not judged.
 LEAST_NIGHTS = 3
+# Fewer devices do not show what is usual.
+LEAST_PEERS = 10
 FIGURES = ("p50", "p99")
+POWERS = (1, 2, 3, 4)
+# The part of the devices that says how much they differ, in deviations; it is settled after so many rounds.
+TRIM, ROUNDS = 4.0, 5
+# Degrees of freedom that this costs. A test draws fleets of 10 devices and more, and counts false alarms.
+LOST = 6
+# A histogram's: devices do not differ by less.
+RESOLUTION = 0.001
+# Below, a gamma distribution is normal to all digits.
+LEAST_SKEW = 1e-4
 
 
 def worst_devices(engine: Engine, filters: Filters = Filters(), limit: int = 20) -> pd.DataFrame:
@@ -35,37 +48,104 @@ def worst_devices(engine: Engine, filters: Filters = Filters(), limit: int = 20)
     return answer[["series", "device", "runs", "calls", "mean_ns", "max_ns", "missed", "missed_share", "low"]]
 
 
-def outliers(engine: Engine, filters: Filters = Filters(), alpha: float = 0.01) -> pd.DataFrame:
+def outliers(engine: Engine, filters: Filters = Filters(), alpha: float = ALPHA) -> pd.DataFrame:
     """Devices whose typical call or tail differs from that of their peers.
 
-    A run is compared with the runs of the same series, model, build and day, as the logarithm of its p50 and
-    p99. A device is the mean of its nights. It is an outlier if that lies further from the median device than
-    chance puts any one of all devices, with a probability of `alpha`, by the median absolute deviation.
+    A run is compared with the runs of the same series, model, build and day, as the logarithm of its p50 and p99.
+    A device is the mean of its nights. How far healthy devices lie from the middle has two parts: devices differ,
+    which is assumed to be normal, and so do the nights of one device. The nights may be skewed, as a tail is, and
+    they count less the more there are.
+
+    If all devices are healthy, the answer names any with a probability of at most `alpha`. Else `alpha` is the
+    share of healthy devices among those named, on average. Neither grows with the number of devices or series.
     """
     rows = filters.of(engine.series)
     rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0)).mutate(model=rows.model.fill_null(NONE))
     rows = rows.mutate(**{name: rows[f"{name}_ns"].cast("float64").ln() for name in FIGURES})
     peers = rows.group_by(["series", "model", "build", "day"]).agg(**{f"{n}_peers": rows[n].mean() for n in FIGURES})
     rows = rows.join(peers, ["series", "model", "build", "day"])
-    each = rows.group_by(["series", "model", "device"]).agg(
-        nights=rows.count(), **{name: (rows[name] - rows[f"{name}_peers"]).mean() for name in FIGURES}
-    )
+    rows = rows.mutate(**{name: rows[name] - rows[f"{name}_peers"] for name in FIGURES})
+    powers = {f"{n}_{power}": (rows[n] ** power if power > 1 else rows[n]).mean() for n in FIGURES for power in POWERS}
+    each = rows.group_by(["series", "model", "device"]).agg(nights=rows.count(), **powers)
     devices = engine.run(each.filter(each.nights >= LEAST_NIGHTS))
-    found = [judged(group, name, alpha / len(FIGURES)) for _, group in devices.groupby(["series", "model"])
+    tests = [judged(group, name) for _, group in devices.groupby(["series", "model"]) if len(group) >= LEAST_PEERS
              for name in FIGURES]  # fmt: skip
     columns = ["series", "model", "device", "figure", "nights", "ratio", "deviations"]
-    answer = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=columns)
-    order = answer["deviations"].abs() if len(answer) else answer["deviations"]
-    return answer.iloc[order.argsort()[::-1]].reset_index(drop=True)[columns]
+    if not tests:
+        return pd.DataFrame(columns=columns)
+    answer = named(pd.concat(tests, ignore_index=True), alpha)
+    answer["size"] = answer["deviations"].abs()
+    order = ["size", "series", "device", "figure"]
+    return answer.sort_values(order, ascending=[False, True, True, True], ignore_index=True)[columns]
 
 
-def judged(group: pd.DataFrame, name: str, alpha: float) -> pd.DataFrame:
-    """The outliers of one figure among the devices of one series and model."""
-    middle = group[name].median()
-    spread = (group[name] - middle).abs().median() / special.ndtri(0.75)
-    limit = -special.ndtri(alpha / max(1, len(group)) / 2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        deviations = (group[name] - middle) / spread
-    # Fewer than 10 devices do not show what is usual.
-    far = group[(deviations.abs() > limit) & (len(group) >= 10)]
-    return far.assign(figure=name, ratio=np.exp(far[name] - middle), deviations=deviations[far.index])
+def judged(group: pd.DataFrame, name: str) -> pd.DataFrame:
+    """One figure of the devices of one series and model: how far each is from the middle, and how likely that is."""
+    mean, nights = group[f"{name}_1"], group["nights"]
+    noise, third, fourth = of_nights(group, name)
+    far = mean - mean.median()
+    variance = of_devices(far.to_numpy(), noise / nights.to_numpy()) + noise / nights
+    deviations = far / np.sqrt(variance)
+    skew, heavy = third / nights**2 / variance**1.5, fourth / nights**3 / variance**2
+    p = tails(deviations.to_numpy(), skew.to_numpy(), heavy.to_numpy(), len(group) - LOST)
+    return group[["series", "model", "device", "nights"]].assign(
+        figure=name, ratio=np.exp(far), deviations=deviations, p=p
+    )
+
+
+def of_nights(group: pd.DataFrame, name: str) -> tuple[float, float, float]:
+    """The second, third and fourth cumulant of one night of a device, from all devices together."""
+    n, first, second, third, fourth = group["nights"], *(group[f"{name}_{power}"] for power in POWERS)
+    squares, cubes = n * (second - first**2), n * (third - 3 * first * second + 2 * first**3)
+    fourths = n * (fourth - 4 * first * third + 6 * first**2 * second - 3 * first**4)
+    # The mean of so few nights lies nearer to them than the true one: each sum is smaller by what divides it.
+    variance = max(0.0, squares.sum() / (n - 1).sum())
+    normal = 3 * variance**2 * (n * (1 - 1 / n) ** 2).sum()
+    heavy = (fourths.sum() - normal) / (n * ((1 - 1 / n) ** 4 + (n - 1) / n**4)).sum()
+    return variance, cubes.sum() / ((n - 1) * (n - 2) / n).sum(), max(0.0, heavy)
+
+
+def of_devices(far: np.ndarray, noise: np.ndarray) -> float:
+    """The variance between devices without that of their nights.
+
+    Devices beyond TRIM deviations do not count: faulty ones would hide each other. All others count in full, so
+    the spread of many devices is known almost as well as if none were left out.
+    """
+    inside, variance = np.abs(far) <= TRIM * np.median(np.abs(far)) / special.ndtri(0.75), 0.0
+    for _ in range(ROUNDS):
+        if not inside.any():
+            break
+        variance = max(0.0, float((far[inside] ** 2 - noise[inside]).mean()))
+        inside = np.abs(far) <= TRIM * np.sqrt(variance + noise)
+    return max(variance, RESOLUTION**2)
+
+
+def tails(deviations: np.ndarray, skew: np.ndarray, heavy: np.ndarray, freedom: int) -> np.ndarray:
+    """The probability that chance puts a healthy device as far out, on either side.
+
+    The tail is that of the gamma distribution (Pearson's type III) that is as skewed, or has as much excess
+    kurtosis, whichever is more; without either it is normal. Student's t adds that the spread is an estimate.
+    """
+    size = np.abs(deviations)
+    most = np.maximum(np.sign(deviations) * skew, np.sqrt(heavy / 1.5))
+    shape = 4 / np.maximum(most, LEAST_SKEW) ** 2
+    gamma = special.gammaincc(shape, shape + size * np.sqrt(shape))
+    one = np.where(most > LEAST_SKEW, gamma, special.ndtr(-size))
+    return np.minimum(1, 2 * special.stdtr(freedom, special.ndtri(np.minimum(one, 0.5))))
+
+
+def named(tests: pd.DataFrame, alpha: float) -> pd.DataFrame:
+    """The tests of devices that differ.
+
+    The tests of one device resemble each other, so they are one question (Simes), and devices are selected by the
+    false discovery rate (Benjamini and Hochberg). Of a selected device the tests are selected alike, at the level
+    that is left (Benjamini and Bogomolov).
+    """
+    tests = tests.assign(place=tests.groupby("device")["p"].rank(method="first"))
+    tests["of"] = tests.groupby("device")["p"].transform("size")
+    tests["adjusted"] = tests["p"] * tests["of"] / tests["place"]
+    devices = np.sort(tests.groupby("device")["adjusted"].min())
+    below = np.flatnonzero(devices <= alpha * np.arange(1, len(devices) + 1) / len(devices))
+    level = alpha * (below[-1] + 1) / len(devices) if len(below) else -1.0
+    last = tests["place"].where(tests["adjusted"] <= level).groupby(tests["device"]).transform("max")
+    return tests[tests["place"] <= last].copy()

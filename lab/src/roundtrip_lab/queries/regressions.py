@@ -18,6 +18,8 @@ FIGURES = ("p50", "p99", "missed")
 # Fewer devices do not represent a fleet.
 LEAST_DEVICES = 6
 MARGIN = 0.03
+# Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
+ALPHA = 0.005
 
 
 def regressions(
@@ -26,7 +28,7 @@ def regressions(
     base: str | None = None,
     new: str | None = None,
     margin: float = MARGIN,
-    alpha: float = 0.01,
+    alpha: float = ALPHA,
 ) -> pd.DataFrame:
     """Every build against the one before it, or `new` against `base`.
 
