@@ -145,12 +145,33 @@ def test_changes_are_found_on_the_days_on_which_slower_builds_arrived(engine, fl
     assert len(found) <= 2 * len(slower)
 
 
-def test_equal_nights_rarely_show_a_change():
+@pytest.mark.parametrize("nights", [6, 20, 90])
+@pytest.mark.parametrize("noise", ["normal", "standard_t"])
+def test_equal_nights_show_a_change_no_more_often_than_alpha_says(nights, noise):
+    random, alpha, answers = np.random.default_rng(1), 0.05, 400
+    draw = {"normal": lambda: random.normal(0, 0.01, nights), "standard_t": lambda: random.standard_t(4, nights) * 0.01}
+    false = sum(bool(splits(draw[noise](), alpha, 0)) for _ in range(answers))
+    assert false <= alpha * answers
+
+
+def test_changes_begin_when_the_first_devices_leave_a_level():
     random = np.random.default_rng(1)
-    false = sum(bool(splits(random.normal(0, 0.01, 60), 0.05, 0)) for _ in range(200))
-    assert false <= 20
-    step = np.concatenate([random.normal(0, 0.01, 20), random.normal(0.05, 0.01, 20)])
-    assert [place for place, *_ in splits(step, 0.01, 0.01)] == [20]
+    quiet = random.normal(0, 0.004, 60)
+    step = quiet.copy()
+    step[30:] += 0.05
+    assert [place for place, *_ in splits(step, 0.001, 0.02)] == [30]
+    # Two builds in a row, each of which takes four nights to arrive.
+    stairs = quiet + np.interp(np.arange(60), [29, 33, 36, 40], [0, 0.2, 0.2, 0.5])
+    found = splits(stairs, 0.001, 0.02)
+    assert [place for place, *_ in found] == [30, 37]
+    assert [size for _, size, _ in found] == pytest.approx([0.2, 0.3], abs=0.01)
+    # A level of two nights does not last.
+    bump = quiet.copy()
+    bump[30:32] += 0.2
+    assert not splits(bump, 0.001, 0.02)
+    assert not splits(np.zeros(60), 0.001, 0.02)
+    # Most nights are exactly equal: the step is all that there is.
+    assert [place for place, *_ in splits(np.repeat([0.0, 1.0], 30), 0.001, 0.02)] == [30]
 
 
 def test_a_healthy_fleet_raises_no_alarm(tmp_path):
