@@ -110,7 +110,7 @@ const DRAWN: &str = r"(async () => {
     nines: (share) => -Math.log10(1 - share),
   };
   const drawn = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  const charts = [];
+  const results = [];
   for (const [index, chart] of charts.entries()) {
     const spec = data.charts[index];
     const lines = spec.lines.filter((line) => line.points.length > 0);
@@ -134,10 +134,10 @@ const DRAWN: &str = r"(async () => {
         known += place >= 0 && chart.data[number + 1][place] === up ? 1 : 0;
         seen += near(chart.valToPos(across, 'x', true), chart.valToPos(up, 'y', true)) ? 1 : 0;
       }
-      charts.push({ chart: spec.title, line: line.label, points: line.points.length, known, seen });
+      results.push({ chart: spec.title, line: line.label, points: line.points.length, known, seen });
     }
   }
-  return charts;
+  return results;
 })()";
 
 #[test]
