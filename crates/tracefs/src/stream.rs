@@ -31,8 +31,8 @@ struct Kept {
     last: (u64, usize),
     /// The same for the last event that was looked at.
     seen: (u64, usize),
-    /// How many pages begin no later than the last returned event. Counted as they arrive:
-    /// there are thousands of pages, so counting them again for each took a third of an observer's time.
+    /// How many pages begin no later than the last returned event. Counted as they arrive: there
+    /// are thousands of pages, so counting them again for each took a third of an observer's time.
     begun: usize,
 }
 
@@ -58,8 +58,8 @@ impl Kept {
         self.begun -= usize::from(self.pages.pop_front().is_some() && self.begun > 0);
     }
 
-    /// The bytes of all pages from the `first` one on. Copied page by page: byte by byte took a third
-    /// of an observer's time.
+    /// The bytes of all pages from the `first` one on. Copied page by page: byte by byte took a
+    /// third of an observer's time.
     fn bytes_from(&self, first: usize) -> Vec<u8> {
         let pages = self.pages.iter().skip(first);
         let mut bytes = Vec::with_capacity(pages.clone().map(Vec::len).sum());

@@ -70,7 +70,8 @@ impl ObserveOptions {
     }
 }
 
-/// The process of a process or thread; `None` if there is none with this number (proc_pid_status(5)).
+/// The process of a process or thread; `None` if there is none with this number
+/// (proc_pid_status(5)).
 fn process_of(tid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())

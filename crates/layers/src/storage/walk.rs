@@ -197,8 +197,8 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// The awaited request may have been queued before the wait began, for another call or by the
-    /// journal. It is in the block layer until it is issued: the thread that queued it may have lost
-    /// its CPU before it issued its batch.
+    /// journal. It is in the block layer until it is issued: the thread that queued it may have
+    /// lost its CPU before it issued its batch.
     fn queued_before(&mut self, request: &Request, begin_ns: u64) {
         if request.queued.iter().all(|queued| queued.0 > begin_ns) {
             return;
