@@ -1,6 +1,6 @@
 //! `cargo xtask observe-cost`: what `storage observe` costs the programs that it observes. Runs
-//! fio, SQLite and PostgreSQL in turn with and without the observer, and prints a table of ratios. Must
-//! not know how a program is started, nor how a ratio is formed.
+//! fio, SQLite and PostgreSQL in turn with and without the observer, and prints a table of ratios.
+//! Must not know how a program is started, nor how a ratio is formed.
 //!
 //! Not a step of `cargo xtask test`: it takes minutes, and its figures need an idle machine.
 
