@@ -160,7 +160,7 @@ impl Participant {
         std::thread::spawn(move || {
             let mut byte = [0];
             while output.read_exact(&mut byte).is_ok() {
-                // The test harness of the participant writes text to this pipe.
+                // The participant's test harness also writes text to this pipe.
                 if byte == [DONE] {
                     let _ = sender.send(Instant::now());
                 }

@@ -11,7 +11,9 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use observed::{APPENDER, SYNCS, adds_up, counted, has, number, observe, roundtrip, rows, straced, text};
+use observed::{
+    APPENDER, SYNCS, adds_up, appending, counted, has, number, observe, roundtrip, rows, straced, text,
+};
 use serde_json::Value;
 use support::{Journalled, folder};
 
@@ -131,12 +133,7 @@ fn a_killed_observer_leaves_the_program_alone_and_the_next_cleans_up() {
         return;
     }
     let directory = folder("observed-killed");
-    std::fs::write(directory.join("append.py"), APPENDER).unwrap();
-    let mut program = Command::new("python3")
-        .args(["append.py", "file", "100000"])
-        .current_dir(&directory)
-        .spawn()
-        .unwrap();
+    let mut program = appending(&directory);
     let pid = program.id().to_string();
     let mut observer =
         roundtrip(&directory).args(["--pid", &pid, "--out", "run"]).stdout(Stdio::null()).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! `storage observe` of odd programs: those that end at once, are killed or
-//! write where no disk is, and file systems on top of others.
+//! `storage observe` of unusual programs: some end at once, are killed, or write to memory or to a
+//! file system on top of another.
 
 #[path = "support/observed.rs"]
 mod observed;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use observed::{APPENDER, counted, has, number, observe, observed, roundtrip, rows, text};
+use observed::{APPENDER, appending, counted, has, number, observe, observed, roundtrip, rows, text};
 use skips::{Need, skip};
 use support::{Finally, folder};
 
@@ -41,9 +41,7 @@ fn a_program_that_is_killed_is_observed_until_then() {
         return;
     }
     let directory = folder("observed-victim");
-    std::fs::write(directory.join("append.py"), APPENDER).unwrap();
-    let python = ["append.py", "file", "100000"];
-    let mut program = Command::new("python3").args(python).current_dir(&directory).spawn().unwrap();
+    let mut program = appending(&directory);
     let mut observer = roundtrip(&directory);
     observer.args(["--pid", &program.id().to_string(), "--duration", "2s"]);
     let observed = std::thread::scope(|scope| {

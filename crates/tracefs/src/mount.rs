@@ -33,9 +33,9 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// A private mount if possible: it has no name in any directory, so nothing can be left behind,
-    /// the machine's mounts do not change, and no process can unmount it. Otherwise the mounted
-    /// one.
+    /// Opens a private mount if possible. It is in no directory, so it leaves nothing behind, does
+    /// not change the machine's mounts, and no process can unmount it. Otherwise opens the mount
+    /// that exists.
     ///
     /// # Errors
     /// [`Error::NotAvailable`] if there is none and none can be mounted. Also for a process in

@@ -35,14 +35,18 @@ const EVENTS: [&str; 18] = [
     "binder/binder_return",
 ];
 
+/// Perfetto's sockets, in the folder that all programs run in.
+const PRODUCER: &str = "producer";
+const CONSUMER: &str = "consumer";
+
 const TRACING: &str = "/sys/kernel/tracing";
 
 /// A program of the distribution, whose libraries are in the same directory.
 fn packaged(program: &str) -> Command {
     let mut command = Command::new("./ld-linux-x86-64.so.2");
     command.args(["--library-path", ".", program]);
-    command.env("PERFETTO_PRODUCER_SOCK_NAME", "/work/producer");
-    command.env("PERFETTO_CONSUMER_SOCK_NAME", "/work/consumer");
+    command.env("PERFETTO_PRODUCER_SOCK_NAME", PRODUCER);
+    command.env("PERFETTO_CONSUMER_SOCK_NAME", CONSUMER);
     command
 }
 
@@ -132,7 +136,7 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     std::fs::create_dir_all(format!("{TRACING}/instances/perfetto"))?;
     std::fs::write("config.pbtx", config())?;
     let _service = Running::start(&mut packaged("./traced"))?;
-    wait_for_file("/work/consumer")?;
+    wait_for_file(CONSUMER)?;
     let _probes = Running::start(&mut packaged("./traced_probes"))?;
     std::thread::sleep(Duration::from_millis(500));
     let perfetto = packaged("./perfetto")

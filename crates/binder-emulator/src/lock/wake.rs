@@ -177,8 +177,8 @@ impl Notification {
 const PATIENCE_NS: i64 = 200_000;
 const ATTEMPTS: u32 = 3;
 
-/// Tries several times to wake a claimed thread whose notification was not there yet, or was
-/// replaced by another after a signal.
+/// Tries several times to wake a claimed thread. Its notification may not have arrived yet, or a
+/// signal may have replaced it by another.
 #[cold]
 fn pursue(region: &Region, thread: Id<Thread>) {
     for _ in 0..ATTEMPTS {

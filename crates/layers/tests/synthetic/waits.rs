@@ -23,10 +23,7 @@ fn throttled(other: u32, wake_worker: impl FnOnce(&mut Written)) -> Layers {
     written.block(6_000, 1, WORKER, QUEUE, PARTITION, (80, 8, "WS"));
     written.block(6_100, 1, WORKER, ISSUE, DISK, (80, 8, "WS"));
     switch(&mut written, 6_200, 1, (WORKER, 1), 0);
-    for (time_ns, kind) in [(7_000, "irq/irq_handler_entry"), (7_300, "irq/irq_handler_exit")] {
-        let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
-        written.event(time_ns, 0, 0, kind, &fields);
-    }
+    written.interrupt((7_000, 7_300), 0, "virtio0-req.0");
     written.block(7_100, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
     wake(&mut written, 7_200, 0, 0, WRITER);
     switch(&mut written, 7_400, 0, (0, 0), WRITER);
@@ -173,10 +170,7 @@ fn a_completion_may_take_long_to_wake_the_writer_within_one_interrupt() {
         written.block(1_000, 0, WRITER, QUEUE, PARTITION, (80, 8, "WS"));
         written.block(1_100, 0, WRITER, ISSUE, DISK, (80, 8, "WS"));
         switch(&mut written, 1_200, 0, (WRITER, 2), 0);
-        for (time_ns, kind) in [(7_000, "irq/irq_handler_entry"), (until_ns, "irq/irq_handler_exit")] {
-            let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
-            written.event(time_ns, 0, 0, kind, &fields);
-        }
+        written.interrupt((7_000, until_ns), 0, "virtio0-req.0");
         written.block(7_100, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
         wake(&mut written, LONG, 0, 0, WRITER);
         switch(&mut written, LONG + 300, 0, (0, 0), WRITER);
@@ -204,10 +198,7 @@ fn a_request_that_the_journal_queued_earlier_is_in_the_block_layer_until_it_is_i
     switch(&mut written, 5_000, 1, (OTHER, 1), JOURNAL);
     written.block(5_200, 1, JOURNAL, ISSUE, DISK, (80, 8, "WS"));
     switch(&mut written, 5_300, 1, (JOURNAL, 2), 0);
-    for (time_ns, kind) in [(7_000, "irq/irq_handler_entry"), (7_300, "irq/irq_handler_exit")] {
-        let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
-        written.event(time_ns, 0, 0, kind, &fields);
-    }
+    written.interrupt((7_000, 7_300), 0, "virtio0-req.0");
     written.block(7_100, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
     wake(&mut written, 7_200, 0, 0, WRITER);
     switch(&mut written, 7_400, 0, (0, 0), WRITER);

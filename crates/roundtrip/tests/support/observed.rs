@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use skips::{Need, skip};
@@ -123,3 +123,10 @@ pub(crate) const SYNCS: &str = "trace=fsync,fdatasync,sync_file_range,msync,sync
 /// A program that appends to its own file, and makes each write durable.
 pub(crate) const APPENDER: &str = "import os,sys\nf=os.open(sys.argv[1],os.O_RDWR|os.O_CREAT,0o600)\n\
                         for i in range(int(sys.argv[2])):\n os.write(f,b'x'*8192); os.fsync(f)\n";
+
+/// Starts [`APPENDER`] on `file` in a folder, where it writes until it is killed.
+pub(crate) fn appending(directory: &Path) -> Child {
+    std::fs::write(directory.join("append.py"), APPENDER).unwrap();
+    let mut program = Command::new("python3");
+    program.args(["append.py", "file", "100000"]).current_dir(directory).spawn().unwrap()
+}

@@ -23,7 +23,7 @@ LEAST_NIGHTS = 3
 FREEDOM = 0.25
 # The median of the absolute value of a standard normal variable.
 NORMAL_MEDIAN = float(stats.norm.ppf(0.75))
-# The part of the usual number of devices that makes a night: the test takes nights for equally certain.
+# A night with a smaller part of the usual number of devices is left out: the test gives all nights equal weight.
 LEAST_PART = 0.5
 # Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
 ALPHA = 0.003

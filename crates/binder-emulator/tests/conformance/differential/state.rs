@@ -37,7 +37,7 @@ impl Names {
 ///
 /// Reading the state of a node that only a buffer refers to queues work for the node's owner, but
 /// that work returns nothing. A sleeping thread of the owner may take it before the owner's own
-/// state is read. So this work is left out for the processes in `sleep`.
+/// state is read. The result therefore omits this work for the processes in `sleep`.
 pub(super) fn of_sequence(text: &str, names: &Names, sleep: &[usize]) -> String {
     let mut parts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut current = None;
