@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn parsed(words: &str) -> Result<Asked> {
-        parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        parse(&shell::split(words))
     }
 
     #[test]

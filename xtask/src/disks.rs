@@ -10,7 +10,7 @@ use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged};
 
 use crate::boot::{first_process, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{say, static_binary, target_dir};
+use crate::shell::{say, split, static_binary, target_dir};
 
 const ARCH: Arch = Arch::X86_64;
 
@@ -174,7 +174,7 @@ fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
     let job = Job {
         program: static_binary(ARCH.name()),
-        arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+        arguments: split(arguments),
         environment: Vec::new(),
         files: Vec::new(),
         out: Some(run.clone()),

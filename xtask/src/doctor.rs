@@ -11,7 +11,7 @@ use guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
 use crate::boot::{first_process, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{say, static_binary, target_dir};
+use crate::shell::{say, split, static_binary, target_dir};
 
 /// The timeout for one measurement on a busy machine. It takes ten seconds.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -81,7 +81,7 @@ fn compare(kernel: &Kernel) -> Result<Outcome> {
 fn measure(kernel: &Kernel, binary: &std::path::Path, runs: &std::path::Path) -> Result<()> {
     let job = Job {
         program: binary.to_owned(),
-        arguments: MEASURED.split_whitespace().map(str::to_owned).collect(),
+        arguments: split(MEASURED),
         environment: Vec::new(),
         files: Vec::new(),
         out: Some(PathBuf::from(runs)),

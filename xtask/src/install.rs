@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::outcome::Outcome;
-use crate::shell::{output, root, run, tool_dir};
+use crate::shell::{is_root, output, root, run, tool_dir};
 
 /// Debian packages for tests: Google Benchmark's own reader of our JSON, with its Python libraries;
 /// what installs the lab, its ssh target and its browser; Java for the storage measurement and for
@@ -50,7 +50,7 @@ pub(crate) fn packages() -> Result<Outcome> {
              packages {names}"
         )));
     }
-    if output("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
+    if !is_root() {
         return Ok(Outcome::NotRun(format!("not root; run: sudo apt-get install {names}")));
     }
     let apt =

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Asked> {
-        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        parse(&crate::shell::split(line))
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::shell::{self, cargo, output, say, target_dir};
+use crate::shell::{self, cargo, is_root, say, target_dir};
 use observer::Observer;
 use pairs::{Block, Blocks};
 use programs::{PROGRAMS, Program};
@@ -92,7 +92,7 @@ fn known(name: &str) -> Result<&'static str> {
 }
 
 fn measure(asked: &Asked) -> Result<String> {
-    ensure!(output("id", &["-u"]).is_some_and(|id| id.trim() == "0"), "needs root");
+    ensure!(is_root(), "needs root");
     let binaries = binaries(&asked.binaries)?;
     let scratch = Scratch::create(&asked.directory)?;
     let mut running = Vec::new();
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn parsed(words: &str) -> Result<Asked> {
-        parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        parse(&shell::split(words))
     }
 
     #[test]

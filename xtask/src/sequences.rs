@@ -146,10 +146,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_owned).collect()
-    }
+    use crate::shell::split;
 
     #[test]
     fn sequences_are_divided_among_boots_with_different_seeds() {
@@ -159,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_kernel_a_count_and_a_seed_can_be_chosen() {
-        let asked = parse(&words("--count 10 --rt --seed 3")).expect("a good command");
+        let asked = parse(&split("--count 10 --rt --seed 3")).expect("a good command");
         let expected =
             Asked { count: 10, seed: 3, arch: Arch::X86_64, which: Packaged::DebianRealtime, record: false };
         assert_eq!(asked, expected);
@@ -172,7 +169,7 @@ mod tests {
             ("--record --ubuntu", Packaged::Ubuntu),
             ("--ubuntu --record", Packaged::Ubuntu),
         ] {
-            let asked = parse(&words(line)).expect("a good command");
+            let asked = parse(&split(line)).expect("a good command");
             assert!(asked.record && asked.which == which, "{line}");
         }
     }
@@ -189,7 +186,7 @@ mod tests {
             "--record --rt",
             "x",
         ] {
-            assert!(parse(&words(line)).is_err(), "{line}");
+            assert!(parse(&split(line)).is_err(), "{line}");
         }
     }
 }

@@ -15,6 +15,16 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// The words of a line that has no quotes.
+pub(crate) fn split(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether this process is root's.
+pub(crate) fn is_root() -> bool {
+    output("id", &["-u"]).is_some_and(|id| id.trim() == "0")
+}
+
 /// Parses a task's arguments. If there is nothing to run, prints help or an error, and returns the
 /// exit status.
 pub(crate) fn asked<T>(

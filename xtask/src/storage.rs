@@ -3,12 +3,12 @@
 //! but not what they do.
 
 use crate::outcome::Outcome;
-use crate::shell::{cargo, output, say};
+use crate::shell::{cargo, is_root, say};
 
 /// Runs them with full optimisation. Tests that this machine does not support, or for which it is
 /// not quiet enough, say so.
 pub(crate) fn check() -> anyhow::Result<Outcome> {
-    if output("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
+    if !is_root() {
         return Ok(Outcome::NotRun("not root; run: sudo cargo xtask storage".into()));
     }
     say("Ratios are medians over blocks in shuffled order, with their 95% intervals.");

@@ -12,7 +12,7 @@ use super::cluster::Cluster;
 use super::scratch::{Scratch, bound};
 use super::workload::Workload;
 use crate::outcome::Outcome;
-use crate::shell::missing;
+use crate::shell::{missing, split};
 
 /// A program.
 pub(crate) struct Program {
@@ -79,10 +79,7 @@ impl Fio {
             "--name=job --thread --size=64M --overwrite=1 --bs=4k --rw=randwrite --ioengine=psync --fdatasync=1 \
              --time_based --runtime={seconds} --output-format=json"
         );
-        let fio = Self {
-            directory: scratch.path().to_owned(),
-            arguments: arguments.split_whitespace().map(str::to_owned).collect(),
-        };
+        let fio = Self { directory: scratch.path().to_owned(), arguments: split(&arguments) };
         fio.output(&["--create_only=1"])?;
         Ok(Box::new(fio))
     }
