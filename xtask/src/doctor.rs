@@ -97,7 +97,7 @@ fn measure(kernel: &Kernel, binary: &std::path::Path, runs: &std::path::Path) ->
 
 /// The doctor's findings for a stored run, as JSON, and the run's slowest call, in nanoseconds.
 fn judge(binary: &std::path::Path, run: &std::path::Path) -> Result<(String, f64)> {
-    let told = |arguments: &[&str]| -> Result<String> {
+    let stdout = |arguments: &[&str]| -> Result<String> {
         let output = Command::new(binary).args(arguments).arg(run).output();
         let output = output.with_context(|| format!("start {}", binary.display()))?;
         if !output.status.success() {
@@ -105,7 +105,7 @@ fn judge(binary: &std::path::Path, run: &std::path::Path) -> Result<(String, f64
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let document = told(&["doctor", "--format", "json"])?;
+    let document = stdout(&["doctor", "--format", "json"])?;
     let findings =
         document.split_once("\"findings\":[").context("the doctor's JSON has findings")?.1.to_owned();
     let run = fs::read_to_string(run.join("run.json")).with_context(|| format!("read {}", run.display()))?;

@@ -65,7 +65,7 @@ fn training_sets_the_threshold_to_twice_its_worst_call() {
     assert_eq!(Some(above.worst_ns), result.latency.max_ns());
     // Not compared as a whole, because a difference would print every bucket of every histogram.
     let measured = stages.iter().position(|stage| matches!(stage, Stage::Measured(_))).expect("a result");
-    assert!(matches!(stages.remove(measured), Stage::Measured(told) if *told == result));
+    assert!(matches!(stages.remove(measured), Stage::Measured(stored) if *stored == result));
     assert_eq!(measured, 6, "behind the collecting");
     assert_eq!(
         stages,

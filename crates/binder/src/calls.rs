@@ -96,7 +96,7 @@ impl ThreadState {
             Return::Release(node) => process.nodes().count(node.ptr, -1),
             Return::SpawnLooper => process.spawn_registered_looper(),
             Return::DeadBinder(cookie) => self.told_of_death(process, cookie),
-            Return::FrozenBinder(told) => self.told_of_freeze(process, told),
+            Return::FrozenBinder(info) => self.freeze_state_changed(process, info),
             Return::Error(errno) => return Err(Error::Reported { errno }),
             // Weak references keep nothing alive here, because a node's name is never reused. A
             // failed reply concerns only its caller.

@@ -255,8 +255,8 @@ impl From<Error> for Status {
 /// Describes why a call was refused. The driver may report no errno, or any number; numbers that
 /// are not errno values count as none.
 fn refusal(errno: i32) -> &'static str {
-    let told = std::io::Error::from_raw_os_error(errno.saturating_neg());
-    match Errno::from_io_error(&told) {
+    let error = std::io::Error::from_raw_os_error(errno.saturating_neg());
+    match Errno::from_io_error(&error) {
         Some(Errno::NOSPC) => "the data does not fit into the receiver's area",
         Some(Errno::NOMEM) => {
             "the driver has no room for one more handle, object or transaction (the emulated one has 16,383 handles for a \

@@ -105,12 +105,12 @@ impl ThreadState {
     /// Handles `BR_FROZEN_BINDER`: the frozen state of the owner of a cookie's object. The driver
     /// sends the next one for this cookie only after `BC_FREEZE_NOTIFICATION_DONE`, so listeners
     /// are called in order.
-    pub(crate) fn told_of_freeze(&self, process: &Process, told: FrozenStateInfo) {
-        if let Some(proxy) = process.handles().find_asked(told.cookie).map(Proxy) {
-            let state = told.is_frozen != 0;
+    pub(crate) fn freeze_state_changed(&self, process: &Process, info: FrozenStateInfo) {
+        if let Some(proxy) = process.handles().find_asked(info.cookie).map(Proxy) {
+            let state = info.is_frozen != 0;
             let listeners = match &mut *proxy.frozen() {
                 // The driver repeats a state if it changed back before the notification.
-                Frozen::Asked(asked) if asked.cookie == told.cookie && asked.state != Some(state) => {
+                Frozen::Asked(asked) if asked.cookie == info.cookie && asked.state != Some(state) => {
                     asked.state = Some(state);
                     asked.listeners.clone()
                 }
@@ -118,6 +118,6 @@ impl ThreadState {
             };
             listeners.iter().for_each(|(_, listener)| listener(state));
         }
-        self.push(Command::FreezeNotificationDone(told.cookie));
+        self.push(Command::FreezeNotificationDone(info.cookie));
     }
 }

@@ -15,9 +15,9 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// A listener that forwards each notification.
 fn listener() -> (impl Fn(bool) + Send + Sync, Receiver<bool>) {
-    let (tell, told) = channel();
-    let tell = Mutex::new(tell);
-    (move |frozen| tell.lock().unwrap().send(frozen).unwrap_or_default(), told)
+    let (sender, states) = channel();
+    let sender = Mutex::new(sender);
+    (move |frozen| sender.lock().unwrap().send(frozen).unwrap_or_default(), states)
 }
 
 #[test]
@@ -67,18 +67,18 @@ fn listeners_are_notified_when_an_objects_owner_is_frozen_and_thawed() {
 fn a_frozen_listener_is_refused_without_an_object() {
     let mut world = World::new();
     let client = world.process();
-    let (refused, told) = listener();
+    let (refused, states) = listener();
     let error = client.context_manager().add_frozen_listener(refused).unwrap_err();
     assert!(matches!(error, Error::Driver { .. }), "{error:?}");
-    assert!(told.recv_timeout(LONG).is_err(), "the listener was dropped without a call");
+    assert!(states.recv_timeout(LONG).is_err(), "the listener was dropped without a call");
     // The thread still works, and a second request succeeds once there is a manager.
     let server = world.manager(function(|_, _, _| Ok(())), 1);
     client.start_looper().unwrap();
     let service = client.context_manager();
     service.ping(Stack::Binder).unwrap();
-    let (heard, told) = listener();
+    let (heard, states) = listener();
     service.add_frozen_listener(heard).unwrap();
-    assert_eq!(told.recv_timeout(LONG), Ok(false));
+    assert_eq!(states.recv_timeout(LONG), Ok(false));
     drop(server);
 }
 
@@ -160,11 +160,11 @@ fn an_older_driver_refuses_frozen_listeners_without_side_effects() {
     world.manager(function(|_, _, _| Ok(())), 1);
     let client = Process::new(Arc::new(Older(world.driver())));
     let service = client.context_manager();
-    let (refused, told) = listener();
+    let (refused, states) = listener();
     let error = service.add_frozen_listener(refused).unwrap_err();
     let Error::Driver { cause, .. } = &error else { panic!("{error:?}") };
     assert_eq!(cause.errno(), Some(Errno::INVAL));
-    assert!(told.recv_timeout(LONG).is_err(), "the listener was dropped without a call");
+    assert!(states.recv_timeout(LONG).is_err(), "the listener was dropped without a call");
     service.ping(Stack::Binder).unwrap();
     assert!(!world.state().contains("ref "), "{}", world.state());
     client.stop();

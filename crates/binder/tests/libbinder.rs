@@ -51,8 +51,8 @@ fn every_dialect_exchanges_binders_through_its_service_manager() {
         reader.read_exception().unwrap();
         assert_eq!(reader.read_i32().unwrap(), 42);
         // Since Android 11 the parcel contains the binder's stability.
-        let told = if dialect == Dialect::Android10 { Stability::System } else { Stability::Vintf };
-        assert_eq!(found.stability(), told, "{dialect:?}");
+        let expected = if dialect == Dialect::Android10 { Stability::System } else { Stability::Vintf };
+        assert_eq!(found.stability(), expected, "{dialect:?}");
     }
 }
 

@@ -165,8 +165,8 @@ fn the_death_of_a_context_manager_and_of_its_successor_is_notified() {
     let mut world = World::new();
     let client = world.server(1);
     let handle0 = client.context_manager();
-    let nobody = handle0.link_to_death(|| unreachable!("nobody is linked"));
-    assert!(matches!(nobody, Err(Error::DeadObject { handle: 0 })), "{nobody:?}");
+    let unlinked = handle0.link_to_death(|| unreachable!("no recipient is linked"));
+    assert!(matches!(unlinked, Err(Error::DeadObject { handle: 0 })), "{unlinked:?}");
     for _ in 0..3 {
         let manager = world.manager(keeper(), 1);
         let (sender, receiver) = channel();

@@ -69,10 +69,10 @@ impl Screen {
         let keys = keyboard.is_terminal();
         static PREPARED: OnceLock<()> = OnceLock::new();
         PREPARED.get_or_init(|| {
-            let told = std::panic::take_hook();
+            let report = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
                 leave();
-                told(panic);
+                report(panic);
             }));
             set_before_hard_end(leave);
         });
@@ -167,9 +167,9 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
 
 fn size() -> Size {
     // Serial terminals report 0.
-    let told = terminal_size::terminal_size_of(io::stdout());
-    let told = told.filter(|(columns, rows)| columns.0 > 0 && rows.0 > 0);
-    told.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let size = size.filter(|(columns, rows)| columns.0 > 0 && rows.0 > 0);
+    size.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
 }
 
 /// Writes cells.
@@ -314,7 +314,7 @@ mod tests {
     const PANICS: &str = "ROUNDTRIP_TEST_PANICS";
 
     #[test]
-    fn a_panic_is_told_after_the_terminal_is_given_back() {
+    fn a_panic_is_reported_after_the_terminal_is_given_back() {
         if std::env::var_os(PANICS).is_some() {
             let _screen = Screen::open(true).unwrap();
             panic!("on purpose");
@@ -323,17 +323,17 @@ mod tests {
         if !need.is_met() {
             return skip(need, "there is no terminal to draw on");
         }
-        let test = "screen::tests::a_panic_is_told_after_the_terminal_is_given_back";
+        let test = "screen::tests::a_panic_is_reported_after_the_terminal_is_given_back";
         let program = std::env::current_exe().unwrap();
         let line = format!("stty -g; '{}' --exact {test} --nocapture; stty -g", program.display());
         let mut command = Command::new("script");
         command.args(["-qec", &line, "/dev/null"]).env(PANICS, "1").stdin(Stdio::null());
         let output = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let (before, drawn) = output.split_once('\n').unwrap();
-        let (entered, told) =
-            (drawn.find(ENTER).expect("it drew"), drawn.find("on purpose").expect("it told"));
+        let (entered, reported) =
+            (drawn.find(ENTER).expect("it drew"), drawn.find("on purpose").expect("it reported the panic"));
         let left = drawn.find(LEAVE).expect("it gave the terminal back");
-        assert!(entered < left && left < told, "{output:?}");
+        assert!(entered < left && left < reported, "{output:?}");
         assert_eq!(before.trim(), output.trim_end().lines().last().unwrap().trim());
     }
 }

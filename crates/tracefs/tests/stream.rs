@@ -61,7 +61,7 @@ fn every_event_goes_out_once_and_in_order_however_the_pages_arrive() {
 fn losses_are_told_once() {
     for fixture in Fixture::all() {
         let mut arriving = Arriving::new(&fixture, u64::MAX, usize::MAX);
-        let mut told = Vec::new();
+        let mut losses = Vec::new();
         let events = fixture.trace().events;
         let (first, last) = (events[0].time_ns, events.last().unwrap().time_ns);
         for round in 1..=20 {
@@ -74,7 +74,7 @@ fn losses_are_told_once() {
                 *at += pages[from..].chunks(size).take_while(|page| begins(page) <= until_ns).count() * size;
                 cpus.push(CpuSnapshot { cpu: *cpu, pages: pages[from..*at].to_vec(), ..Default::default() });
             }
-            told.extend(arriving.stream.take_in(cpus, until_ns).unwrap().losses);
+            losses.extend(arriving.stream.take_in(cpus, until_ns).unwrap().losses);
         }
         let whole = fixture.trace().losses;
         let known = |losses: &[tracefs::Loss]| -> Vec<_> {
@@ -83,7 +83,7 @@ fn losses_are_told_once() {
             all.sort_unstable();
             all
         };
-        assert_eq!(known(&told), known(&whole), "{}", fixture.name);
+        assert_eq!(known(&losses), known(&whole), "{}", fixture.name);
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) const HWBINDER: Peer = Peer {
 fn serve(stack: Stack, ready: Ready<'_>) -> Result<()> {
     let context = driver::create()?;
     let process = Process::new(driver::join(context.address(), driver::QUICKEST)?);
-    let service = Arc::new(echo::Echo::new(Nobody)).service(&process, stack);
+    let service = Arc::new(echo::Echo::new(NoProbe)).service(&process, stack);
     process.become_context_manager(service)?;
     process.start_looper()?;
     ready(context.address())?;
@@ -58,9 +58,9 @@ impl Echo for Client {
 }
 
 /// The service's answers to methods that are not called here.
-struct Nobody;
+struct NoProbe;
 
-impl Probe for Nobody {
+impl Probe for NoProbe {
     fn now_ns(&self) -> u64 {
         0
     }

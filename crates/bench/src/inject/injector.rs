@@ -101,16 +101,16 @@ impl InjectorJob {
             (self.cpus[..1].to_vec(), self.injection.for_ns, self.injection.scheduling);
         sched::set_allowed_cpus(0, &cpu)?;
         let wanted = Arc::new(AtomicBool::new(false));
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, started) = std::sync::mpsc::channel();
         let shared = Arc::clone(&wanted);
         let body = move || {
             let ready = sched::set_allowed_cpus(0, &cpu).and_then(|()| sched::set_scheduling(0, scheduling));
             if let Err(error) = ready {
                 // If the receiver no longer exists, the error is not needed.
-                let _ = tell.send(Err(error));
+                let _ = sender.send(Err(error));
                 return;
             }
-            let _ = tell.send(Ok(gettid()));
+            let _ = sender.send(Ok(gettid()));
             loop {
                 while !shared.swap(false, Ordering::Acquire) {
                     std::thread::park();
@@ -121,7 +121,7 @@ impl InjectorJob {
         let thread = std::thread::Builder::new()
             .spawn(body)
             .map_err(|cause| Error::system("start the hog beside the lock holder", cause))?;
-        let tid = told.recv().map_err(|_| Error::from(Disturbance::HogEnded))??;
+        let tid = started.recv().map_err(|_| Error::from(Disturbance::HogEnded))??;
         Ok(Hog { tid, wanted, thread: thread.thread().clone() })
     }
 }

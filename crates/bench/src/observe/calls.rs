@@ -9,7 +9,7 @@ use transactions::{Call, Matcher, Observed};
 
 use super::flows::{Ends, Flows};
 use super::slow::Slow;
-use super::watch::{self, Watch, Whom};
+use super::watch::{self, Watch, Watched};
 use crate::clock::now_ns;
 use crate::error::{Error, NotHere, Result};
 use crate::progress::Progress;
@@ -63,8 +63,8 @@ pub fn run(
         timeline: Timeline::new(begin_ns),
         slow: Slow::new(plan.limit, recording),
     };
-    let whom = Whom { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing calls" };
-    let elapsed_ns = watch.run(interrupts, &whom, &mut observer, report)?;
+    let watched = Watched { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing calls" };
+    let elapsed_ns = watch.run(interrupts, &watched, &mut observer, report)?;
     Ok(observer.finish(elapsed_ns, &watch))
 }
 

@@ -45,8 +45,8 @@ pub(super) struct Watch {
     pub(super) folder: Folder,
 }
 
-/// Whom to watch, how long, and what to call it in a progress line.
-pub(super) struct Whom<'a> {
+/// What to watch, how long, and what to call it in a progress line.
+pub(super) struct Watched<'a> {
     pub(super) subject: &'a Subject,
     pub(super) duration_ns: Option<u64>,
     pub(super) what: &'static str,
@@ -87,21 +87,21 @@ impl Watch {
     pub(super) fn run(
         &mut self,
         interrupts: &'static Interrupts,
-        whom: &Whom<'_>,
+        watched: &Watched<'_>,
         observer: &mut dyn Observer,
         report: &mut dyn FnMut(Progress<'_>),
     ) -> Result<u64> {
         let start_ns = self.recorder.instance.on()?;
-        let mut command = Started::of(whom.subject, &mut self.processes)?;
-        let until_ns = whom.duration_ns.map(|most_ns| start_ns.saturating_add(most_ns));
+        let mut command = Started::of(watched.subject, &mut self.processes)?;
+        let until_ns = watched.duration_ns.map(|most_ns| start_ns.saturating_add(most_ns));
         let gives_way = GivesWay::begin(interrupts, command.as_ref().map(|started| &started.0), until_ns)?;
         let end_ns = loop {
             let now_ns = now_ns();
             let elapsed_ns = now_ns.saturating_sub(start_ns);
-            let left_ns = whom.duration_ns.map_or(EVERY_NS, |most_ns| most_ns.saturating_sub(elapsed_ns));
-            if let Some(total) = whom.duration_ns {
+            let left_ns = watched.duration_ns.map_or(EVERY_NS, |most_ns| most_ns.saturating_sub(elapsed_ns));
+            if let Some(total) = watched.duration_ns {
                 let done = elapsed_ns.min(total) / 1_000_000;
-                report(Progress { what: whom.what, done, total: total / 1_000_000 });
+                report(Progress { what: watched.what, done, total: total / 1_000_000 });
             }
             if left_ns == 0 {
                 break now_ns;

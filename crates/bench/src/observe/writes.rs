@@ -10,7 +10,7 @@ use writes::{Asked, FileId, Matcher, Observed};
 
 use super::files::{self, Files, Opened};
 use super::slow::Slow;
-use super::watch::{self, Watch, Whom};
+use super::watch::{self, Watch, Watched};
 use crate::clock::now_ns;
 use crate::error::Result;
 use crate::progress::Progress;
@@ -84,8 +84,8 @@ pub fn run(
         undivided: Vec::new(),
         undivided_bytes: 0,
     };
-    let whom = Whom { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing writes" };
-    let elapsed_ns = watch.run(interrupts, &whom, &mut observer, report)?;
+    let watched = Watched { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing writes" };
+    let elapsed_ns = watch.run(interrupts, &watched, &mut observer, report)?;
     observer.divide(&watch)?;
     Ok(observer.finish(elapsed_ns, &watch))
 }

@@ -74,7 +74,7 @@ pub(super) fn end_by(signal: i32) -> io::Result<()> {
 /// Runs in the signal handler.
 fn caught(signal: i32) {
     static QUIT_NS: AtomicU64 = AtomicU64::new(0);
-    static TOLD: AtomicBool = AtomicBool::new(false);
+    static REPORTED: AtomicBool = AtomicBool::new(false);
     let now_ns = monotonic_ns();
     let Err(first_ns) = FIRST_NS.compare_exchange(0, now_ns.max(1), Ordering::SeqCst, Ordering::SeqCst)
     else {
@@ -90,7 +90,7 @@ fn caught(signal: i32) {
     }
     let since_ns = first_ns.max(QUIT_NS.load(Ordering::SeqCst));
     if now_ns.saturating_sub(since_ns) < DEAF_NS {
-        if let Some(line) = CLEANING_UP.get().filter(|_| !TOLD.swap(true, Ordering::SeqCst)) {
+        if let Some(line) = CLEANING_UP.get().filter(|_| !REPORTED.swap(true, Ordering::SeqCst)) {
             // If standard error is closed, the line is lost.
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
         }

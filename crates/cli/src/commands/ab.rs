@@ -139,7 +139,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let pairs = pairs.unwrap_or(PAIRS);
     let [a, b] = commands(words)?;
     let [before_a, before_b] = before;
-    let told = [&a, &b].map(|words| words.join(" "));
+    let commands = [&a, &b].map(|words| words.join(" "));
     let subjects = [
         Subject { name: "a", command: command(a), before: before_a },
         Subject { name: "b", command: command(b), before: before_b },
@@ -165,7 +165,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let sides = [side(directory, "a", done)?, side(directory, "b", done)?];
     let differences = compare::differences(&sides[0], &sides[1]);
-    let mut notes = vec![format!("A: {}", told[0]), format!("B: {}", told[1])];
+    let mut notes = vec![format!("A: {}", commands[0]), format!("B: {}", commands[1])];
     if done < pairs {
         notes.insert(0, format!("PARTIAL: a signal ended the measurement after {done} of {pairs} pairs."));
     }

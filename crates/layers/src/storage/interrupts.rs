@@ -43,7 +43,7 @@ impl Interrupts {
     /// The CPU and time of the interrupt that signalled an answer now seen on a CPU: the one being
     /// handled there, else the last one. It must be after `since_ns`, and `ours` must accept its
     /// name.
-    pub(super) fn that_told(
+    pub(super) fn that_reported(
         &self,
         cpu: u32,
         since_ns: u64,
@@ -66,15 +66,15 @@ mod tests {
         let mut interrupts = Interrupts::default();
         interrupts.enter(0, 25, first, 100);
         interrupts.enter(1, 26, second, 110);
-        assert_eq!(interrupts.that_told(0, 50, |_| true), Some((0, 100)));
-        assert_eq!(interrupts.that_told(1, 50, |_| true), Some((1, 110)));
+        assert_eq!(interrupts.that_reported(0, 50, |_| true), Some((0, 100)));
+        assert_eq!(interrupts.that_reported(1, 50, |_| true), Some((1, 110)));
         interrupts.leave(0, 25, true);
-        assert_eq!(interrupts.that_told(0, 50, |_| true), Some((1, 110)));
-        assert_eq!(interrupts.that_told(0, 50, |name| name == first), Some((0, 100)));
-        assert_eq!(interrupts.that_told(0, 110, |_| true), None);
+        assert_eq!(interrupts.that_reported(0, 50, |_| true), Some((1, 110)));
+        assert_eq!(interrupts.that_reported(0, 50, |name| name == first), Some((0, 100)));
+        assert_eq!(interrupts.that_reported(0, 110, |_| true), None);
         // The line is shared, and the next interrupt is not ours.
         interrupts.enter(0, 25, first, 200);
         interrupts.leave(0, 25, false);
-        assert_eq!(interrupts.that_told(0, 50, |name| name == first), Some((0, 100)));
+        assert_eq!(interrupts.that_reported(0, 50, |name| name == first), Some((0, 100)));
     }
 }

@@ -288,7 +288,7 @@ impl Builder<'_> {
         });
         let Some((dev, command)) = open else { return };
         let ours = |name: Name| devices.raises(dev, label.queue, trace.names.text(name));
-        let (end_ns, end) = match interrupts.that_told(event.cpu, command.start_ns, ours) {
+        let (end_ns, end) = match interrupts.that_reported(event.cpu, command.start_ns, ours) {
             Some((cpu, time_ns)) => {
                 command.interrupt_cpu = Some(cpu);
                 (time_ns, End::Interrupt)
@@ -348,9 +348,9 @@ impl Builder<'_> {
     /// before its completion, on any CPU, because completions may be sent to another.
     fn bound_by_block(&self, request: &mut Request) {
         let ours = |name: Name| self.devices.raises(request.dev, None, self.trace.names.text(name));
-        let told = self.interrupts.that_told(request.completed_cpu, request.started_ns, ours);
+        let interrupt = self.interrupts.that_reported(request.completed_cpu, request.started_ns, ours);
         (request.ended_ns, request.end) = (request.completed_ns, End::Complete);
-        if let Some((cpu, time_ns)) = told.filter(|_| request.leaf) {
+        if let Some((cpu, time_ns)) = interrupt.filter(|_| request.leaf) {
             (request.ended_ns, request.end, request.interrupt_cpu) = (time_ns, End::Interrupt, Some(cpu));
         }
         request.device = vec![(request.started_ns, request.ended_ns)];

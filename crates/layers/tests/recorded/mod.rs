@@ -23,10 +23,11 @@ impl Recorded {
     pub(crate) fn load(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/storage").join(name);
         let trace = Recording::open(&folder.join("recording")).unwrap().read(1).unwrap();
-        let told: Value = serde_json::from_slice(&std::fs::read(folder.join("calls.json")).unwrap()).unwrap();
+        let calls: Value =
+            serde_json::from_slice(&std::fs::read(folder.join("calls.json")).unwrap()).unwrap();
         let number = |value: &Value| value.as_u64().unwrap();
-        let list = |key: &str| told[key].as_array().unwrap().iter();
-        let tid = number(&told["tid"]) as u32;
+        let list = |key: &str| calls[key].as_array().unwrap().iter();
+        let tid = number(&calls["tid"]) as u32;
         Self {
             trace,
             devices: Devices {
@@ -37,7 +38,7 @@ impl Recorded {
             writes: list("calls")
                 .map(|call| Write { start_ns: number(&call[0]), end_ns: number(&call[1]), tid })
                 .collect(),
-            device: number(&told["device"]) as u32,
+            device: number(&calls["device"]) as u32,
         }
     }
 

@@ -8,18 +8,18 @@ const DEAD_REPLY: u32 = 0x7205;
 struct Driver {
     now_ns: u64,
     matcher: Matcher,
-    told: Vec<Observed>,
+    observed: Vec<Observed>,
 }
 
 impl Driver {
     fn new() -> Self {
-        Self { now_ns: 0, matcher: Matcher::new(8), told: Vec::new() }
+        Self { now_ns: 0, matcher: Matcher::new(8), observed: Vec::new() }
     }
 
     fn event(&mut self, tid: u32, body: Body) {
         self.now_ns += 1;
         let event = Event { time_ns: self.now_ns, cpu: 0, tid, body };
-        self.matcher.add(&event, &mut |observed| self.told.push(observed));
+        self.matcher.add(&event, &mut |observed| self.observed.push(observed));
     }
 
     fn wait(&mut self, tid: u32, transaction_stack: bool) {
@@ -64,7 +64,7 @@ impl Driver {
             Observed::Call(call) => Some(*call),
             _ => None,
         };
-        self.told.iter().filter_map(call).collect()
+        self.observed.iter().filter_map(call).collect()
     }
 }
 
@@ -77,7 +77,7 @@ fn a_call_is_reported_with_its_times_and_threads() {
     driver.receive(91, 1);
     driver.reply(91, 2, 81);
     driver.receive(81, 2);
-    let [call] = driver.calls()[..] else { panic!("{:?}", driver.told) };
+    let [call] = driver.calls()[..] else { panic!("{:?}", driver.observed) };
     assert_eq!((call.sent.client, call.sent.to_process, call.server), (81, 90, 91));
     assert_eq!((call.sent.node, call.sent.code, call.sent.parent), (7, 3, None));
     assert_eq!([call.sent.start_ns, call.received_ns, call.replied_ns, call.end_ns], [2, 4, 5, 6]);
@@ -149,7 +149,7 @@ fn a_oneway_transaction_ends_when_a_thread_takes_it() {
     driver.send(81, 1, TF_ONE_WAY | 0x10);
     driver.send(81, 2, 0);
     driver.receive(91, 1);
-    let [Observed::Oneway(oneway)] = driver.told[..] else { panic!("{:?}", driver.told) };
+    let [Observed::Oneway(oneway)] = driver.observed[..] else { panic!("{:?}", driver.observed) };
     assert_eq!((oneway.sent.id, oneway.server, oneway.received_ns - oneway.sent.start_ns), (1, 91, 2));
 }
 
@@ -162,7 +162,7 @@ fn a_failed_call_is_reported_with_its_request_if_it_had_one() {
     driver.event(81, Body::BinderReturn { command: DEAD_REPLY });
     driver.event(81, Body::BinderReturn { command: DEAD_REPLY });
     let failed: Vec<_> = driver
-        .told
+        .observed
         .iter()
         .map(|observed| match observed {
             Observed::Failed(failed) => failed.sent.map(|sent| sent.id),
@@ -173,7 +173,7 @@ fn a_failed_call_is_reported_with_its_request_if_it_had_one() {
     // number.
     assert_eq!(failed, [Some(1), None]);
     driver.event(81, Body::BinderReturn { command: 0x7203 });
-    assert_eq!(driver.told.len(), 2, "other returns are no failures");
+    assert_eq!(driver.observed.len(), 2, "other returns are no failures");
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn an_error_in_a_nested_call_is_not_attributed_to_the_outer_call() {
     // While it serves 2, a call that the driver refuses at once.
     driver.event(81, Body::BinderReturn { command: DEAD_REPLY });
     assert!(
-        matches!(driver.told[..], [Observed::Failed(Failed { sent: None, client: 81, .. })]),
+        matches!(driver.observed[..], [Observed::Failed(Failed { sent: None, client: 81, .. })]),
         "{:?}",
-        driver.told
+        driver.observed
     );
     driver.reply(81, 3, 91);
     driver.receive(91, 3);
@@ -226,6 +226,6 @@ fn memory_is_bounded_and_dropped_requests_are_counted() {
     assert_eq!(driver.matcher.unmatched().forgotten, 12);
     driver.receive(91, 1);
     driver.receive(91, 20);
-    assert_eq!(driver.told.len(), 1);
+    assert_eq!(driver.observed.len(), 1);
     assert_eq!(driver.matcher.threads.len(), 0, "a thread without anything under way is forgotten");
 }

@@ -16,18 +16,18 @@ const PWRITEV2: i64 = 328;
 struct Kernel {
     now_ns: u64,
     matcher: Matcher,
-    told: Vec<Observed>,
+    observed: Vec<Observed>,
 }
 
 impl Kernel {
     fn new() -> Self {
-        Self { now_ns: 0, matcher: Matcher::new("x86_64", 4), told: Vec::new() }
+        Self { now_ns: 0, matcher: Matcher::new("x86_64", 4), observed: Vec::new() }
     }
 
     fn event(&mut self, tid: u32, body: Body) {
         self.now_ns += 1;
         let event = Event { time_ns: self.now_ns, cpu: 0, tid, body };
-        self.matcher.add(&Trace::default(), &event, &mut |observed| self.told.push(observed));
+        self.matcher.add(&Trace::default(), &event, &mut |observed| self.observed.push(observed));
     }
 
     fn enter(&mut self, tid: u32, number: i64, [third, sixth]: [u32; 2]) {
@@ -50,7 +50,7 @@ fn a_durable_call_is_reported_with_its_return_value() {
     kernel.enter(7, FSYNC, [0, 0]);
     kernel.enter(8, FSYNC, [0, 0]);
     kernel.exit(7, FSYNC, -5);
-    let [call] = kernel.told[..] else { panic!("{:?}", kernel.told) };
+    let [call] = kernel.observed[..] else { panic!("{:?}", kernel.observed) };
     assert_eq!((call.operation, call.asked, call.tid), (Operation::Fsync, Asked::Call, 7));
     assert_eq!((call.start_ns, call.end_ns, call.result, call.descriptor), (1, 3, -5, Some(5)));
     assert_eq!(kernel.matcher.oldest_ns(), Some(2));
@@ -63,15 +63,15 @@ fn a_write_is_reported_if_a_flag_makes_it_durable_or_if_it_waited() {
         kernel.enter(7, PWRITEV2, [1, sixth]);
         kernel.exit(7, PWRITEV2, 512);
     }
-    assert_eq!(kernel.told.iter().map(|call| call.asked).collect::<Vec<_>>(), [Asked::Flag; 2]);
+    assert_eq!(kernel.observed.iter().map(|call| call.asked).collect::<Vec<_>>(), [Asked::Flag; 2]);
     // A writer to a pipe sleeps interruptibly.
     for state in [0, 1, 2] {
         kernel.enter(7, WRITE, [512, 0]);
         kernel.sleep(7, state);
         kernel.exit(7, WRITE, 512);
     }
-    assert_eq!(kernel.told.len(), 3);
-    assert_eq!((kernel.told[2].asked, kernel.told[2].operation), (Asked::Unknown, Operation::Write));
+    assert_eq!(kernel.observed.len(), 3);
+    assert_eq!((kernel.observed[2].asked, kernel.observed[2].operation), (Asked::Unknown, Operation::Write));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn an_msync_without_ms_sync_is_not_reported() {
         kernel.enter(7, MSYNC, [flags, 0]);
         kernel.exit(7, MSYNC, 0);
     }
-    let [call] = kernel.told[..] else { panic!("{:?}", kernel.told) };
+    let [call] = kernel.observed[..] else { panic!("{:?}", kernel.observed) };
     assert_eq!((call.operation, call.descriptor), (Operation::Msync, None));
     assert_eq!(kernel.matcher.unmatched(), Unmatched::default());
 }
@@ -97,7 +97,7 @@ fn incomplete_calls_are_counted_and_memory_is_bounded() {
     for tid in 0..6 {
         kernel.enter(tid, FSYNC, [0, 0]);
     }
-    assert!(kernel.told.is_empty());
+    assert!(kernel.observed.is_empty());
     assert_eq!(kernel.matcher.unmatched(), Unmatched { begun_before: 1, not_ended: 2, forgotten: 2 });
 }
 

@@ -128,8 +128,8 @@ impl Machine {
         let before = monotonic_ns();
         self.order("clock")?;
         self.status()?.map_err(|error| JavaFault::NoClock { said: error.to_string() })?;
-        let told = self.number()?;
-        if (before..=monotonic_ns()).contains(&told) {
+        let clock_ns = self.number()?;
+        if (before..=monotonic_ns()).contains(&clock_ns) {
             return Ok(());
         }
         Err(JavaFault::OtherClock.into())

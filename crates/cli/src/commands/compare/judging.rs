@@ -136,7 +136,7 @@ impl Judging {
         let figures = compare::compare(sides[0], sides[1], &self.options);
         self.check(&figures)?;
         let failed = failed(&figures, &self.limits);
-        let told = Comparison {
+        let compared = Comparison {
             names,
             figures: &figures,
             differences,
@@ -146,12 +146,12 @@ impl Judging {
             noise: self.options.noise,
         };
         let text = match self.format.as_deref() {
-            Some("json") => comparison::json(&told),
-            Some("csv") => comparison::csv(&told),
-            Some("markdown") => comparison::markdown(&told),
-            Some("junit") => comparison::junit(&told),
-            Some("html") => report::html::compared(&told)?,
-            _ => comparison::text(&told, terminal.look),
+            Some("json") => comparison::json(&compared),
+            Some("csv") => comparison::csv(&compared),
+            Some("markdown") => comparison::markdown(&compared),
+            Some("junit") => comparison::junit(&compared),
+            Some("html") => report::html::compared(&compared)?,
+            _ => comparison::text(&compared, terminal.look),
         };
         terminal.out.write_all(text.as_bytes())?;
         terminal.out.flush()?;
