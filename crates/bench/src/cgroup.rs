@@ -1,5 +1,5 @@
-//! The limits of this process's control group: CPU quota, real-time budget, CPUs. Reads both cgroup
-//! versions, and hybrids of them. Must not know what the limits are applied to.
+//! The limits of this process's control group: CPU quota, real-time budget, CPUs. Reads cgroup v1,
+//! cgroup v2 and hybrid hierarchies. Must not know what the limits are applied to.
 
 use std::path::PathBuf;
 
@@ -42,8 +42,8 @@ fn quota_v2(root: &Root, dir: &std::path::Path) -> Option<f64> {
     (period > 0.0).then(|| quota / period)
 }
 
-/// The `cpu.stat` of each control group with a CPU quota that a process is in, directly or through
-/// a parent group.
+/// The `cpu.stat` files of the control groups that have a CPU quota and contain a process, directly
+/// or in a child group.
 pub(crate) fn quota_stats(root: &Root, pid: u32) -> Vec<PathBuf> {
     let groups = root.read(format!("proc/{pid}/cgroup")).unwrap_or_default();
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();

@@ -36,13 +36,14 @@ fn read_at(root: &Root, tid: u32) -> Result<ThreadCounters> {
     })
 }
 
-/// Time on and time waiting for a CPU (Documentation/scheduler/sched-stats.rst).
+/// Time on a CPU and time waiting for one, in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
 fn schedstat(root: &Root, directory: &str) -> Option<(u64, u64)> {
     let text = root.read(format!("{directory}/schedstat"))?;
     let mut numbers = text.split(' ').map_while(|number| number.parse().ok());
     let (running_ns, run_delay_ns) = (numbers.next()?, numbers.next()?);
-    // A kernel without these statistics shows zeroes (fs/proc/base.c). A thread that reads its own
-    // has run for some time.
+    // A kernel without these statistics shows zeroes (fs/proc/base.c). Any thread that is measured
+    // has run for some time, so a real count is not zero.
     (running_ns > 0).then_some((running_ns, run_delay_ns))
 }
 

@@ -141,7 +141,7 @@ pub enum Error {
         /// The CPUs that this process may use.
         cpus: usize,
     },
-    /// A worker was not given what it needs, or it could not be given to it.
+    /// A worker did not get what it needs from its parent.
     #[error(transparent)]
     Job(#[from] JobFault),
     /// Something during the measurement made the figures unusable.
@@ -184,16 +184,16 @@ pub enum Error {
         /// The error of the kernel or of the Java program.
         reason: String,
     },
-    /// The kernel's trace uses a clock other than calls are timed by.
+    /// The kernel's trace uses a different clock from the one that times calls.
     #[error(
         "the kernel's trace has no clock 'boot', only '{clock}', so calls cannot be located in it; this needs \
          Linux 4.10 or later"
     )]
     TraceClock {
-        /// Its clock.
+        /// The trace's clock.
         clock: String,
     },
-    /// The plan is to stop a trace, but none is running. Says how to start one.
+    /// The plan requires a running trace to stop, but none is running. Says how to start one.
     #[error("no kernel trace is running: {how_to_start}")]
     NoTrace {
         /// "start one, as root, with …".

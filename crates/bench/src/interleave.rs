@@ -37,8 +37,8 @@ pub struct Subject {
 }
 
 /// Runs both programs equally often, in pairs, and stores the runs in `DIRECTORY/NAME/0001` and so
-/// on. Every second pair has the opposite order of the pair before it, so both programs are first
-/// equally often. The programs' standard output is discarded.
+/// on. Every second pair has the opposite order of the pair before it, so that each program runs
+/// first equally often. The programs' standard output is discarded.
 ///
 /// Returns the number of complete pairs: all of them, unless a signal arrived.
 ///

@@ -1,6 +1,6 @@
-//! The directory of a run. It is tested before the measurement, so that no measurement is wasted,
-//! and filled in one step after it, so that an earlier run stays intact until then. Must not know
-//! what is in the files.
+//! The directory of a run. It is tested before the measurement, so that no measurement is wasted.
+//! It is filled in one step after the measurement, so that an earlier run stays intact until then.
+//! Must not know what is in the files.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl Place {
         if existing == Existing::Keep {
             refuse_results(path)?;
         }
-        // From here on a signal lets us remove the directory.
+        // From here on, a signal does not end the process before it has removed the directory.
         Interrupts::watch()?;
         let missing = path.ancestors().filter(|above| !above.as_os_str().is_empty() && !above.exists());
         let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
@@ -70,7 +70,7 @@ impl Place {
         self.unfinished.path()
     }
 
-    /// The directory that they are for.
+    /// The directory that the files are moved to.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory

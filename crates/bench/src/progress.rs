@@ -1,4 +1,4 @@
-//! The progress of a run, for those who show it.
+//! The progress of a run, for code that shows it.
 
 /// One step of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::{clock, worker};
 /// may add to the environment what only it knows. A run that a signal cut short says so.
 ///
 /// # Errors
-/// The closure's.
+/// The errors of the closure.
 pub fn record<E>(measure: impl FnOnce(&mut Environment) -> Result<Results, E>) -> Result<Run, E> {
     let mut environment = environment::collect();
     let before = CpuTimes::read(&Root::real());

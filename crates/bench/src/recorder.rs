@@ -24,7 +24,7 @@ impl Recorder {
     ///
     /// # Errors
     /// [`Error::Trace`] if this process lacks permission or the kernel refuses;
-    /// [`Error::TraceClock`] if the trace has no clock that calls are timed by.
+    /// [`Error::TraceClock`] if the trace does not have the clock that times calls.
     pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Self> {
         Self::of(kilobytes, |tracefs| {
             let has = |event: &str| tracefs.has_event(event);

@@ -67,7 +67,7 @@ impl Root {
     /// empty file is empty text.
     ///
     /// # Errors
-    /// "not there", "Permission denied", "not a regular file".
+    /// "not there", "not readable without root", "not a regular file".
     pub fn look(&self, path: impl AsRef<Path>) -> std::result::Result<String, String> {
         match self.bytes(path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),

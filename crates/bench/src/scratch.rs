@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 
 const PREFIX: &str = "roundtrip-scratch-";
 
-/// A temporary folder. Dropping it removes it with its contents. The next process removes that of a
-/// killed one.
+/// A temporary folder. Dropping it removes it with its contents. If its process is killed, a later
+/// process removes it.
 #[derive(Debug)]
 pub struct Scratch(Owned);
 

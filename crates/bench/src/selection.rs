@@ -88,10 +88,11 @@ const WANTED: &[(Lack, &[&str])] = &[
 ];
 
 /// All system calls of the threads that match the filter. These events slow down every system call
-/// on the machine, which a short round trip notices. So they are enabled only on request.
+/// on the machine, which noticeably lengthens a short round trip. So they are enabled only on
+/// request.
 const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
 
-/// Events without which, beside system calls, writes cannot be divided into layers.
+/// The events, besides system calls, without which writes cannot be divided into layers.
 const NECESSARY_FOR_WRITES: [&str; 4] =
     ["sched/sched_switch", "sched/sched_waking", "block/block_rq_issue", "block/block_rq_complete"];
 
@@ -115,7 +116,7 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
     (Lack::IsNormal, COMMANDS),
 ];
 
-/// The events of buses for their controllers' commands.
+/// The events of buses that show their controllers' commands.
 const COMMANDS: &[&str] = &[
     "mmc/mmc_request_start",
     "mmc/mmc_request_done",
@@ -126,8 +127,8 @@ const COMMANDS: &[&str] = &[
     "ufs/ufshcd_command",
 ];
 
-/// The minimum that divides writes. The reason for a wake-up then follows only from the request
-/// that completed before it.
+/// The minimum that divides writes. With these events, only the request that completed before a
+/// wakeup shows the reason for it.
 const LEAST_FOR_WRITES: &[(Lack, &[&str])] =
     &[(Lack::IsSaid, &["block/block_bio_queue", "irq/irq_handler_entry"]), (Lack::IsNormal, COMMANDS)];
 
@@ -272,8 +273,8 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// The events that show and divide other programs' synchronous writes. Of the system calls, only
-/// those in `calls`, by name and number, are recorded, and none of this process.
+/// The events that show and divide other programs' synchronous writes. Only the system calls in
+/// `calls`, by name and number, are recorded, and none of the process `own`.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] if a necessary event is missing.

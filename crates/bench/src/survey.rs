@@ -15,7 +15,7 @@ use crate::{baseline, sched};
 /// Runs all tests of a survey, one after the other.
 ///
 /// # Errors
-/// [`Error::Run`](crate::Error::Run) if the time is too short; those of the tests.
+/// [`Error::Run`](crate::Error::Run) if the time is too short, and the errors of the tests.
 pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progress)) -> Result<Results> {
     let Parts { baseline, throughput, latency } = plan.parts(sched::allowed_cpus(0)?.len())?;
     let [of_baseline, of_throughput, of_latency] = SurveyPlan::SHARES_PERCENT;
@@ -24,7 +24,7 @@ pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progre
         baseline: Some(baseline::run(&baseline, spawner, &mut |step| part(0, of_baseline, step))?),
         ..Results::default()
     };
-    // What a signal cuts short is kept. What would follow is skipped.
+    // If a signal cuts a test short, its result is kept, and the later tests are skipped.
     results.throughput = unless_cut(|| {
         throughput::run(&throughput, spawner, &mut |step| part(of_baseline, of_throughput, step))
     })?;

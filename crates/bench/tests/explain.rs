@@ -1,6 +1,6 @@
 //! Slow calls and their recordings on the running kernel. If this process may not use the kernel's
-//! trace, what is kept without it. Nothing here depends on how long anything takes.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+//! trace, tests what a run keeps without it. Nothing here depends on how long anything takes.
+#![allow(clippy::print_stderr)] // The tests print what they could not check.
 
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,8 @@ fn run(plan: &LatencyPlan) -> (LatencyResult, Explained) {
     (result, explained)
 }
 
-/// Whether the kernel's trace can be used. What is kept without it is tested in any case.
+/// Whether the kernel's trace can be used. Each test checks in any case what a run keeps without
+/// it.
 fn recorder() -> bool {
     match Tracefs::open() {
         Ok(_) => true,
@@ -81,9 +82,9 @@ fn recorder() -> bool {
     }
 }
 
-/// Every kept call is in its snapshot, completely. In one call the server may be missing: a virtual
-/// machine's kernel omits single switches, and a server that it preempted before it slept needs no
-/// wake-up. Then only the server's counters show that it ran.
+/// Checks that each kept call lies completely in its snapshot. In one call, the events of the
+/// server may be missing: a virtual machine's kernel omits single switches, and a server that was
+/// preempted before it slept needs no wakeup. Then only the server's counters show that it ran.
 fn check_recording(directory: &Path, explained: &Explained) {
     let recording = Recording::open(directory).unwrap();
     let mut numbers: Vec<u32> = explained.misses.iter().filter_map(|miss| miss.snapshot).collect();

@@ -1,4 +1,4 @@
-//! Binder against hwbinder from the outside: what holds for the emulated driver under either
+//! Binder compared with hwbinder, from the outside: what holds for the emulated driver under either
 //! kernel's rules, and what is reported if something is not permitted.
 
 use bench::ipc::traits;

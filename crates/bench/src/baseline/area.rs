@@ -1,6 +1,6 @@
 //! The layout of requests and replies in shared memory, for the transports that differ only in how
-//! they wake the other side. Each direction costs one copy. Must not know how the sides take turns,
-//! only which word counts whose turns.
+//! they wake the other side. Each direction costs one copy. Provides one word that counts requests
+//! and one that counts replies. Must not know how the sides take turns.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ const DATA: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Area {
     memory: Shared,
-    /// Where replies begin.
+    /// The offset of replies, in bytes.
     replies: usize,
 }
 
@@ -53,7 +53,7 @@ impl Area {
         self.memory.write(DATA, request);
     }
 
-    /// The server copies the request to the reply, straight from where the request is.
+    /// The server copies the request to the reply, directly within the shared memory.
     pub(super) fn echo(&self, len: usize) {
         self.memory.copy(DATA, self.replies, len);
     }

@@ -1,5 +1,5 @@
 //! The bare binder driver: the protocol's commands, without a stack on top. The server replies with
-//! the request itself, from its receive area.
+//! the request's own bytes, directly from its receive area.
 
 use std::sync::Arc;
 
@@ -28,13 +28,14 @@ pub(super) const DRIVER: Transport = Transport {
     },
 };
 
-/// A request must fit into a receive area of 1 MiB beside everything else in it.
+/// The longest request, in bytes. It must fit into a receive area of 1 MiB, together with
+/// everything else in that area.
 const MAX_LEN: usize = 1_000_000;
 
 /// The transaction code. The server echoes every request, whatever its code.
 const CODE: u32 = 1;
 
-/// A private context without a service manager: the server is handle 0 itself.
+/// A private context without a service manager: the server itself is the context manager, handle 0.
 pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
     let host = Host::open(&DriverPlan::default()).map_err(|error| error.to_string())?;
     Ok(Prepared {
@@ -55,7 +56,8 @@ struct DriverEnd {
     driver: Arc<dyn Driver>,
     commands: Commands,
     returns: Returns,
-    /// The client's last reply. Freeing its buffer is queued, and sent with the next call.
+    /// The client's last reply. The command that frees its buffer is queued, and is sent with the
+    /// next call.
     last: Option<TransactionData>,
 }
 

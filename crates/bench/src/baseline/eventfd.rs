@@ -1,4 +1,4 @@
-//! Shared memory and two eventfds: a wake-up through a descriptor instead of a futex.
+//! Shared memory and two eventfds: wakeups through a file descriptor instead of a futex.
 
 use std::os::fd::{AsFd, OwnedFd};
 

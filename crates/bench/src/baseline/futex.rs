@@ -1,5 +1,5 @@
-//! Shared memory and two futexes: the least that a blocking round trip costs. All ratios refer to
-//! this baseline.
+//! Shared memory and two futexes: the lowest cost of a blocking round trip. All ratios are relative
+//! to this transport.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

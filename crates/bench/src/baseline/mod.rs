@@ -67,15 +67,15 @@ struct Running {
     calls: u64,
     /// The mean duration of a call in the last block, in nanoseconds.
     call_ns: Option<u64>,
-    /// Without the flight recorder, and with it.
+    /// The latencies without the flight recorder, and those with it.
     cell: BaselineCell,
 }
 
 /// Measures the baseline.
 ///
 /// # Errors
-/// [`Error::Run`] for an invalid plan, and everything that ends a [`WorkerGroup`]. What this
-/// machine cannot do is part of the result, not an error.
+/// [`Error::Run`] for an invalid plan, and every error that ends a [`WorkerGroup`]. If this machine
+/// cannot make a measurement, the result says so; that is not an error.
 pub fn run(
     plan: &BaselinePlan,
     spawner: &Spawner,
@@ -129,7 +129,7 @@ fn rounds(
     let mut shuffle = Shuffle::new();
     for round in 0..=plan.rounds {
         for &recorded in halves(plan.recorder, round) {
-            // Created again for each round: enabled events cost time even while the recorder is
+            // Opened only while it is needed: enabled events cost time even while the recorder is
             // off.
             let recorder = recorded.then(|| Recorder::open(run::DEFAULT_KILOBYTES, false)).transpose()?;
             if let Some(recorder) = &recorder {
@@ -182,8 +182,8 @@ impl Running {
     }
 }
 
-/// Starts two workers for each transport, which serve all sizes and placements. Transports in one
-/// process cannot disturb each other, and idle workers sleep.
+/// Starts two workers for each transport, which serve all sizes and placements. No two transports
+/// share a process, so they cannot disturb each other. Idle workers sleep.
 fn open(
     plan: &BaselinePlan,
     group: &mut WorkerGroup,

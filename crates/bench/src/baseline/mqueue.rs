@@ -1,5 +1,5 @@
-//! Two POSIX message queues, one in each direction. The parent creates and unlinks them at once, so
-//! no name remains.
+//! Two POSIX message queues, one in each direction. The parent unlinks each queue as soon as it has
+//! created it, so no name remains.
 
 use std::ffi::CString;
 use std::io;
@@ -63,7 +63,8 @@ fn queues(max_len: usize) -> io::Result<Vec<OwnedFd>> {
     (0..2)
         .map(|_| {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            // The time in the name keeps others from creating it first.
+            // The name contains the time, so that no other process can guess it and create the
+            // queue first.
             let name = CString::new(format!("roundtrip-{}-{}-{count}", std::process::id(), now_ns()))?;
             sys::create_unlinked(&name, max_len)
         })
@@ -73,7 +74,7 @@ fn queues(max_len: usize) -> io::Result<Vec<OwnedFd>> {
 struct Mqueue {
     input: OwnedFd,
     output: OwnedFd,
-    /// As long as the queue's longest message, which the kernel requires.
+    /// As long as the queue's longest message: the kernel refuses a shorter buffer.
     buffer: Paged,
 }
 

@@ -1,5 +1,6 @@
-//! Page-aligned memory for a payload. On some CPUs the alignment decides how fast the kernel copies
-//! it, and an allocator guarantees none. Must not know what the bytes are.
+//! Page-aligned memory for a payload. On some CPUs, the kernel's copy speed depends on the
+//! payload's alignment, and an allocator does not guarantee any. Must not know what the payload
+//! contains.
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,7 +16,8 @@ pub(super) struct Paged {
 }
 
 impl Paged {
-    /// Allocates zeros and touches them, so that timed calls take no page faults on them.
+    /// Allocates zeroed memory and touches every page, so that timed calls take no page faults on
+    /// it.
     pub(super) fn zeroed(len: usize) -> Self {
         let mut memory = vec![1; len + PAGE];
         memory.fill(0);

@@ -52,8 +52,8 @@ impl Shared {
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         // SAFETY: in bounds by the check; `bytes` is private memory, so the two do not overlap. The
-        // other process does not touch this range now: the protocol above passes ownership of it
-        // through a word.
+        // other process does not touch this range now: the caller's protocol passes ownership of
+        // the range through a word.
         unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 

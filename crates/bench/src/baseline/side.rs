@@ -26,10 +26,11 @@ pub struct BaselineJob {
 /// The worker's first answer: whether it could open its side, and why not.
 pub(super) type Opened = Result<Wakes, String>;
 
-/// How the driver wakes this side's threads, if the driver chooses that.
+/// How the emulated driver wakes this side's threads; `None` if the transport does not use it.
 pub(super) type Wakes = Option<String>;
 
-/// A series of calls of one size with given placements. Both sides get the same.
+/// A series of calls of one size with given placements. Both sides get the same block, apart from
+/// `place`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Block {
     pub(super) len: usize,
@@ -62,7 +63,7 @@ impl Work for BaselineJob {
         link.send(&Opened::Ok(end.wake_up()))?;
 
         let mut request = Paged::zeroed(self.max_len);
-        // Filled once, so that its pages are present when calls are timed.
+        // Filled once, so that its pages are resident when calls are timed.
         let mut latencies_ns = vec![u64::MAX; if self.side == Side::Client { MAX_CALLS as usize } else { 0 }];
         let mut seed = 0_u8;
         while let Some(block) = link.receive::<Block>()? {

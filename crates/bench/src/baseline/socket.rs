@@ -1,4 +1,4 @@
-//! Unix sockets: a stream, and one that preserves packet boundaries.
+//! Unix sockets: SOCK_STREAM, and SOCK_SEQPACKET, which preserves packet boundaries.
 
 use std::os::fd::OwnedFd;
 

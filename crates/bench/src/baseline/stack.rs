@@ -1,6 +1,5 @@
-//! The two stacks over the driver, with the benchmark service's `send_vec`, which throughput is
-//! also measured with. The service is the context manager itself, so that no other process takes
-//! part.
+//! The two stacks over the driver. Calls the benchmark service's `send_vec`, as the throughput
+//! measurement does. The service itself is the context manager, so no other process takes part.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -45,7 +44,8 @@ fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
 struct Client {
     process: Arc<Process>,
     service: Box<dyn Benchmark>,
-    /// The echo of the first call with the current request. First calls are untimed.
+    /// The echo of the first call with the current request. That call is part of the warm-up and is
+    /// not timed.
     echo: Vec<u8>,
 }
 
@@ -56,9 +56,9 @@ impl End for Client {
 
     fn call(&mut self, request: &[u8]) -> Result<()> {
         let Self { service, echo, .. } = self;
-        // The reply is freed when the call returns, and copying each one would be timed. So only
-        // the first reply to each request is copied. Requests of different blocks differ in length
-        // or first byte.
+        // The reply is freed when the call returns. Copying every reply would add to the timed
+        // section, so only the first reply to each request is copied. Requests of different blocks
+        // differ in length or first byte.
         let is_new = echo.len() != request.len() || echo.first() != request.first();
         service.send_vec(request, &mut |bytes| {
             if is_new {
@@ -111,8 +111,8 @@ impl End for Server {
     }
 }
 
-/// Holds back calls until their block has begun on the server, too. Only then does the looper run
-/// where the block requires.
+/// Holds back the calls of a block until the block has begun on the server, too. Only then can the
+/// looper move to the CPUs that the block requires.
 #[derive(Default)]
 struct Gate {
     block: Mutex<Block>,

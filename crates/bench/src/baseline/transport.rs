@@ -13,9 +13,10 @@ use crate::sched;
 pub(super) struct Transport {
     /// The name by which it is chosen and reported.
     pub(super) name: &'static str,
-    /// Why both sides must not share one CPU, if so.
+    /// Why both sides must not share one CPU; `None` if they may.
     pub(super) not_on_one_cpu: Option<&'static str>,
-    /// Creates, in the parent, what the two sides share. The error says why this machine cannot.
+    /// Creates what the two sides share. Runs in the parent. The error says why this machine cannot
+    /// create it.
     pub(super) prepare: fn(max_len: usize) -> Result<Prepared, String>,
     /// Opens one side in its own process. The server's side is opened before the client's.
     pub(super) open: fn(Opening) -> Result<Box<dyn End>>,
@@ -33,16 +34,16 @@ pub(super) struct Prepared {
     pub(super) host: Option<Host>,
 }
 
-/// What a side is opened with.
+/// What a worker needs to open its side.
 #[derive(Debug)]
 pub(super) struct Opening {
-    /// Which side.
+    /// The side to open.
     pub(super) side: Side,
     /// The descriptors of [`Prepared`], in their order.
     pub(super) descriptors: Vec<OwnedFd>,
     /// The longest request, in bytes.
     pub(super) max_len: usize,
-    /// Where the context of [`Prepared`] is found.
+    /// How to find the context of [`Prepared`].
     pub(super) endpoint: Option<Endpoint>,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Moves the calling thread there.
+    /// Moves the calling thread to these CPUs, first to `first`.
     pub(super) fn take(&self) -> Result<()> {
         if let Some(first) = self.first {
             sched::set_allowed_cpus(0, &[first])?;
@@ -75,12 +76,12 @@ impl Place {
 
 /// One side of a transport, open. `serve` is never called on a client, nor `call` on a server.
 pub(super) trait End {
-    /// Moves this side to where the next block runs it.
+    /// Moves this side to the CPUs of the next block.
     fn settle(&mut self, place: &Place) -> Result<()> {
         place.take()
     }
 
-    /// How the driver below wakes threads, if there is a driver and it chooses that.
+    /// How the emulated driver wakes threads; `None` if the transport does not use it.
     fn wake_up(&self) -> Option<String> {
         None
     }

@@ -18,8 +18,8 @@ use crate::root::Root;
 use crate::sched::{allowed_cpus, realtime_permission};
 use crate::{cgroup, clock};
 
-/// Reads the running machine's environment. Takes a few milliseconds, most of them to measure the
-/// clock and to try SCHED_FIFO.
+/// Reads the running machine's environment. Takes a few milliseconds, mostly to measure the cost of
+/// a clock reading and to try SCHED_FIFO.
 #[must_use]
 pub fn collect() -> Environment {
     let root = Root::real();

@@ -15,9 +15,9 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// The times so far; `None` if /proc does not report them. A worker's time counts only after
-    /// the worker was waited for. So read before the first worker starts and after the last one has
-    /// ended.
+    /// The times so far; `None` if /proc does not report them. A worker's time is included only
+    /// after this process has waited for the worker. So call this before the first worker starts,
+    /// and again after the last one has ended.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
         // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)). User

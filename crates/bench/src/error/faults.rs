@@ -1,7 +1,7 @@
-//! What can go wrong between this program's own processes, in a run's environment, and with Java;
-//! and the messages for it.
+//! Faults between this program's own processes, disturbances of a measurement, faults of the Java
+//! program, and their messages.
 
-/// What a worker was not given by its parent, or why it could not be given it.
+/// What a worker did not get from its parent, or why the parent could not send it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobFault {
@@ -37,7 +37,7 @@ pub enum JobFault {
     /// A writer that was given no file.
     #[error("the writer was given no file")]
     NoFile,
-    /// A service that is to be called is in the caller's own process.
+    /// The service to call is in the caller's own process.
     #[error("service {name} belongs to this process")]
     OwnService {
         /// Its name.

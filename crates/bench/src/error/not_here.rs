@@ -1,4 +1,5 @@
-//! Requests that this machine cannot satisfy, and their messages. Must not know how it was probed.
+//! Requests that this machine cannot satisfy, and their messages. Must not know how the machine was
+//! probed.
 
 use std::io;
 use std::path::PathBuf;

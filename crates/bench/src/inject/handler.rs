@@ -46,7 +46,7 @@ impl Handler {
         Ok(Self { plan, lock, file, log, next_ns })
     }
 
-    /// Called within a call.
+    /// Disturbs the current call, if it is time. Runs on the thread that serves the call.
     pub(crate) fn run(&self) {
         if let Some(lock) = &self.lock {
             Self::pass(lock);
@@ -60,7 +60,7 @@ impl Handler {
     fn is_due(&self) -> bool {
         let (now_ns, due_ns) = (now_ns(), self.next_ns.load(Ordering::Relaxed));
         let next_ns = now_ns + self.plan.every_ns;
-        // Of several threads, only one gets it.
+        // If several threads see that it is time, only one of them disturbs its call.
         now_ns >= due_ns
             && self.next_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -76,8 +76,7 @@ impl Handler {
             Cause::Sleep => std::thread::sleep(Duration::from_nanos(self.plan.for_ns)),
             Cause::Fsync => {
                 if let Some(file) = &self.file {
-                    // A failed write is too short to be a disturbance; the log contains how long it
-                    // took.
+                    // Errors are ignored: the log shows how long the write took, even if it failed.
                     let _ = file.write_all_at(&vec![gettid() as u8; FILE_BYTES], 0);
                     let _ = file.sync_all();
                 }
@@ -87,8 +86,7 @@ impl Handler {
         }
     }
 
-    /// Takes the lock and releases it. Waits while another process has it, which logs when it had
-    /// it.
+    /// Takes the lock and releases it. Waits while the injector holds it; the injector logs when.
     fn pass(lock: &File) {
         if rustix::fs::flock(lock, FlockOperation::LockExclusive).is_ok() {
             let _ = rustix::fs::flock(lock, FlockOperation::Unlock);

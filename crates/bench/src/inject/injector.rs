@@ -77,7 +77,7 @@ impl Work for InjectorJob {
 }
 
 impl InjectorJob {
-    /// Whether any cause needs the injector.
+    /// Whether the cause of the injection needs the injector.
     pub(super) fn has_work(&self) -> bool {
         !matches!(self.injection.cause, Cause::Work | Cause::Sleep | Cause::Fsync)
     }
@@ -157,7 +157,7 @@ fn spin_until(until_ns: u64) {
 /// The length of a packet in bytes.
 pub(crate) const PACKET_BYTES: usize = 1024;
 
-/// A socket that sends packets to this machine, which no process receives.
+/// A socket that sends packets to this machine. No process receives them.
 pub(crate) fn flood() -> Result<UdpSocket> {
     let failed = |cause: std::io::Error| Error::system("send packets to this machine", cause);
     let receiver = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;

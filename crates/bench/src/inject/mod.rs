@@ -1,6 +1,6 @@
-//! Disturbances on purpose: makes some round trips slow, each in a known way at a known time, to
-//! show what a cause looks like and whether it is named correctly. Must not know how round trips
-//! are measured or explained.
+//! Deliberate disturbances: makes some round trips slow, each in a known way at a known time. This
+//! shows what each cause looks like, and whether an explanation names it correctly. Must not know
+//! how round trips are measured or explained.
 
 mod handler;
 mod injector;
@@ -41,7 +41,7 @@ impl<'a> Host<'a> {
         Ok(Host { injection, lock: lock.transpose()? })
     }
 
-    /// What the handlers of servers have to do.
+    /// What the servers' handlers must do.
     pub(crate) fn handler(&self) -> HandlerPlan {
         let Injection { cause, every_ns, for_ns, ref log, .. } = *self.injection;
         HandlerPlan { cause, every_ns, for_ns, lock: self.lock_path(), log: log.clone() }

@@ -1,9 +1,9 @@
 //! Finds a free binder device of the kernel's driver and claims it. Must not know what is measured
 //! over it.
 //!
-//! A device has one context manager. A device that already has one, as on a running Android, is
-//! left alone: a private binderfs has devices that no other process sees. Runs share free devices
-//! through a lock on the device file.
+//! A device has one context manager. Roundtrip leaves a device alone that already has one, as on a
+//! running Android. It prefers a private binderfs, whose devices no other process sees. Runs share
+//! free devices through a lock on the device file.
 
 use std::fs::File;
 use std::path::Path;
@@ -42,8 +42,8 @@ pub(super) fn usual_paths() -> Vec<String> {
 }
 
 /// How long to wait for a context manager to disappear after its process has exited. The driver
-/// cleans up asynchronously, later on a busy machine. The wait is longer for a named device than
-/// where another may be free.
+/// cleans up asynchronously, and takes longer on a busy machine. The wait for a named device is
+/// longer, because no other device can replace it.
 const CLEARED_WITHIN: Duration = Duration::from_millis(300);
 const NAMED_CLEARED_WITHIN: Duration = Duration::from_secs(3);
 
@@ -58,7 +58,7 @@ pub(super) struct Claim {
     held: Held,
 }
 
-/// What reserves the device. It ends with this process, however that ends.
+/// What reserves the device. The kernel releases it when this process ends, for whatever reason.
 #[derive(Debug)]
 enum Held {
     Mounted { _binderfs: PrivateBinderfs },

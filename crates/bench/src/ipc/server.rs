@@ -80,7 +80,7 @@ pub struct ServerReport {
     pub limits: Vec<String>,
     /// How many calls its threads have served at a priority inherited through a PI futex so far.
     pub inherited_by_pi_futex: u64,
-    /// How the driver wakes its threads, if the driver chooses that.
+    /// How the emulated driver wakes its threads; `None` over the kernel's driver.
     pub wake_up: Option<String>,
 }
 
@@ -149,7 +149,7 @@ fn report(process: &Process) -> Result<ServerReport> {
 
 /// This process's looper threads, found by their names.
 pub(super) fn looper_tids() -> Result<Vec<u32>> {
-    // A thread sets its name when it runs. On a busy machine that is after its creator has
+    // A new thread sets its own name. On a busy machine, it may do so only after its creator has
     // continued.
     let until = Instant::now() + Duration::from_secs(1);
     loop {
@@ -175,7 +175,7 @@ fn named_loopers() -> Result<Vec<u32>> {
     Ok(tids)
 }
 
-/// The parent's handle of a server worker.
+/// The parent's reference to a server worker.
 #[derive(Debug, Clone, Copy)]
 pub struct Server(pub WorkerId);
 

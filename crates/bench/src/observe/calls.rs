@@ -19,14 +19,14 @@ use crate::worker::Interrupts;
 /// The most transactions tracked at a time.
 const UNDER_WAY: usize = 100_000;
 
-/// What one round of reading the buffers has brought.
+/// The result of reading the buffers once.
 #[derive(Debug, Clone, Copy)]
 pub struct Round<'a> {
     /// How long the observer has run, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The rows of the table so far, in the order in which they were made.
+    /// The rows of the table so far, in the order in which they were created.
     pub flows: &'a [Flow],
-    /// What has ended since the last round, and in which row.
+    /// The transactions that have ended since the last round, each with the index of its row.
     pub ended: &'a [(usize, Observed)],
     /// Events that the kernel had to drop so far.
     pub lost_events: u64,
@@ -68,7 +68,7 @@ pub fn run(
     Ok(observer.finish(elapsed_ns, &watch))
 }
 
-/// A kernel without binder's events mostly has no driver either.
+/// A kernel without binder's events usually has no driver either.
 fn without_binder(error: Error) -> Error {
     match error {
         Error::Trace(tracefs::Error::MissingEvent { event }) if event.starts_with("binder/") => {
@@ -115,7 +115,7 @@ impl watch::Observer for Observer<'_> {
 }
 
 impl Observer<'_> {
-    /// Counts what has ended, if it is to be observed, and returns its row.
+    /// Counts a transaction that has ended, if the plan observes it. Returns the index of its row.
     fn count(&mut self, observed: &Observed, watch: &mut Watch) -> Option<usize> {
         let (to_process, node, code) =
             observed.sent().map_or((0, 0, 0), |sent| (sent.to_process, sent.node, sent.code));

@@ -1,6 +1,6 @@
 //! Looks up which file another process's descriptor refers to, and how it was opened. Paths are
-//! untrusted text: whoever shows them makes them inert. Never waits for a file system: one that
-//! another user serves may not answer.
+//! untrusted text: code that shows them must escape them. Never waits for a file system: if another
+//! user serves it (FUSE), it may not answer.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -26,9 +26,9 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Whether it is the file that an event identifies. Overlayfs shows a file with its number, but
-    /// on a device of its own, without a driver (Documentation/filesystems/overlayfs.rst); events
-    /// come from the file system below.
+    /// Whether it is the file that an event identifies. Overlayfs shows the inode number of the
+    /// file below, but a device number of its own, without a driver
+    /// (Documentation/filesystems/overlayfs.rst); events come from the file system below.
     pub(super) fn is(&self, file: FileId) -> bool {
         let above = |id: FileId| id.dev >> 20 == 0 && id.inode == file.inode;
         self.id.is_some_and(|id| id == file || above(id))
@@ -99,7 +99,7 @@ pub(super) fn id_of(path: &Path) -> Option<FileId> {
 }
 
 fn look(path: &Path) -> Option<(FileId, FileType)> {
-    // What a network or FUSE file system last reported, without asking it again.
+    // Uses what a network or FUSE file system last reported, without asking it again.
     let flags = AtFlags::STATX_DONT_SYNC;
     let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).ok()?;
     let dev = found.stx_dev_major << 20 | found.stx_dev_minor;

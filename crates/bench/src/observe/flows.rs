@@ -13,7 +13,7 @@ use super::pools::Pools;
 /// but objects that are made for one call and then dropped would make a row each.
 const MOST_NODES: u32 = 16;
 
-/// Who calls whom, and which pool of the server takes the call.
+/// The ends of a transaction: its client, its server, and the server's pool that takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ends {
     pub(super) client: Process,
@@ -21,11 +21,11 @@ pub(super) struct Ends {
     pub(super) pool: Option<String>,
 }
 
-/// What makes a row.
+/// What identifies a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     ends: Ends,
-    /// `None`: those beyond [`MOST_NODES`].
+    /// `None` for all nodes beyond [`MOST_NODES`].
     node: Option<i32>,
     code: u32,
 }
@@ -34,23 +34,23 @@ struct Key {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     rows: Vec<Flow>,
-    /// The threads that served, of each row.
+    /// For each row, the threads that served its transactions.
     threads: Vec<HashSet<u32>>,
     places: HashMap<Key, usize>,
     /// How many nodes have rows, by the rest of the key.
     nodes: HashMap<Key, u32>,
     pools: Pools,
-    /// Transactions beyond the last row.
+    /// Transactions that are in no row, because there was no room for theirs.
     pub(super) others: u64,
 }
 
 impl Flows {
-    /// The rows so far, in the order in which they were made.
+    /// The rows so far, in the order in which they were created.
     pub(super) fn rows(&self) -> &[Flow] {
         &self.rows
     }
 
-    /// The row of a transaction, made if there is room.
+    /// The index of a transaction's row. Creates the row if there is room.
     fn row(&mut self, mut ends: Ends, node: i32, code: u32) -> Option<usize> {
         let has_room = self.rows.len() < MAX_FLOWS;
         ends.pool = self.pools.known(ends.server.pid, ends.pool, has_room);
@@ -95,7 +95,7 @@ impl Flows {
         Some(place)
     }
 
-    /// Counts a round trip and returns its row.
+    /// Counts a round trip and returns the index of its row.
     pub(super) fn call(&mut self, ends: Ends, call: &Call, deadline: Deadline) -> Option<usize> {
         let place = self.row(ends, call.sent.node, call.sent.code)?;
         let flow = &mut self.rows[place];
@@ -112,7 +112,7 @@ impl Flows {
         Some(place)
     }
 
-    /// Counts a oneway transaction and returns its row.
+    /// Counts a oneway transaction and returns the index of its row.
     pub(super) fn oneway(&mut self, ends: Ends, oneway: &Oneway) -> Option<usize> {
         let place = self.row(ends, oneway.sent.node, oneway.sent.code)?;
         self.rows[place].oneway.record(oneway.received_ns.saturating_sub(oneway.sent.start_ns));
@@ -120,7 +120,7 @@ impl Flows {
         Some(place)
     }
 
-    /// Counts a failed call and returns its row.
+    /// Counts a failed call and returns the index of its row.
     pub(super) fn failed(&mut self, ends: Ends, node: i32, code: u32) -> Option<usize> {
         let place = self.row(ends, node, code)?;
         self.rows[place].failed += 1;
@@ -134,7 +134,8 @@ impl Flows {
         }
     }
 
-    /// The rows, the one with the most time in it first, and where each was before.
+    /// The rows, the one with the largest total latency first, and the new index of each earlier
+    /// index.
     pub(super) fn finish(self) -> (Vec<Flow>, Vec<usize>) {
         let mut rows: Vec<(usize, Flow)> = (0..).zip(self.rows).collect();
         rows.sort_by_key(|(place, flow)| (std::cmp::Reverse(flow.latency.sum_ns()), *place));

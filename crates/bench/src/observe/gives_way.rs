@@ -1,5 +1,5 @@
-//! Keeps an observer out of the way of the programs that it observes, and still in time. Must not
-//! know what it observes.
+//! Runs an observer at a low priority, so that it does not delay the programs that it observes, and
+//! raises it before it loses events. Must not know what it observes.
 
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
@@ -18,26 +18,27 @@ use crate::error::{Error, Result};
 use crate::sched;
 use crate::worker::Interrupts;
 
-/// After how long without a CPU the observer counts as starved, in nanoseconds.
+/// How long after its last round the observer counts as starved, in nanoseconds.
 const STARVED_NS: u64 = 500_000_000;
 
 /// How often that is checked, in nanoseconds.
 const CHECKED_EVERY_NS: i64 = 100_000_000;
 
-/// An observer that runs only where a CPU would idle. A second thread, which only sleeps, sees to
-/// it that the observer is not late. If it has had no CPU for so long that events may be lost, it
-/// competes for one at the lowest priority until its next round. Once the time is up, a signal asks
-/// to end or the observed command has ended, it competes as usual.
+/// Lets an observer run only where a CPU would idle (SCHED_IDLE). A second thread, which mostly
+/// sleeps, keeps the observer from being late. If the observer has had no CPU for so long that
+/// events may be lost, the second thread lets it compete at the lowest ordinary priority until its
+/// next round. Once the time is up, a signal asks to end or the observed command has ended, the
+/// observer gets its usual scheduling back.
 pub(super) struct GivesWay {
     tid: u32,
     before: Option<Scheduling>,
     noted: Arc<Noted>,
     thread: Option<JoinHandle<()>>,
-    /// The thread ends when this is closed.
+    /// The second thread ends when this is closed.
     alive: Option<PipeWriter>,
 }
 
-/// What the two threads tell each other: times in nanoseconds, 0 for what has not happened.
+/// State that the two threads share. Times are in nanoseconds; 0 means that it has not happened.
 #[derive(Default)]
 struct Noted {
     last_round_ns: AtomicU64,
@@ -47,7 +48,7 @@ struct Noted {
 }
 
 impl GivesWay {
-    /// Begins, for the calling thread, which is to observe until an instant at most.
+    /// Begins, for the calling thread, which observes until `until_ns` at most.
     ///
     /// # Errors
     /// [`Error::System`] if there are no more descriptors or threads.
@@ -61,7 +62,7 @@ impl GivesWay {
         let before = sched::scheduling(tid).ok();
         let noted = Arc::new(Noted::default());
         let (dead, alive) = std::io::pipe().map_err(failed)?;
-        // Kernels before 5.3 have none. Then the end of the command is noticed later.
+        // Kernels before 5.3 have no pidfd. Then the end of the command is noticed later.
         let command = command.and_then(|child| i32::try_from(child.id()).ok()).and_then(Pid::from_raw);
         let command = command.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let overseer =
@@ -70,12 +71,12 @@ impl GivesWay {
         Ok(Self { tid, before, noted, thread: Some(thread.map_err(failed)?), alive: Some(alive) })
     }
 
-    /// Notes that a round begins, and gives way from now on.
+    /// Notes that a round begins, and lowers the observer's priority again.
     pub(super) fn turn(&self, now_ns: u64) {
         self.noted.last_round_ns.store(now_ns, Ordering::SeqCst);
         let ends = self.noted.ends.load(Ordering::SeqCst);
         if !ends && sched::scheduling(self.tid).is_ok_and(|scheduling| scheduling.policy != Policy::Idle) {
-            // It fails only where a policy forbids it. Then the observer runs at its usual
+            // This fails only where a security policy forbids it. Then the observer keeps its usual
             // priority.
             let _ = sched::set_scheduling(self.tid, lowest(Policy::Idle));
         }
@@ -89,13 +90,14 @@ impl GivesWay {
 
 impl Drop for GivesWay {
     fn drop(&mut self) {
-        // First, or this thread would wait for the other one without a CPU.
+        // Restored first: otherwise, this thread might get no CPU while it waits for the second
+        // one.
         restore(self.tid, self.before);
         self.alive = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // The other thread may have acted in between.
+        // The second thread may have changed the scheduling in between.
         restore(self.tid, self.before);
     }
 }
@@ -139,7 +141,7 @@ impl Overseer {
                 self.noted.ends.store(true, Ordering::SeqCst);
             }
             if self.noted.ends.load(Ordering::SeqCst) {
-                // Each time, because the observer may have just given way.
+                // Done each time, because the observer may just have lowered its own priority.
                 restore(self.tid, self.before);
             } else if self.is_starved() {
                 let _ = sched::set_scheduling(self.tid, lowest(Policy::Other));
@@ -147,12 +149,12 @@ impl Overseer {
         }
     }
 
-    /// Waits until something happens, or it is time to check. Whether the observer is gone, the
-    /// command has ended, and a signal has arrived.
+    /// Waits until something happens, or it is time to check. Returns whether the observer is gone,
+    /// whether the command has ended, and whether a signal has arrived.
     fn wait(&self, signalled: bool) -> [bool; 3] {
         let mut waited = vec![PollFd::new(&self.dead, PollFlags::IN)];
         waited.extend(self.command.as_ref().map(|command| PollFd::new(command, PollFlags::IN)));
-        // It stays readable.
+        // After a signal, this descriptor stays readable.
         waited.extend((!signalled).then(|| PollFd::new(self.interrupts, PollFlags::IN)));
         let every = Timespec { tv_sec: 0, tv_nsec: CHECKED_EVERY_NS };
         if poll(&mut waited, Some(&every)).is_err() {

@@ -1,5 +1,5 @@
-//! Observes other people's programs through the kernel's trace events. Must not change anything of
-//! theirs, nor know what delayed a call.
+//! Observes other programs through the kernel's trace events. Must not change anything about them,
+//! nor know what delayed a call.
 
 mod calls;
 mod files;

@@ -29,7 +29,7 @@ pub(super) fn pool(name: &str) -> Option<String> {
     Some(pool)
 }
 
-/// The pools seen of each server.
+/// The pools seen in each server.
 #[derive(Debug, Default)]
 pub(super) struct Pools(HashMap<u32, Vec<String>>);
 

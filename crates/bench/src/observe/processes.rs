@@ -1,5 +1,5 @@
-//! Which process a thread belongs to, and what both are called. Names are other people's text:
-//! whatever shows them makes them inert.
+//! Which process a thread belongs to, and what both are called. Names are untrusted text: code that
+//! shows them must escape them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,17 +26,18 @@ pub(super) struct Processes {
     comms: HashMap<u32, String>,
     /// The pool of each thread, by its name.
     pools: HashMap<u32, Option<String>>,
-    /// The program that was started, and what it forked.
+    /// The command that was started, and all processes that it forked.
     descendants: HashSet<u32>,
 }
 
 impl Processes {
-    /// From now on, what this process forks belongs to the command.
+    /// From now on, processes that this one forks belong to the command.
     pub(super) fn follow(&mut self, pid: u32) {
         self.descendants.insert(pid);
     }
 
-    /// Learns from events. To be called before their calls are looked at.
+    /// Learns names and forks from events. Must be called before the calls in these events are
+    /// evaluated.
     pub(super) fn learn(&mut self, trace: &Trace) {
         for event in &trace.events {
             match event.body {
@@ -48,7 +49,7 @@ impl Processes {
                 }
                 Body::Rename { tid, comm } => {
                     self.names.remove(&tid);
-                    // It may never run again, or exit before it is looked up.
+                    // The thread may never run again, or exit before it is looked up.
                     self.comms.insert(tid, trace.names.text(comm).to_owned());
                     self.pools.remove(&tid);
                 }
@@ -61,8 +62,8 @@ impl Processes {
         }
     }
 
-    /// Forgets threads that have ended, whose numbers others may get. To be called after the
-    /// events' calls have been looked at.
+    /// Forgets threads that have ended, because the kernel may reuse their ids. Must be called
+    /// after the calls in these events have been evaluated.
     pub(super) fn forget_ended(&mut self, trace: &Trace) {
         for event in trace.events.iter().filter(|event| matches!(event.body, Body::Exit)) {
             self.pids.remove(&event.tid);
@@ -82,8 +83,8 @@ impl Processes {
         found
     }
 
-    /// What a thread calls itself: its name, or what it has written over its arguments, as servers
-    /// do to say which of their processes is which.
+    /// A thread's title: what its process has written over its arguments, as servers do to tell
+    /// their processes apart, or else the thread's name.
     pub(super) fn title(&self, tid: u32) -> String {
         let title = first_argument(tid).filter(|title| title.contains(": "));
         title.map_or_else(|| self.comm(tid), |title| title.trim_end().to_owned())
@@ -96,7 +97,8 @@ impl Processes {
         known.trim_end_matches('\n').to_owned()
     }
 
-    /// The process of a thread. `saved` looks up what the kernel noted of a thread that has ended.
+    /// The process of a thread. `saved` returns the process that the kernel saved for a thread that
+    /// has ended.
     pub(super) fn of_thread(&mut self, tid: u32, saved: &mut dyn FnMut(u32) -> Option<u32>) -> Process {
         let pid = match self.pids.get(&tid) {
             Some(&pid) => pid,
@@ -109,7 +111,7 @@ impl Processes {
         self.of_process(pid)
     }
 
-    /// The process with this number.
+    /// The process with this id.
     pub(super) fn of_process(&mut self, pid: u32) -> Process {
         if let Some(name) = self.names.get(&pid) {
             return Process { pid, name: name.clone() };
@@ -137,7 +139,7 @@ fn thread_group(tid: u32) -> Option<u32> {
 }
 
 /// A process's name: its first argument without the folder, which Android sets to the package's
-/// name, else its main thread's name. Of a title that a server has written there, the constant
+/// name, else its main thread's name. If a server has written a title there, only its constant
 /// part: "postgres" of "postgres: walwriter".
 fn program(pid: u32) -> Option<String> {
     if let Some(first) = first_argument(pid) {
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn a_thread_that_has_ended_is_known_from_what_the_kernel_saved() {
         let mut processes = Processes::default();
-        // Beyond any number that the kernel gives out.
+        // Larger than any id that the kernel assigns.
         let (tid, pid) = (u32::MAX - 1, u32::MAX - 2);
         let process = processes.of_thread(tid, &mut |asked| (asked == tid).then_some(pid));
         assert_eq!(process, Process { pid, name: String::new() });

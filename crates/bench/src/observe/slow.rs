@@ -1,5 +1,5 @@
-//! The slowest calls that missed their deadline, each with what the kernel recorded around it,
-//! within limits.
+//! The slowest calls that missed their deadline, each with what the kernel recorded around it, up
+//! to a limit.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ const HISTORY_NS: u64 = 50_000_000;
 pub(super) trait Timed {
     fn start_ns(&self) -> u64;
     fn latency_ns(&self) -> u64;
-    /// Its recording.
+    /// The number of its snapshot, if it was recorded.
     fn snapshot(&mut self) -> &mut Option<u32>;
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Slow<C> {
     recording: Recording,
     next: u32,
     kept: Vec<C>,
-    /// Those since the last snapshot.
+    /// The calls added since the last snapshot.
     fresh: Vec<C>,
     pub(super) over_limit: u64,
     pub(super) not_recorded: Option<String>,
@@ -75,7 +75,7 @@ impl<C: Timed> Slow<C> {
     /// Notes a call that missed its deadline.
     pub(super) fn add(&mut self, call: C) {
         self.fresh.push(call);
-        // More could never be kept.
+        // No more calls than the limit can be kept.
         if self.fresh.len() > self.limit.max(1) * 2 {
             self.shorten_fresh();
         }
@@ -87,8 +87,8 @@ impl<C: Timed> Slow<C> {
         self.fresh.truncate(self.limit);
     }
 
-    /// Keeps the slowest so far. The new ones share one snapshot, which `snapshot` takes of what
-    /// was recorded from an instant on.
+    /// Keeps the slowest calls so far. The new ones share one snapshot. `snapshot` takes it of
+    /// everything recorded since the given instant, in nanoseconds.
     pub(super) fn keep(&mut self, snapshot: impl FnOnce(u64) -> Snapshot) {
         if self.fresh.is_empty() {
             return;
@@ -138,7 +138,8 @@ impl<C: Timed> Slow<C> {
         self.not_recorded.get_or_insert(format!("recording ended: {error}"));
     }
 
-    /// The slowest calls, the slowest first.
+    /// The kept calls, the slowest first; the number of calls beyond the limit; and why recording
+    /// ended early, if it did.
     pub(super) fn finish(self) -> (Vec<C>, u64, Option<String>) {
         (self.kept, self.over_limit, self.not_recorded)
     }

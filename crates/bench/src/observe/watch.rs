@@ -23,12 +23,12 @@ use crate::worker::Interrupts;
 /// How often the buffers are emptied, in nanoseconds.
 const EVERY_NS: u64 = 100_000_000;
 
-/// How long an event may take until it can be read: it is written with interrupts off, or while
-/// the hypervisor has the CPU.
+/// How long after its timestamp an event may become readable, in nanoseconds: its CPU may have
+/// interrupts off, or the hypervisor may take that CPU.
 const IN_FLIGHT_NS: u64 = 20_000_000;
 
-/// How long pages are kept, in nanoseconds, and how many bytes of them. Of a call that takes longer
-/// only the end is recorded.
+/// How long pages are kept, in nanoseconds, and how many bytes of them. If a call takes longer,
+/// only its end is recorded.
 const KEEP_NS: u64 = 5_000_000_000;
 const KEEP_BYTES: usize = 24 << 20;
 
@@ -54,7 +54,7 @@ pub(super) struct Watched<'a> {
 
 /// Consumes the events.
 pub(super) trait Observer {
-    /// Takes in the events since the last time.
+    /// Processes the events since the last round.
     fn round(&mut self, watch: &mut Watch, trace: &Trace) -> Result<()>;
 
     /// Whether it has seen enough.
@@ -64,8 +64,8 @@ pub(super) trait Observer {
 }
 
 impl Watch {
-    /// A recorder of these events, not yet on, and a recording beside `directory` that takes slow
-    /// calls.
+    /// A recorder of these events, not yet on, and a recording beside `directory` for the snapshots
+    /// of slow calls.
     pub(super) fn open(
         directory: &Path,
         kilobytes: u64,
@@ -83,7 +83,7 @@ impl Watch {
         ))
     }
 
-    /// Watches, and returns how long, in nanoseconds.
+    /// Observes until the end, and returns how long, in nanoseconds.
     pub(super) fn run(
         &mut self,
         interrupts: &'static Interrupts,
@@ -118,7 +118,7 @@ impl Watch {
         };
         drop(gives_way);
         self.recorder.instance.off()?;
-        // Events that are still being written.
+        // Waits for events that are still being written.
         std::thread::sleep(Duration::from_nanos(IN_FLIGHT_NS * 2));
         self.round(observer)?;
         Ok(end_ns - start_ns)
@@ -151,21 +151,21 @@ impl Watch {
         self.processes.is_observed(subject, &process)
     }
 
-    /// What is recorded from an instant on, with the names of threads.
+    /// Everything recorded since an instant, in nanoseconds, with the names of threads.
     pub(super) fn snapshot(&self, from_ns: u64) -> Snapshot {
         let (processes, comms) = self.recorder.instance.who_is_who();
         Snapshot { processes, comms, ..self.stream.snapshot(from_ns) }
     }
 }
 
-/// Waits, at most until a signal asks to end.
+/// Waits for `ns` nanoseconds, or until a signal asks to end.
 fn pause(interrupts: &Interrupts, ns: u64) -> ControlFlow<()> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: ns.min(EVERY_NS).cast_signed() };
     let _ = poll(&mut [PollFd::new(interrupts, PollFlags::IN)], Some(&timeout));
     if interrupts.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// The program that was started to be observed. It goes on if the observer ends before it.
+/// The program that was started to be observed. It continues if the observer ends before it.
 struct Started(Child);
 
 impl Started {

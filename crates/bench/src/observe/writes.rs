@@ -1,5 +1,5 @@
-//! Other programs' synchronous writes, live. The caller supplies what divides them: this file knows
-//! no layers.
+//! Observes other programs' synchronous writes as they happen. The caller supplies the code that
+//! divides them among the layers: this file knows no layers.
 
 use run::storage::Device;
 use run::storage::observe::{
@@ -19,15 +19,15 @@ use crate::selection;
 use crate::storage::disks;
 use crate::worker::Interrupts;
 
-/// The most calls in flight that are followed.
+/// The most calls tracked at a time.
 const UNDER_WAY: usize = 100_000;
 
 /// How far back before the first write events are read, in nanoseconds: they show which threads
 /// were running or waiting.
 const HISTORY_NS: u64 = 50_000_000;
 
-/// How long completed writes wait until they are divided together, in nanoseconds: each time, the
-/// events of a while before are read again.
+/// How long completed writes wait until they are divided together, in nanoseconds. Each division
+/// also reads earlier events again, so fewer divisions cost less.
 const TOGETHER_NS: u64 = 400_000_000;
 
 /// How many bytes of events may arrive meanwhile. Pages are kept only up to a limit.
@@ -36,11 +36,11 @@ const TOGETHER_BYTES: usize = 6 << 20;
 /// A completed write and the row that counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// From 0, in the order in which rows were created.
+    /// The index of the row, from 0, in the order in which rows were created.
     pub row: usize,
     /// Entry into the kernel, in nanoseconds of CLOCK_BOOTTIME.
     pub start_ns: u64,
-    /// Return from it.
+    /// Return from the kernel, in nanoseconds of CLOCK_BOOTTIME.
     pub end_ns: u64,
     /// The thread that made it.
     pub tid: u32,
@@ -48,14 +48,14 @@ pub struct Ended {
 
 /// Divides writes among the layers.
 pub trait Divide {
-    /// Divides these writes. The trace covers them and a while before.
+    /// Divides these writes. The trace covers them and some time before.
     fn divide(&mut self, trace: &Trace, devices: &[Device], writes: &[Ended]);
 
     /// The totals of each row; `None` for a row without divided writes.
     fn finish(&mut self) -> Vec<Option<Divided>>;
 }
 
-/// Observes until the plan's time is over, its command has ended, or a signal comes.
+/// Observes until the plan's time is up, its command has ended, or a signal arrives.
 ///
 /// # Errors
 /// [`Error::Trace`](crate::Error::Trace) where this process may not record, or the kernel lacks an
@@ -94,7 +94,7 @@ struct Observer<'a> {
     plan: &'a ObserveWritesPlan,
     /// The only file whose writes count.
     file: Option<FileId>,
-    /// The same on the file system below, as events have it, once it is known.
+    /// The same file on the file system below, as events identify it; `None` until it is known.
     file_below: Option<FileId>,
     matcher: Matcher,
     devices: Vec<Device>,
@@ -104,7 +104,7 @@ struct Observer<'a> {
     divide: &'a mut dyn Divide,
     /// Completed writes that are not divided yet.
     undivided: Vec<Ended>,
-    /// How many bytes of events have arrived since the last were divided.
+    /// How many bytes of events have arrived since the last division.
     undivided_bytes: usize,
 }
 
@@ -115,7 +115,8 @@ impl watch::Observer for Observer<'_> {
             self.matcher.add(trace, event, &mut |observed| ended.push(observed));
         }
         self.files.next_round();
-        // A file that is still open gives its folder's name, also for files that are closed by now.
+        // A file that is still open shows the name of its directory. This also names files in it
+        // that have been closed since.
         for (write, descriptor) in ended.iter().filter_map(|write| Some((write, write.descriptor?))) {
             if watch.process_is_observed(&self.plan.subject, write.tid) {
                 self.files.opened(write.tid, descriptor);
@@ -239,9 +240,10 @@ fn durable(write: &Observed, opened: Option<&Opened>) -> Option<Durable> {
         Asked::Call => Some(Durable::Call),
         Asked::Flag => Some(Durable::Flag),
         Asked::Unknown if opened.is_some_and(|opened| opened.durable) => Some(Durable::Flag),
-        // It completes once it is in the page cache; nobody waits for the device.
+        // The write completes once its data is in the page cache; nothing waits for the device.
         Asked::Unknown if write.operation == writes::Operation::UringWrite => None,
-        // Only what goes to a device is throttled, also if its file is closed by now.
+        // The kernel throttles only writes that go to a device. So this one does, even if its file
+        // has been closed since.
         Asked::Unknown if write.throttled => Some(Durable::No),
         Asked::Unknown => opened.is_some_and(|opened| opened.stored).then_some(Durable::No),
     }

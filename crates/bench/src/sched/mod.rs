@@ -1,5 +1,5 @@
 //! Scheduling of one thread: policy, priority, nice value, affinity and where it runs. Changes only
-//! the given thread and keeps no state. Must not know why a thread should run so.
+//! the given thread and keeps no state. Must not know why.
 
 mod permission;
 

@@ -62,8 +62,8 @@ fn sys_error(priority: u8) -> Option<std::io::Error> {
     let before = sched_attr::get(0).ok()?;
     match set_scheduling(0, Scheduling::fifo(priority)) {
         Ok(()) => {
-            // Returning to an ordinary policy needs no permission. A failure would end with this
-            // thread.
+            // Returning to an ordinary policy needs no permission. If it fails, the real-time
+            // policy ends with this thread.
             let _ = sched_attr::set(0, before);
             None
         }

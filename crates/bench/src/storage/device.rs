@@ -1,6 +1,6 @@
 //! Where a file's writes go: its file system, the block device below, the devices below that one,
-//! and their settings that affect the duration of a write (the study's table 1). Reads sysfs and
-//! procfs. Must not change or judge anything.
+//! and their settings that affect the duration of a write. Reads sysfs and procfs. Must not change
+//! or judge anything.
 
 mod bus;
 
@@ -85,7 +85,7 @@ impl Mount<'_> {
     }
 }
 
-/// Spaces and similar characters are escaped in octal.
+/// Decodes the octal escapes of spaces and similar characters.
 fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
@@ -103,7 +103,7 @@ fn kernel_dev((major, minor): (u32, u32)) -> u32 {
     major << 20 | minor
 }
 
-/// The deepest stack of devices. A loop in sysfs must end, too.
+/// The most levels of stacked devices: a loop in sysfs must end, too.
 const DEEPEST: u32 = 8;
 
 fn read(root: &Root, dev: (u32, u32)) -> Option<Device> {

@@ -1,5 +1,5 @@
 //! A storage measurement: blocks of each writer and size, in shuffled order. Must not know who
-//! asked, how the result is shown, nor how a call's time is divided.
+//! requested it, how the result is shown, nor how a call's time is divided.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -30,8 +30,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// [`Error::Run`] for an invalid plan, [`Error::File`] and [`Error::NoRoom`] if the file cannot be
-/// created or no writer is left, and everything that ends a [`WorkerGroup`]. The file is removed in
-/// any case.
+/// created or no writer is left, and every error that ends a [`WorkerGroup`]. The file is removed
+/// in any case.
 pub fn run(
     plan: &StoragePlan,
     spawner: &Spawner,
@@ -39,7 +39,8 @@ pub fn run(
 ) -> Result<StorageResult> {
     plan.check()?;
     let clock_read_cost_ns = clock::read_cost_ns();
-    // Before the file is created, so that a signal lets us remove it.
+    // Before the file is created, so that a signal does not end the process before it has removed
+    // the file.
     let mut group = WorkerGroup::new(spawner.clone())?;
     let mut not_possible = Vec::new();
     let mut apis = possible(plan, &mut not_possible)?;

@@ -1,5 +1,6 @@
-//! `strace` on a writer, as in the study of 2012: attaches it, and reads the duration of each
-//! system call from its output. Must not know what the durations are compared with.
+//! `strace` on a writer, as in the 2012 study that docs/storage.md describes: attaches it, and
+//! reads the duration of each system call from its output. Must not know what the durations are
+//! compared with.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -121,9 +122,9 @@ fn boot_less_real_ns() -> i64 {
 
 impl SystemCall {
     /// The system calls of a thread in the output of `strace -f -T -ttt -o FILE` (strace(1)): `123
-    /// 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`, split into two lines if
-    /// another thread's comes between. `boot_less_real_ns` converts its times from CLOCK_REALTIME
-    /// to CLOCK_BOOTTIME. Other lines are ignored.
+    /// 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`. A call is split into two lines
+    /// if another thread's call comes in between. `boot_less_real_ns` converts its times from
+    /// CLOCK_REALTIME to CLOCK_BOOTTIME. Other lines are ignored.
     #[must_use]
     pub fn parse(text: &str, tid: u32, boot_less_real_ns: i64) -> Vec<Self> {
         let mut open = None;
@@ -165,7 +166,8 @@ fn seconds(text: &str) -> Option<u64> {
 /// The total duration of the system calls within each call, in nanoseconds; `None` if there are
 /// none.
 pub(super) fn within(calls: &[Call], system_calls: &[SystemCall]) -> Vec<Option<u64>> {
-    /// Strace truncates to microseconds, and two clocks are compared.
+    /// The tolerance, in nanoseconds: strace truncates to microseconds, and the times come from two
+    /// clocks.
     const AGREE_NS: u64 = 3_000;
     let sum = |call: &Call| {
         let first = system_calls.partition_point(|one| one.start_ns < call.start_ns.saturating_sub(AGREE_NS));

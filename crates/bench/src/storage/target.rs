@@ -17,7 +17,7 @@ use crate::error::{Error, FileFault, NotHere, Result};
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Marks a test file. The value is its inode number, so that a copy with all attributes is not
-/// taken for one. File systems without extended attributes (xattr(7)) have no mark.
+/// mistaken for one. File systems without extended attributes (xattr(7)) have no mark.
 const MARK: &str = "user.roundtrip.test_file";
 
 /// A test file. Dropping it removes it.
@@ -25,7 +25,7 @@ const MARK: &str = "user.roundtrip.test_file";
 pub struct Target {
     path: PathBuf,
     file: File,
-    /// Test files of killed runs that were removed.
+    /// The test files of killed runs that [`Target::create`] has removed.
     removed: Vec<PathBuf>,
 }
 
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(first.notes(), Vec::<String>::new());
         assert!(Target::create(&path).is_err(), "its run lives");
         let marked = fgetxattr(&first, MARK, &mut [0; 24]).is_ok();
-        // What a killed process leaves: the file is closed, and nothing else happens.
+        // Does what the end of a killed process does: releases the lock, and nothing else.
         flock(&*std::mem::ManuallyDrop::new(first), FlockOperation::Unlock).unwrap();
         if marked {
             let other = folder.join("copy");

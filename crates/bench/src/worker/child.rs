@@ -55,7 +55,7 @@ pub(super) struct Worker {
     pub(super) output: File,
     pub(super) decoder: Decoder,
     pub(super) progress: Progress,
-    /// Ends after the others, so it is not waited for.
+    /// Whether this worker ends after the others, so that the group does not wait for it.
     pub(super) background: bool,
 }
 
@@ -111,7 +111,7 @@ impl Worker {
         })
     }
 
-    /// Requests that it makes no more calls. Only jobs that make many calls check for this.
+    /// Asks the worker to make no more calls. Only jobs that make many calls check for this.
     pub(super) fn stop(&self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
             // Not reaped yet, so the pid is still valid.
@@ -119,7 +119,8 @@ impl Worker {
         }
     }
 
-    /// Reads once what has arrived, which does not block after poll; false at the end.
+    /// Reads once what has arrived, which does not block after poll. Returns false at the end of
+    /// the pipe.
     pub(super) fn fill(&mut self) -> Result<bool> {
         let mut bytes = [0; 64 * 1024];
         loop {
@@ -187,8 +188,8 @@ impl Drop for Worker {
         if self.progress != Progress::Ended {
             self.kill();
             let _ = self.child.wait();
-            // A supervisor that still ends what the worker started keeps the pipe open. The data in
-            // the pipe does not matter.
+            // A supervisor keeps the pipe open until it has ended everything that the worker
+            // started. The data in the pipe does not matter.
             let mut fds = [PollFd::new(&self.output, PollFlags::empty())];
             let _ = poll(&mut fds, Some(&timespec(ALL_GONE_WITHIN)));
         }

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The largest payload, in bytes. Bulk data is split, so anything longer is garbage, and must not
-/// be waited for.
+/// The largest payload, in bytes. Senders split bulk data, so a longer payload is invalid, and the
+/// reader must not wait for it.
 pub const MAX_PAYLOAD: usize = 16 << 20;
 
 /// Length and kind.
@@ -64,7 +64,7 @@ pub(super) fn encode(kind: Kind, payload: &[u8]) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     bytes: Vec<u8>,
-    /// How many bytes were already returned.
+    /// How many of these bytes were already returned.
     used: usize,
 }
 

@@ -26,8 +26,8 @@ use send::encode_json;
 /// How long a worker may take to exit after its last message.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a worker's failure waits for the death of another worker that may have caused it. The
-/// kernel reports them in no particular order.
+/// How long to wait, after a worker has failed, for the death of another worker that may have
+/// caused the failure. The kernel reports them in no particular order.
 const CAUSE: Duration = Duration::from_millis(250);
 
 /// Worker processes that live no longer than this value.
@@ -259,7 +259,8 @@ impl WorkerGroup {
         }
     }
 
-    /// After a signal, if what was measured is kept: asks the workers to end the calls in progress.
+    /// After a signal, if the run keeps what it has measured, asks the workers to end the calls in
+    /// progress.
     fn tell_to_stop(&mut self) {
         if !self.told_to_stop && is_stopping() {
             self.told_to_stop = true;

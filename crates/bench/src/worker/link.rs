@@ -111,8 +111,8 @@ impl Link {
             .map_err(|source| Error::system("ask to die with the parent", source))?;
         match self.next()? {
             Some(ToWorker::Start { parent_pid, name, job }) => {
-                // The parent may have died before the request above. Then this process has been
-                // adopted.
+                // The parent may have died before the request above. Then another process has
+                // adopted this one.
                 let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
                 if parent.unsigned_abs() == parent_pid { Ok((name, job)) } else { Err(Error::Orphaned) }
             }
@@ -196,7 +196,7 @@ impl Link {
     }
 
     fn write(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
-        // This fails only if no process reads any longer.
+        // This fails only if no process reads from the pipe any longer.
         self.output.write_all(&encode(kind, payload)).map_err(|_| Error::Orphaned)
     }
 
@@ -214,7 +214,7 @@ impl Link {
         }
     }
 
-    /// Reads what has arrived, including descriptors; false at the end.
+    /// Reads what has arrived, including descriptors. Returns false at the end of the connection.
     fn fill(&mut self) -> Result<bool> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

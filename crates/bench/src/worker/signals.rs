@@ -47,7 +47,7 @@ impl Interrupts {
     /// Checks whether a signal has asked to end.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] if one has, unless what was measured until then is being collected.
+    /// [`Error::Interrupted`] if one has, unless the run is collecting what it has measured.
     pub fn check(&self) -> Result<()> {
         match CAUGHT.load(Ordering::SeqCst) {
             0 => Ok(()),
@@ -70,7 +70,7 @@ static KEEPS: AtomicBool = AtomicBool::new(false);
 static CUT: AtomicBool = AtomicBool::new(false);
 
 /// From now on Ctrl-C (SIGINT) and SIGTERM end the measurement and keep what was measured, if
-/// anything was. A further one, at least a second later, ends the run without it.
+/// anything was. A further signal, at least a second later, ends the run without results.
 pub fn keep_what_was_measured() {
     KEEPS.store(true, Ordering::SeqCst);
 }
@@ -107,7 +107,7 @@ impl Drop for Gently {
 }
 
 /// Ignores the error of work that a signal ended if `something` was measured before it, and marks
-/// the run as cut short. Its workers must not be waited for.
+/// the run as cut short. The caller must not wait for the workers of that work.
 pub(crate) fn keep(error: Error, something: bool) -> Result<()> {
     match error {
         Error::Interrupted { signal } if something && may_stop(signal) => {
@@ -153,7 +153,7 @@ fn register() -> io::Result<Interrupts> {
         if ![SIGINT, SIGTERM].contains(&signal) && is_ignored(signal) {
             continue;
         }
-        // The order matters: a thread that the pipe wakes must find the caught signal.
+        // The order matters: the handler must store the signal before the pipe wakes a thread.
         sys::end_by(signal)?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
@@ -165,9 +165,9 @@ pub fn set_cleaning_up_line(line: &'static str) {
     let _ = sys::CLEANING_UP.set(line);
 }
 
-/// Sets what is done just before another signal ends the process during cleanup. It runs in the
-/// signal handler: only atomics and system calls that signal-safety(7) lists, and no memory
-/// allocation. Only the first call has an effect.
+/// Sets the function that runs just before another signal ends the process during cleanup. It runs
+/// in the signal handler, so it may use only atomics and the system calls that signal-safety(7)
+/// lists, and must not allocate memory. Only the first call has an effect.
 pub fn set_before_hard_end(act: fn()) {
     let _ = sys::LAST.set(act);
 }

@@ -1,12 +1,12 @@
-//! A process between a worker and a program that it starts. It ends everything that the program
-//! started: children, their children, and processes in other sessions. Must not know what the
-//! program is.
+//! The supervisor: a process between a worker and a program that the worker starts. The supervisor
+//! ends everything that the program started: children, their children, and processes in other
+//! sessions. Must not know what the program is.
 //!
 //! The supervisor adopts orphans below it (`PR_SET_CHILD_SUBREAPER`, prctl(2)). A signal tells it
 //! when its own parent ends (`PR_SET_PDEATHSIG`), so it outlives a killed worker until it has
-//! killed the rest. Until then it keeps the worker's pipe to the run open. The run waits for the
-//! end of that pipe, so it ends later. The supervisor is forked and never executes a program: it
-//! makes only system calls and allocates nothing.
+//! killed the rest. Until then it keeps the worker's pipe to the run open. The run waits until that
+//! pipe is closed, so it ends after the supervisor. The supervisor is forked and never executes a
+//! program: it makes only system calls and allocates nothing.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -27,20 +27,22 @@ const TRIES: u32 = 2000;
 
 /// Puts a supervisor between the calling thread and the command's program. The spawned child is the
 /// supervisor. It ends with everything below it on SIGTERM, when the calling thread ends, or when
-/// the program ends. It exits with the program's status, or with 128 and the number of the signal
-/// that ended either. `link` is the worker's, and must stay open until the child is spawned.
+/// the program ends. It exits with the program's status, or with 128 plus the number of the signal
+/// that ended the program or the supervisor. `link` is the worker's, and must stay open until the
+/// child is spawned.
 pub(crate) fn supervise(command: &mut Command, link: &Link) {
     let parent = Some(rustix::process::getpid());
     let line = link.output().as_raw_fd();
     sys::before_exec(command, move || fork_below(parent, line));
 }
 
-/// Returns in the program's process. Its parent becomes the supervisor, which keeps `line`.
+/// Returns in the program's process. Its parent becomes the supervisor, which keeps the descriptor
+/// `line` open.
 fn fork_below(parent: Option<Pid>, line: RawFd) -> io::Result<()> {
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
-    // It may have ended already.
+    // The parent may have ended already.
     if rustix::process::getppid() != parent {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
@@ -55,14 +57,14 @@ fn fork_below(parent: Option<Pid>, line: RawFd) -> io::Result<()> {
         sys::unblock_signals(&before);
         return Ok(());
     };
-    // The program must hold the last copy of its pipe's end.
+    // The program must hold the only copies of its ends of the pipes.
     sys::close_all_but(line);
     let code = wait(child);
     end_all(child);
     sys::exit(code)
 }
 
-/// Waits until the program ends or this process is asked to. Returns the exit status.
+/// Waits until the program ends or a signal asks this process to end. Returns the exit status.
 fn wait(child: Pid) -> i32 {
     loop {
         match sys::next_signal([libc::SIGTERM, libc::SIGCHLD]) {
@@ -72,7 +74,7 @@ fn wait(child: Pid) -> i32 {
                     return code;
                 }
             }
-            // It was stopped or continued.
+            // This process was stopped or continued.
             None => {}
         }
     }
@@ -88,7 +90,7 @@ fn ended(child: Pid) -> Option<i32> {
 
 /// Kills and reaps everything below this process. Orphans become this process's children.
 fn end_all(child: Pid) {
-    // Not reaped yet, so the number still belongs to its group.
+    // The child is not reaped yet, so its pid still identifies its process group.
     let _ = kill_process_group(child, Signal::KILL);
     for _ in 0..TRIES {
         kill_children();

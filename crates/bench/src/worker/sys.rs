@@ -23,11 +23,11 @@ pub(super) static CLEANING_UP: OnceLock<&'static str> = OnceLock::new();
 /// Called before another signal ends the process. Limited to what signal-safety(7) allows.
 pub(super) static LAST: OnceLock<fn()> = OnceLock::new();
 
-/// How long further signals are ignored, in nanoseconds.
+/// How long further signals are ignored during cleanup, in nanoseconds.
 const DEAF_NS: u64 = 3_000_000_000;
 
-/// The same while results are collected. Covers double signals of timeout(1) and of impatient
-/// users.
+/// How long further signals are ignored while results are collected, in nanoseconds. Long enough
+/// for the double signals of timeout(1) and of impatient users.
 const BOUNCE_NS: u64 = 1_000_000_000;
 
 /// Whether the run is measuring, and can end with its results so far.
@@ -112,7 +112,7 @@ pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = std::process::id();
     let ask = move || {
         rustix::process::set_parent_process_death_signal(Some(signal))?;
-        // It may have died already.
+        // The parent may have died already.
         let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if now == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
@@ -140,7 +140,7 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-/// Exits without running anything of the process that it was forked from.
+/// Exits without running exit handlers of the process that it was forked from.
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: runs no code of ours.
     unsafe { libc::_exit(code) }
@@ -169,8 +169,7 @@ pub(super) fn unblock_signals(before: &libc::sigset_t) {
 pub(super) fn next_signal(wanted: [i32; 2]) -> Option<i32> {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the set outlives the calls and is emptied before anything is added. The null pointer
-    // asks for nothing but the signal's number.
-    // beside the number.
+    // means that only the signal's number is wanted.
     let signal = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in wanted {

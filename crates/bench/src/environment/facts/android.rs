@@ -12,7 +12,7 @@ const PROPERTIES: [(&str, &str); 4] = [
     ("android_version", "ro.build.version.release"),
 ];
 
-/// The most processes to search. Those of the framework have low numbers.
+/// The most processes to search. The framework's processes have low ids.
 const MOST_PROCESSES: usize = 32_768;
 
 pub(super) fn read(root: &Root, facts: &mut Facts) {

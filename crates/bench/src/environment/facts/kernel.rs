@@ -6,7 +6,7 @@ use run::environment::{Facts, Value};
 use crate::environment::kernel::option;
 use crate::root::Root;
 
-/// Options that make each lock slower (Documentation/locking/lockdep-design.rst,
+/// Options that slow down every lock (Documentation/locking/lockdep-design.rst,
 /// Documentation/locking/lockstat.rst).
 const LOCK_DEBUGGING: [&str; 8] = [
     "DEBUG_ATOMIC_SLEEP",
@@ -19,7 +19,7 @@ const LOCK_DEBUGGING: [&str; 8] = [
     "PROVE_LOCKING",
 ];
 
-/// Options that slow down much else (Documentation/dev-tools, lib/Kconfig.debug).
+/// Options that slow down other parts of the kernel (Documentation/dev-tools, lib/Kconfig.debug).
 const DEBUGGING: [&str; 15] = [
     "DEBUG_KMEMLEAK",
     "DEBUG_OBJECTS",

@@ -34,8 +34,8 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
         number => Ok(Value::Whole(number as i64)),
     };
     facts.note("cpufreq_policies", "", number);
-    // On a machine with different kinds of CPUs, the lowest and the highest number are of different
-    // kinds.
+    // On a machine with different kinds of CPUs, the CPUs with the lowest and the highest number
+    // are of different kinds.
     let present = root.read(format!("{CPU}/present")).and_then(|list| cpu_list(&list)).unwrap_or_default();
     let mut ends: Vec<u32> = present.first().into_iter().chain(present.last()).copied().collect();
     ends.dedup();
@@ -72,7 +72,7 @@ fn idle(root: &Root, cpus: &[u32], facts: &mut Facts) {
     );
 }
 
-/// Phone vendors' kernels take cores offline and online by load.
+/// Core control: the kernels of phone vendors take cores offline and online, depending on load.
 fn core_control(root: &Root, cpus: &[u32], facts: &mut Facts) {
     let is_on =
         |cpu: &&u32| root.read(format!("{CPU}/cpu{cpu}/core_ctl/enable")).is_some_and(|text| text != "0");

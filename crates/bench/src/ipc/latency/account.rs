@@ -82,7 +82,8 @@ fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<std::borrow::Cow<'a, st
     Some(String::from_utf8_lossy(&buffer[..length]))
 }
 
-/// Time on and time waiting for a CPU (Documentation/scheduler/sched-stats.rst).
+/// Time on a CPU and time waiting for one, in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
 fn schedstat(text: &str) -> Option<(u64, u64)> {
     let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
     let (running_ns, run_delay_ns) = (numbers.next()?, numbers.next()?);
@@ -114,8 +115,8 @@ impl Accounts {
         self.cpu_before_ns = thread_cpu_ns();
     }
 
-    /// Called after a call with the thread that served it, which will probably serve the next one,
-    /// too.
+    /// Called after a call, with the thread that served it. That thread will probably serve the
+    /// next call, too.
     pub(super) fn served_by(&mut self, server: Option<ThreadId>) {
         if let Some(server) = server
             && self.server.as_ref().is_none_or(|files| files.thread != server)
@@ -124,9 +125,9 @@ impl Accounts {
         }
     }
 
-    /// Called after a slow call, at whose end the thread's CPU clock read `cpu_ns`. Returns what
-    /// changed for the caller's thread, and for the serving thread if that was known before the
-    /// call.
+    /// Called after a slow call. `cpu_ns` is the calling thread's CPU time at the end of that call.
+    /// Returns what changed for the caller's thread, and for the serving thread if that was known
+    /// before the call.
     pub(super) fn end(&self, cpu_ns: u64, server: Option<ThreadId>) -> (CallCounters, Option<CallCounters>) {
         let after = self.client.as_ref().map(|files| files.read(thread_usage())).unwrap_or_default();
         let mut client = self.client_before.until(&after);

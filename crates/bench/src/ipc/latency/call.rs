@@ -69,7 +69,7 @@ impl<'a> Caller<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History) -> Self {
         let result = CallerResult::new(wanted, shared.deadline, shared.open_loop, shared.start_ns);
         let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
-        // Filled once, so that its pages are present when calls are timed.
+        // Filled once, so that its pages are resident when calls are timed.
         buffer.clear();
         Caller { shared, wanted, result, buffer, accounts: Accounts::default(), history, paused_ns: 0 }
     }
@@ -113,7 +113,8 @@ impl<'a> Caller<'a> {
         let report = shared.service.call(shared.payload, Purpose::Measured);
         let end_ns = now_ns();
         let slow = shared.watch.filter(|watch| watch.slow(end_ns - start_ns)).map(|watch| {
-            // First this thread's CPU time, then the stop of the recorder, then everything else.
+            // The order matters: first read this thread's CPU time, then stop the recorder, then do
+            // everything else.
             let cpu_ns = thread_cpu_ns();
             (watch, cpu_ns, watch.stop().map(|()| now_ns()).map_err(|cause| cause.to_string()))
         });
@@ -221,7 +222,7 @@ impl<'a> Caller<'a> {
             tid: tid.unsigned_abs(),
             cpu,
             scheduling: Scheduling { policy, priority, nice },
-            // The server's own threads are ordinary ones.
+            // The server's threads have no real-time priority of their own.
             inherited: self.shared.mode == Mode::Binderize && policy.is_realtime(),
         }))
     }

@@ -26,7 +26,7 @@ const HISTORY_NS: u64 = 50_000_000;
 /// because a run continues without a recording.
 const WINDOWS: &str = "windows";
 
-/// After at most this many calls of a client, its slowest calls count as slow.
+/// A client's slowest calls count as slow only after this many calls, or fewer in a short run.
 const COMPARED_WITH: u64 = 100;
 
 /// The recorder, and the slow calls kept so far.
@@ -39,8 +39,8 @@ pub(super) struct Flight {
     not_recorded: Option<String>,
     /// The slow calls that were kept.
     misses: Vec<Miss>,
-    /// Start times of slow calls without a recording, because that of another call was being
-    /// collected.
+    /// Start times of slow calls that have no recording, because the recording of another call was
+    /// being collected.
     while_busy: Vec<u64>,
     /// The calls stored beside the snapshots, by caller.
     recorded: Vec<RecordedCalls>,
@@ -142,9 +142,9 @@ impl Flight {
         Ok(())
     }
 
-    /// Keeps a slow call, whose client stopped the recorder at `stopped_ns` (or could not, for the
-    /// given reason), and restarts the recorder. Returns the new threshold for slow calls, in
-    /// nanoseconds.
+    /// Keeps a slow call if it ranks high enough, and restarts the recorder. `stopped` is when the
+    /// client had stopped the recorder, in nanoseconds, or why it could not. Returns the new
+    /// threshold for slow calls, in nanoseconds.
     ///
     /// # Errors
     /// [`Error::Trace`] if the kernel refuses to restart.
@@ -212,7 +212,7 @@ impl Flight {
         }
     }
 
-    /// Drops the calls that are too many.
+    /// Drops the calls that exceed the plan's limit.
     fn drop_last(&mut self) {
         let ranked = self.misses.iter().map(|miss| {
             let recorded = miss.snapshot.is_some();
@@ -275,7 +275,8 @@ impl Flight {
     /// Continues without the recorder. What was recorded stays.
     fn give_up(&mut self, why: String) {
         self.not_recorded.get_or_insert(why);
-        // It is not used again, and dropping it switches it off in any case.
+        // An error does not matter: the recorder is not used again, and dropping it switches it
+        // off.
         let _ = self.end();
     }
 
@@ -348,7 +349,8 @@ impl Tape {
         Ok(number)
     }
 
-    /// Restarts with empty buffers: their contents have a gap from when the recorder was stopped.
+    /// Restarts with empty buffers: after what they hold now, the time during which the recorder
+    /// was stopped would be a gap.
     fn restart(&mut self) -> tracefs::Result<()> {
         self.recorder.instance.off()?;
         self.recorder.instance.clear()?;

@@ -19,8 +19,9 @@ pub(super) struct Chosen {
     pub(super) warnings: Vec<String>,
 }
 
-/// Selects the planned callers that are possible here. Without permission for SCHED_FIFO, these are
-/// the ordinary ones, with the lowest permitted nice value if theirs is not permitted.
+/// Selects the planned callers that are possible here. Without permission for SCHED_FIFO, only the
+/// ordinary callers remain. A caller whose nice value is not permitted gets the lowest permitted
+/// one.
 pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission, least_nice: i8) -> Chosen {
     let mut chosen = Chosen { callers: plan.callers.clone(), refused: None, warnings: Vec::new() };
     let realtime = |caller: &Scheduling| caller.policy.is_realtime();
@@ -100,8 +101,8 @@ pub(super) fn machine_warnings(
 }
 
 /// Whether the server thread of each call ran with its caller's scheduling, and if not, why.
-/// `inherited` is the number of calls that inherited their caller's priority through a PI futex:
-/// the measured calls, and a few before them.
+/// `inherited` is the number of calls that inherited their caller's priority through a PI futex. It
+/// includes a few calls before the measured ones.
 pub(super) fn verdict(
     plan: &LatencyPlan,
     series: &Series,

@@ -54,7 +54,7 @@ pub enum Notice<'a> {
 /// # Errors
 /// [`crate::Error::Run`] for an invalid plan; [`crate::Error::NoTrace`] if the plan needs a running
 /// kernel trace and there is none; [`crate::Error::TraceHalted`] when that trace was stopped;
-/// [`crate::Error::Driver`]; and everything that ends a [`WorkerGroup`].
+/// [`crate::Error::Driver`]; and every error that ends a [`WorkerGroup`].
 pub fn run(
     plan: &LatencyPlan,
     spawner: &Spawner,
@@ -67,9 +67,9 @@ pub fn run(
     carry_out(plan, spawner, Turns { amounts, rounds, each }, notice)
 }
 
-/// Measures latency in turns of `turn_ns` each, until `each` ends the measurement. `each` is called
-/// between turns, when no client makes calls, with each turn of a series on its own. The plan's
-/// amount is ignored; in the result it is the total time of all turns.
+/// Measures latency in turns of `turn_ns` each, until `each` ends the measurement. After each turn
+/// of a series, while no client makes calls, `each` is called with the result of that turn alone.
+/// The plan's amount is ignored; in the result it is the total time of all turns.
 ///
 /// # Errors
 /// As [`run()`].
@@ -96,7 +96,7 @@ struct Turns<'a> {
     amounts: &'a mut dyn Iterator<Item = Amount>,
     /// The number of rounds.
     rounds: u64,
-    /// Called with each turn on its own; may end the run.
+    /// Called with the result of each turn alone. May end the run.
     each: &'a mut dyn FnMut(&Series) -> ControlFlow<()>,
 }
 
@@ -147,7 +147,7 @@ fn carry_out(
     })
 }
 
-/// What a run has before its first process.
+/// What a run needs before it starts its first process.
 struct Prepared<'a> {
     setup: Setup<'a>,
     interrupts: &'static Interrupts,
@@ -234,7 +234,7 @@ fn take_turns(
 
 /// What the servers report about the driver below them.
 struct Served {
-    /// How it wakes threads, if it chooses that.
+    /// How the emulated driver wakes threads; `None` without it.
     wake_up: Option<String>,
     /// Whether any priority was inherited through a PI futex.
     inherited_by_pi_futex: bool,
@@ -273,8 +273,8 @@ fn judge_all(
 }
 
 /// Divides a plan's amount into turns. Callers with a new thread for each call have a single turn:
-/// they keep nothing between calls. There is also only one beside real-time hogs, because ordinary
-/// threads do everything between turns, and each time they may wait up to a second for a CPU.
+/// they keep nothing between calls. With real-time hogs there is also a single turn: ordinary
+/// threads do all the work between turns, and each time they may wait up to a second for a CPU.
 fn divide(plan: &LatencyPlan) -> Vec<Amount> {
     let crowded = plan.loads.iter().any(|load| load.scheduling.policy.is_realtime());
     let most = if plan.fresh_threads || crowded { 1 } else { TURNS };

@@ -24,7 +24,8 @@ const LONGEST_SLEEP_NS: u64 = 100_000_000;
 /// How far in the future the start of an open-loop turn is set, in nanoseconds.
 const LEAD_NS: u64 = 1_000_000;
 
-/// Runs all calls of a caller on new threads, unless it is scheduled like the client's main thread.
+/// Runs each call of a caller on a new thread, unless the caller is scheduled like the client's
+/// main thread.
 pub(super) fn on_fresh_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result<()> {
     let main = sched::scheduling(0)?;
     let begin_ns = now_ns();
@@ -59,7 +60,8 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
     let baton = Baton::new(callers.len());
     let everyone = Barrier::new(callers.len());
     let begin_ns = Mutex::new(0);
-    // Locked until all have started: if one is missing, the others would wait for it forever.
+    // Write-locked until all threads have started. If one cannot start, the others must not wait
+    // for it forever.
     let complete = RwLock::new(false);
     thread::scope(|scope| {
         let mut all_started = complete.write().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +147,8 @@ fn open_loop(
     // The callers are spread over the period, so that their calls do not coincide by design.
     let offset = me as f64 / turn.callers as f64;
     for call in 0.. {
-        // No caller calls while a recording is collected, so that time makes no call late.
+        // No caller makes calls while a recording is collected, so that time does not make a call
+        // late.
         let intended_ns = begin_ns + caller.paused_ns + ((call as f64 + offset) * period_ns) as u64;
         if over(turn.amount, call, begin_ns, intended_ns) {
             break;
@@ -228,7 +231,7 @@ impl Baton {
     }
 }
 
-/// Ends the turns however a thread ends, so that the others do not wait for it.
+/// Ends the turns when a thread ends, for whatever reason, so that the others do not wait for it.
 struct Ends<'a>(&'a Baton);
 
 impl Drop for Ends<'_> {

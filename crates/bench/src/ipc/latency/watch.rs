@@ -76,12 +76,12 @@ impl Watch {
         self.switch.as_ref().map_or(Ok(()), |mut switch| switch.write_all(b"0"))
     }
 
-    /// Counts a call, after it was decided whether it is slow.
+    /// Counts a call. Its caller must have asked [`Watch::slow`] before.
     pub(super) fn count(&self, latency_ns: u64) {
         self.change(|slowest| slowest.count(latency_ns));
     }
 
-    /// Raises the threshold to the parent's, whatever this client has seen.
+    /// Raises the threshold to at least the parent's, regardless of this client's own calls.
     pub(super) fn at_least(&self, threshold_ns: u64) {
         if self.slowest.is_some() {
             self.change(|slowest| slowest.at_least_ns = threshold_ns);
@@ -111,7 +111,7 @@ struct Slowest {
     count: usize,
     after: u64,
     seen: u64,
-    /// With the fastest of them on top.
+    /// The fastest of them is on top of the heap.
     latencies_ns: BinaryHeap<Reverse<u64>>,
     at_least_ns: u64,
 }

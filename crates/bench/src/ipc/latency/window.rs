@@ -13,7 +13,7 @@ use latency::Sample;
 use crate::error::{Error, Result};
 
 /// How long a client keeps calls outside all known windows, in nanoseconds. A window reaches back
-/// 50 ms, and is noted as soon as its pages are stored.
+/// 50 ms, and the parent notes it as soon as its pages are stored.
 const KEEP_NS: u64 = 500_000_000;
 
 /// A period that was recorded completely, in nanoseconds of CLOCK_BOOTTIME.
@@ -50,7 +50,7 @@ pub(super) struct Windows {
 #[derive(Debug, Default)]
 struct Known {
     windows: Vec<Window>,
-    /// How many of them the parent has received all calls of.
+    /// The number of windows, from the first, whose calls the parent has received.
     answered: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Finds out how many calls make a batch long enough, as Google Benchmark does
-//! (`src/benchmark_runner.cc`): it tries, and increases the number. Pure: must not know what is
-//! called.
+//! (`src/benchmark_runner.cc`): it tries a number of calls, and increases it. Pure: must not know
+//! what is called.
 
 use run::ipc::throughput::{Batch, Length, MAX_ITERATIONS};
 
@@ -25,8 +25,8 @@ pub(super) fn next(length: Length, batch: &Batch) -> Option<u64> {
     if enough || spent_ns >= wanted_ns || batch.iterations >= MAX_ITERATIONS {
         return None;
     }
-    // Slightly more than needed, so that the next try is the last. A try too short to be trusted
-    // only says: grow by an order of magnitude.
+    // Slightly more than needed, so that the next try is the last. After a try that is too short
+    // for a reliable ratio, the number only grows tenfold.
     let ratio = wanted_ns as f64 / spent_ns.max(1) as f64;
     let factor = if ratio < 10.0 { 1.4 * ratio } else { 10.0 };
     let iterations = (batch.iterations as f64 * factor).round() as u64;

@@ -39,7 +39,8 @@ pub(super) enum Service {
     Local,
 }
 
-/// The parent's requests. The answers are a [`Batch`], a [`Histogram`], and sentences.
+/// The parent's requests. The answers are, in the order of the variants, a [`Batch`], a
+/// [`Histogram`] and a list of sentences.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ask {

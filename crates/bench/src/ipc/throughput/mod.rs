@@ -31,7 +31,7 @@ const INSTANCE: &str = "throughput";
 /// calls. A timeout for failures, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// No usable machine needs longer for a call, on average.
+/// How long to wait for each call: no usable machine needs longer for a call, on average.
 const CALL_PATIENCE: Duration = Duration::from_millis(10);
 
 /// The number of individually timed calls for a row that a signal interrupted.
@@ -107,8 +107,8 @@ impl Session {
     ///
     /// # Errors
     /// [`crate::Error::Run`] for an invalid plan, [`crate::Error::NotHere`] for one that this
-    /// machine cannot carry out, [`crate::Error::Driver`] if the driver cannot be opened, and
-    /// everything that ends a [`WorkerGroup`].
+    /// machine cannot carry out, [`crate::Error::Driver`] if the driver cannot be opened, and every
+    /// error that ends a [`WorkerGroup`].
     pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Self> {
         plan.check()?;
         let (client_cpus, server_cpus) = cpus(plan)?;
@@ -161,7 +161,7 @@ impl Session {
     ///
     /// # Errors
     /// [`crate::Error::WorkerFailed`] if a call fails or an echo is wrong,
-    /// [`crate::Error::PeerDied`] if a process has died, and everything else that ends a
+    /// [`crate::Error::PeerDied`] if a process has died, and every other error that ends a
     /// [`WorkerGroup`]. Drop the session after an error.
     pub fn next_row(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Option<ThroughputRow>> {
         while !is_stopping()

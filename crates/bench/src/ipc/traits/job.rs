@@ -20,14 +20,14 @@ use crate::worker::{Link, Work};
 use run::Scheduling;
 use run::ipc::Stack;
 
-/// The payload of calls whose copies are counted: larger than any header.
+/// The payload of the calls whose copies are counted, in bytes: larger than any header.
 pub(super) const PAYLOAD_BYTES: usize = 4096;
 
-/// The payload of the calls that they are compared with. Not 0, which would have fewer objects,
-/// too.
+/// The payload of the calls that they are compared with, in bytes. Not 0, because calls without a
+/// payload also have fewer objects.
 pub(super) const SMALL_BYTES: usize = 8;
 
-/// Calls in a trial: enough to rule out an accident.
+/// Calls in a trial: enough to rule out coincidence.
 const CALLS: u32 = 10;
 
 /// Untimed calls before a block of timed ones.
@@ -177,7 +177,7 @@ fn count(
     } else {
         service.call(&payload, Purpose::Plain)?;
     }
-    // Before the next line, which is a call, too.
+    // Read before `server_copied_bytes`, which makes a call, too.
     let request = watched.last_call();
     let client_bytes = process.copied_bytes() - before;
     let stack_bytes = client_bytes + service.server_copied_bytes()? - server_before;

@@ -1,4 +1,4 @@
-//! Binder against hwbinder: tests what Android says about them, cell by cell, on this machine and
+//! Compares binder with hwbinder: tests each of Android's statements about them on this machine and
 //! driver. Must not know how the table is shown.
 
 mod holds;
@@ -28,7 +28,7 @@ use run::{RealtimePermission, Scheduling};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a server may take to restore its own scheduling after its caller has the reply. A
-/// preempted server needs as long as other threads keep its CPU.
+/// preempted server cannot do so before other threads leave its CPU.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The real-time priority that is tried, if it is permitted.
@@ -53,8 +53,8 @@ const INHERITANCE: [(&str, &[Aspect]); 4] = [
 /// Runs the trials.
 ///
 /// # Errors
-/// [`Error::Run`] for an invalid plan, and everything that ends a [`WorkerGroup`]. What this
-/// machine does not permit is part of the result, not an error.
+/// [`Error::Run`] for an invalid plan, and every error that ends a [`WorkerGroup`]. If this machine
+/// does not permit a trial, the result says so; that is not an error.
 pub fn run(
     plan: &TraitsPlan,
     spawner: &Spawner,
@@ -81,7 +81,7 @@ pub fn run(
     }
     let latencies = timed(&mut group, [&binder, &hwbinder], plan.calls, &mut step);
     let is_complete = latencies.is_ok();
-    // The trials before a signal are kept, without the times.
+    // If a signal arrives, the results of the earlier trials are kept, without the times.
     match latencies {
         Ok(latencies) => {
             for (found, latency) in found.iter_mut().zip(latencies) {
@@ -173,8 +173,8 @@ impl Side {
         group.message(server, PATIENCE)
     }
 
-    /// Counts copies with a large and with a small payload. What both have in common is not a copy
-    /// of it.
+    /// Counts copies with a large and with a small payload. Bytes that both have in common are not
+    /// copies of the payload.
     fn copies(&self, group: &mut WorkerGroup) -> Result<[(Aspect, Finding); 3]> {
         let mut count = |payload_bytes, both_ways| {
             let replied = Self::facts(group, self.plain)?.reply_bytes;
@@ -244,8 +244,8 @@ impl Side {
         Ok(match self.ask::<std::result::Result<Vec<Scheduling>, String>>(group, &trial)? {
             Err(reason) => Served::NotTried(reason),
             Ok(serving) => {
-                // The inherited scheduling is restored before the looper waits again: a moment
-                // after the caller has its reply.
+                // The looper restores its own scheduling before it waits again, a moment after the
+                // caller has its reply.
                 let mut afterwards = Self::facts(group, server)?;
                 let until = Instant::now() + GIVEN_BACK_WITHIN;
                 while afterwards.looper != at_rest && Instant::now() < until {

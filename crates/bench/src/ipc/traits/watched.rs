@@ -29,7 +29,7 @@ pub(super) struct Sent {
 pub(super) struct Watched {
     driver: Arc<dyn Driver>,
     last_call: Mutex<Sent>,
-    /// Of all replies.
+    /// The bytes of data and buffers of all replies so far.
     reply_bytes: AtomicU64,
 }
 

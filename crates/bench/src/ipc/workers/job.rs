@@ -1,5 +1,5 @@
-//! One worker process: a service, a caller, or both. Must not know anything but the names of the
-//! other workers.
+//! One worker process: a service, a caller, or both. Must know nothing of the other workers but
+//! their names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +29,10 @@ fn max_threads(stack: Stack) -> u32 {
 }
 
 /// How long a caller waits before it reports that its service has died. The parent should first
-/// receive the service's death, which is the cause.
+/// learn of the service's death, which is the cause.
 const DEATH_IS_TOLD_FIRST: Duration = Duration::from_millis(200);
 
-/// How often a caller reports how many calls it has made, in nanoseconds: so seldom that it costs
+/// How often a caller reports how many calls it has made, in nanoseconds: seldom enough to cost
 /// nothing.
 const TELL_EVERY_NS: u64 = 500_000_000;
 
@@ -270,7 +270,7 @@ fn call_all(
     Ok(RoundEnd { start_ns, end_ns: now_ns(), calls, worst_ns, above })
 }
 
-/// A parcel with only the payload, padded to whole words.
+/// A parcel with only the payload, cut to whole 32-bit words.
 fn request(payload: &[u8]) -> Parcel {
     let mut parcel = Parcel::with_capacity(payload.len());
     payload.chunks_exact(4).for_each(|word| {

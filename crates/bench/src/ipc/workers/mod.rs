@@ -29,8 +29,8 @@ const HEAD_START: Duration = Duration::from_millis(20);
 /// Runs the workers.
 ///
 /// # Errors
-/// [`Error::Run`] for an invalid plan; the errors of the stage function; and everything that ends a
-/// [`WorkerGroup`].
+/// [`Error::Run`] for an invalid plan; the errors of the stage function; and every error that ends
+/// a [`WorkerGroup`].
 pub fn run<E: From<Error>>(
     plan: &WorkersPlan,
     spawner: &Spawner,
@@ -183,8 +183,8 @@ fn ask(group: &mut WorkerGroup, callers: &[WorkerId], ask: &Ask) -> Result<()> {
     callers.iter().try_for_each(|&caller| group.send(caller, ask))
 }
 
-/// Waits for the end of each caller's round, in the callers' order. Reports the total number of
-/// calls as the callers report theirs.
+/// Waits until each caller has ended its round. Returns the ends in the callers' order. Whenever a
+/// caller reports its number of calls, reports the total.
 fn round_ends<E: From<Error>>(
     group: &mut WorkerGroup,
     callers: &[WorkerId],
@@ -216,8 +216,8 @@ fn garbled(group: &WorkerGroup, worker: WorkerId, error: &stored::Error) -> Erro
     }
 }
 
-/// Receives one message of each caller, in the callers' order. The timeout applies between two of
-/// them.
+/// Waits for one message from each caller, and returns them in the callers' order. The timeout
+/// restarts with each message.
 fn answers<T: DeserializeOwned>(
     group: &mut WorkerGroup,
     callers: &[WorkerId],

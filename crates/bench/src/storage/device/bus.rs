@@ -94,7 +94,7 @@ pub(super) fn interrupts(root: &Root, bus: Bus, way: &str, controllers: &[String
             Box::new(move |name| name == host)
         }
         (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
-        // AHCI's contain the PCI address: "ahci[0000:00:1f.2]".
+        // AHCI's names contain the PCI address: "ahci[0000:00:1f.2]".
         (Bus::Scsi, ..) => {
             let way = way.to_owned();
             Box::new(move |name| {

@@ -190,7 +190,8 @@ impl Machine<'_> {
         self.device().map(|_| self.path.leaves())
     }
 
-    /// Changes files that can be written and all have another value now.
+    /// The changes that give these files the value `wanted`. Fails if a file cannot be written, or
+    /// if all have that value already.
     fn settings(&self, files: Vec<PathBuf>, wanted: &str, what: &str) -> Result<Means, String> {
         let mut changes = Vec::new();
         for file in files {
@@ -199,7 +200,7 @@ impl Machine<'_> {
             }
             let opened = File::options().write(true).open(self.root.path(&file));
             opened.map_err(|cause| format!("/{} cannot be changed: {cause}", file.display()))?;
-            // Before it is read: another run may have changed it.
+            // Claimed before it is read, because another run may have changed it.
             let claim = self.claim(&file)?;
             let before = self.root.read(&file).unwrap_or_default();
             if before != wanted {

@@ -1,6 +1,6 @@
-//! A control group with a write limit for a device in bytes per second. It is created for a run,
-//! the writer enters it for a block, and it is removed at the end. Supports both versions of
-//! control groups. Must not know why.
+//! A control group with a write limit for a device in bytes per second. It exists during a run, and
+//! the writer enters it for a block. Supports cgroup v1 and v2. Must not know what the limit is
+//! for.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use crate::root::Root;
 
 const PREFIX: &str = "roundtrip-io-";
 
-/// The group. Dropping it removes it. The next process removes that of a killed one.
+/// The group. Dropping it removes it. If its process is killed, a later run removes it.
 #[derive(Debug)]
 pub(super) struct Limit {
     directory: Owned,
     home: PathBuf,
-    /// The controller, if it had to be enabled for the group.
+    /// The setting that enabled the controller, if this run had to enable it.
     _switched_on: Option<Setting>,
     _claim: Option<Rc<Claim>>,
 }

@@ -38,7 +38,8 @@ pub(super) enum Means {
     Nothing,
     /// A CPU hog on each of these CPUs.
     Hogs(Vec<u32>),
-    /// A load on these CPUs, and whether it needs a folder beside the file.
+    /// A load on these CPUs. `folder` says whether it needs a folder beside the file, and `bytes`
+    /// how much memory it fills and leaves free.
     Background {
         work: fn(PathBuf, u64, u64) -> Work,
         cpus: Vec<u32>,
@@ -48,7 +49,7 @@ pub(super) enum Means {
     Limit(Limit),
     /// The settings, each with the value to write and the value to restore.
     Settings(Vec<(Rc<Claim>, String, String)>),
-    /// Another writer.
+    /// The writer that polls, instead of the one that waits for interrupts.
     Polled,
 }
 

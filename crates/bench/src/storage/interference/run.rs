@@ -1,6 +1,6 @@
-//! Runs a comparison: every round contains every pair of blocks, with and without the condition,
-//! one right after the other. Pairs and halves are shuffled. Must not know how a condition is
-//! produced.
+//! Runs a comparison: every round contains every pair of blocks. A pair is a block without and a
+//! block with the condition, one right after the other. Pairs and halves are shuffled. Must not
+//! know how a condition is produced.
 
 use rustix::fs::syncfs;
 
@@ -36,15 +36,15 @@ struct Series {
     means: usize,
     /// The duration of the last calls, without and with the condition, in nanoseconds.
     call_ns: [u64; 2],
-    /// The duration of a pair of the shortest blocks, with everything around them.
+    /// The duration of a pair of the shortest blocks, including everything around them.
     cost_ns: u64,
 }
 
-/// Runs the measurement. Removes the file and restores every setting, whatever happens.
+/// Runs the measurement. Removes the file and restores every setting, even after an error.
 ///
 /// # Errors
 /// [`Error::Run`] for an invalid plan, [`Error::File`] and [`Error::NoRoom`] if there is no file,
-/// and everything that ends a [`WorkerGroup`], including the death of a background load.
+/// and every error that ends a [`WorkerGroup`], including the death of a background load.
 pub fn run(
     plan: &InterferencePlan,
     spawner: &Spawner,
@@ -55,7 +55,8 @@ pub fn run(
     let root = Root::real();
     let mut notes = restored(&root);
     let clock_read_cost_ns = clock::read_cost_ns();
-    // Before the file is created, so that a signal lets us remove it.
+    // Before the file is created, so that a signal does not end the process before it has removed
+    // the file.
     let mut group = WorkerGroup::new(spawner.clone())?;
     let mut not_possible = Vec::new();
     let mut write = plan.write.clone();
@@ -217,8 +218,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// An uncounted round that determines what fits. Removes the conditions that do not, and says
-    /// why.
+    /// Runs an uncounted round to find out which conditions fit into the time. Removes the others,
+    /// and returns why.
     fn trial(
         &mut self,
         series: &mut Vec<Series>,
@@ -262,7 +263,7 @@ impl Run<'_> {
         Ok(left_out.into_iter().map(said).collect())
     }
 
-    /// The counted rounds, as many as fit. Says if these are fewer than requested.
+    /// Runs the counted rounds, as many as fit. Returns a note if these are fewer than requested.
     fn rounds(
         &mut self,
         series: &mut [Series],
@@ -282,7 +283,8 @@ impl Run<'_> {
             let fitting = fit(&[round_ns], left_ns(), rounds - round).rounds;
             let extra_ns = extra_ns(left_ns(), round_ns, fitting, 2 * series.len());
             for (done, index) in shuffle.order(series.len()).into_iter().enumerate() {
-                // The machine has become slower: every series has all its rounds except this one.
+                // If the machine has become slower, the rest of this round is left out. Each series
+                // still has its pairs of all earlier rounds.
                 if round > 0 && left_ns() == 0 {
                     break;
                 }

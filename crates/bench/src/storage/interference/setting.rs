@@ -1,7 +1,7 @@
 //! A kernel setting that is changed temporarily. It is restored when this value is dropped, or by
-//! the next run if this process was killed. Meanwhile a note keeps the earlier value. Only one run
-//! at a time can own a setting: the one that holds the lock on its note, which the kernel releases
-//! when the process ends (flock(2)). Must not know what a setting means.
+//! the next run if this process was killed. Until then, a note (a file) keeps the earlier value.
+//! Only one run at a time can own a setting: the one that holds the lock on its note, which the
+//! kernel releases when the process ends (flock(2)). Must not know what a setting means.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -32,7 +32,7 @@ const END: &str = "end";
 /// The exclusive right to change a setting, for as long as this value lives.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// Below the root.
+    /// The setting's path below the root.
     name: PathBuf,
     file: PathBuf,
     note: PathBuf,
@@ -127,7 +127,7 @@ impl Setting {
     pub(super) fn change(claim: &Rc<Claim>, value: &str, before: String) -> Result<Self> {
         claim.write_note(&format!("{}\n{}\n{before}\n{END}\n", claim.boot, claim.name.display()))?;
         claim.changed.set(true);
-        // From here on it is restored, even if writing fails halfway.
+        // From here on, dropping this value restores the setting, even if writing fails halfway.
         let setting = Self { claim: Rc::clone(claim), before };
         write(&setting.claim.file, value)?;
         Ok(setting)

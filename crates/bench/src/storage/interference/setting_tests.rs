@@ -18,7 +18,7 @@ fn notes(root: &Root) -> usize {
     root.names("run/roundtrip").len()
 }
 
-/// What a killed process leaves: the note is closed, and nothing else happens.
+/// Does what the end of a killed process does: releases the lock, and nothing else.
 fn kill(setting: Setting) {
     flock(&setting.claim.lock, FlockOperation::Unlock).unwrap();
     std::mem::forget(setting);

@@ -39,7 +39,7 @@ fn program(java: &Java) -> &str {
     java.command.first().map_or("", String::as_str)
 }
 
-/// The message if it does not exist.
+/// The error if the program does not exist.
 #[must_use]
 pub fn missing(java: &Java) -> JavaFault {
     JavaFault::Missing { program: program(java).to_owned() }
@@ -55,7 +55,7 @@ fn has_class_path(java: &Java) -> bool {
 /// A running virtual machine.
 #[derive(Debug)]
 pub(super) struct Machine {
-    /// Its supervisor.
+    /// The supervisor of the virtual machine.
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -90,7 +90,8 @@ impl Machine {
         }
         command.args([path, job.api.name(), job.durability.name()]);
         // Writers are killed when a run ends early. Without a supervisor, the virtual machine would
-        // continue to the end of its block, and one that a script started, forever.
+        // continue to the end of its block, and one that was started by a script would continue
+        // forever.
         supervise(&mut command, link);
         let mut child = command
             .stdin(Stdio::piped())
@@ -167,7 +168,8 @@ impl Machine {
         Ok(bytes)
     }
 
-    /// Ends it with everything it has started. Within `grace` it may end by itself.
+    /// Ends the virtual machine and everything that it has started, unless it ends by itself within
+    /// `grace`.
     fn end(&mut self, grace: Duration) -> std::io::Result<ExitStatus> {
         let until = Instant::now() + grace;
         loop {

@@ -57,7 +57,7 @@ struct OpenFile {
     file_bytes: u64,
 }
 
-/// The parent's handle of a writer.
+/// The parent's reference to a writer.
 #[derive(Debug)]
 pub struct Writer {
     worker: WorkerId,
@@ -92,7 +92,7 @@ impl Writer {
     }
 }
 
-/// Carries out blocks.
+/// Writes blocks.
 trait Application {
     fn opened(&self) -> Opened;
     fn write(&mut self, block: Block, until: u64) -> Result<Vec<Call>>;

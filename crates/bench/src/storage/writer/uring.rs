@@ -20,7 +20,7 @@ pub(super) struct Ring {
     /// Submits what is in the ring, and waits for one completion.
     enter: fn(&IoUring) -> IoResult<usize>,
     memory: Vec<u8>,
-    /// The part of it that is written.
+    /// The part of `memory` that is written.
     data: Range<usize>,
     /// Whether the kernel may still read the memory.
     in_flight: bool,
@@ -51,8 +51,8 @@ impl Ring {
     /// Writes all of the [buffer](Ring::memory) at `position`, and waits until that is done.
     ///
     /// # Errors
-    /// The write's own. If `io_uring_enter` fails after submission, this waits for the write; after
-    /// [`COMPLETED_WITHIN`] the ring can no longer be used.
+    /// The errors of the write. If `io_uring_enter` fails after submission, this waits for the
+    /// write; after [`COMPLETED_WITHIN`] the ring can no longer be used.
     pub(super) fn write(&mut self, file: &File, position: u64) -> IoResult<()> {
         self.idle()?;
         let data = &self.memory[self.data.clone()];
@@ -115,7 +115,7 @@ fn open(polled: bool) -> IoResult<IoUring> {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.in_flight {
-            // The kernel may read it for as long as this process lives.
+            // Leaks the memory, because the kernel may read it for as long as this process lives.
             std::mem::forget(std::mem::take(&mut self.memory));
         }
     }

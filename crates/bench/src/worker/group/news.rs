@@ -1,4 +1,4 @@
-//! Events of workers. Knows no worker.
+//! What workers report. Must not know how reports arrive.
 
 use latency::Sample;
 use serde_json::Value;
