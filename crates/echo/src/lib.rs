@@ -45,7 +45,8 @@ const TAKE: u32 = 5;
 
 /// The measured interface, implemented by the service itself and by each stack's proxy.
 pub trait Benchmark: Send + Sync {
-    /// Sends bytes and passes the returned bytes to `take`. Others may change them meanwhile.
+    /// Sends bytes and passes the returned bytes to `take`. Other processes may change these bytes
+    /// meanwhile.
     ///
     /// # Errors
     /// The errors of [`Proxy::transact`]; none in process.
@@ -110,9 +111,9 @@ pub trait Probe: Send + Sync {
 /// A thread and how it is scheduled, in the kernel's numbers, as a reply carries it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduling {
-    /// Its process.
+    /// The id of its process.
     pub pid: i32,
-    /// The thread.
+    /// Its thread id.
     pub tid: i32,
     /// The kernel's number of its policy (`SCHED_*`).
     pub policy: u32,
@@ -127,9 +128,9 @@ pub struct Scheduling {
 pub struct ServerReport {
     /// When the method began, in nanoseconds of CLOCK_BOOTTIME.
     pub received_ns: u64,
-    /// When it was about to return.
+    /// When the method was about to return, in nanoseconds of CLOCK_BOOTTIME.
     pub replied_ns: u64,
-    /// The CPU that it ran on.
+    /// The CPU that the method ran on.
     pub cpu: u32,
     /// How the serving thread was scheduled, unless the call was [`Purpose::Plain`].
     pub scheduling: Option<Scheduling>,
@@ -180,13 +181,13 @@ impl Echo {
         Self { probe: Box::new(probe) }
     }
 
-    /// Publishes it on a stack.
+    /// Publishes the service on a stack.
     #[must_use]
     pub fn publish(self: Arc<Self>, process: &Arc<Process>, stack: Stack, options: NodeOptions) -> Binder {
         process.publish_with(self.service(process, stack), options)
     }
 
-    /// Makes the object that serves it on a stack, for `process` to publish.
+    /// Makes the object that serves calls on a stack, for `process` to publish.
     #[must_use]
     pub fn service(self: Arc<Self>, process: &Arc<Process>, stack: Stack) -> Service {
         let owner = Arc::downgrade(process);

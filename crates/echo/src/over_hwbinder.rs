@@ -29,8 +29,8 @@ impl HwStub for EchoStub {
         data.check_interface(INTERFACE)?;
         reply.write_no_exception();
         match call.code {
-            // Send the received buffer itself back. `Benchmark::send_vec` would borrow it for too
-            // short a time.
+            // Sends the received buffer itself back. This does not use `Benchmark::send_vec`, which
+            // would borrow the buffer for too short a time.
             SEND_VEC => reply.write_vec(data.read_vec()?)?,
             NOP => {}
             CALL => {
