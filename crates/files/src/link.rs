@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 /// The most links to follow, as in the kernel (path_resolution(7)).
 const MOST: u32 = 40;
 
-/// The target of a path. A link that belongs to another user is an error, unless that is root:
-/// through it, that user could have this process write to a file that the user may not write. If a
-/// link in /proc leads to an open file without a name (`pipe:[4711]`), returns the link itself.
+/// The target of a path whose last component may be a symbolic link. A link that belongs to another
+/// user except root is an error: with it, that user could make this process write to a file that
+/// the user may not write to. If a link in /proc leads to an open file without a name
+/// (`pipe:[4711]`), returns the link itself.
 ///
 /// # Errors
 /// If a link belongs to another user, if there are too many links, or if a system call fails.

@@ -32,7 +32,7 @@ pub fn private_directory(root: &Path) -> Result<PathBuf> {
     Err(Error::other(format!("no directory to save settings in until they are restored: {why}")))
 }
 
-/// The existing candidates, in order of preference.
+/// The existing private directories, in order of preference.
 #[must_use]
 pub fn private_directories(root: &Path) -> Vec<PathBuf> {
     let own = rustix::process::geteuid().as_raw();

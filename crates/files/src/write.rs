@@ -21,7 +21,7 @@ pub enum Existing {
     Replace,
 }
 
-/// A file that has not got its final name yet. Dropping it removes the temporary file.
+/// A file that does not have its final name yet. Dropping it removes the temporary file.
 #[derive(Debug)]
 pub struct NewFile {
     out: BufWriter<File>,
