@@ -75,9 +75,9 @@ fn both<T: DeserializeOwned + PartialEq + Debug>(value: &Value) -> Option<T> {
     assert_eq!(ours.is_ok(), theirs.is_ok(), "{value}\nours: {ours:?}\ntheirs: {theirs:?}");
     if let (Err(ours), Err(theirs)) = (&ours, &theirs) {
         let (ours, theirs) = (ours.to_string(), theirs.to_string());
-        // Ours has the place before it and may name a variant behind it. Of a key that is no whole
-        // number, serde_json may tell where in it; and it takes an empty list for null where a
-        // variant is a tuple.
+        // Our message has the place before serde_json's text, and may name a variant after it. For
+        // a key that is not a whole number, serde_json may name the position in the key. For a
+        // tuple variant, serde_json reports an empty array as null.
         let empty = theirs.contains("invalid type: null") && ours.contains("invalid length 0");
         let same = theirs.contains(" at line ") || ours.contains(&theirs) || empty;
         assert!(same, "{value}: {ours} and {theirs}");
