@@ -1,6 +1,6 @@
 //! Everything that can go wrong in a run, as one enum whose variants name the operation and where
-//! it failed. Must not know arguments or how a message is shown. The exit status is derived here
-//! because only this crate knows what "interrupted" means.
+//! it failed. Must not know command-line arguments, nor how a message is shown. The exit status is
+//! derived here because only this crate knows what "interrupted" means.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub enum Error {
         /// How long the parent waited, in milliseconds.
         waited_ms: u64,
     },
-    /// Bytes between parent and worker that violate the frame protocol.
+    /// Bytes between parent and worker violate the frame protocol.
     #[error("garbled frame from {from}: {reason}")]
     GarbledFrame {
         /// Who sent it.
@@ -81,7 +81,7 @@ pub enum Error {
     Subject {
         /// Its name on the command line: "a".
         name: &'static str,
-        /// What went wrong, with the last line that it wrote to standard error.
+        /// What went wrong, with the last line that the program wrote to standard error.
         how: String,
     },
     /// A signal asked the run to end.
@@ -90,7 +90,7 @@ pub enum Error {
         /// The signal's number.
         signal: i32,
     },
-    /// A service returned something other than it was sent.
+    /// A service did not return the bytes that it was sent.
     #[error("wrong echo of {size_bytes} bytes: {reason}")]
     WrongEcho {
         /// How long the payload was.
@@ -103,7 +103,7 @@ pub enum Error {
     TraceHalted {
         /// How the caller is scheduled: "fifo:99".
         caller: String,
-        /// What the call took, in nanoseconds.
+        /// The call's latency, in nanoseconds.
         latency_ns: u64,
         /// The deadline, in nanoseconds.
         deadline_ns: u64,
@@ -113,7 +113,7 @@ pub enum Error {
     /// The binder driver returned an error.
     #[error(transparent)]
     Driver(#[from] binder_driver::Error),
-    /// An emulated context that could not be created or joined.
+    /// An emulated context could not be created or joined.
     #[error(transparent)]
     Emulator(#[from] binder_emulator::Error),
     /// A call over one of the stacks failed.
@@ -122,7 +122,7 @@ pub enum Error {
     /// The kernel's trace could not be used.
     #[error(transparent)]
     Trace(#[from] tracefs::Error),
-    /// A CPU number that no kernel supports.
+    /// No kernel supports this CPU number.
     #[error("there is no CPU {cpu}: CPU numbers end at {last}")]
     NoSuchCpu {
         /// The number.
@@ -130,7 +130,8 @@ pub enum Error {
         /// The largest possible number.
         last: usize,
     },
-    /// Real-time hogs on every CPU, without real-time throttling: nothing could stop them.
+    /// The plan has real-time hogs on every CPU, without real-time throttling: nothing could stop
+    /// them.
     #[error(
         "{hogs} real-time hogs on {cpus} CPUs would lock up the machine, because sched_rt_runtime_us is -1: \
          set it to 950000, or use fewer hogs"
@@ -168,7 +169,7 @@ pub enum Error {
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// The requested length.
+        /// The requested length, in bytes.
         bytes: u64,
         /// The kernel's error.
         cause: io::Error,
@@ -203,7 +204,7 @@ pub enum Error {
     /// available. Nothing was measured.
     #[error(transparent)]
     NotHere(#[from] NotHere),
-    /// A plan that no machine can carry out, or a run that cannot be stored.
+    /// No machine can carry out the plan, or the run cannot be stored.
     #[error(transparent)]
     Run(#[from] run::Error),
 }

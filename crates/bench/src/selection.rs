@@ -38,7 +38,7 @@ const CPU_INTERRUPTS: &[&str] = &[
 ];
 
 /// Events that make explanations more precise. They are rare compared with the scheduler's, or cost
-/// nothing unless what they report happens.
+/// nothing until they occur.
 const WANTED: &[(Lack, &[&str])] = &[
     (
         Lack::IsSaid,
@@ -180,9 +180,9 @@ fn only_failures(field: &str) -> String {
 const LIVES: &[(Lack, &[&str])] =
     &[(Lack::IsSaid, &["sched/sched_process_fork", "sched/sched_process_exit", "task/task_rename"])];
 
-/// The events needed to reconstruct other programs' transactions and, if they are to be
-/// `explained`, to find out what delayed them. Without the scheduler's events, observing costs
-/// less. `has_field` returns whether an event has a field.
+/// The events needed to reconstruct other programs' transactions and, if `explained`, to find out
+/// what delayed them. Observing costs less without the scheduler's events. `has_field` returns
+/// whether an event has a field.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] if an event of the scheduler, or one of a transaction, is missing.
@@ -202,9 +202,9 @@ pub fn transactions(
         let both = ["binder_transaction", "binder_transaction_received"];
         selection.events.extend(both.into_iter().flat_map(any));
     }
-    // When a thread of a server is ready.
+    // These show when a thread of a server is ready.
     let waits = any("binder_wait_for_work");
-    // Which calls failed. The driver in Rust has another name for the field.
+    // These show which calls failed. The driver in Rust has another name for the field.
     let returns = any("binder_return").into_iter();
     let returns: Vec<(String, &str)> = returns
         .filter_map(|event| {

@@ -161,7 +161,7 @@ fn pinned_pairs_stay_where_they_are_put() {
 #[test]
 fn more_real_time_callers_than_cpus_beside_real_time_hogs_come_to_an_end() {
     let cpus = bench::sched::allowed_cpus(0).unwrap();
-    // Two CPUs at most: enough to crowd without using all of a large machine.
+    // Two CPUs at most: enough to oversubscribe without using all of a large machine.
     let some = &cpus[..cpus.len().min(2)];
     let pairs = some.len() as u32 + 1;
     let mut plan = LatencyPlan {

@@ -1,5 +1,5 @@
-//! Worker processes from the outside: their messages arrive, and however they or their parent end,
-//! that is reported and no process remains.
+//! Worker processes from the outside: their messages arrive. However they or their parent end, the
+//! end is reported, and no process remains.
 
 #[path = "support/jobs.rs"]
 mod jobs;

@@ -5,19 +5,19 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobFault {
-    /// A message that cannot be represented as JSON.
+    /// A message cannot be represented as JSON.
     #[error("cannot be sent to a worker: {reason}")]
     Unsendable {
         /// The JSON writer's error.
         reason: String,
     },
-    /// A message longer than a frame.
+    /// A message is longer than a frame.
     #[error("a message of {bytes} bytes is too long for a worker")]
     TooLong {
-        /// Its length.
+        /// The message's length, in bytes.
         bytes: usize,
     },
-    /// The wrong number of descriptors for a transport.
+    /// A transport got the wrong number of descriptors.
     #[error("a {transport} transport needs {needed}")]
     Descriptors {
         /// "pipe".
@@ -25,16 +25,16 @@ pub enum JobFault {
         /// "four descriptors".
         needed: &'static str,
     },
-    /// A transport over the driver without a context to join.
+    /// A transport over the driver got no context to join.
     #[error("a transport over the driver needs a context")]
     NoContext,
-    /// A transport that this version does not know.
+    /// This version does not know the transport.
     #[error("unknown transport '{name}'")]
     UnknownTransport {
         /// Its name.
         name: String,
     },
-    /// A writer that was given no file.
+    /// A writer was given no file.
     #[error("the writer was given no file")]
     NoFile,
     /// The service to call is in the caller's own process.

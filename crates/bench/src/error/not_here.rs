@@ -15,7 +15,7 @@ use super::Error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotHere {
-    /// Events of the binder driver.
+    /// This kernel has no events of the binder driver.
     #[error(
         "this kernel has no events of binder calls: they need its binder driver, loaded \
          (CONFIG_ANDROID_BINDER_IPC), and CONFIG_TRACING; the emulated driver has no events"
@@ -33,7 +33,7 @@ pub enum NotHere {
         /// Its message.
         said: String,
     },
-    /// Write APIs that this machine lacks.
+    /// This machine lacks these write APIs.
     #[error("{}: {why}", joined(apis, ", "))]
     Writers {
         /// The APIs.
@@ -41,7 +41,7 @@ pub enum NotHere {
         /// What is missing, and how to get it.
         why: String,
     },
-    /// Conditions to compare writes under.
+    /// This machine cannot produce some of the requested conditions.
     #[error("{}; possible here: {}", reasons.join("; "), joined(possible, ", "))]
     Conditions {
         /// Why each is not possible.
@@ -49,7 +49,7 @@ pub enum NotHere {
         /// The possible conditions.
         possible: Vec<Condition>,
     },
-    /// A test file.
+    /// The test file cannot be created.
     #[error("test file {}: {fault}", path.display())]
     TestFile {
         /// The file.
@@ -57,7 +57,7 @@ pub enum NotHere {
         /// Why it cannot be created.
         fault: FileFault,
     },
-    /// Two CPUs.
+    /// The placement needs two CPUs, but this process may use only one.
     #[error(
         "placement {placement} needs two CPUs, but this process may use only one{}: choose same or free",
         cpu.map(|cpu| format!(" (CPU {cpu})")).unwrap_or_default()
@@ -68,25 +68,25 @@ pub enum NotHere {
         /// The only CPU, if the message is to name it.
         cpu: Option<u32>,
     },
-    /// A binder device of the kernel's driver.
+    /// No binder device of the kernel's driver is usable.
     #[error("no binder device of the kernel is usable: {}", joined(refusals, "; "))]
     Device {
-        /// What is wrong with each.
+        /// Why each device is unusable.
         refusals: Vec<Error>,
     },
-    /// Any binder device file.
+    /// There is no binder device file.
     #[error("there is no /dev/binder; load the driver (modprobe binder_linux devices=binder,hwbinder)")]
     DeviceFile,
-    /// A device that cannot be opened.
+    /// The device cannot be opened.
     #[error(transparent)]
     Opened(binder_driver::Error),
-    /// A device that no other run uses.
+    /// Another run uses the device.
     #[error("another run of Roundtrip uses {path}: wait until it ends, or name another device")]
     InUse {
         /// The device.
         path: String,
     },
-    /// A device without a context manager.
+    /// The device already has a context manager.
     #[error(
         "{path} already has a context manager, which Roundtrip does not disturb: name another device, or run \
          as root on a kernel with binderfs"
@@ -95,14 +95,14 @@ pub enum NotHere {
         /// The device.
         path: String,
     },
-    /// A second device.
+    /// Only one device is free, but each of the two stacks needs its own.
     #[error("only one device is free, and each of the two stacks needs its own: {cause}")]
     SecondDevice {
         /// Why the others cannot be used. Not the error's `source`, because the message already
         /// contains it.
         cause: Box<Error>,
     },
-    /// A context of this name.
+    /// The context cannot be joined.
     #[error(
         "--context {named}: {cause}; contexts here: {}",
         if there.is_empty() { "none".to_owned() } else { there.join(", ") }

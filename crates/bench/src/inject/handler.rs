@@ -46,7 +46,8 @@ impl Handler {
         Ok(Self { plan, lock, file, log, next_ns })
     }
 
-    /// Disturbs the current call, if it is time. Runs on the thread that serves the call.
+    /// Disturbs the current call: takes the lock in every call, or causes the disturbance when it
+    /// is due. Runs on the thread that serves the call.
     pub(crate) fn run(&self) {
         if let Some(lock) = &self.lock {
             Self::pass(lock);
@@ -60,7 +61,7 @@ impl Handler {
     fn is_due(&self) -> bool {
         let (now_ns, due_ns) = (now_ns(), self.next_ns.load(Ordering::Relaxed));
         let next_ns = now_ns + self.plan.every_ns;
-        // If several threads see that it is time, only one of them disturbs its call.
+        // If a disturbance is due for several threads, only one of them gets it.
         now_ns >= due_ns
             && self.next_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }

@@ -188,7 +188,7 @@ impl Server {
         Ok(Self(group.spawn(role, &job)?))
     }
 
-    /// Requests a report. Not to be used while calls are timed, because the server then reads
+    /// Requests a report. Must not be used while calls are timed, because the server then reads
     /// files.
     ///
     /// # Errors

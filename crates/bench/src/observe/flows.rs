@@ -40,7 +40,7 @@ pub(super) struct Flows {
     /// How many nodes have rows, by the rest of the key.
     nodes: HashMap<Key, u32>,
     pools: Pools,
-    /// Transactions that are in no row, because there was no room for theirs.
+    /// Transactions that no row counts, because there was no room for another row.
     pub(super) others: u64,
 }
 
@@ -134,8 +134,7 @@ impl Flows {
         }
     }
 
-    /// The rows, the one with the largest total latency first, and the new index of each earlier
-    /// index.
+    /// The rows, sorted by total latency in descending order, and for each old index the new one.
     pub(super) fn finish(self) -> (Vec<Flow>, Vec<usize>) {
         let mut rows: Vec<(usize, Flow)> = (0..).zip(self.rows).collect();
         rows.sort_by_key(|(place, flow)| (std::cmp::Reverse(flow.latency.sum_ns()), *place));

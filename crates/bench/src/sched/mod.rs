@@ -1,5 +1,5 @@
 //! Scheduling of one thread: policy, priority, nice value, affinity and where it runs. Changes only
-//! the given thread and keeps no state. Must not know why.
+//! the given thread and keeps no state. Must not know why a thread's scheduling is changed.
 
 mod permission;
 

@@ -1,5 +1,5 @@
 //! The file that a storage test writes to. It is always a new file, and is removed however the test
-//! ends: after `kill -9`, by the next test. Must not know who writes to it, nor what.
+//! ends. After `kill -9`, the next test removes it. Must not know who writes to it, nor what.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};

@@ -158,7 +158,7 @@ impl Worker {
                 None => std::thread::sleep(left.min(Duration::from_millis(5))),
             }
         }
-        // Both fail only if it has already ended.
+        // This fails only if it has already ended.
         let _ = self.child.kill();
         let status = self.child.wait().map_err(|source| failed(self.name(), source))?;
         self.progress = Progress::Ended;

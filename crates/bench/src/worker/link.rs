@@ -29,7 +29,7 @@ pub trait Work: Serialize + DeserializeOwned {
     /// Does the job. An error is reported to the parent, which ends the run with it.
     ///
     /// # Errors
-    /// Why the job cannot be done.
+    /// If the job cannot be done.
     fn run(self, link: &mut Link) -> Result<()>;
 }
 

@@ -1,6 +1,6 @@
 //! Signals that ask a run to end, converted to a descriptor for poll(2). Handlers are set once for
-//! the process, and the descriptor is never read empty, so a signal between two runs is not lost.
-//! This file ends no run itself.
+//! the process, and the descriptor is never drained, so a signal between two runs is not lost. This
+//! file ends no run itself.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

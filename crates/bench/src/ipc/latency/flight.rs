@@ -183,7 +183,7 @@ impl Flight {
     }
 
     /// The rank of a slow call: of two, the slower one is kept. Of calls that miss a deadline,
-    /// recorded ones come first, because little can be said about the others.
+    /// recorded ones come first, because the others can hardly be explained.
     fn rank(&self, miss: &Miss, recorded: bool) -> (bool, u64) {
         let alike = self.info.is_none() || self.plan.trigger != Trigger::Deadline;
         (recorded || alike, miss.sample.latency_ns())
@@ -203,7 +203,7 @@ impl Flight {
         self.last_rank().is_none_or(|last| self.rank(miss, recorded) > last)
     }
 
-    /// The latency above which a call is slow for any client.
+    /// The latency above which a call is slow for any client, in nanoseconds.
     fn threshold_ns(&self) -> u64 {
         match (self.last_rank(), self.plan.trigger) {
             (Some((true, latency_ns)), _) => latency_ns,
@@ -349,8 +349,8 @@ impl Tape {
         Ok(number)
     }
 
-    /// Restarts with empty buffers: after what they hold now, the time during which the recorder
-    /// was stopped would be a gap.
+    /// Restarts with empty buffers. Otherwise the recording would have a gap: the time during which
+    /// the recorder was stopped.
     fn restart(&mut self) -> tracefs::Result<()> {
         self.recorder.instance.off()?;
         self.recorder.instance.clear()?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Ask {
     Turn(Turn),
-    /// Report the calls that lie in recorded windows, since the last such request.
+    /// Report the calls that lie in windows recorded since the last such request.
     Recorded,
 }
 

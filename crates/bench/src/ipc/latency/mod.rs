@@ -69,7 +69,7 @@ pub fn run(
 
 /// Measures latency in turns of `turn_ns` each, until `each` ends the measurement. After each turn
 /// of a series, while no client makes calls, `each` is called with the result of that turn alone.
-/// The plan's amount is ignored; in the result it is the total time of all turns.
+/// The plan's amount is ignored. In the result's plan, the amount is the total time of all turns.
 ///
 /// # Errors
 /// As [`run()`].

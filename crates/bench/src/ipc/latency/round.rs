@@ -146,7 +146,7 @@ impl Setup<'_> {
 /// Adds the calls of a turn to those of earlier turns.
 pub(super) fn add(series: &mut Series, turn: &[PairResult]) {
     for (ours, new) in series.pairs.iter_mut().zip(turn) {
-        // The scheduling that the kernel actually gave is known only to the clients.
+        // Only the clients know the scheduling that the kernel actually gave.
         for (ours, new) in ours.callers.iter_mut().zip(&new.callers) {
             ours.caller = new.caller;
         }

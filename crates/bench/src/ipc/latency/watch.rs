@@ -76,7 +76,7 @@ impl Watch {
         self.switch.as_ref().map_or(Ok(()), |mut switch| switch.write_all(b"0"))
     }
 
-    /// Counts a call. Its caller must have asked [`Watch::slow`] before.
+    /// Counts a call. To be used after [`Watch::slow`], because it changes the threshold.
     pub(super) fn count(&self, latency_ns: u64) {
         self.change(|slowest| slowest.count(latency_ns));
     }

@@ -82,7 +82,7 @@ pub(super) enum Trial {
     Time { instance: String, calls: u64 },
 }
 
-/// How often one call copied its payload.
+/// What one call made the client, the server and the driver copy.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Counted {
     /// Payload bytes that client and server copied.

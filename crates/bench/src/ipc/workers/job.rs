@@ -62,7 +62,7 @@ enum Target {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ask {
-    /// Find your services, which are all registered now. Answered with `()`.
+    /// Find the services to call, which are all registered now. Answered with `()`.
     Connect,
     /// Make calls. Answered with [`Update`].
     Round(Round),
@@ -72,7 +72,7 @@ pub(super) enum Ask {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Round {
-    /// When all callers start.
+    /// When all callers start, in nanoseconds of CLOCK_BOOTTIME.
     pub(super) start_ns: u64,
     pub(super) iterations: u64,
     /// Calls that take longer are counted.

@@ -1,6 +1,6 @@
-//! How each condition can be produced on this machine, with a description, or why it cannot. This
-//! is determined before anything is measured, and changes nothing. Must not know how long a
-//! condition lasts.
+//! How each condition can be produced on this machine, with a description, or why it cannot. Finds
+//! this out before anything is measured, and changes nothing. Must not know how long a condition
+//! lasts.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Machine<'_> {
     /// How to produce a condition, with a description.
     ///
     /// # Errors
-    /// Why it cannot be produced.
+    /// The reason why it cannot be produced.
     pub(super) fn means(&self, condition: Condition) -> Choice {
         match condition {
             Condition::Alone => Ok((Means::Nothing, "the control: alone against alone".into())),

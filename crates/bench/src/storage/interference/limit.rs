@@ -28,7 +28,7 @@ impl Limit {
     /// Creates a group with a limit for a whole device, given as `dev_t`.
     ///
     /// # Errors
-    /// Why that is not possible here.
+    /// The reason why that is not possible here.
     pub(super) fn make(root: &Root, dev: u32, bytes_per_s: u64) -> std::result::Result<Self, String> {
         let Some(IoGroups { unified, mount, home }) = cgroup::io_groups(root) else {
             return Err("no control group of this process has an I/O controller".into());

@@ -70,7 +70,7 @@ impl Machine<'_> {
     /// Produces a condition.
     ///
     /// # Errors
-    /// Why it cannot be produced. Then nothing of it remains.
+    /// If the condition cannot be produced. Then nothing of it remains.
     pub(super) fn begin(&self, means: &Means, writer_pid: u32) -> Result<Presence> {
         let mut presence = Presence::default();
         match means {
@@ -159,7 +159,7 @@ impl Presence {
     /// Ends the condition.
     ///
     /// # Errors
-    /// Why a background load did not run all the time.
+    /// If a background load did not run all the time.
     pub(super) fn end(mut self) -> Result<()> {
         match &mut self.group {
             Some(group) => group.next(Some(Duration::ZERO)).map(drop),

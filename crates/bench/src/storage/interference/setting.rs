@@ -48,7 +48,7 @@ impl Claim {
     /// restored first.
     ///
     /// # Errors
-    /// Who owns it, or why it cannot be claimed.
+    /// The owner, or the reason why the setting cannot be claimed.
     pub(super) fn take(root: &Root, file: &Path) -> std::result::Result<Self, String> {
         Self::take_within(root, file, PATIENCE)
     }

@@ -18,10 +18,10 @@ use crate::worker::{Link, supervise};
 use run::storage::Java;
 use run::storage::{Call, Opened};
 
-/// The program, which the virtual machine compiles.
+/// The source of the program, which the virtual machine compiles.
 const SOURCE: &str = include_str!("../../../../../java/SyncWriter.java");
 
-/// Whether the program exists, found as a shell would.
+/// Whether the program that starts Java exists. Looks in PATH, as a shell does.
 #[must_use]
 pub fn exists(java: &Java) -> bool {
     let program = program(java);
@@ -39,7 +39,7 @@ fn program(java: &Java) -> &str {
     java.command.first().map_or("", String::as_str)
 }
 
-/// The error if the program does not exist.
+/// The error if the program that starts Java does not exist.
 #[must_use]
 pub fn missing(java: &Java) -> JavaFault {
     JavaFault::Missing { program: program(java).to_owned() }

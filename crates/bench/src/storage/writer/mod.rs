@@ -30,7 +30,7 @@ pub struct WriterJob {
     pub api: Api,
     /// How a write is made durable.
     pub durability: Durability,
-    /// Where in the file.
+    /// Where in the file to write.
     pub position: Position,
     /// How the writing thread is scheduled; `None`: like this process.
     pub scheduling: Option<Scheduling>,
@@ -47,7 +47,7 @@ pub struct Block {
     pub size_bytes: u64,
     /// The number of reported calls.
     pub calls: u32,
-    /// The number of calls before them.
+    /// The number of unreported calls before them.
     pub warm_up: u32,
 }
 
