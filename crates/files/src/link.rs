@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// The most links to follow, as in the kernel (path_resolution(7)).
 const MOST: u32 = 40;
 
-/// The target of a path whose last component may be a symbolic link. A link that belongs to another
-/// user except root is an error: with it, that user could make this process write to a file that
-/// the user may not write to. If a link in /proc leads to an open file without a name
+/// The target of a path whose last component may be a symbolic link. A link that belongs to neither
+/// this user nor root is an error: with such a link, its owner could make this process write to a
+/// file that the owner may not write to. If a link in /proc leads to an open file without a name
 /// (`pipe:[4711]`), returns the link itself.
 ///
 /// # Errors
