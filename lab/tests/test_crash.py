@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import pyarrow.parquet as pq
 import pytest
 
 from roundtrip_lab import engines, queries
@@ -109,12 +110,19 @@ def test_a_full_disk_is_reported_in_one_line_and_does_not_change_the_data_set(tm
 
     collect([make_run("first", device="d0")], str(tmp_path / "set"), None, 1)
 
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
+    before = set((tmp_path / "set").rglob("*"))
+    write_table, room = pq.write_table, ["sums"]
+
+    def full(rows, path, **options):
+        write_table(rows, path, **options)
+        if not room:
+            raise OSError(28, "No space left on device")
+        room.pop()
 
     with monkeypatch.context() as patched, pytest.raises(LabError, match="No space left"):
         patched.setattr("pyarrow.parquet.write_table", full)
         collect([make_run("second", device="d1")], str(tmp_path / "set"), None, 1)
+    assert set((tmp_path / "set").rglob("*")) == before
     assert counted(tmp_path / "set") == 1
 
 

@@ -66,7 +66,7 @@ pub enum Error {
         waited_ms: u64,
     },
     /// Bytes between parent and worker violate the frame protocol.
-    #[error("garbled frame from {from}: {reason}")]
+    #[error("invalid frame from {from}: {reason}")]
     GarbledFrame {
         /// Who sent it.
         from: String,

@@ -53,7 +53,7 @@ impl Place {
             .map_err(|cause| Error::file("create", path, cause))
             .and_then(|()| {
                 remove_abandoned(path, UNFINISHED);
-                Owned::make(path, UNFINISHED).map_err(|cause| Error::file("make a file in", path, cause))
+                Owned::make(path, UNFINISHED).map_err(|cause| Error::file("create a file in", path, cause))
             });
         match tried {
             Ok(unfinished) => Ok(Self { directory: path.to_owned(), unfinished, existing, made }),
@@ -248,7 +248,7 @@ mod tests {
             assert!(error.contains("cannot create") && error.contains(&*path.to_string_lossy()), "{error}");
         }
         let error = Place::prepare(Path::new("/proc"), Existing::Keep).unwrap_err().to_string();
-        assert!(error.starts_with("cannot make a file in /proc: "), "{error}");
+        assert!(error.starts_with("cannot create a file in /proc: "), "{error}");
         assert_eq!(std::fs::read(&file).unwrap(), b"kept");
     }
 }

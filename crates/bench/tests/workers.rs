@@ -195,7 +195,7 @@ fn an_unknown_job_is_an_error() {
     let mut group = group();
     group.spawn("confused", &Unknown).unwrap();
     let error = group.start(PATIENCE).unwrap_err().to_string();
-    assert!(error.contains("confused") && error.contains("no job of ours"), "{error}");
+    assert!(error.contains("confused") && error.contains("unknown job"), "{error}");
 }
 
 #[test]

@@ -135,15 +135,18 @@ class DataSet:
     def _commit(self, place: Path, rows: pa.Table, generation: int) -> None:
         name = f"{generation:04d}-{uuid.uuid4().hex}.parquet"
         rows = rows.sort_by([("device", "ascending"), ("series", "ascending")])
-        hidden = {}
-        for table, content in (("sums", sums.of(rows)), ("series", rows)):
-            folder_of = self.path / table / place
-            folder_of.mkdir(parents=True, exist_ok=True)
-            hidden[table] = folder_of / f".{name}"
-            write_parquet(hidden[table], content)
-        for table in ("sums", "series"):
-            hidden[table].rename(self.path / table / place / name)
-            sync(self.path / table / place)
+        hidden = {table: self.path / table / place / f".{name}" for table in ("sums", "series")}
+        try:
+            for table, content in (("sums", sums.of(rows)), ("series", rows)):
+                hidden[table].parent.mkdir(parents=True, exist_ok=True)
+                write_parquet(hidden[table], content)
+            for table in ("sums", "series"):
+                hidden[table].rename(self.path / table / place / name)
+                sync(self.path / table / place)
+        except BaseException:
+            for file in hidden.values():
+                file.unlink(missing_ok=True)
+            raise
 
     def known(self, day: str, build: str) -> set[str]:
         """The runs of a day and a build, and the build's runs without a day, because a run's date can become valid later."""
@@ -252,7 +255,6 @@ def write_parquet(path: Path, rows: pa.Table) -> None:
         with open(path, "rb+") as file:
             os.fsync(file.fileno())
     except OSError as error:
-        path.unlink(missing_ok=True)
         raise LabError(f"cannot write {path}: {error.strerror or error}") from error
 
 

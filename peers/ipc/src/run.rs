@@ -142,6 +142,7 @@ impl Rounds<'_> {
                     }
                 }
                 Err(error) => {
+                    self.budget.done += 1;
                     pairs.remove(name);
                     self.outcome.failed.push((name, format!("{error:#}")));
                 }

@@ -38,7 +38,7 @@ pub enum JobFault {
     #[error("the writer was given no file")]
     NoFile,
     /// The service to call is in the caller's own process.
-    #[error("service {name} belongs to this process")]
+    #[error("service {name} runs in the calling process itself")]
     OwnService {
         /// Its name.
         name: String,
@@ -59,7 +59,7 @@ pub enum Disturbance {
     #[error("the machine was suspended during a block, so its times are invalid")]
     Suspended,
     /// The hog that was to delay a lock's holder ended.
-    #[error("the hog beside the lock holder ended")]
+    #[error("the CPU hog that preempts the lock holder ended")]
     HogEnded,
     /// No thread of a service accepts transactions.
     #[error("there is no looper thread")]

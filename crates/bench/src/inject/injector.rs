@@ -120,7 +120,7 @@ impl InjectorJob {
         };
         let thread = std::thread::Builder::new()
             .spawn(body)
-            .map_err(|cause| Error::system("start the hog beside the lock holder", cause))?;
+            .map_err(|cause| Error::system("start the CPU hog that preempts the lock holder", cause))?;
         let tid = started.recv().map_err(|_| Error::from(Disturbance::HogEnded))??;
         Ok(Hog { tid, wanted, thread: thread.thread().clone() })
     }

@@ -251,9 +251,9 @@ pub(super) fn cannot_poll(path: &StoragePath) -> Option<String> {
 }
 
 pub(super) fn way_down(target: &Target) -> Result<StoragePath> {
-    let cannot = |cause: rustix::io::Errno| Error::file("look at", target.path(), cause);
+    let cannot = |cause: rustix::io::Errno| Error::file("stat", target.path(), cause);
     let dev = rustix::fs::fstat(target).map_err(cannot)?.st_dev;
     let path =
-        std::fs::canonicalize(target.path()).map_err(|cause| Error::file("look at", target.path(), cause))?;
+        std::fs::canonicalize(target.path()).map_err(|cause| Error::file("resolve", target.path(), cause))?;
     Ok(super::device::way_down(&Root::real(), &path, (rustix::fs::major(dev), rustix::fs::minor(dev))))
 }

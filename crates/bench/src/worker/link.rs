@@ -49,7 +49,7 @@ impl Registered {
 }
 
 fn read<J: Work>(job: &Value) -> Result<J> {
-    stored::read(job).map_err(|error| garbled(format!("no job of ours: {error}")))
+    stored::read(job).map_err(|error| garbled(format!("unknown job: {error}")))
 }
 
 /// Runs this process as a worker that supports `jobs`. This is all that the hidden command does.
@@ -69,7 +69,7 @@ pub fn main(jobs: &[Registered]) -> bool {
     let Ok(mut link) = Link::open() else { return false };
     let result = link.start().and_then(|(name, job)| {
         let known = jobs.iter().find(|known| known.name == name);
-        let known = known.ok_or_else(|| garbled(format!("no job of ours: {name}")))?;
+        let known = known.ok_or_else(|| garbled(format!("unknown job: {name}")))?;
         (known.run)(&job, &mut link)
     });
     let last = match &result {

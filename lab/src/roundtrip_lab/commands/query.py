@@ -21,13 +21,12 @@ def register(group: click.Group) -> None:
     add(query, "percentiles", "Show percentiles of calls, from merged histograms.", by, limit(5))
     add(query, "misses", "Show the share of calls that missed the deadline.", by)
     add(query, "worst-devices", "Show the devices with the most missed deadlines.", limit(20))
-    add(query, "outliers", "Show devices that differ from their peers.",
-        alpha(0.002, "The probability of a false alarm on a healthy fleet; else the share of healthy devices in the answer."))  # fmt: skip
+    add(query, "outliers", "Show devices that differ from their peers.", alpha(0.005))
     add(query, "causes", "Show what delayed slow calls; with --base and --new, which causes differ.", by, alpha(0.01), *builds())
     add(query, "layers", "Show where writes spend their time; with --base and --new, which layer became slower.", by, alpha(0.01),
         margin(0.03), *builds())  # fmt: skip
-    add(query, "regressions", "Compare each build with the one before it.", alpha(0.005), margin(0.03), *builds())
-    add(query, "changes", "Show since which day the fleet is slower or faster.", alpha(0.003), margin(0.02),
+    add(query, "regressions", "Compare each build with the one before it.", alpha(0.003), margin(0.03), *builds())
+    add(query, "changes", "Show since which day the fleet is slower or faster.", alpha(0.002), margin(0.02),
         click.option("--by", help="Search each group separately: a column or label:KEY."))  # fmt: skip
 
 
@@ -46,9 +45,10 @@ def builds() -> list[Callable]:
     ]
 
 
-def alpha(default: float, words: str = "The probability that the answer contains a false alarm.") -> Callable:
+def alpha(default: float) -> Callable:
     """The option for how certain an answer is."""
-    return click.option("--alpha", default=default, show_default=True, type=click.FloatRange(0, 1, True, True), help=words)
+    return click.option("--alpha", default=default, show_default=True, type=click.FloatRange(0, 1, True, True),
+                        help="The probability that the answer contains a false alarm.")  # fmt: skip
 
 
 def limit(default: int) -> Callable:

@@ -26,7 +26,7 @@ NORMAL_MEDIAN = float(stats.norm.ppf(0.75))
 # A night with a smaller part of the usual number of devices is left out: the test gives all nights equal weight.
 LEAST_PART = 0.5
 # Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
-ALPHA = 0.003
+ALPHA = 0.002
 COLUMNS = ["series", "group", "figure", "day", "ratio", "p", "nights_before", "nights_after"]
 
 

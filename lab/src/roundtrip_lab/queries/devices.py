@@ -9,7 +9,7 @@ from roundtrip_lab.queries.filters import NONE, Filters
 
 Z_95 = 1.959964
 # Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
-ALPHA = 0.002
+ALPHA = 0.005
 # Devices with fewer nights are not judged.
 LEAST_NIGHTS = 3
 # Fewer devices do not show what is usual.
@@ -56,8 +56,8 @@ def outliers(engine: Engine, filters: Filters = Filters(), alpha: float = ALPHA)
     which is assumed to be normal, and so do the nights of one device. The nights may be skewed, as a tail is, and
     they count less the more there are.
 
-    If all devices are healthy, the answer names any with a probability of at most `alpha`. Else `alpha` is the
-    share of healthy devices among those named, on average. Neither grows with the number of devices or series.
+    The answer names a healthy device with a probability of at most `alpha`. It does not grow with the number of
+    devices, faulty devices or series.
     """
     rows = filters.of(engine.series)
     rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0)).mutate(model=rows.model.fill_null(NONE))
@@ -137,15 +137,16 @@ def tails(deviations: np.ndarray, skew: np.ndarray, heavy: np.ndarray, freedom: 
 def named(tests: pd.DataFrame, alpha: float) -> pd.DataFrame:
     """The tests of devices that differ.
 
-    The tests of one device resemble each other, so they are one question (Simes), and devices are selected by the
-    false discovery rate (Benjamini and Hochberg). Of a selected device the tests are selected alike, at the level
-    that is left (Benjamini and Bogomolov).
+    The tests of one device resemble each other, so they are one question (Simes). Devices are selected so that the
+    answer names a healthy one with a probability of at most `alpha`, however many are faulty (Holm). Of a selected
+    device, every test at the last level is named.
     """
     tests = tests.assign(place=tests.groupby("device")["p"].rank(method="first"))
     tests["of"] = tests.groupby("device")["p"].transform("size")
     tests["adjusted"] = tests["p"] * tests["of"] / tests["place"]
     devices = np.sort(tests.groupby("device")["adjusted"].min())
-    below = np.flatnonzero(devices <= alpha * np.arange(1, len(devices) + 1) / len(devices))
-    level = alpha * (below[-1] + 1) / len(devices) if len(below) else -1.0
+    levels = alpha / np.arange(len(devices), 0, -1)
+    chosen = int(np.cumprod(devices <= levels).sum())
+    level = levels[chosen - 1] if chosen else -1.0
     last = tests["place"].where(tests["adjusted"] <= level).groupby(tests["device"]).transform("max")
     return tests[tests["place"] <= last].copy()

@@ -19,7 +19,7 @@ FIGURES = ("p50", "p99", "missed")
 LEAST_DEVICES = 6
 MARGIN = 0.03
 # Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
-ALPHA = 0.005
+ALPHA = 0.003
 
 
 def regressions(

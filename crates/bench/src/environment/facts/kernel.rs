@@ -60,7 +60,7 @@ pub(super) fn read(root: &Root, config: Option<&str>, facts: &mut Facts) {
     tracing(root, facts);
     memory(root, facts);
     let stolen =
-        root.look("proc/stat").and_then(|stat| stolen(&stat).ok_or_else(|| "not as expected".to_owned()));
+        root.look("proc/stat").and_then(|stat| stolen(&stat).ok_or_else(|| "unexpected format".to_owned()));
     facts.note("stolen_since_boot", "/proc/stat", stolen.map(Value::Number));
     let system = root.look("etc/os-release").and_then(|text| system_name(&text));
     facts.note("system", "/etc/os-release", system);

@@ -62,7 +62,7 @@ fn idle(root: &Root, cpus: &[u32], facts: &mut Facts) {
             }
         }
     }
-    let none = || "no idle states: no cpuidle driver, or the host idles".to_owned();
+    let none = || "no idle states: no cpuidle driver, or the hypervisor controls idling".to_owned();
     let latency = deepest.as_ref().map(|(latency_us, _)| Value::Whole(*latency_us)).ok_or_else(none);
     facts.note("idle_exit_latency_us", &from, latency);
     facts.note(

@@ -127,7 +127,7 @@ fn hostile_files_are_read_in_bounded_time_and_stored_with_bounded_size() {
         ("clocksource", "not a setting: the file has 100000 bytes"),
         ("timer_slack_ns", "is not a whole number"),
         ("memory_bytes", "no MemTotal:"),
-        ("stolen_since_boot", "not as expected"),
+        ("stolen_since_boot", "unexpected format"),
         ("capabilities", "no CapEff"),
         ("transparent_hugepages", "is not a choice in brackets"),
         ("energy_aware", "'maybe' is not 0 or 1"),

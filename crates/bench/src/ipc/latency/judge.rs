@@ -39,7 +39,9 @@ pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission, least
             for caller in chosen.callers.iter_mut().filter(|caller| caller.priority > *max_priority) {
                 let asked = caller.to_string();
                 caller.priority = *max_priority;
-                chosen.warnings.push(format!("{asked} calls as {caller}, the highest priority allowed here"));
+                chosen
+                    .warnings
+                    .push(format!("caller {asked} runs as {caller}, the highest priority allowed here"));
             }
         }
     }
@@ -47,7 +49,7 @@ pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission, least
         let asked = caller.to_string();
         caller.nice = least_nice;
         chosen.warnings.push(format!(
-            "{asked} calls as {caller}, the lowest nice value allowed here: run as root, or not under `nice`"
+            "caller {asked} runs as {caller}, the lowest nice value allowed here: run as root, or not under `nice`"
         ));
     }
     chosen

@@ -67,7 +67,7 @@ impl WorkerGroup {
             self.check_failure()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(self.workers[id.0].died("stopped listening".into()));
+                return Ok(self.workers[id.0].died("stopped reading".into()));
             }
             for index in self.poll(Some(left), None)? {
                 self.listen(index)?;
