@@ -33,9 +33,9 @@ impl ParcelReader<'_> {
     /// Reads a file descriptor. Returns a duplicate (close-on-exec) that the caller owns.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if no offset lists an object here, for another type of object, and for
-    /// a reader without a process. [`Error::Descriptor`] if this process has too many open
-    /// descriptors.
+    /// [`Error::Malformed`] if no offset lists an object at this position, for another type of
+    /// object, and for a reader without a process. [`Error::Descriptor`] if this process has too
+    /// many open descriptors.
     pub fn read_fd(&mut self) -> Result<OwnedFd, Error> {
         const WHAT: &str = "a file descriptor";
         let object = FdObject::from_bytes(&self.peek_object::<{ FdObject::SIZE }>(WHAT)?);
