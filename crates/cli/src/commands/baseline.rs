@@ -1,5 +1,5 @@
-//! `roundtrip ipc baseline`: the cost of round trips on this machine by mechanisms other than
-//! binder, which shows how much binder could improve.
+//! `roundtrip ipc baseline`: the cost of round trips on this machine with mechanisms other than
+//! binder. It shows how much faster binder could be.
 
 use bench::baseline;
 use bench::worker::Spawner;

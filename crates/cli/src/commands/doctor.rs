@@ -1,5 +1,5 @@
 //! `roundtrip doctor`: which settings of this machine, or of a run's machine, lengthen round trips.
-//! Only reads, and changes nothing.
+//! It only reads settings, and changes nothing.
 
 use std::path::PathBuf;
 
@@ -117,7 +117,7 @@ const CHECKS: &[&str] = &[
     "permissions",
 ];
 
-/// The names of checks in a list.
+/// Parses a comma-separated list of checks.
 fn checks(text: &str) -> Result<Vec<String>, String> {
     let is_known = |name: &str| name == "all" || doctor::names().any(|known| known == name);
     match text.split(',').find(|name| !is_known(name)) {

@@ -124,7 +124,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
     typed.gates.check_callers(&LatencyPlan::default().callers)?;
-    // First, so that a failure costs nothing.
+    // Create the directory first, so that a failure costs no time.
     let directory = typed.output.out.clone().unwrap_or_else(|| default_directory(&bench::environment::now()));
     let place = Place::prepare(&directory, typed.output.existing)?;
     let run = {
@@ -170,7 +170,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// The default directory of runs.
 const DEFAULT_DIRECTORY: &str = "runs";
 
-/// `runs/survey-20261121-204259`.
+/// The default run directory for this date, for example `runs/survey-20261121-204259`.
 fn default_directory(date: &str) -> PathBuf {
     let digits: String =
         date.chars().take_while(|&c| c != '.' && c != 'Z').filter(char::is_ascii_digit).collect();

@@ -1,4 +1,4 @@
-//! `roundtrip ipc throughput`: round trips of both stacks by payload size.
+//! `roundtrip ipc throughput`: throughput of both stacks by payload size.
 
 use bench::ipc::throughput;
 use bench::worker::Spawner;

@@ -94,7 +94,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// The recording in a run directory, or the recording in a folder.
+/// Opens the recording in a run directory, or a recording's own folder.
 fn open(path: &Path) -> anyhow::Result<Recording> {
     let within = path.join(RECORDING);
     Ok(Recording::open(if within.is_dir() { &within } else { path })?)

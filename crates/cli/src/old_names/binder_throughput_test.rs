@@ -96,7 +96,7 @@ fn plan(typed: &Typed) -> WorkersPlan {
     }
 }
 
-/// As in the original, the training round is a complete run.
+/// Runs the program. As in the original, the training round is a complete run.
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed);
     plan.check().map_err(|error| Usage(error.to_string()))?;
