@@ -1,8 +1,8 @@
 //! A run as data: plans, the environment, results, warnings, and the directory that stores all of
 //! them. Nothing here measures, prints or reads arguments.
 //!
-//! Measuring turns plans into results and stores a [`Run`]. Explaining and showing read one, on any
-//! machine:
+//! Measuring turns plans into results and stores a [`Run`]. Explaining and showing read a stored
+//! run, on any machine:
 //!
 //! - A plan is a value with defaults. Its `check` rejects what no machine can carry out, and says
 //!   what is possible instead: [`ipc::latency::LatencyPlan`], [`ipc::throughput::ThroughputPlan`],
