@@ -1,4 +1,5 @@
-//! Requests that every object answers, whatever its interface: ping, descriptor, dump, extension.
+//! Requests that every object answers, regardless of its interface: ping, descriptor, dump,
+//! extension.
 
 use std::os::fd::OwnedFd;
 

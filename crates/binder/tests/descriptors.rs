@@ -82,7 +82,7 @@ fn bytes_without_a_process_yield_no_descriptor() {
     assert!(matches!(other.reader().read_fd(), Err(Error::Malformed { at: 0, .. })));
 }
 
-/// A driver that delivers no descriptors, whatever numbers the data contains.
+/// A driver that delivers no descriptors, regardless of the numbers in the data.
 #[derive(Debug)]
 struct WithoutDescriptors(Arc<dyn Driver>);
 

@@ -55,7 +55,7 @@ pub struct Run {
     pub warnings: Vec<String>,
 }
 
-/// A signal ended the measurement. The run contains what was measured until then.
+/// A signal ended the measurement. The run contains the results up to that point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
     /// The signal's name: "SIGINT".

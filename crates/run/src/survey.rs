@@ -1,4 +1,4 @@
-//! The survey: the plans of a run that shows a newcomer what this machine can do, in about half a
+//! The survey: the plans of a run that shows a new user what this machine can do, in about half a
 //! minute. It consists of a short baseline, throughput at a few sizes, and latency against a
 //! deadline. Must not know how they are carried out.
 

@@ -222,7 +222,7 @@ fn every_check_has_a_unique_name_a_reason_and_a_source_in_sentences() {
         assert!(finding.why.ends_with('.') && !finding.why.contains("  "), "{}", finding.why);
         assert!(!finding.source.is_empty() && !finding.title.is_empty(), "{finding:?}");
     }
-    // Settings that lengthen round trips come first, whatever their place in the table.
+    // Settings that lengthen round trips come first, regardless of their position in the table.
     let mut machine = good();
     machine.kernel.autogroup = Some(true);
     assert_eq!(judge(&machine)[0].check, "autogroup");

@@ -1,4 +1,4 @@
-//! Gates: what is accepted, what is rejected, and what violates them.
+//! Tests which gates are accepted or rejected, and which results violate them.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -51,7 +51,7 @@ pub struct SlowCall {
     pub kind_name: String,
     /// A description of the call: "hwbinder, pair P0, fifo:99 caller".
     pub what: String,
-    /// The call's timestamps and threads, and what is usual.
+    /// The call's timestamps and threads, and the usual duration.
     pub trip: RoundTrip,
     /// The snapshot that contains the call; `None` if there is none.
     pub snapshot: Option<u32>,

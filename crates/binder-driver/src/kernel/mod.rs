@@ -1,4 +1,4 @@
-//! The kernel's binder driver: any device with its protocol, including those of the Rust driver.
+//! The kernel's binder driver, in C or in Rust: any device that implements the binder protocol.
 //!
 //! `sys` contains the ioctls and the mapping, and `binderfs` makes private devices. `check` checks
 //! commands, so that the kernel reads only memory that the caller passed.

@@ -15,7 +15,7 @@ impl Parcel {
     /// `descriptor` when it is cleared.
     pub fn write_fd(&mut self, descriptor: OwnedFd) {
         let fd = descriptor.as_raw_fd().unsigned_abs();
-        // The flags and the cookie ("the sender owns it") are what Android writes. The driver
+        // Android writes the same flags and the same cookie ("the sender owns it"). The driver
         // passes them on unchanged.
         let flags = 0x7f | FLAT_BINDER_FLAG_ACCEPTS_FDS;
         let object = FdObject { kind: BINDER_TYPE_FD, flags, fd, pad: 0, cookie: 1 };

@@ -21,7 +21,7 @@ const PAIRS: u64 = 10;
 /// The maximum number of pairs.
 const MOST_PAIRS: u64 = 1000;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     words: Vec<String>,

@@ -15,7 +15,7 @@ use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Renamed, Usage, values};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     sizes_bytes: Option<Vec<usize>>,

@@ -18,7 +18,7 @@ use crate::trace_file::{self, Form};
 use analysis::slow_calls::{self, Explained, Kept, SlowCall};
 use report::inert;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,

@@ -10,7 +10,7 @@ use crate::args::{Group, Opt, Usage};
 use crate::asked_for;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Gates {
     gates: Vec<Gate>,

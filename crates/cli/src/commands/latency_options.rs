@@ -10,7 +10,7 @@ use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Opt, values};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     pub(super) stacks: Option<Vec<Stack>>,

@@ -17,7 +17,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     observing: ObserveOptions,

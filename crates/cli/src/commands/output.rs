@@ -18,7 +18,7 @@ use crate::args::values::set;
 use crate::args::{Opt, values};
 use crate::progress::ProgressLine;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct RunOutput {
     /// The output format; `None` means a table.

@@ -15,7 +15,7 @@ use analysis::{interference, observed_writes, slow_calls, storage};
 use report::html::{Subject, page};
 use report::inert;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,

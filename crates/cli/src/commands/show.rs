@@ -17,7 +17,7 @@ use report::inert;
 use report::look::Look;
 use report::run::Divided;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,

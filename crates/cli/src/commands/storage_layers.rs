@@ -18,7 +18,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
 use analysis::storage::divide;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     pub(crate) storage: StorageOptions,

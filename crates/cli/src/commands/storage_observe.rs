@@ -21,7 +21,7 @@ use super::output::{self, RunOutput};
 use crate::args::{Entry, Group, Kind, Opt, Usage};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     observing: ObserveOptions,

@@ -10,7 +10,7 @@ use crate::args::values::set;
 use crate::args::{Opt, Usage, values};
 use crate::asked_for;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct StorageOptions {
     pub(crate) file: Option<PathBuf>,

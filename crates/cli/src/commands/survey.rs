@@ -1,5 +1,5 @@
-//! `roundtrip survey`: the first command for a newcomer. Shows on one page what this machine can
-//! do, in about half a minute.
+//! `roundtrip survey`: the first command for a new user. It shows on one page what this machine can
+//! do, and takes about half a minute.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::terminal::{Exit, Terminal};
 use report::inert;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     duration_ns: Option<u64>,

@@ -19,7 +19,7 @@ use crate::google_benchmark::Output;
 use crate::google_benchmark::flags::{Flags, FormatName};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     stacks: Option<Vec<Stack>>,

@@ -20,14 +20,14 @@ const KILOBYTES: u64 = 8000;
 /// The suffix of a Perfetto trace.
 const PERFETTO: &str = ".perfetto-trace";
 
-/// What was typed after `start`.
+/// The arguments typed after `start`.
 #[derive(Default)]
 pub(crate) struct Start {
     kilobytes: Option<u64>,
     categories: Vec<Category>,
 }
 
-/// What was typed after `stop`.
+/// The arguments typed after `stop`.
 #[derive(Default)]
 pub(crate) struct Stop {
     out: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub(crate) struct Stop {
     discard: bool,
 }
 
-/// What was typed after `status`.
+/// The arguments typed after `status`.
 #[derive(Default)]
 pub(crate) struct NoArguments;
 

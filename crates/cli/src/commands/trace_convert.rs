@@ -11,7 +11,7 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     recordings: Vec<PathBuf>,

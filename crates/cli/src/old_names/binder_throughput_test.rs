@@ -8,7 +8,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     workers: Option<u32>,

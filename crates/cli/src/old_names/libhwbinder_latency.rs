@@ -14,7 +14,7 @@ use crate::commands::output::RunOutput;
 use crate::terminal::{Exit, Terminal};
 use report::latency_android;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     pairs: Option<u32>,

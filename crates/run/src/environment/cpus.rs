@@ -16,7 +16,7 @@ pub struct Cpus {
     pub online: Option<u32>,
     /// The CPUs that this process may use, considering affinity and cpuset.
     pub usable: Vec<u32>,
-    /// Maximum frequency of CPU 0 in MHz; without cpufreq, that of /proc/cpuinfo.
+    /// Maximum frequency of CPU 0 in MHz; without cpufreq, the frequency in /proc/cpuinfo.
     pub mhz: Option<f64>,
     /// CPUs by frequency governor; `None` without a cpufreq driver.
     pub governors: Option<BTreeMap<String, Vec<u32>>>,

@@ -87,7 +87,7 @@ impl ThroughputPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error says what is possible instead.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.stacks.is_empty() {
             return Err(PlanFault::EmptyThroughput.into());

@@ -31,7 +31,7 @@ impl TraitsPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error says what is possible instead.
     pub fn check(&self) -> Result<()> {
         if (1..=MAX_CALLS).contains(&self.calls) {
             return Ok(());

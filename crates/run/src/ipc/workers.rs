@@ -80,7 +80,7 @@ impl WorkersPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error says what is possible instead.
     pub fn check(&self) -> Result<()> {
         let workers = self.workers;
         match self.topology {

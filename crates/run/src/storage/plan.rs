@@ -110,7 +110,7 @@ impl StoragePlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error gives the reason.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.apis.is_empty() || self.durabilities.is_empty() {
             return Err(PlanFault::EmptyStorage.into());

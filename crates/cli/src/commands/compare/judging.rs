@@ -8,7 +8,7 @@ use report::comparison::{self, Comparison};
 use crate::args::{Opt, usage};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Judging {
     pub(crate) options: Options,

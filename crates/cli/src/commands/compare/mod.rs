@@ -12,7 +12,7 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage};
 use crate::terminal::{Exit, Terminal};
 use judging::Judging;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     paths: Vec<PathBuf>,

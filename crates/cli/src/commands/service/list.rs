@@ -11,7 +11,7 @@ use crate::terminal::{Exit, Terminal};
 use report::inert;
 use report::table::{Column, Table};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     place: Place,

@@ -23,7 +23,7 @@ pub(crate) struct Place {
     android: Option<Dialect>,
 }
 
-/// What was typed for `call` and `dump`.
+/// The arguments typed for `call` and `dump`.
 #[derive(Default)]
 pub(crate) struct Typed {
     place: Place,

@@ -180,7 +180,7 @@ impl LatencyPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`Error::Plan`] says what is invalid.
+    /// [`Error::Plan`] if the plan is invalid. The error gives the reason.
     pub fn check(&self) -> Result<()> {
         if self.stacks.is_empty() || self.inheritance.is_empty() || self.callers.is_empty() {
             return Err(PlanFault::EmptyLatency.into());

@@ -68,7 +68,7 @@ impl InterferencePlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error gives the reason.
     pub fn check(&self) -> Result<()> {
         self.write.check()?;
         if self.conditions.is_empty() {

@@ -45,7 +45,7 @@ pub struct Beside {
     pub what: String,
     /// The writer without the condition: an index into [`InterferenceResult::writers`].
     pub writer: usize,
-    /// The writer with the condition: the same, unless two ways to write are compared.
+    /// The writer with the condition: the same writer, unless two ways to write are compared.
     pub writer_beside: usize,
     /// Bytes per call.
     pub size_bytes: u64,
