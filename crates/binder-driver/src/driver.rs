@@ -151,8 +151,8 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     }
 
     /// `BINDER_GET_NODE_DEBUG_INFO`: this process's node with the lowest `ptr` above `after`, or
-    /// `None`. Repeated calls, starting with 0, visit all nodes except a context manager's, whose
-    /// `ptr` is 0.
+    /// `None`. Repeated calls, starting with 0, visit all nodes except one whose `ptr` is 0 (a
+    /// context manager's).
     ///
     /// # Errors
     /// [`Error::WriteRead`] if the driver refuses.

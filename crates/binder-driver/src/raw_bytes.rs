@@ -2,9 +2,9 @@
 //! [`RawBytes`]: bytes that other processes may change while they are read. This file does not know
 //! what the bytes mean.
 //!
-//! Unsafe code: no Rust reference may cover such memory, so this type uses a pointer. Volatile
-//! loads read numbers, and one copy reads longer parts. The compiler therefore reads each byte
-//! once, and never reads a value again after a check.
+//! Unsafe: no Rust reference may cover such memory, so this type uses a pointer. Volatile loads
+//! read numbers, and one copy reads longer parts. The compiler therefore reads each byte once, and
+//! never reads a value again after a check.
 
 use std::fmt;
 use std::marker::PhantomData;

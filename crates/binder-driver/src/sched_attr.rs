@@ -3,7 +3,7 @@
 //! wrappers of the older calls fail with ENOSYS. All crates of this workspace read and change a
 //! thread's scheduling through this module.
 //!
-//! Unsafe code: a raw `syscall(2)`. The kernel reads and writes the structure through a pointer.
+//! Unsafe: a raw `syscall(2)`. The kernel reads and writes the structure through a pointer.
 
 use std::io;
 

@@ -2,7 +2,7 @@
 //! The unsafe parts of a binder device: its ioctls, its mapped area, and the descriptors that it
 //! opens.
 //!
-//! Unsafe code: ioctl numbers and their arguments are the kernel's contract
+//! Unsafe: ioctl numbers and their arguments are the kernel's contract
 //! (`include/uapi/linux/android/binder.h`), the driver writes to the area, and it passes
 //! descriptors as numbers. This file does not interpret other data.
 

@@ -72,8 +72,8 @@ words! {
     BC_REQUEST_FREEZE_NOTIFICATION = iow(b'c', 19, HandleCookie::SIZE);
     /// Clears a freeze notification.
     BC_CLEAR_FREEZE_NOTIFICATION = iow(b'c', 20, HandleCookie::SIZE);
-    /// Acknowledges `BR_FROZEN_BINDER`. Only after this does the driver send the next one with this
-    /// cookie.
+    /// Acknowledges `BR_FROZEN_BINDER`. The driver sends the next one with this cookie only after
+    /// this.
     BC_FREEZE_NOTIFICATION_DONE = iow(b'c', 21, 8);
 
     /// An errno follows.

@@ -63,8 +63,9 @@ pub enum Verdict {
         /// The likely reason.
         reason: String,
     },
-    /// They did, but the server thread's policy did not always show it: it inherited the caller's
-    /// priority through a PI futex, according to the driver's counter, and ran at that priority.
+    /// They ran at the caller's priority, but their policy did not always show it. In such a call
+    /// the server thread inherited the priority through a PI futex, according to the driver's
+    /// counter.
     Unseen {
         /// In how many calls the policy did not show it.
         reason: String,
