@@ -1,14 +1,14 @@
-//! Distinguishes damaged recordings from losses of the kernel. This file does not know what a
-//! recording is for.
+//! Distinguishes damaged recordings from recordings in which the kernel lost events. Must not know
+//! what a recording is used for.
 
 use tracefs::{Recording, Trace};
 
 use crate::error::{Error, Result};
 
-/// Refuses damaged recordings, which must not be taken for losses of the kernel.
+/// Refuses a damaged recording. Otherwise the damage would look like events that the kernel lost.
 ///
 /// # Errors
-/// [`Error::Damaged`] if pages are damaged.
+/// [`Error::Damaged`] if pages of the snapshot are damaged.
 pub fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace) -> Result<()> {
     let damaged: Vec<String> = trace.damaged().iter().map(u32::to_string).collect();
     if damaged.is_empty() {
@@ -17,12 +17,12 @@ pub fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace) -> Res
     Err(Error::Damaged { directory: recording.directory().to_owned(), snapshot, cpus: damaged.join(", ") })
 }
 
-/// What could be read from a recording.
+/// The readable results of a recording, and its damage.
 #[derive(Debug)]
 pub struct Readable<T> {
     /// The readable results.
     pub results: Vec<T>,
-    /// What is damaged or unreadable.
+    /// An error for each damaged or unreadable snapshot.
     pub damage: Vec<Error>,
 }
 
@@ -33,7 +33,7 @@ impl<T> Default for Readable<T> {
 }
 
 impl<T> Readable<T> {
-    /// Returns the results, and the recording's faults as one error.
+    /// Returns the results, and all damage as one error.
     #[must_use]
     pub fn split(self) -> (Vec<T>, Option<Error>) {
         let more = self.damage.len().saturating_sub(1);
@@ -46,7 +46,7 @@ impl<T> Readable<T> {
     }
 }
 
-/// Reads a snapshot if it is intact. Otherwise adds the fault to `damage`.
+/// Reads a snapshot if it is intact. Otherwise adds the error to `damage`.
 pub(crate) fn read_whole(recording: &Recording, snapshot: u32, damage: &mut Vec<Error>) -> Option<Trace> {
     let read = recording.read(snapshot).map_err(Error::from);
     read.and_then(|trace| refuse_damage(recording, snapshot, &trace).map(|()| trace))

@@ -1,8 +1,8 @@
-//! Why a run cannot be explained.
+//! The reason why a run cannot be explained.
 
 use std::path::PathBuf;
 
-/// Why a run cannot be explained.
+/// The reason why a run cannot be explained.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
         directory: PathBuf,
         /// The snapshot.
         snapshot: u32,
-        /// The CPUs with damaged pages: "0, 3".
+        /// The CPUs with damaged pages, for example "0, 3".
         cpus: String,
     },
     /// A file from another program cannot be read.
@@ -33,7 +33,7 @@ pub enum Error {
         /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: std::io::Error,
     },
-    /// Too many runs of one side.
+    /// Too many runs on one side of a comparison.
     #[error("a comparison takes up to {0} runs a side: name fewer")]
     TooManyRuns(usize),
     /// More than one snapshot is damaged or unreadable.

@@ -1,6 +1,5 @@
-//! Explains a comparison of writes with and without background load from its recording. This
-//! connects `run` and `tracefs` to `layers`. Reads run directories. Must not know how anything is
-//! shown.
+//! Explains a comparison of writes with and without background load from its recording. It connects
+//! `run` and `tracefs` to `layers`, and reads run directories. Must not know how anything is shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,31 +17,33 @@ use crate::storage::devices;
 /// What the kernel's events show for one side of a comparison.
 #[derive(Debug, Default)]
 pub struct Side {
-    /// The median time that a call's requests spent at the device, in nanoseconds, for each round.
+    /// For each round, the median over its calls of the time that a call's requests spent at the
+    /// device, in nanoseconds.
     pub device_ns: Vec<f64>,
-    /// Where the time of all rounds' calls was spent.
+    /// The layers in which the calls of all rounds spent their time.
     pub breakdown: Breakdown,
     /// The interrupts of all CPUs during the calls.
     pub interrupts: InterruptUse,
-    /// The paths of the last completions, with the number of calls.
+    /// The number of calls for each path of a call's last completion.
     pub completions: BTreeMap<Completion, u64>,
-    /// The last frequency of the writer's first CPU in the events, in kHz.
+    /// The last frequency of the writer's first CPU in the events, in kHz; `None` without such an
+    /// event.
     pub frequency_khz: Option<u32>,
 }
 
-/// A comparison, explained.
+/// A comparison, with what the kernel's events show.
 #[derive(Debug)]
 pub struct Explained<'a> {
     /// What was measured.
     pub beside: &'a Beside,
-    /// Without and with the condition; `None` if nothing was recorded.
+    /// The sides without and with the condition; `None` if nothing was recorded.
     pub sides: Option<[Side; 2]>,
 }
 
 impl Explained<'_> {
-    /// The device's time without and with the condition, in nanoseconds, if there is no ratio: the
-    /// medians of the rounds. A round's median is 0 if most of its calls needed nothing of the
-    /// device.
+    /// The device's time without and with the condition, in nanoseconds: the median of the rounds'
+    /// medians. For comparisons without a ratio: a round's median is 0 if most of its calls did not
+    /// need the device.
     #[must_use]
     pub fn device_without_ratio(&self) -> Option<[f64; 2]> {
         let median = |side: &Side| {
@@ -54,8 +55,8 @@ impl Explained<'_> {
         Some([median(alone)?, median(beside)?])
     }
 
-    /// The comparison of the device's time, from the events if recorded, else from the device's
-    /// counters.
+    /// The comparison of the device's time with and without the condition, from the events if
+    /// recorded, else from the device's counters.
     pub fn device(&self) -> Option<Comparison> {
         match &self.sides {
             Some([alone, beside]) => Comparison::of_rounds(&beside.device_ns, &alone.device_ns).ok(),
@@ -80,7 +81,7 @@ pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Readable
                 };
                 let alone = side(beside.writer, |pair| &pair.alone);
                 let sides = alone.zip(side(beside.writer_beside, |pair| &pair.beside));
-                // A recording that ended early may lack both.
+                // A recording that ended early may lack one or both sides.
                 sides.map(<[Side; 2]>::from).filter(|sides| sides.iter().all(|side| side.breakdown.calls > 0))
             }
             None => None,
@@ -90,7 +91,7 @@ pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Readable
     out
 }
 
-/// What the events show for one side; `None` if one of its snapshots is damaged.
+/// What the events show for one side; `None` if a snapshot of this side is damaged.
 fn side<'a>(
     result: &InterferenceResult,
     recording: &Recording,

@@ -1,13 +1,13 @@
-//! Explains a run from its recording. Nothing here measures or shows anything: the output is typed
-//! data, on any machine.
+//! Explains a run from its recording, on any machine. Nothing here measures or shows anything: the
+//! output is typed data.
 //!
 //! - [`slow_calls`] explains the slow calls that a latency test has kept: what delayed each one,
 //!   from the kernel's events if they were recorded, else from the kernel's counters.
-//! - [`storage`] divides the writes of a storage test into layers, and [`interference`] does so for
-//!   both sides of a comparison.
-//! - [`compare`] decides whether one set of runs is better or worse than another, or that the runs
-//!   do not show it.
-//! - [`figures`] lists a run's figures. Each is computed once.
+//! - [`storage`] attributes the time of a storage test's writes to layers, and [`interference`]
+//!   does so for both sides of a comparison.
+//! - [`compare`] decides whether one set of runs is better or worse than another, or whether the
+//!   runs do not show a difference.
+//! - [`figures`] lists a run's figures. Each figure is computed in only one place.
 //! - [`gate`] compares the figures of a run with limits.
 //! - [`refuse_damage`] distinguishes damaged recordings from those in which the kernel lost events.
 //!

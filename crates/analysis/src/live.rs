@@ -1,5 +1,5 @@
-//! A latency test that is watched: the figures of each interval, and whether they changed at a
-//! mark. Receives the measurements turn by turn. Must not know how they were made or are shown.
+//! A latency test that a user watches: the figures of each interval, and whether they changed at a
+//! mark. Receives the measurements of each turn. Must not know how they were made or are shown.
 
 use std::collections::VecDeque;
 
@@ -9,16 +9,17 @@ use run::ipc::latency::Series;
 use crate::compare::{self, Compared, Measured, Options, Side};
 use crate::figures::{Better, Figure, Unit};
 
-/// The most intervals that are kept; with one per second, nearly three hours.
+/// The maximum number of intervals that are kept. With one per second, this is nearly three hours.
 const MOST_INTERVALS: usize = 10_000;
 
-/// The most intervals of each half in a comparison.
+/// The maximum number of intervals of each half in a comparison.
 const MOST_COMPARED: usize = 300;
 
 /// How much the intervals before and after a mark may differ without any change on the machine: 0.1
-/// means 10%. Both halves are from the same processes, so they differ less than two runs. To test
-/// this, a session without changes, on a machine that was compiling, was cut into 90 overlapping
-/// pieces. With this value, 3 of them showed a difference in any of three figures; without it, 6.
+/// means 10%. Both halves are from the same processes, so they differ less than two runs. This
+/// value was tested with a session without changes, on a machine that was compiling, cut into 90
+/// overlapping pieces. With this value, 3 pieces showed a difference in any of three figures;
+/// without it, 6 did.
 pub const NOISE: f64 = 0.1;
 
 /// A caller's figures for one interval.
@@ -36,7 +37,7 @@ pub struct Point {
     pub max_ns: u64,
 }
 
-/// One caller over one stack.
+/// The intervals of one caller over one stack.
 #[derive(Debug, Clone)]
 pub struct Line {
     /// Its labels: test, stack, inheritance, caller.
@@ -45,7 +46,7 @@ pub struct Line {
     pub points: VecDeque<Option<Point>>,
     /// The calls of the last interval with calls.
     pub last: Histogram,
-    /// How many of these missed the deadline.
+    /// The number of these calls that missed the deadline.
     pub last_missed: u64,
     current: Histogram,
     missed: u64,
@@ -58,7 +59,7 @@ pub struct Session {
     pub lines: Vec<Line>,
     /// The number of intervals, including those no longer kept.
     pub intervals: usize,
-    /// The number of intervals at each mark.
+    /// The number of completed intervals at each mark.
     pub marks: Vec<usize>,
 }
 
@@ -74,8 +75,8 @@ impl Session {
                 ("caller", caller.caller.to_string()),
             ];
             let line = self.line(of);
-            // With a rate, a call's time starts when it should have begun, so it includes the wait
-            // for a slow predecessor.
+            // With a rate, a call's time starts when the call should have begun, so it includes the
+            // wait for a slow previous call.
             let (times, missed) = match &caller.response {
                 Some(response) => (&response.time, response.missed),
                 None => (&caller.latency, caller.deadline.missed),
@@ -118,8 +119,8 @@ impl Session {
         }
     }
 
-    /// Separates earlier from later intervals. The current interval belongs to neither and is
-    /// dropped.
+    /// Sets a mark, which separates earlier from later intervals. The current interval belongs to
+    /// neither and is dropped.
     pub fn mark(&mut self) {
         for line in &mut self.lines {
             (line.current, line.missed) = (Histogram::new(), 0);
@@ -129,9 +130,9 @@ impl Session {
         }
     }
 
-    /// Compares the intervals since the last mark with those between it and the mark before; empty
-    /// without a mark. Each interval counts as a run, and the two halves as runs made at different
-    /// times. Misses are left out if the median interval has none.
+    /// Compares the intervals after the last mark with those between that mark and the one before
+    /// it; empty without a mark. Each interval counts as a run, and the two halves count as runs
+    /// made at different times. Misses are left out if the median interval of both halves has none.
     #[must_use]
     pub fn compare(&self) -> Vec<Compared> {
         let Some((&mark, earlier)) = self.marks.split_last() else { return Vec::new() };
@@ -146,7 +147,7 @@ impl Session {
         compared
     }
 
-    /// How many intervals before and after the last mark are compared.
+    /// The numbers of intervals before and after the last mark; `None` without a mark.
     #[must_use]
     pub fn halves(&self) -> Option<[usize; 2]> {
         let (&mark, earlier) = self.marks.split_last()?;
@@ -207,7 +208,7 @@ mod tests {
         Series { stack, inheritance: Inheritance::Stack, pairs, verdict: Verdict::Pass }
     }
 
-    /// An interval of two turns whose calls take about `ns`.
+    /// Adds an interval of two turns whose calls take about `ns` nanoseconds.
     fn interval(session: &mut Session, ns: u64, seed: u64) {
         for part in 0..2 {
             session.add(&turn(Stack::Binder, (0..100).map(|n| ns + (n * 7 + seed * 13 + part) % 50)));

@@ -8,23 +8,24 @@ use transactions::Observed;
 /// The figures of one row in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// The row, counted from 0.
+    /// The row's index, counted from 0.
     pub flow: usize,
-    /// Round trips that ended.
+    /// The number of round trips that ended.
     pub calls: u64,
-    /// How many of them took longer than the deadline.
+    /// The number of these round trips that took longer than the deadline.
     pub missed: u64,
-    /// Their median, in nanoseconds, like all times here; `None` without round trips.
+    /// The median of their durations, in nanoseconds, like all times here; `None` without round
+    /// trips.
     pub p50_ns: Option<u64>,
     /// Their 99th percentile.
     pub p99_ns: Option<u64>,
-    /// The longest.
+    /// The longest duration.
     pub max_ns: Option<u64>,
-    /// How long no server thread was ready, as a mean over the calls for which it is known.
+    /// How long no server thread was ready: the mean over the calls for which this is known.
     pub behind_pool_ns: Option<u64>,
-    /// Oneway transactions that a thread took.
+    /// The number of oneway transactions that a thread took.
     pub oneway: u64,
-    /// Calls that failed.
+    /// The number of calls that failed.
     pub failed: u64,
 }
 
@@ -44,7 +45,7 @@ impl Current {
     }
 }
 
-/// A session of observing.
+/// One session in which calls are observed.
 #[derive(Debug, Clone)]
 pub struct Session {
     deadline: Deadline,

@@ -1,5 +1,5 @@
-//! Divides other programs' writes among the layers: all of them live, and slow ones again from a
-//! run's recording. Must not know how anything is recorded or shown.
+//! Attributes the time of other programs' writes to layers: for all writes live, and for slow
+//! writes again from a run's recording. Must not know how anything is recorded or shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,31 +13,31 @@ use tracefs::{Recording, Trace};
 use crate::damage::{Readable, read_whole};
 use crate::storage::of_devices;
 
-/// Divides writes as they complete, and sums them up by row.
+/// Attributes the time of writes to layers as they complete, and sums it up by row.
 #[derive(Debug, Default)]
 pub struct Divider {
     rows: BTreeMap<usize, Breakdown>,
 }
 
 impl Divider {
-    /// Divides writes, each with its row. The trace covers the writes and some time before them.
+    /// Adds writes, each with its row. The trace covers the writes and some time before them.
     pub fn add(&mut self, trace: &Trace, devices: &[Device], writes: impl Iterator<Item = (usize, Write)>) {
         let indexed = Writes::new(trace, known(devices));
         let complete_from_ns = trace.complete_from_ns.values().max().copied().unwrap_or(0);
         for (row, write) in writes {
             let mut layers = indexed.layers(write);
-            // It began before the oldest kept event.
+            // If the write began before the oldest kept event, events of the write may be lost.
             layers.lost |= write.start_ns < complete_from_ns;
             self.divided(row, write, layers);
         }
     }
 
-    /// Adds a write that is already divided.
+    /// Adds a write whose layers are already known.
     pub(crate) fn divided(&mut self, row: usize, write: Write, layers: Layers) {
         self.rows.entry(row).or_default().add(write, layers);
     }
 
-    /// The totals of each row; `None` for a row without divided writes.
+    /// The totals of each row; `None` for a row without writes.
     #[must_use]
     pub fn finish(&self) -> Vec<Option<Divided>> {
         let rows = self.rows.last_key_value().map_or(0, |(row, _)| row + 1);
@@ -45,7 +45,7 @@ impl Divider {
     }
 }
 
-/// The machine's devices, as the events name them.
+/// The machine's devices, with the names that events use.
 fn known(devices: &[Device]) -> Devices {
     let mut leaves: Vec<&Device> = devices.iter().flat_map(Device::leaves).collect();
     leaves.sort_by_key(|device| device.dev);
@@ -76,7 +76,7 @@ fn divided(breakdown: &Breakdown) -> Divided {
     }
 }
 
-/// A slow write of a run, divided.
+/// A slow write of a run, with its layers.
 #[derive(Debug)]
 pub struct Slow<'a> {
     /// The write.
@@ -85,8 +85,8 @@ pub struct Slow<'a> {
     pub layers: Layers,
 }
 
-/// Divides the recorded slow writes of a run directory, the slowest first. Those in damaged
-/// snapshots are left out, and the damage is reported.
+/// Attributes the time of a run directory's recorded slow writes to layers, the slowest write
+/// first. Writes in damaged snapshots are left out, and the damage is reported.
 #[must_use]
 pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Readable<Slow<'a>> {
     let mut out = Readable::default();
@@ -134,8 +134,8 @@ mod tests {
             let sum_ns: u64 = layers.pieces.iter().map(|piece| piece.end_ns - piece.begin_ns).sum();
             assert_eq!(sum_ns, write.latency_ns());
         }
-        // Dividing the recording again gives the same layers and the same commits. The commits were
-        // started by the other writers, because a writer does not wait for its own.
+        // Analysing the recording again gives the same layers and the same commits. The commits
+        // were started by the other writers, because a writer does not wait for its own.
         let rows = result.rows.iter().filter_map(|row| Some((row.tid, row.divided.as_ref()?)));
         let waits: Vec<(u32, &OthersCommits)> =
             rows.flat_map(|(tid, one)| one.others_commits.iter().map(move |other| (tid, other))).collect();

@@ -1,4 +1,4 @@
-//! The calls of a run within its recording. Must not know what they are used for.
+//! The calls of a run that are stored beside its recording. Must not know what they are used for.
 
 use std::ops::RangeInclusive;
 
@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 /// stored calls.
 ///
 /// # Errors
-/// [`tracefs::Error`] if they cannot be read, [`run::Error::NotARun`] if they are not those that
-/// the run lists.
+/// [`tracefs::Error`] if the calls cannot be read, [`run::Error::NotARun`] if they are not the
+/// calls that the run lists.
 pub(crate) fn recorded_calls(
     explained: &Explained,
     recording: &Recording,
@@ -45,8 +45,9 @@ pub(crate) fn recorded_calls(
     Ok(Some(calls))
 }
 
-/// Whether these can be the calls of one caller during the recording: one after the other, by a
-/// thread with a valid id.
+/// Whether these can be the calls of one caller during the recording: they start in chronological
+/// order, have the caller's policy and a valid priority, and lie at least partly within the
+/// recording.
 fn plausible(of: &RecordedCalls, calls: &[Sample], recorded: &RangeInclusive<u64>) -> bool {
     let one = |call: &Sample| {
         let Placement { policy, priority, nice, .. } = call.caller;

@@ -1,5 +1,5 @@
-//! Finds the synchronous writes in another tool's recording and divides them among the layers. Only
-//! the kernel's events are known: neither the machine's devices nor the files' names. Must not know
+//! Finds the synchronous writes in another tool's recording and attributes their time to layers.
+//! Only the kernel's events are known, not the machine's devices or the files' names. Must not know
 //! how a recording was made, nor how anything is shown.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::observed_writes::{Divider, Slow};
 use crate::slow_calls::Wanted;
 use crate::slow_calls::recorded::Names;
 
-/// The most calls in flight that are followed.
+/// The maximum number of calls in flight that are tracked.
 const UNDER_WAY: usize = 100_000;
 
 /// The writes of a recording.
@@ -28,11 +28,13 @@ pub struct RecordedWrites {
     pub result: ObserveWritesResult,
     /// The layers of the slow writes, in their order.
     layers: Vec<Layers>,
-    /// Whether the file systems' events stand in for system calls, which were not recorded.
+    /// Whether the writes were found by the file systems' events, because system calls were not
+    /// recorded.
     pub within_file_systems: bool,
-    /// The machine whose system call numbers were assumed because the recording does not name it.
+    /// The architecture whose system call numbers were assumed; `None` if the recording names it or
+    /// has no system calls.
     pub machine_taken: Option<String>,
-    /// Why the layers are not certain.
+    /// The reasons why the layers are uncertain.
     pub doubts: Vec<Doubt>,
 }
 
@@ -45,8 +47,8 @@ impl RecordedWrites {
     }
 }
 
-/// Finds a recording's writes and divides them. `comms` names threads that the trace does not name.
-/// `None` if no event shows writes.
+/// Finds a recording's writes and attributes their time to layers. `comms` contains names of
+/// threads that the trace does not name. `None` if no event shows writes.
 #[must_use]
 pub fn recorded_writes(
     trace: &Trace,
@@ -101,8 +103,8 @@ pub fn recorded_writes(
     })
 }
 
-/// Sorts the slow writes, the slowest first, and keeps as many as are wanted. Returns how many
-/// writes over the deadline were dropped.
+/// Sorts the slow writes, the slowest first, and keeps the wanted number. Returns how many writes
+/// over the deadline were dropped.
 fn keep_slowest(slow: &mut Vec<SlowWrite>, wanted: Wanted) -> u64 {
     slow.sort_by_key(|write| (std::cmp::Reverse(write.latency_ns()), write.start_ns));
     let most = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
@@ -122,7 +124,8 @@ fn plan(wanted: Wanted) -> ObserveWritesPlan {
     }
 }
 
-/// Counts and divides the writes. The slow ones have the row numbers of [`Rows::add`].
+/// Counts the writes and attributes their time to layers. The slow writes contain the row numbers
+/// of [`Rows::add`].
 fn count(
     trace: &Trace,
     comms: &BTreeMap<u32, String>,
@@ -164,8 +167,8 @@ fn of(start_ns: u64, end_ns: u64, tid: u32) -> Write {
     Write { start_ns, end_ns, tid }
 }
 
-/// Why a write waited for a device; `None` if it did not. A plain write that slept may be one to a
-/// pipe, so it counts only if it had requests or was throttled.
+/// Why a write waited for a device; `None` if it did not. A plain write that slept may have been a
+/// write to a pipe, so it counts only if it had requests or was throttled.
 fn durable(write: &Observed, layers: &Layers) -> Option<Durable> {
     match write.asked {
         Asked::Call => Some(Durable::Call),
@@ -175,7 +178,7 @@ fn durable(write: &Observed, layers: &Layers) -> Option<Durable> {
     }
 }
 
-/// The file, as far as events identify it.
+/// The file, if events identify it; else the descriptor; else empty.
 fn file(write: &Observed) -> String {
     match (write.file, write.descriptor) {
         (Some(id), _) => id.to_string(),

@@ -1,5 +1,6 @@
-//! Divides the writes of a storage measurement into layers, from its recording. This connects `run`
-//! and `tracefs` to `layers`. Reads run directories. Must not know how anything is shown.
+//! Attributes the time of a storage measurement's writes to layers, from its recording. This file
+//! connects `run` and `tracefs` to `layers`, and reads run directories. Must not know how anything
+//! is shown.
 
 use std::path::Path;
 
@@ -10,17 +11,18 @@ use tracefs::Recording;
 
 use crate::damage::{Readable, read_whole};
 
-/// The divided calls of one writer and size.
+/// The layers of the calls of one writer and size.
 #[derive(Debug)]
 pub struct SeriesLayers<'a> {
     /// What was measured.
     pub series: &'a StorageSeries,
-    /// Where the time was spent.
+    /// The layers in which the calls spent their time.
     pub breakdown: Breakdown,
 }
 
-/// Divides all recorded calls of a run directory, except those in damaged snapshots; nothing for a
-/// series without recorded calls. The `keep` slowest calls of each series are kept in full.
+/// Attributes the time of all recorded calls of a run directory to layers. Leaves out calls in
+/// damaged snapshots, and series without recorded calls. The `keep` slowest calls of each series
+/// are kept in full.
 #[must_use]
 pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Readable<SeriesLayers<'a>> {
     let mut out = Readable::default();
@@ -56,13 +58,13 @@ pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> R
     out
 }
 
-/// The devices at the end of a file's path, with their names in events.
+/// The devices at the bottom of a file's path, with their names in events.
 #[must_use]
 pub fn devices(path: &StoragePath) -> Devices {
     of_devices(&path.leaves(), path.partitions())
 }
 
-/// Like [`devices`], for given devices, which have no others below them.
+/// Like [`devices`], for given devices that have no other devices below them.
 pub(crate) fn of_devices(leaves: &[&Device], partitions: Vec<(u32, u32)>) -> Devices {
     let interrupts =
         |device: &Device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect();

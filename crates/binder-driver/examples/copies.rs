@@ -1,5 +1,5 @@
 #![allow(unsafe_code, clippy::print_stdout, clippy::print_stderr)] // Calls the copies of raw memory that it compares, and prints.
-//! Compares the copy of the C library with `binder_driver::copy`, by the offsets of source and
+//! Compares the C library's copy with `binder_driver::copy`, for different offsets of source and
 //! destination within their pages. Reports the minimum of many timings, to reduce the influence of
 //! other load.
 //!
@@ -9,27 +9,28 @@ use std::time::Instant;
 
 use binder_driver::copy;
 
-/// A way to copy.
+/// A copy function: source, destination, length.
 type Copy = unsafe fn(*const u8, *mut u8, usize);
 
 /// The offsets within a page: multiples of vector and cache line sizes, and values in between.
 const OFFSETS: [usize; 14] = [0, 1, 8, 16, 24, 32, 48, 63, 64, 128, 512, 2048, 4032, 4080];
 
-/// The timings for each pair of offsets, and the copies in each timing.
+/// The number of timings for each pair of offsets, and the number of copies in each timing.
 const TIMINGS: usize = 200;
 const AT_ONCE: u32 = 4;
 
 unsafe fn library(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller upholds `Copy`'s contract.
     unsafe { std::ptr::copy(from, to, length) }
 }
 
 unsafe fn ours(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller upholds `Copy`'s contract.
     unsafe { copy::raw(from, to, length) }
 }
 
-/// Allocates memory for `length` bytes from any offset. Also returns the index of the first page.
+/// Allocates memory for `length` bytes at any offset within a page. Also returns the index of the
+/// first page boundary.
 fn pages(length: usize) -> (Vec<u8>, usize) {
     let memory = vec![1_u8; length + 3 * 4096];
     let start = memory.as_ptr().align_offset(4096);

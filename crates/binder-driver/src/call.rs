@@ -1,5 +1,5 @@
-//! One call by a thread that serves nothing meanwhile: sends it and waits for its result. This file
-//! knows neither the backend nor the callee.
+//! Makes one call on a thread that does not serve calls meanwhile: sends it and waits for the
+//! result. This file knows neither the backend nor the callee.
 
 use crate::uapi::TransactionData;
 use crate::{Commands, Driver, Error, Return, Returns};

@@ -2,8 +2,8 @@
 //! side.
 //!
 //! [`TransactionData::new`] describes a transaction, [`Commands`] queues commands, and
-//! [`Command::parse`] decodes one, for the emulated driver and the fuzzer. Addresses in commands
-//! are only numbers here: the driver decides which memory it may read.
+//! [`Command::parse`] decodes a command, for the emulated driver and the fuzzer. Addresses in
+//! commands are only numbers here: the driver decides which memory it may read.
 
 use rustix::io::Errno;
 
@@ -12,9 +12,9 @@ use crate::uapi::*;
 
 /// A queue of commands for the driver.
 ///
-/// They stay queued until a [`Driver::write_read`](crate::Driver::write_read) consumes them.
-/// Commands such as freeing a buffer or dropping a reference therefore go out with the next call
-/// and cost no system call of their own.
+/// They stay queued until a [`Driver::write_read`](crate::Driver::write_read) consumes them. A
+/// command such as freeing a buffer or dropping a reference is therefore sent with the next call,
+/// and needs no separate system call.
 #[derive(Debug, Default)]
 pub struct Commands {
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ impl Commands {
         self.consumed == self.bytes.len()
     }
 
-    /// Marks `bytes` more bytes as consumed. For drivers.
+    /// Marks `bytes` more bytes as consumed. For use by drivers.
     ///
     /// # Panics
     /// If fewer bytes are pending.
@@ -58,7 +58,7 @@ impl Commands {
         self.consumed = 0;
     }
 
-    /// Appends arbitrary bytes. For tests and fuzzing.
+    /// Appends arbitrary bytes. For use by tests and fuzzing.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -155,8 +155,8 @@ impl TransactionData {
         Self::naming(code, data.into())
     }
 
-    /// As [`TransactionData::new`], for data that others may change, such as received data that is
-    /// passed on.
+    /// Like [`TransactionData::new`], for data that other processes may change, such as received
+    /// data that is passed on.
     #[must_use]
     #[inline]
     pub fn naming(code: u32, data: RawBytes<'_>) -> Self {
@@ -187,7 +187,7 @@ impl TransactionData {
 impl Command {
     /// Decodes the command at the start of `bytes`. Also returns its length in bytes. `None` for an
     /// unknown, unsupported or truncated command: the driver then fails with [`Command::refusal`]
-    /// and consumes no more.
+    /// and does not consume this command or later ones.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let word = u32::take(bytes.get(..4)?);
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn exactly_the_known_commands_are_decoded() {
         let mut known = 0;
-        // All possible numbers of commands: every direction, type 'c', every length.
+        // All possible command numbers: every direction, type 'c', every length.
         for word in (0..1 << 24).map(|rest| (rest >> 8) << 16 | u32::from(b'c') << 8 | rest & 0xff) {
             if Command::is_known(word) {
                 known += 1;

@@ -9,8 +9,8 @@
 //! there.
 //! `cargo run --release -p binder-driver --example copies` compares both.
 
-/// The length in bytes from which the vector loop is used. It is below the length at which the C
-/// library may use a string instruction, and the loop is as fast as the C library there.
+/// The minimum length, in bytes, for the vector loop. It is below the length at which the C library
+/// may use a string instruction. At this length, the loop is as fast as the C library.
 const LONG: usize = 1024;
 
 /// Copies `length` bytes. The result is unspecified if source and destination overlap, or if
@@ -23,10 +23,10 @@ const LONG: usize = 1024;
 pub unsafe fn raw(from: *const u8, to: *mut u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
     if length >= LONG {
-        // SAFETY: as for this function.
+        // SAFETY: the caller upholds this function's contract.
         return unsafe { vectors::copy(from, to, length) };
     }
-    // SAFETY: as for this function.
+    // SAFETY: the caller upholds this function's contract.
     unsafe { std::ptr::copy(from, to, length) }
 }
 
@@ -40,15 +40,15 @@ pub fn append(to: &mut Vec<u8>, bytes: &[u8]) {
     unsafe { append_raw(to, bytes.as_ptr(), bytes.len()) }
 }
 
-/// Appends bytes from memory that others may write to.
+/// Appends bytes from memory that other processes may write to.
 ///
 /// # Safety
 /// `from` must be readable for `length` bytes.
 pub unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
     to.reserve(length);
     let end = to.len() + length;
-    // SAFETY: as for this function; `reserve` made room for these bytes, nothing refers to that
-    // room, and `raw` initialises it.
+    // SAFETY: the caller upholds this function's contract for `from`. `reserve` made room for these
+    // bytes, nothing refers to that room, and `raw` initialises it.
     unsafe {
         raw(from, to.as_mut_ptr().add(to.len()), length);
         to.set_len(end);
@@ -59,18 +59,18 @@ pub unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
 mod vectors {
     use std::arch::asm;
 
-    /// As [`super::raw`]. In assembly, because the compiler turns a copy loop into a call to the C
-    /// library.
+    /// Like [`super::raw`]. Written in assembly, because the compiler turns a copy loop into a call
+    /// to the C library.
     #[inline(never)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
         let done = if std::is_x86_feature_detected!("avx") {
-            // SAFETY: as for this function, and the CPU has AVX.
+            // SAFETY: the caller upholds this function's contract, and the CPU has AVX.
             unsafe { wide(from, to, length) }
         } else {
-            // SAFETY: as for this function.
+            // SAFETY: the caller upholds this function's contract.
             unsafe { narrow(from, to, length) }
         };
-        // SAFETY: the rest of the same ranges.
+        // SAFETY: this is the rest of the same two ranges.
         unsafe { std::ptr::copy(from.add(done), to.add(done), length - done) }
     }
 
@@ -105,7 +105,7 @@ mod vectors {
                             from = inout(reg) from => _,
                             to = inout(reg) to => _,
                             blocks = inout(reg) blocks => _,
-                            // All vector registers: vzeroupper clears the upper halves of each.
+                            // All vector registers, because vzeroupper clears their upper halves.
                             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                             out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                             out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,

@@ -1,7 +1,8 @@
 //! [`Driver`]: the common interface of both backends.
 //!
-//! It is the interface of an open binder device: an ioctl that exchanges commands and returns, a
-//! mapped area for received data, and a few settings. It knows no parcels, proxies or services.
+//! This is the interface of an open binder device: an ioctl that exchanges commands and returns, a
+//! mapped area for received data, and a few settings. It knows nothing about parcels, proxies or
+//! services.
 
 use std::any::Any;
 use std::fmt;
@@ -15,12 +16,12 @@ use crate::{Backend, Commands, Error, RawBytes, ReadableMemory, Returns};
 
 /// One process's opened driver, like `open("/dev/binder")` plus `mmap` with the kernel driver.
 ///
-/// Methods apply to the calling thread where the kernel's ioctls do. Dropping the driver closes the
-/// device: its nodes die, and callers that wait for it get `BR_DEAD_REPLY`.
+/// A method applies to the calling thread if the kernel's ioctl does. Dropping the driver closes
+/// the device: its nodes die, and callers that wait for it get `BR_DEAD_REPLY`.
 ///
 /// A `&dyn Driver` is also a `&dyn Any`, for methods that only one backend has.
 pub trait Driver: Any + Send + Sync + fmt::Debug {
-    /// The kind of driver, for results.
+    /// The kind of driver, for storage in results.
     #[must_use]
     fn backend(&self) -> Backend;
 
@@ -35,14 +36,14 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// interprets them.
     ///
     /// A read with room for less than 80 bytes returns only [`Return::Noop`](crate::Return::Noop),
-    /// and pending work stays. A read with no room does nothing.
+    /// and pending work stays pending. A read without room does nothing.
     ///
     /// # Errors
     /// Consumed commands stay consumed on every error.
     ///
-    /// - [`Error::WriteRead`] with EINVAL: room of one to three bytes (no command is consumed), or
-    ///   an unknown command.
-    /// - EFAULT: a truncated command.
+    /// - [`Error::WriteRead`] with EINVAL: the room is one to three bytes (no command is consumed),
+    ///   or a command is unknown.
+    /// - EFAULT: a command is truncated.
     /// - EINTR: a signal handler ran while the thread waited. All commands were consumed; the
     ///   caller can read again.
     /// - EPROTO: the emulated driver found its shared memory overwritten.
@@ -54,7 +55,7 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         returns: Option<&mut Returns>,
     ) -> Result<(), Error>;
 
-    /// As [`Driver::exchange`], with only the caller's own memory.
+    /// Like [`Driver::exchange`], with only the caller's own memory.
     ///
     /// # Errors
     /// See [`Driver::exchange`].
@@ -69,9 +70,9 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
 
     /// The mapped area for received data, to which the addresses in returns refer.
     ///
-    /// Others may change it at any time: every participant of an emulated context can write to this
-    /// memory, and the driver reuses freed buffers. [`Received`](crate::Received) owns the buffer
-    /// of one transaction.
+    /// The contents may change at any time: every participant of an emulated context can write to
+    /// this memory, and the driver reuses freed buffers. [`Received`](crate::Received) owns the
+    /// buffer of one transaction.
     ///
     /// Only read buffers that are not yet freed. The kernel driver maps a page of the area when it
     /// fills it, and may unmap pages of freed buffers. Reading an unmapped page raises SIGBUS.
@@ -96,8 +97,9 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// Duplicates (close-on-exec) the descriptor `number` of received data whose buffer is not yet
     /// freed.
     ///
-    /// It must be a descriptor that this driver opened for this process and that was not taken:
-    /// every participant of an emulated context can write any number to the area.
+    /// It must be a descriptor that this driver opened for this process, and that was not taken.
+    /// The driver checks this, because every participant of an emulated context can write any
+    /// number to the area.
     ///
     /// # Errors
     /// EBADF for any other number, and always from a driver without descriptors. EMFILE at the
@@ -149,8 +151,8 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     }
 
     /// `BINDER_GET_NODE_DEBUG_INFO`: this process's node with the lowest `ptr` above `after`, or
-    /// `None`. Repeated calls from 0 up visit all nodes except one whose `ptr` is 0 (a context
-    /// manager's).
+    /// `None`. Repeated calls, starting with 0, visit all nodes except one whose `ptr` is 0 (a
+    /// context manager's).
     ///
     /// # Errors
     /// [`Error::WriteRead`] if the driver refuses.
@@ -159,8 +161,8 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         Err(Error::unsupported("BINDER_GET_NODE_DEBUG_INFO"))
     }
 
-    /// `BINDER_GET_EXTENDED_ERROR`: why the calling thread's last transaction failed. This also
-    /// resets the error.
+    /// `BINDER_GET_EXTENDED_ERROR`: why the calling thread's last transaction failed. Reading the
+    /// error also resets it.
     ///
     /// # Errors
     /// [`Error::WriteRead`]: EINVAL on kernels before 5.19.
@@ -180,8 +182,8 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     }
 
     /// `BINDER_FREEZE`: freezes or thaws process `pid`. Synchronous calls to a frozen process get
-    /// `BR_FROZEN_REPLY`; oneway calls are queued. Waits up to `timeout_ms` milliseconds until the
-    /// process's transactions have ended.
+    /// `BR_FROZEN_REPLY`; oneway calls are queued. Waits up to `timeout_ms` milliseconds for the
+    /// process's transactions to end.
     ///
     /// # Errors
     /// [`Error::WriteRead`]: EINVAL if no process `pid` has the driver open (with the emulated
@@ -201,15 +203,16 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         Err(Error::unsupported("BINDER_GET_FROZEN_INFO"))
     }
 
-    /// poll(2) on the device: waits until the calling thread could read work, at most for `timeout`
-    /// (`None`: without limit). Returns false after the timeout.
+    /// poll(2) on the device: waits up to `timeout` until the calling thread can read work (`None`:
+    /// no limit). Returns false after the timeout.
     ///
     /// A thread can read its own work. It can read its process's work if it serves no call, waits
-    /// for no reply, and has no work of its own. This method also returns true, until the thread's
-    /// next read, after [`Driver::interrupt`] and for a thread that is new to the driver. Several
-    /// threads may be notified of the same work; all but the first to read then wait.
+    /// for no reply, and has no work of its own. This method also returns true after
+    /// [`Driver::interrupt`], and for a thread that is new to the driver, in both cases until the
+    /// thread's next read. Several threads may be notified of the same work. The first one that
+    /// reads gets the work, and the others then wait.
     ///
-    /// To wait for other files too, use [`Driver::descriptor`].
+    /// To also wait for other files, use [`Driver::descriptor`].
     ///
     /// # Errors
     /// [`Error::WriteRead`]: EINTR if a signal handler ran; ENOMEM if the kernel driver has no
@@ -220,18 +223,18 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     }
 
     /// The device's descriptor, for epoll(7) with other files. It is readable under the conditions
-    /// of [`Driver::poll`] for the calling thread. The thread that adds it must also be the one
-    /// that waits, because the driver wakes that thread.
+    /// of [`Driver::poll`] for the calling thread. The thread that adds it to an epoll instance
+    /// must also be the one that waits, because the driver wakes that thread.
     ///
-    /// `None` for the emulated driver. Its threads sleep on a futex in shared memory; every sender
-    /// would need a copy of a descriptor.
+    /// `None` for the emulated driver. Its threads sleep on a futex in shared memory. With a
+    /// descriptor, every sender would need a copy of it.
     #[must_use]
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// What this driver could not do on this machine so far, as sentences for people (for example,
-    /// a missing permission for priority inheritance). Empty if nothing is missing.
+    /// What this driver could not do on this machine so far, as human-readable sentences (for
+    /// example, a missing permission for priority inheritance). Empty if nothing is missing.
     #[must_use]
     fn limits(&self) -> Vec<String> {
         Vec::new()
@@ -241,12 +244,13 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
 /// A node, and what the driver has reported to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// The owner's name of it.
+    /// The `ptr` by which the owner knows the node.
     pub ptr: u64,
-    /// The owner's second word.
+    /// The owner's second word for the node.
     pub cookie: u64,
-    /// The driver reported strong references to the owner (`BR_ACQUIRE`), but not yet their end.
+    /// The driver reported strong references to the owner (`BR_ACQUIRE`), but not yet their
+    /// release.
     pub has_strong: bool,
-    /// The driver reported weak references to the owner (`BR_INCREFS`), but not yet their end.
+    /// The driver reported weak references to the owner (`BR_INCREFS`), but not yet their release.
     pub has_weak: bool,
 }

@@ -2,11 +2,11 @@
 
 use rustix::io::Errno;
 
-/// A driver's error, by operation.
+/// A driver's error. The variant names the operation that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An ioctl's errno.
+    /// An ioctl or poll(2) failed.
     #[error("{operation}: {errno}")]
     WriteRead {
         /// The ioctl.
@@ -14,12 +14,12 @@ pub enum Error {
         /// The driver's error.
         errno: Errno,
     },
-    /// The emulated driver's context has ended for all its participants.
+    /// The context of the emulated driver has ended for all participants.
     #[error("{operation}: this emulated binder context has ended: {reason}")]
     Ended {
         /// The ioctl.
         operation: &'static str,
-        /// Why, as the end of a sentence.
+        /// The reason, as the end of a sentence.
         reason: &'static str,
     },
     /// The context already has a manager.
@@ -35,7 +35,7 @@ pub enum Error {
         /// The kernel's error.
         errno: Errno,
     },
-    /// The driver speaks another version of the protocol.
+    /// The driver uses another version of the protocol.
     #[error(
         "{device} speaks version {found} of the binder protocol; version 8 is needed, \
          which 64-bit kernels without CONFIG_ANDROID_BINDER_IPC_32BIT speak"
@@ -43,15 +43,15 @@ pub enum Error {
     Version {
         /// The device.
         device: String,
-        /// Its version.
+        /// The driver's version.
         found: i32,
     },
-    /// The mapped area has an impossible size.
+    /// The requested size of the mapped area is not possible.
     #[error("a receive area of {bytes} bytes is not possible: choose 1 to {most} bytes")]
     AreaSize {
-        /// The requested size.
+        /// The requested size, in bytes.
         bytes: u64,
-        /// The largest possible size.
+        /// The largest possible size, in bytes.
         most: u64,
     },
 }
@@ -81,8 +81,8 @@ impl Error {
 }
 
 /// Suggests which limit to raise after `operation` failed with `error`, as the end of a sentence.
-/// Empty if no known limit was reached. EAGAIN means a limit only if the operation's text begins
-/// with "start ", that is for fork(2) and pthread_create(3).
+/// Empty if no known limit was reached. EAGAIN indicates a limit only if the operation's text
+/// begins with "start ", that is, for fork(2) and pthread_create(3).
 #[must_use]
 pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
     let starts = operation.starts_with("start ");
@@ -97,7 +97,8 @@ pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
     }
 }
 
-/// The remedy for an errno of a step with a device, as the end of a sentence.
+/// The remedy for an errno from a step with a device, as the end of a sentence. Empty if no remedy
+/// is known.
 fn remedy(operation: &str, errno: Errno) -> &'static str {
     match (operation, errno) {
         (MOUNT, Errno::NODEV) => "; this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)",

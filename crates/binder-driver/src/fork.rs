@@ -15,11 +15,12 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 const PAGE: usize = 4096;
 
-/// Tells whether the current process is the one that made the guard. A process that shares its
-/// memory (`CLONE_VM` in clone(2)) counts as the same.
+/// Tells whether the current process is the one that made the guard. A child that shares the memory
+/// (`CLONE_VM` in clone(2)) counts as the same process.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkGuard {
-    /// The id of the process that made the first guard in this memory; 0 in a child that made none.
+    /// The id of the process that made the first guard in this memory; 0 in a child that made no
+    /// guard.
     word: &'static AtomicU32,
     made_in: u32,
 }

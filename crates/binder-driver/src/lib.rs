@@ -3,10 +3,10 @@
 //! [`Driver`] is an opened binder device. It consumes commands ([`Commands`]) and produces returns
 //! ([`Returns`]). Received data is copied out of the process's mapped area ([`Received`],
 //! [`RawBytes`]). [`kernel`] opens the kernel driver. The crate `binder-emulator` implements
-//! another driver, between ordinary processes. Both stacks, all tests and all tools run over
-//! either.
+//! another driver, which connects ordinary processes. Both stacks, all tests and all tools run over
+//! either driver.
 //!
-//! This crate knows no parcels, proxies or services: those are in the crate `binder`.
+//! This crate knows nothing about parcels, proxies or services. Those are in the crate `binder`.
 //!
 //! Commands are queued as the bytes that the driver reads, and can be decoded:
 //!

@@ -8,21 +8,22 @@ use crate::RawBytes;
 pub struct ReadableMemory<'a> {
     /// The caller's own memory, for data, offsets and scatter-gather buffers.
     pub own: &'a [&'a [u8]],
-    /// Memory that others may change, such as received data that is passed on. It may be used for
-    /// scatter-gather buffers and for data without objects, which a driver copies without
+    /// Memory that other processes may change, such as received data that is passed on. It may be
+    /// used for scatter-gather buffers and for data without objects, which a driver copies without
     /// interpreting it.
     pub raw: &'a [RawBytes<'a>],
 }
 
 impl<'a> ReadableMemory<'a> {
-    /// Only the caller's own memory.
+    /// Allows only the caller's own memory.
     #[must_use]
     #[inline]
     pub fn own(own: &'a [&'a [u8]]) -> Self {
         Self { own, raw: &[] }
     }
 
-    /// The caller's own memory at `address`, if it is completely inside one slice.
+    /// The `length` bytes at `address` in the caller's own memory; `None` if they are not
+    /// completely inside one slice.
     #[must_use]
     #[inline]
     pub fn slice(&self, address: u64, length: u64) -> Option<&'a [u8]> {
@@ -35,7 +36,8 @@ impl<'a> ReadableMemory<'a> {
         })
     }
 
-    /// The memory at `address`, if it is completely inside one slice of either kind.
+    /// The `length` bytes at `address`; `None` if they are not completely inside one slice of
+    /// either kind.
     #[must_use]
     #[inline]
     pub fn bytes(&self, address: u64, length: u64) -> Option<RawBytes<'a>> {

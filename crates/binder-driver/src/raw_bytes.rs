@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
-//! [`RawBytes`]: bytes that others may change while they are read. This file does not know what
-//! they mean.
+//! [`RawBytes`]: bytes that other processes may change while they are read. This file does not know
+//! what the bytes mean.
 //!
-//! Unsafe: no Rust reference may cover such memory, so a pointer is used. Volatile loads read
-//! numbers, and one copy reads longer parts. The compiler therefore reads each byte once, and never
-//! reads a value again after a check.
+//! Unsafe: no Rust reference may cover such memory, so this type uses a pointer. Volatile loads
+//! read numbers, and one copy reads longer parts. The compiler therefore reads each byte once, and
+//! never reads a value again after a check.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,10 +12,10 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::copy;
 
-/// Readable memory of lifetime `'a` that others may write to at any time, usually a part of a
-/// driver's receive area. The bytes can only be copied out.
+/// Readable memory of lifetime `'a` that others may write to at any time, usually part of a
+/// driver's receive area. The only way to use the bytes is to copy them out.
 ///
-/// Two reads of one place may differ: read a value once, and use the value that was checked.
+/// Two reads of the same byte may differ. Read a value once, and use the value that was checked.
 #[derive(Clone, Copy)]
 pub struct RawBytes<'a> {
     start: *const u8,
@@ -29,7 +29,7 @@ pub struct RawBytes<'a> {
 struct Unaligned<T>(T);
 
 impl<'a> RawBytes<'a> {
-    /// The `length` bytes from `start`.
+    /// Makes a value for the `length` bytes from `start`.
     ///
     /// # Safety
     /// They must be readable, initialised memory of one allocation for the lifetime `'a`. Others
@@ -137,7 +137,7 @@ impl<'a> RawBytes<'a> {
     /// The `T` must be completely inside, and every bit pattern must be a valid `T`.
     #[inline(always)]
     unsafe fn load<T: Copy>(self, at: usize) -> T {
-        // SAFETY: readable, as for this function; `Unaligned` has an alignment of 1.
+        // SAFETY: the caller upholds this function's contract; `Unaligned` has an alignment of 1.
         unsafe { self.start.add(at).cast::<Unaligned<T>>().read_volatile().0 }
     }
 
@@ -168,11 +168,11 @@ impl<'a> RawBytes<'a> {
     /// `to` must be writable for as many bytes, and no Rust reference may cover them.
     #[inline]
     pub unsafe fn copy_to_raw(self, to: *mut u8) {
-        // SAFETY: these bytes are readable; the rest is this function's condition.
+        // SAFETY: these bytes are readable; the caller upholds this function's contract for `to`.
         unsafe { copy::raw(self.start, to, self.length) }
     }
 
-    /// A copy.
+    /// Returns a copy of all bytes.
     #[must_use]
     pub fn to_vec(self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -236,7 +236,7 @@ impl<T: AsRef<[u8]>> PartialEq<T> for RawBytes<'_> {
     }
 }
 
-/// Shows the bytes as they are at this moment.
+/// Shows the bytes as they are at the time of the call.
 impl fmt::Debug for RawBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.to_vec().fmt(f)

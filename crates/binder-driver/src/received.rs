@@ -1,8 +1,8 @@
-//! [`Received`]: received bytes, which others may change, and their buffer.
+//! [`Received`]: received bytes, which other processes may change, and their buffer.
 //!
-//! Others write to a driver's area: every participant of an emulated context maps it, and either
-//! driver reuses freed buffers. Users therefore get [`RawBytes`], which can only be copied out, and
-//! no references.
+//! A driver's area may change at any time: every participant of an emulated context maps it, and
+//! both drivers reuse freed buffers. Users therefore get no references, only [`RawBytes`], which
+//! can only be copied out.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::uapi::TransactionData;
 use crate::{Command, Commands, Driver, RawBytes};
 
 /// A received transaction or reply, which owns its buffer in the driver's area. The buffer is freed
-/// once, at the latest when this value is dropped.
+/// exactly once: explicitly, or when this value is dropped.
 ///
 /// ```compile_fail
 /// # fn twice(received: binder_driver::Received<'_>, commands: &mut binder_driver::Commands) {
@@ -44,7 +44,7 @@ struct Parts<'d> {
 
 impl<'d> Received<'d> {
     /// Takes ownership of the buffer of `transaction`, a transaction or reply that `driver`
-    /// returned. Call this once for each.
+    /// returned. Call this only once for each transaction or reply.
     #[must_use]
     #[inline]
     pub fn take(driver: &'d dyn Driver, transaction: &TransactionData) -> Self {
@@ -95,7 +95,7 @@ impl<'d> Received<'d> {
         true
     }
 
-    /// As [`Received::release`], and consumes this value.
+    /// Like [`Received::release`], but consumes this value.
     #[inline]
     pub fn free(self, commands: &mut Commands) {
         self.release(commands);

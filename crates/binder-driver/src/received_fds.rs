@@ -10,24 +10,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-/// The descriptors of received transactions that were not taken yet.
+/// The received descriptors that were not taken yet.
 ///
-/// The receiver may take single descriptors (`BINDER_TYPE_FD`). The driver closes the descriptors
-/// of an array (`BINDER_TYPE_FDA`) when it frees the buffer that contains their numbers.
+/// The receiver may take descriptors that were sent singly (`BINDER_TYPE_FD`). The driver closes
+/// the descriptors of an array (`BINDER_TYPE_FDA`) when it frees the buffer that contains their
+/// numbers.
 ///
-/// Dropping this value closes none: as with the kernel driver, a process's descriptors outlive its
-/// device.
+/// Dropping this value closes no descriptor: as with the kernel driver, a process's descriptors
+/// outlive its device.
 #[derive(Debug, Default)]
 pub struct ReceivedFds {
     all: Mutex<All>,
-    /// The number of buffers with arrays. With it, freeing a buffer usually costs one load.
+    /// The number of buffers with arrays. If it is 0, as usual, freeing a buffer costs only one
+    /// load.
     arrays: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct All {
     single: HashMap<RawFd, OwnedFd>,
-    /// By the buffer's address.
+    /// The descriptors in arrays, by the address of their buffer.
     arrays: HashMap<u64, Vec<OwnedFd>>,
 }
 
@@ -36,10 +38,11 @@ impl ReceivedFds {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a single descriptor.
+    /// Adds a descriptor that is not in an array.
     pub fn add(&self, fd: OwnedFd) {
         let stale = self.all().single.insert(fd.as_raw_fd(), fd);
-        // A stale entry with this number was closed elsewhere, so it must not be closed again.
+        // An earlier entry with this number is stale: its descriptor was closed elsewhere, so it
+        // must not be closed again.
         forget(stale);
     }
 
@@ -47,7 +50,7 @@ impl ReceivedFds {
     pub fn add_array(&self, buffer: u64, fds: Vec<OwnedFd>) {
         if !fds.is_empty() {
             let mut all = self.all();
-            // The entry exists already only if shared memory is corrupt.
+            // An entry can exist already only if shared memory is corrupt.
             all.arrays.entry(buffer).or_default().extend(fds);
             self.arrays.store(all.arrays.len(), Ordering::Relaxed);
         }
@@ -72,13 +75,13 @@ impl ReceivedFds {
         ended
     }
 
-    /// As [`Driver::take_fd`](crate::Driver::take_fd).
+    /// See [`Driver::take_fd`](crate::Driver::take_fd).
     #[must_use]
     pub fn take(&self, number: u32) -> Option<OwnedFd> {
         self.all().single.remove(&RawFd::try_from(number).ok()?)
     }
 
-    /// As [`Driver::duplicate_fd`](crate::Driver::duplicate_fd).
+    /// See [`Driver::duplicate_fd`](crate::Driver::duplicate_fd).
     ///
     /// # Errors
     /// EBADF for an unknown number; EMFILE at the limit of open files.
@@ -99,7 +102,7 @@ impl Drop for ReceivedFds {
     }
 }
 
-/// Gives up ownership of descriptors without closing them.
+/// Drops ownership of descriptors without closing them.
 pub(crate) fn forget(fds: impl IntoIterator<Item = OwnedFd>) {
     for fd in fds {
         let _ = fd.into_raw_fd();

@@ -51,7 +51,7 @@ impl Returns {
         is_next
     }
 
-    /// Discards all returns and gives the whole buffer to a driver, which then calls
+    /// Discards all returns and returns the whole buffer, for a driver. The driver then calls
     /// [`Returns::filled`].
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Returns {
     /// Sets how many bytes of the buffer the driver wrote.
     ///
     /// # Panics
-    /// If the buffer is smaller.
+    /// If the buffer is smaller than `bytes`.
     pub fn filled(&mut self, bytes: usize) {
         assert!(bytes <= self.room.len(), "a driver wrote more returns than there was room");
         (self.filled, self.read) = (bytes, 0);
@@ -116,7 +116,7 @@ pub enum Return {
 
 impl Return {
     /// Decodes the return at the start of `bytes`. Also returns its length in bytes. `None` if
-    /// there is none, or if it is truncated.
+    /// `bytes` is empty or the return is truncated.
     #[must_use]
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {

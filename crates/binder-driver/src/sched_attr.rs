@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
-//! `sched_getattr(2)` and `sched_setattr(2)`. No library wraps them, and musl's wrappers of the
-//! older calls fail with ENOSYS. All crates of this workspace read and change a thread's scheduling
-//! through this module.
+//! `sched_getattr(2)` and `sched_setattr(2)`. No library wraps these system calls, and musl's
+//! wrappers of the older calls fail with ENOSYS. All crates of this workspace read and change a
+//! thread's scheduling through this module.
 //!
-//! Unsafe: raw `syscall(2)`; the kernel reads and writes the structure through a pointer.
+//! Unsafe: a raw `syscall(2)`. The kernel reads and writes the structure through a pointer.
 
 use std::io;
 
@@ -17,9 +17,9 @@ pub struct SchedAttr {
     pub policy: u32,
     /// `SCHED_FLAG_*`.
     pub flags: u64,
-    /// Nice value, −20 to 19, of a fair policy; 0 otherwise.
+    /// Nice value, −20 to 19, for the policies with nice values; 0 for others.
     pub nice: i32,
-    /// Real-time priority, 1 to 99, of `SCHED_FIFO` and `SCHED_RR`; 0 otherwise.
+    /// Real-time priority, 1 to 99, for `SCHED_FIFO` and `SCHED_RR`; 0 for others.
     pub priority: u32,
     /// Of `SCHED_DEADLINE`, in nanoseconds.
     pub runtime_ns: u64,
@@ -48,7 +48,7 @@ pub fn get(tid: u32) -> io::Result<SchedAttr> {
 ///
 /// # Errors
 /// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; EINVAL for a
-/// priority that the policy does not have; ESRCH if there is no such thread.
+/// priority that is invalid for the policy; ESRCH if there is no such thread.
 pub fn set(tid: u32, attr: SchedAttr) -> io::Result<()> {
     let attr = SchedAttr { size: SIZE, ..attr };
     // SAFETY: the kernel only reads SIZE bytes of `attr`, which lives through the call.

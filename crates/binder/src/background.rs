@@ -1,4 +1,5 @@
-//! Background scheduling: a thread runs as background while it serves a background caller.
+//! Background scheduling: a thread gets the background scheduling class while it serves a
+//! background caller.
 //!
 //! A server thread inherits the caller's nice value from the driver, but not its scheduling class.
 //! Android's binder library sets the class if the nice value is 10 or higher
@@ -10,12 +11,12 @@ use crate::sched::{self, Policy};
 /// The lowest nice value of a background caller: Android's `ANDROID_PRIORITY_BACKGROUND`.
 const BACKGROUND_NICE: i32 = 10;
 
-/// The calling thread runs as background until [`Background::leave`].
+/// The calling thread has the background scheduling class until [`Background::leave`].
 pub(crate) struct Background(());
 
 impl Background {
-    /// Makes this thread run as background if it inherited a background caller's nice value. A
-    /// real-time thread does not change: nice values do not apply to it.
+    /// Gives this thread the background class if it inherited a background caller's nice value. A
+    /// real-time thread keeps its class, because nice values do not apply to it.
     pub(crate) fn enter() -> Option<Self> {
         let nice = rustix::process::getpriority_process(None).ok()?;
         if nice < BACKGROUND_NICE || sched::policy()? != Policy::Other {

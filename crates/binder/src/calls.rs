@@ -1,7 +1,7 @@
 //! Outgoing calls, and the driver's requests that arrive while a thread waits for a reply.
 //!
-//! A call takes no lock and allocates nothing. This file does not know parcels, only bytes, offsets
-//! and buffers.
+//! A call takes no lock and allocates nothing. This file handles only bytes, offsets and buffers;
+//! it knows nothing about parcels.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::thread::ThreadState;
 use crate::{Error, Process};
 
 impl ThreadState {
-    /// Makes a synchronous call. It takes one exchange unless another return precedes the reply.
+    /// Makes a synchronous call. This takes one exchange with the driver, unless the driver sends
+    /// another return before the reply.
     pub(crate) fn transact<'p>(
         self: &Rc<Self>,
         process: &'p Arc<Process>,
@@ -98,8 +99,8 @@ impl ThreadState {
             Return::DeadBinder(cookie) => self.told_of_death(process, cookie),
             Return::FrozenBinder(info) => self.freeze_state_changed(process, info),
             Return::Error(errno) => return Err(Error::Reported { errno }),
-            // Weak references keep nothing alive here, because a node's name is never reused. A
-            // failed reply concerns only its caller.
+            // All other returns need no action. Weak references need not keep a node alive, because
+            // its name is never reused. A failed reply affects only its caller.
             _ => {}
         }
         Ok(())
@@ -136,7 +137,7 @@ impl<'p> Reply<'p> {
     /// Returns a reader for the reply of a hwbinder object.
     ///
     /// # Errors
-    /// As [`Reply::reader`].
+    /// See [`Reply::reader`].
     pub fn hw_reader(&self) -> Result<HwReader<'_>, Error> {
         Ok(HwReader::new(self.reader()?, self.received()?.area()?))
     }

@@ -1,5 +1,5 @@
-//! [`Connection`]: an opened driver and the process that may use it. This is all that a thread
-//! needs to exchange commands; the connection knows no objects.
+//! [`Connection`]: an opened driver and the process that may use it. A thread needs nothing else to
+//! exchange commands. The connection knows nothing about objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use binder_driver::{Driver, ForkGuard};
 use crate::copies::CopyCounters;
 use crate::{Dialect, Error};
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Connection {
     id: u64,
@@ -37,7 +37,7 @@ impl Connection {
         self.id
     }
 
-    /// The layout of parcels of the binder stack.
+    /// The parcel layout that the binder stack uses here.
     #[inline]
     pub(crate) fn dialect(&self) -> Dialect {
         self.dialect
@@ -63,7 +63,7 @@ impl Connection {
         if self.forked() { Err(Error::Forked) } else { Ok(&*self.driver) }
     }
 
-    /// The payload bytes that this process's threads copied.
+    /// Counts the payload bytes that this process's threads copied.
     pub(crate) fn copies(&self) -> &CopyCounters {
         &self.copies
     }

@@ -1,4 +1,4 @@
-//! Driver controls apart from calls: freezing a process, and oneway spam detection.
+//! Driver controls other than calls: freezing a process, and oneway spam detection.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Counts the payload bytes that a process copies: one counter for each thread, and their sum.
+//! Counts the payload bytes that a process copies, with one counter per thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -86,7 +86,7 @@ impl Proxy {
             }
         }
         drop(death);
-        drop(removed); // not under the lock: it may hold this very proxy
+        drop(removed); // not under the lock: the recipient may own a clone of this proxy
         true
     }
 
@@ -100,7 +100,7 @@ impl Proxy {
 }
 
 impl ThreadState {
-    /// Handles `BR_DEAD_BINDER`: the object behind `cookie` died.
+    /// Handles `BR_DEAD_BINDER`: the object with the death notification `cookie` has died.
     pub(crate) fn told_of_death(&self, process: &Arc<Process>, cookie: u64) {
         self.push(Command::DeadBinderDone(cookie));
         let Some(proxy) = process.handles().take_asked(cookie).map(Proxy) else { return };

@@ -2,8 +2,8 @@
 //!
 //! This process must close the descriptors of `BINDER_TYPE_FD` objects. It closes them when it
 //! releases the transaction's buffer. A reader duplicates each descriptor that it returns.
-//! Unrequested descriptors of a peer therefore never fill the descriptor table. The data contains
-//! only numbers: the driver decides which of them are descriptors of this transaction.
+//! Unrequested descriptors from a peer therefore cannot fill the descriptor table. The data
+//! contains only descriptor numbers. The driver decides which of them belong to this transaction.
 
 use std::os::fd::OwnedFd;
 

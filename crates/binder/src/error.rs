@@ -73,16 +73,16 @@ pub mod exception {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A driver operation failed.
+    /// A driver operation failed. The message contains `cause`, so it is not the error's `source`.
+    /// The same holds for every `cause` below.
     #[error("cannot {operation}: {cause}")]
     Driver {
-        /// The operation, as "cannot {operation}" reads.
+        /// The operation, phrased to follow "cannot".
         operation: &'static str,
-        /// The driver's error. The message contains it, so it is not the error's `source`. The same
-        /// holds for every `cause` below.
+        /// The driver's error.
         cause: binder_driver::Error,
     },
-    /// The driver reported an errno among its returns (`BR_ERROR`).
+    /// The driver returned an errno (`BR_ERROR`).
     #[error("the driver reported errno {errno} while this thread waited for it")]
     Reported {
         /// The errno, negative as the driver sends it.
@@ -91,7 +91,7 @@ pub enum Error {
     /// The service's process has died (`BR_DEAD_REPLY`).
     #[error("the service behind handle {handle} is gone; start it again and ask the service manager for it")]
     DeadObject {
-        /// Its handle in this process.
+        /// The service's handle in this process.
         handle: u32,
     },
     /// The driver refused the call, or the service could not answer it (`BR_FAILED_REPLY`).
@@ -194,7 +194,7 @@ pub enum Error {
     },
 }
 
-/// How a service fails a call: the caller gets this instead of a reply.
+/// The failure of a call, as its service reports it. The caller gets this instead of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Status {
@@ -237,7 +237,8 @@ impl Status {
 }
 
 impl From<Error> for Status {
-    /// The status that a service returns when an operation that it needed failed.
+    /// Converts an error of an operation that a service needed to the status that the service
+    /// returns.
     fn from(error: Error) -> Self {
         match error {
             Error::Malformed { .. } | Error::Unsendable { .. } => Self::Code(status::BAD_VALUE),
@@ -252,8 +253,8 @@ impl From<Error> for Status {
     }
 }
 
-/// Describes why a call was refused. The driver may report no errno, or any number; numbers that
-/// are not errno values count as none.
+/// Describes why a call was refused. The driver may report 0 or any other number. A number that is
+/// not an errno value counts as no errno.
 fn refusal(errno: i32) -> &'static str {
     let error = std::io::Error::from_raw_os_error(errno.saturating_neg());
     match Errno::from_io_error(&error) {

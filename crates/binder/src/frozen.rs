@@ -41,19 +41,19 @@ impl Proxy {
             return Ok(link);
         }
         let cookie = process.handles().ask(&self.0);
-        // Under the lock, so that the driver's first notification and other calls of this method
+        // Hold the lock, so that the driver's first notification and other calls of this method
         // wait until the request is stored.
         if let Err(error) = self.ask_for_freezes(cookie) {
             process.handles().unask(cookie);
             drop(frozen);
-            drop(listener); // not under the lock: it may hold this very proxy
+            drop(listener); // not under the lock: the listener may own a clone of this proxy
             return Err(error);
         }
         *frozen = Frozen::Asked(Asked { cookie, state: None, listeners: vec![(link, listener)] });
         Ok(link)
     }
 
-    /// Requests notifications of the owner's state under this cookie.
+    /// Requests notifications of the owner's frozen state with this cookie.
     fn ask_for_freezes(&self, cookie: u64) -> Result<(), Error> {
         let process = &self.0.process;
         let thread = process.thread();
@@ -91,7 +91,7 @@ impl Proxy {
             thread.clear_frozen(self.handle(), cookie);
         }
         drop(frozen);
-        drop(removed); // not under the lock: it may hold this very proxy
+        drop(removed); // not under the lock: the listener may own a clone of this proxy
         thread.flush(process.connection())?;
         Ok(true)
     }
@@ -102,14 +102,15 @@ impl Proxy {
 }
 
 impl ThreadState {
-    /// Handles `BR_FROZEN_BINDER`: the frozen state of the owner of a cookie's object. The driver
-    /// sends the next one for this cookie only after `BC_FREEZE_NOTIFICATION_DONE`, so listeners
-    /// are called in order.
+    /// Handles `BR_FROZEN_BINDER`: the frozen state of the process that owns the object. The driver
+    /// sends the next notification with this cookie only after `BC_FREEZE_NOTIFICATION_DONE`, so
+    /// listeners are called in order.
     pub(crate) fn freeze_state_changed(&self, process: &Process, info: FrozenStateInfo) {
         if let Some(proxy) = process.handles().find_asked(info.cookie).map(Proxy) {
             let state = info.is_frozen != 0;
             let listeners = match &mut *proxy.frozen() {
-                // The driver repeats a state if it changed back before the notification.
+                // The driver reports the same state again if the state changed back before the
+                // notification.
                 Frozen::Asked(asked) if asked.cookie == info.cookie && asked.state != Some(state) => {
                     asked.state = Some(state);
                     asked.listeners.clone()

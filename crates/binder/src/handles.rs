@@ -1,10 +1,10 @@
-//! The handles that a process holds, and its notification requests by cookie. This file talks to no
-//! driver, and does not know what is stored for a handle.
+//! The handles that a process holds, and its notification requests by cookie. This file does not
+//! talk to a driver, and does not know what is stored for a handle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Handles<H>(Mutex<Tables<H>>);
 
@@ -49,7 +49,7 @@ impl<H> Handles<H> {
         }
     }
 
-    /// Makes a new cookie for a notification request about a handle's object.
+    /// Makes a new cookie for a notification request for a handle's object.
     pub(crate) fn ask(&self, handle: &Arc<H>) -> u64 {
         let mut tables = self.lock();
         tables.last_cookie += 1;
@@ -58,17 +58,17 @@ impl<H> Handles<H> {
         cookie
     }
 
-    /// Forgets a cookie: notifications for it are ignored from now on.
+    /// Forgets a cookie. Later notifications with it are ignored.
     pub(crate) fn unask(&self, cookie: u64) {
         self.lock().asked.remove(&cookie);
     }
 
-    /// Returns the proxy of a cookie.
+    /// Returns the proxy for which a cookie was made.
     pub(crate) fn find_asked(&self, cookie: u64) -> Option<Arc<H>> {
         self.lock().asked.get(&cookie).and_then(Weak::upgrade)
     }
 
-    /// Returns the proxy of a cookie and forgets the cookie.
+    /// Returns the proxy for which a cookie was made, and forgets the cookie.
     pub(crate) fn take_asked(&self, cookie: u64) -> Option<Arc<H>> {
         self.lock().asked.remove(&cookie)?.upgrade()
     }

@@ -1,8 +1,8 @@
 //! Android's two IPC stacks, binder and hwbinder, over a [`Driver`](binder_driver::Driver).
 //!
 //! Binder serialises arguments into one [`Parcel`], which the driver copies. Hwbinder lists the
-//! memory that holds the arguments ([`HwParcel`]), and the driver copies from there. The rest is
-//! shared: a [`Process`] publishes objects ([`Stub`], [`HwStub`]), holds a [`Proxy`] for each
+//! memory that contains the arguments ([`HwParcel`]), and the driver copies it from there. The rest
+//! is shared: a [`Process`] publishes objects ([`Stub`], [`HwStub`]), holds a [`Proxy`] for each
 //! remote object, and runs looper threads. A thread that waits for a reply serves nested calls.
 //!
 //! An echo service and its client, over either driver:

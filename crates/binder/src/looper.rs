@@ -6,8 +6,8 @@ use binder_driver::{Command, ReadableMemory};
 
 use crate::{Error, Process};
 
-/// Counts a looper in the pool from before its thread starts until it ends, even if a service
-/// panics on it.
+/// Counts a looper in the pool, from before its thread starts until the thread ends, even if a
+/// service panics on it.
 struct Looping(Arc<Process>);
 
 impl Looping {

@@ -1,8 +1,9 @@
 //! The table of a process's published objects, with the driver's reference counts on them.
 //!
 //! The driver identifies a node by its `ptr` and `cookie` words, and sends them with each incoming
-//! call. Here both are a table index with a generation, never an address, so a wrong value is just
-//! not found. This file talks to no driver and does not know the objects.
+//! call. Here both words are a table index with a generation, never an address, so a lookup with a
+//! wrong value simply finds nothing. This file does not talk to a driver and does not know what the
+//! objects are.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -10,7 +11,8 @@ use binder_driver::uapi::{BINDER_TYPE_BINDER, FlatBinderObject};
 
 use crate::{NodeOptions, Stability};
 
-/// A published object. It can be called while this value or a reference of another process exists.
+/// A published object. It can be called while this value exists or another process holds a
+/// reference.
 #[derive(Debug)]
 pub(crate) struct Node<T> {
     /// The node's `ptr` and `cookie`, which are equal.
@@ -27,7 +29,7 @@ impl<T> Node<T> {
         &self.object
     }
 
-    /// Its interface's stability.
+    /// The stability of the object's interface.
     pub(crate) fn stability(&self) -> Stability {
         self.stability
     }
@@ -65,8 +67,8 @@ struct Slots<T> {
 struct Entry<T> {
     name: u64,
     node: Weak<Node<T>>,
-    /// The number of `BR_ACQUIRE`s minus `BR_RELEASE`s. It can be negative for a moment, because
-    /// two threads may handle one of each in the wrong order.
+    /// The number of `BR_ACQUIRE`s minus the number of `BR_RELEASE`s. It can be negative for a
+    /// moment, because two threads may handle a `BR_ACQUIRE` and a `BR_RELEASE` in the wrong order.
     references: i32,
     /// Keeps the node alive while the driver holds references.
     held: Option<Arc<Node<T>>>,
@@ -141,7 +143,7 @@ impl<T> Nodes<T> {
             let held = if entry.references > 0 { entry.node.upgrade() } else { None };
             released = std::mem::replace(&mut entry.held, held);
         }
-        drop(released); // outside the lock: it may have been the last
+        drop(released); // outside the lock: it may have been the last reference to the object
     }
 
     /// Drops all nodes that only other processes reference.

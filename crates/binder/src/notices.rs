@@ -1,5 +1,5 @@
 //! Notification state of a handle: the death of its object and the frozen state of the owner, with
-//! the recipients of each. This file talks to no driver.
+//! the recipients of each. This file does not talk to a driver.
 
 use std::fmt;
 use std::sync::Arc;

@@ -29,8 +29,8 @@ pub struct NodeOptions {
     /// The minimum policy of the server thread during a call.
     pub least_policy: LeastPolicy,
     /// With [`LeastPolicy::Other`]: the highest nice value that a server thread inherits, −20 to
-    /// 19. (The mainline kernel reads a negative value as an unsigned one above 235.) Otherwise the
-    /// minimum real-time priority, 1 to 99.
+    /// 19. (The mainline kernel reads a negative value as an unsigned one above 235.) With another
+    /// policy: the minimum real-time priority, 1 to 99.
     pub least_priority: i8,
     /// The interface's stability. Only the binder stack sends it.
     pub stability: Stability,

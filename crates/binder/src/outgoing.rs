@@ -1,11 +1,11 @@
 //! [`Outgoing`]: the contents of a transaction or reply, as a command for the driver. This file
-//! knows no parcels and no threads.
+//! knows nothing about parcels or threads.
 
 use binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
 use binder_driver::{Command, Commands, RawBytes, ReadableMemory};
 
-/// The contents of a transaction or reply. The first two slices of `memory` are its data and
-/// offsets. `buffers` are the listed buffers outside `memory`.
+/// The contents of a transaction or reply. The first two slices of `memory` are the data and the
+/// offsets. `buffers` are the listed buffers that are not in `memory`.
 pub(crate) struct Outgoing<'a> {
     memory: &'a [&'a [u8]],
     buffers: &'a [RawBytes<'a>],

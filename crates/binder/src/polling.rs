@@ -22,14 +22,15 @@ impl Process {
     }
 
     /// The driver's descriptor, for epoll(7) or poll(2) on the thread that called
-    /// [`Process::setup_polling`]. `None` for the emulated driver, which has none, and in a fork.
+    /// [`Process::setup_polling`]. `None` for the emulated driver, which has no descriptor, and in
+    /// a fork.
     #[must_use]
     pub fn polled_descriptor(&self) -> Option<BorrowedFd<'_>> {
         if self.forked() { None } else { self.driver().descriptor() }
     }
 
-    /// Waits until work is pending for the calling thread, at most for `timeout` (`None`: without
-    /// limit). Returns false after the timeout.
+    /// Waits up to `timeout` until work is pending for the calling thread (`None`: no limit).
+    /// Returns false after the timeout.
     ///
     /// # Errors
     /// [`Error::Driver`]: EINTR if a signal handler ran; other errors if the driver fails.

@@ -10,8 +10,8 @@ use binder_driver::sched_attr::SchedAttr;
 
 use crate::sched;
 
-/// How often a stopping pool wakes its loopers. It repeats because a thread that is just about to
-/// wait misses a wakeup.
+/// How often a stopping pool wakes its loopers. One wakeup is not enough: a thread that is about to
+/// wait misses it.
 const WAKE_EVERY: Duration = Duration::from_millis(1);
 
 /// A process's looper threads.
@@ -20,13 +20,13 @@ pub(crate) struct Pool {
     stopping: AtomicBool,
     threads: Mutex<Threads>,
     left: Condvar,
-    /// The scheduling attributes of the first looper before its first call.
+    /// The scheduling attributes that the first looper had before its first call.
     own_scheduling: OnceLock<SchedAttr>,
 }
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// All threads in the loop, including those that joined the pool.
+    /// The number of looper threads, including those that joined the pool.
     looping: u32,
     /// The threads that the pool started.
     started: Vec<JoinHandle<()>>,
@@ -42,9 +42,9 @@ impl Pool {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Restores the pool's own scheduling on a looper that the driver asked for. A serving thread
-    /// started it, so it got that thread's inherited priority. If the system refuses the change,
-    /// the looper keeps that priority.
+    /// Restores the pool's own scheduling attributes on a looper that the driver requested. A
+    /// serving thread started this looper, so the looper has the priority that the serving thread
+    /// had inherited. If the system refuses the change, the looper keeps that priority.
     pub(crate) fn adopt_scheduling(&self, asked_for: bool) {
         let Some(now) = sched::attributes() else { return };
         let own = *self.own_scheduling.get_or_init(|| now);
@@ -77,18 +77,18 @@ impl Pool {
         }
     }
 
-    /// Counts a thread that enters the loop.
+    /// Counts a thread that becomes a looper.
     pub(crate) fn enter(&self) {
         self.lock().looping += 1;
     }
 
-    /// Counts a thread that left the loop.
+    /// Counts a thread that is no longer a looper.
     pub(crate) fn leave(&self) {
         self.lock().looping -= 1;
         self.left.notify_all();
     }
 
-    /// Keeps the handle of a started thread, to join it later.
+    /// Stores the join handle of a started thread.
     pub(crate) fn keep(&self, thread: JoinHandle<()>) {
         self.lock().started.push(thread);
     }

@@ -14,7 +14,7 @@ pub struct CallFlags(u32);
 
 impl CallFlags {
     /// The driver zeroes the buffers of the call and of its reply when they are freed
-    /// (`FLAG_CLEAR_BUF`). For passwords and keys.
+    /// (`FLAG_CLEAR_BUF`). Meant for passwords and keys.
     pub const CLEAR_BUFFERS: Self = Self(TF_CLEAR_BUF);
 }
 
@@ -29,10 +29,10 @@ impl Proxy {
         self.transact_with(code, data, CallFlags::default())
     }
 
-    /// As [`Proxy::transact`], with flags for the driver.
+    /// Like [`Proxy::transact`], with flags for the driver.
     ///
     /// # Errors
-    /// As [`Proxy::transact`].
+    /// See [`Proxy::transact`].
     pub fn transact_with(&self, code: u32, data: &Parcel, flags: CallFlags) -> Result<Reply<'_>, Error> {
         data.check_dialect(self.0.process.dialect())?;
         let thread = self.0.process.thread();
@@ -51,10 +51,10 @@ impl Proxy {
         self.transact_oneway_with(code, data, CallFlags::default())
     }
 
-    /// As [`Proxy::transact_oneway`], with flags for the driver.
+    /// Like [`Proxy::transact_oneway`], with flags for the driver.
     ///
     /// # Errors
-    /// As [`Proxy::transact_oneway`].
+    /// See [`Proxy::transact_oneway`].
     pub fn transact_oneway_with(&self, code: u32, data: &Parcel, flags: CallFlags) -> Result<(), Error> {
         data.check_dialect(self.0.process.dialect())?;
         let thread = self.0.process.thread();
@@ -64,7 +64,7 @@ impl Proxy {
         thread.transact_oneway(&self.0.process, self.handle(), code, &outgoing)
     }
 
-    /// As [`Proxy::transact`], with a parcel that this thread reuses. `fill` writes its contents.
+    /// Like [`Proxy::transact`], with a parcel that this thread reuses. `fill` writes its contents.
     ///
     /// # Errors
     /// The errors of [`Proxy::transact`] and of `fill`.
@@ -84,11 +84,11 @@ impl Proxy {
         result
     }
 
-    /// As [`Proxy::call`], with scatter-gather buffers: `fill` lists the memory that the
-    /// driver copies.
+    /// Like [`Proxy::call`], with scatter-gather buffers: `fill` lists the memory that the driver
+    /// copies.
     ///
     /// # Errors
-    /// As [`Proxy::call`].
+    /// See [`Proxy::call`].
     pub fn call_hw<'a>(
         &self,
         code: u32,
@@ -104,7 +104,7 @@ impl Proxy {
         result
     }
 
-    /// As [`Proxy::call_hw`], without waiting for a reply.
+    /// Like [`Proxy::call_hw`], but oneway: does not wait for a reply.
     ///
     /// # Errors
     /// The errors of [`Proxy::transact_oneway`] and of `fill`.

@@ -11,14 +11,14 @@ impl Process {
     }
 
     /// Publishes an object. It can be written to parcels, and every receiver can call it. It stays
-    /// published while this `Binder` or a reference of another process exists.
+    /// published while this `Binder` exists or another process holds a reference.
     #[must_use]
     pub fn publish_with(&self, service: Service, options: NodeOptions) -> Binder {
         Binder::Local(Local(self.nodes().publish(Box::new(service), options)))
     }
 
-    /// The options of the service's stack. As on Android, threads of a process without background
-    /// scheduling inherit no nice value above 0.
+    /// The options of the service's stack. As on Android, if the process disables background
+    /// scheduling, its threads inherit no nice value above 0.
     fn options_for(&self, service: &Service) -> NodeOptions {
         let options = NodeOptions::from(service.stack());
         if self.background_scheduling() { options } else { NodeOptions { least_priority: 0, ..options } }

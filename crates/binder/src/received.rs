@@ -1,5 +1,6 @@
-//! [`Received`]: a received transaction or reply. Its bytes stay in this process's area, where
-//! others may change them, so readers copy before they check. This file does not know the contents.
+//! [`Received`]: a received transaction or reply. The bytes stay in this process's receive area,
+//! where other processes may change them, so readers copy before they check. This file does not
+//! know what the bytes mean.
 
 use std::sync::Arc;
 
@@ -12,18 +13,18 @@ use crate::parcel::ParcelReader;
 use crate::thread::ThreadState;
 use crate::{Error, Process};
 
-/// A transaction or reply. Its buffer is freed at the latest when this value is dropped.
+/// A received transaction or reply. Dropping it frees its buffer, if that is not freed yet.
 #[derive(Debug)]
 pub(crate) struct Received<'a>(binder_driver::Received<'a>);
 
 impl<'a> Received<'a> {
-    // Inlined, like the others, so that the fields stay in registers.
+    // Inlined, like the other methods, so that the fields stay in registers.
     #[inline(always)]
     pub(crate) fn take(process: &'a Process, data: &TransactionData) -> Self {
         Self(binder_driver::Received::take(&**process.driver(), data))
     }
 
-    /// Its data.
+    /// The data.
     ///
     /// # Errors
     /// [`Error::Malformed`] if the driver named bytes outside the area.
@@ -32,19 +33,19 @@ impl<'a> Received<'a> {
         self.0.data().ok_or_else(outside)
     }
 
-    /// The area that contains its scatter-gather buffers.
+    /// The receive area, which contains the scatter-gather buffers.
     ///
     /// # Errors
-    /// As [`Received::data`].
+    /// See [`Received::data`].
     #[inline(always)]
     pub(crate) fn area(&self) -> Result<RawBytes<'_>, Error> {
         self.0.area().ok_or_else(outside)
     }
 
-    /// Makes a reader for it.
+    /// Makes a reader for the data.
     ///
     /// # Errors
-    /// As [`Received::data`].
+    /// See [`Received::data`].
     #[inline(always)]
     pub(crate) fn reader<'r>(
         &'r self,
@@ -55,8 +56,8 @@ impl<'a> Received<'a> {
         Ok(ParcelReader::received(self.data()?, offsets, process, copies))
     }
 
-    /// Closes the descriptors that came with it, and queues the command that frees its buffer. A
-    /// reply queued before may still refer to the bytes.
+    /// Closes the received descriptors, and queues the command that frees the buffer. A reply that
+    /// was queued earlier may still refer to the bytes.
     #[inline(always)]
     pub(crate) fn give_back(&self, process: &Process, thread: &ThreadState) {
         // Close only once, because the system may reuse a closed number.

@@ -16,7 +16,7 @@ impl ThreadState {
         self.push(Command::Acquire(handle));
     }
 
-    /// Releases what [`ThreadState::take_references`] took.
+    /// Releases the references that [`ThreadState::take_references`] took.
     pub(crate) fn give_references(&self, handle: u32) {
         self.push(Command::Release(handle));
         self.push(Command::Decrefs(handle));
@@ -34,7 +34,8 @@ impl ThreadState {
         self.release_manager(handle);
     }
 
-    /// Releases the references that a notification request took, if it was for the context manager.
+    /// Releases the references that a notification request for the context manager took. Does
+    /// nothing for other handles.
     pub(crate) fn release_manager(&self, handle: u32) {
         if handle == CONTEXT_MANAGER {
             self.give_references(handle);

@@ -1,4 +1,5 @@
-//! Requests that every object answers, whatever its interface: ping, descriptor, dump, extension.
+//! Requests that every object answers, regardless of its interface: ping, descriptor, dump,
+//! extension.
 
 use std::os::fd::OwnedFd;
 
@@ -68,9 +69,9 @@ impl Proxy {
     }
 
     /// Asks the object to write its state to `to`, as `dumpsys` and `lshal debug` do. The object
-    /// must belong to `stack`. It may write before or after it replies; a pipe reaches its end when
-    /// the object has written everything. A pipe holds 64 KiB, so another thread should read it
-    /// during the call.
+    /// must belong to `stack`. It may write before or after it replies. If `to` is a pipe, the
+    /// reader sees the end of file when the object has written everything. A pipe holds 64 KiB, so
+    /// another thread should read it during the call.
     ///
     /// # Errors
     /// See [`Proxy::transact`].

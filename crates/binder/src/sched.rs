@@ -14,7 +14,7 @@ pub(crate) fn attributes() -> Option<SchedAttr> {
     sched_attr::get(0).ok()
 }
 
-/// The calling thread's class, if it is one of these two.
+/// The calling thread's class; `None` if it is not one of [`Policy`].
 pub(crate) fn policy() -> Option<Policy> {
     let policy = attributes()?.policy;
     [Policy::Other, Policy::Batch].into_iter().find(|known| *known as u32 == policy)

@@ -151,7 +151,7 @@ impl ThreadState {
         wait: bool,
     ) -> Result<(), Error> {
         if call.oneway {
-            data.give_back(process, self); // goes out when this thread waits, which it does next
+            data.give_back(process, self); // sent when this thread waits, which it does next
             return Ok(());
         }
         self.push_reply(outgoing);
@@ -212,7 +212,7 @@ fn dispatch_hw<'a>(
     }
 }
 
-/// Writes an object's dump. A failure is ignored: the caller has closed its end.
+/// Writes an object's dump. Ignores a failure, which means that the caller has closed its end.
 fn write_dump(to: OwnedFd, text: &str) {
     let _ = std::fs::File::from(to).write_all(text.as_bytes());
 }

@@ -25,7 +25,7 @@ pub struct Call {
 
 /// An object of the binder stack that other processes call.
 pub trait Stub: Send + Sync {
-    /// The name of its interface, which callers can query.
+    /// The name of the object's interface, which callers can query.
     #[must_use]
     fn descriptor(&self) -> &str;
 
@@ -38,12 +38,13 @@ pub trait Stub: Send + Sync {
     fn on_transact(&self, call: &Call, data: &mut ParcelReader<'_>, reply: &mut Parcel)
     -> Result<(), Status>;
 
-    /// What it says of its state, for a person.
+    /// A human-readable description of the object's state.
     fn dump(&self, _arguments: &[String]) -> String {
         String::new()
     }
 
-    /// Its extension: an object with methods of another interface (`IBinder::getExtension`).
+    /// The object's extension: an object with methods of another interface
+    /// (`IBinder::getExtension`).
     fn extension(&self) -> Option<Binder> {
         None
     }
@@ -51,7 +52,7 @@ pub trait Stub: Send + Sync {
 
 /// An object of the hwbinder stack that other processes call.
 pub trait HwStub: Send + Sync {
-    /// The fully qualified name of its interface, which callers can query.
+    /// The fully qualified name of the object's interface, which callers can query.
     #[must_use]
     fn descriptor(&self) -> &str;
 
@@ -68,7 +69,7 @@ pub trait HwStub: Send + Sync {
         reply: &mut HwParcel<'a>,
     ) -> Result<(), Status>;
 
-    /// What it says of its state, for a person.
+    /// A human-readable description of the object's state.
     fn dump(&self, _arguments: &[String]) -> String {
         String::new()
     }
@@ -103,7 +104,7 @@ impl Service {
         }
     }
 
-    /// The name of its interface.
+    /// The name of the object's interface.
     #[must_use]
     pub fn descriptor(&self) -> &str {
         match self {

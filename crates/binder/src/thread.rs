@@ -1,8 +1,9 @@
 //! One thread's exchange with the driver: commands out, returns in.
 //!
 //! A thread has one [`ThreadState`] for each connection that it uses. A call takes no lock and
-//! allocates nothing. This file knows neither objects nor the contents of parcels. It keeps empty
-//! parcels for the next call, and objects that must stay alive until the driver has read a command.
+//! allocates nothing. This file knows nothing about objects or the contents of parcels. It keeps
+//! empty parcels for the next call, and objects that must stay alive until the driver has read a
+//! command.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,23 +19,23 @@ use crate::outgoing::Outgoing;
 use crate::parcel::{Kept, Parcel};
 use crate::{Dialect, Error};
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     connection: Weak<Connection>,
     dialect: Dialect,
     copies: Arc<Copies>,
     io: RefCell<Io>,
-    // Boxed, because each call takes one and returns it.
+    // Boxed, because each call takes a parcel out and puts it back.
     #[expect(clippy::vec_box)]
     parcels: RefCell<Vec<Box<Parcel>>>,
     #[expect(clippy::vec_box)]
     stores: RefCell<Vec<Box<HwStore>>>,
     /// True while this thread is a looper.
     pub(crate) looper: Cell<bool>,
-    /// The number of nested calls that this thread serves.
+    /// How many nested incoming calls this thread is serving.
     pub(crate) serving: Cell<u32>,
-    /// The number of replies without `BR_TRANSACTION_COMPLETE` so far.
+    /// The number of replies for which `BR_TRANSACTION_COMPLETE` has not arrived yet.
     pub(crate) unacknowledged: Cell<u32>,
     /// The objects in those replies. This thread keeps them alive until the driver confirms that it
     /// holds references.
@@ -42,7 +43,7 @@ pub(crate) struct ThreadState {
     /// Proxies for which references are queued. This thread keeps them alive until the driver has
     /// taken the references.
     until_sent: RefCell<Vec<Kept>>,
-    /// The number of nested calls that this thread waits for.
+    /// How many nested outgoing calls this thread is waiting for.
     pub(crate) calling: Cell<u32>,
 }
 
@@ -55,7 +56,7 @@ struct Io {
 thread_local! {
     /// This thread's states by connection. A list, because a thread rarely has more than two.
     static STATES: RefCell<Vec<(u64, Rc<ThreadState>)>> = const { RefCell::new(Vec::new()) };
-    /// True from the first use of `STATES` on.
+    /// True after the first use of `STATES`.
     static STARTED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -78,7 +79,7 @@ impl ThreadState {
             let gone = |(_, state): &mut (u64, Rc<Self>)| state.connection.strong_count() == 0;
             let gone: Vec<_> = states.borrow_mut().extract_if(.., gone).collect();
             states.borrow_mut().push((connection.id(), new.clone()));
-            drop(gone); // not under the borrow: dropped objects may call this function
+            drop(gone); // not during the borrow: dropped objects may call this function
             new
         });
         // An ending thread has already destroyed `STATES`, so it uses a temporary state.
@@ -102,7 +103,7 @@ impl ThreadState {
         })
     }
 
-    /// Takes an empty parcel that keeps the capacity of its last use.
+    /// Takes an empty parcel, which has the capacity from its last use.
     pub(crate) fn take_parcel(&self) -> Box<Parcel> {
         let kept = self.parcels.borrow_mut().pop();
         kept.unwrap_or_else(|| Box::new(Parcel::in_dialect(self.dialect)))
@@ -139,7 +140,7 @@ impl ThreadState {
     /// thread might never do so.
     pub(crate) fn flush_unless_soon(&self, connection: &Connection) {
         if !(self.looper.get() || self.serving.get() > 0 || self.calling.get() > 0) {
-            let _ = self.flush(connection); // a failed driver holds no references
+            let _ = self.flush(connection); // a failed driver has no references to keep
         }
     }
 
@@ -161,7 +162,8 @@ impl ThreadState {
     }
 
     /// Passes the command queue to `queue`, which frees a received buffer.
-    // Inlined because every call uses it: with a known command, little of `push` remains.
+    // Inlined because every call uses it. If the command is known at compile time, little of `push`
+    // remains.
     #[inline(always)]
     pub(crate) fn with_commands<T>(&self, queue: impl FnOnce(&mut Commands) -> T) -> T {
         queue(&mut self.io.borrow_mut().commands)
@@ -218,7 +220,8 @@ impl ThreadState {
         }
     }
 
-    /// Drops the proxies that were kept for the queued references, which the driver has now taken.
+    /// Drops the proxies that were kept alive for queued references. The driver has taken these
+    /// references now.
     #[cold]
     fn sent(&self) {
         let kept = self.until_sent.take();
@@ -226,7 +229,7 @@ impl ThreadState {
     }
 
     /// Waits for the next return other than `BR_NOOP` and `BR_TRANSACTION_COMPLETE`. `None` if the
-    /// driver woke this thread without one.
+    /// driver woke this thread without such a return.
     // Inlined with its callees, so that a return is not copied through memory several times.
     #[inline(always)]
     pub(crate) fn next(
@@ -237,8 +240,9 @@ impl ThreadState {
         self.next_of(connection, memory, false)
     }
 
-    /// As [`ThreadState::next`], but also returns `BR_TRANSACTION_COMPLETE` if `completes`.
-    /// Otherwise it is only counted, because a thread that waits for a reply or a call ignores it.
+    /// Like [`ThreadState::next`], but also returns `BR_TRANSACTION_COMPLETE` if `completes` is
+    /// set. Otherwise that return is only counted, because a thread that waits for a reply or a
+    /// call ignores it.
     #[inline(always)]
     pub(crate) fn next_of(
         &self,
@@ -259,8 +263,8 @@ impl ThreadState {
         }
     }
 
-    /// Returns the next return that was already read. Skips the returns of every call on a fast
-    /// path.
+    /// Returns the next return that was already read. Has a fast path to skip the returns that
+    /// occur in every call.
     #[inline(always)]
     pub(crate) fn pending(&self, completes: bool) -> Option<Return> {
         loop {
@@ -305,7 +309,7 @@ impl Drop for ThreadState {
         let Some(connection) = self.connection.upgrade().filter(|connection| !connection.forked()) else {
             return;
         };
-        let _ = self.flush(&connection); // a failed driver holds no references
+        let _ = self.flush(&connection); // a failed driver has no references to keep
         connection.driver().exit_thread();
         connection.copies().retire(&self.copies);
     }

@@ -7,12 +7,12 @@ use binder_driver::Command;
 use crate::references::CONTEXT_MANAGER;
 use crate::{Process, Proxy};
 
-/// A remote object that this process does not keep alive. The handle is not reused while this value
-/// exists, so two of them are equal if they refer to the same object.
+/// A weak reference to a remote object, which it does not keep alive. The handle is not reused
+/// while this value exists, so two weak references to the same object are equal.
 ///
-/// It can be promoted while this process has a [`Proxy`] for the object. Without one, only the
-/// driver could tell whether the object is alive, but Linux's driver refuses
-/// `BC_ATTEMPT_ACQUIRE`. The object then counts as dead, as in Android's library.
+/// It can be promoted while this process has a [`Proxy`] for the object. Otherwise the object
+/// counts as dead, as in Android's library: only the driver could tell whether it is alive, but
+/// Linux's driver refuses `BC_ATTEMPT_ACQUIRE`.
 #[derive(Clone, Debug)]
 pub struct WeakProxy(Arc<WeakHandle>);
 
@@ -31,7 +31,7 @@ impl Proxy {
         if self.handle() != CONTEXT_MANAGER {
             let thread = process.thread();
             thread.push(Command::Increfs(self.handle()));
-            // The strong reference keeps the handle until the driver has taken the weak one.
+            // The strong reference keeps the handle valid until the driver has taken the weak one.
             thread.keep_until_sent(self.kept());
             thread.flush_unless_soon(process.connection());
         }

@@ -1,5 +1,5 @@
 //! A thread's work source: the uid that its calls contain in their interface tokens. A service uses
-//! it to attribute its work to the right application. This file knows no parcels.
+//! it to attribute its work to the right application. This file knows nothing about parcels.
 
 use std::cell::Cell;
 
@@ -16,14 +16,14 @@ pub(crate) fn current() -> u32 {
     CURRENT.get()
 }
 
-/// As [`WorkSource::set`], including [`UNSET`].
+/// Like [`WorkSource::set`], but also accepts [`UNSET`].
 pub(crate) fn replace(uid: u32) -> WorkSource {
     WorkSource { outer: CURRENT.replace(uid), of_this_thread: std::marker::PhantomData }
 }
 
-/// While this value lives, this thread's calls are made on behalf of an application
-/// (`setCallingWorkSourceUid`). Drop nested values in the reverse order. A call that this thread
-/// serves meanwhile starts without a work source.
+/// While this value exists, this thread's calls are made on behalf of an application
+/// (`setCallingWorkSourceUid`). Drop nested values in reverse order. A call that this thread serves
+/// meanwhile starts without a work source.
 #[derive(Debug)]
 #[must_use = "the work source is what it was as soon as this is dropped"]
 pub struct WorkSource {
@@ -32,12 +32,12 @@ pub struct WorkSource {
 }
 
 impl WorkSource {
-    /// Makes this thread's calls on behalf of `uid`.
+    /// From now on, this thread's calls are made on behalf of `uid`.
     pub fn set(uid: u32) -> Self {
         replace(uid)
     }
 
-    /// Makes this thread's calls without a work source (`clearCallingWorkSource`).
+    /// From now on, this thread's calls have no work source (`clearCallingWorkSource`).
     pub fn clear() -> Self {
         replace(UNSET)
     }

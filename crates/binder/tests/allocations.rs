@@ -29,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
     }
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: as for `dealloc` above.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -59,7 +59,7 @@ fn exercise(service: &dyn Benchmark, bytes: &[u8]) {
     service.call(bytes, Purpose::Measured).unwrap();
 }
 
-// The only test in this file, because the count is of the whole process.
+// The only test in this file, because the counter covers the whole process.
 #[test]
 fn calls_allocate_nothing_on_either_side_in_the_steady_state() {
     for stack in STACKS {

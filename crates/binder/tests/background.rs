@@ -43,7 +43,8 @@ fn observed(client: &Arc<Process>, nice: i32) -> (i64, i64) {
     .unwrap()
 }
 
-/// Checks for the foreground. The nice value may be the test's own, which may be above 0.
+/// Checks that a thread ran in the foreground. It may have the test's own nice value, which may be
+/// above 0.
 fn assert_foreground((policy, nice): (i64, i64)) {
     assert!(policy == SCHED_OTHER && nice < 10, "policy {policy}, nice {nice}");
 }
@@ -86,7 +87,7 @@ fn a_looper_that_starts_during_a_background_call_does_not_stay_in_the_background
     let mut world = World::new();
     let server = world.process();
     server.set_max_threads(1).unwrap();
-    // Each call returns only when the other has arrived, so the driver needs two loopers.
+    // Each call returns only after the other has arrived, so two loopers are needed.
     let meeting = Barrier::new(2);
     let service = move |_: &Call, _: &mut ParcelReader<'_>, reply: &mut Parcel| {
         meeting.wait();

@@ -19,7 +19,7 @@ fn binder_echoes_a_vector_and_frees_its_buffers() {
     world.manager(function(|_, data, reply| Ok(reply.write_bytes(data.read_bytes()?)?)), 1);
     let client = world.process();
     let service = client.context_manager();
-    // More than the area holds if buffers were not freed.
+    // In total, more than fits into the receive area if buffers are not freed.
     for round in 0..100u8 {
         let bytes = vec![round; 40_000];
         let reply = service.call(1, |parcel| parcel.write_bytes(&bytes)).unwrap();
@@ -139,7 +139,7 @@ fn a_call_without_a_context_manager_reports_a_dead_object() {
 #[test]
 fn a_waiting_client_serves_nested_calls() {
     let mut world = World::new();
-    // Calls the object in its arguments with one less, and adds one to the result.
+    // Calls the object from its arguments with a value lower by one, and adds one to the result.
     world.manager(
         function(|_, data, reply| {
             let depth = data.read_i32()?;
@@ -218,7 +218,7 @@ fn oneway_calls_to_one_object_are_served_in_order_one_at_a_time() {
 fn two_loopers_serve_in_parallel() {
     let mut world = World::new();
     let both = Barrier::new(2);
-    // Each call returns only when the other has arrived.
+    // Each call returns only after the other has arrived.
     world.manager(
         function(move |_, _, _| {
             both.wait();

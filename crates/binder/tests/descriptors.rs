@@ -1,4 +1,5 @@
-//! File descriptors in calls and replies: readers own what they read, and the rest is closed.
+//! File descriptors in calls and replies: a reader owns the descriptors that it reads, and all
+//! others are closed.
 
 mod support;
 
@@ -13,8 +14,8 @@ use binder::{Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Proc
 use binder_driver::{Backend, Commands, Driver, RawBytes, ReadableMemory, Returns};
 use support::{World, function};
 
-/// A pipe's read end and write end. The read end reaches its end when every duplicate of the write
-/// end is closed.
+/// A pipe's read end and write end. The read end reports end of file when every duplicate of the
+/// write end is closed.
 fn pipe() -> (File, OwnedFd) {
     let (from, to) = std::io::pipe().unwrap();
     (OwnedFd::from(from).into(), to.into())
@@ -81,7 +82,7 @@ fn bytes_without_a_process_yield_no_descriptor() {
     assert!(matches!(other.reader().read_fd(), Err(Error::Malformed { at: 0, .. })));
 }
 
-/// A driver that delivers no descriptors, whatever numbers the data contains.
+/// A driver that delivers no descriptors, regardless of the numbers in the data.
 #[derive(Debug)]
 struct WithoutDescriptors(Arc<dyn Driver>);
 

@@ -30,8 +30,8 @@ fn calls_of_a_forked_child_are_refused_and_the_parent_is_not_affected() {
     let client = world.process();
     let service = client.context_manager();
     service.ping(Stack::Binder).unwrap();
-    // The driver's state of the client only: the server's thread may still be returning from its
-    // call.
+    // Compare the driver's state of the client only: the server's thread may still be returning
+    // from its call.
     let known =
         |world: &World| world.state().split_once("proc 2").map(|(_, client)| client.to_owned()).unwrap();
     let before = known(&world);

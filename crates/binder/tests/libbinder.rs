@@ -68,7 +68,8 @@ fn a_parcel_in_another_dialect_is_refused() {
     drop(service.transact(1, &Parcel::in_dialect(Dialect::Android12)).unwrap());
 }
 
-/// A service that returns the work source of its caller, and that of its own calls; -1 for none.
+/// A service that returns its caller's work source and the work source of its own calls; -1 for
+/// none.
 fn tells_work_sources() -> binder::Service {
     let token = InterfaceToken::new(Dialect::default(), "test.IFunction").unwrap();
     function(move |_, data, reply| {
@@ -111,7 +112,7 @@ fn a_service_sees_the_work_source_of_its_caller() {
 #[test]
 fn a_nested_call_is_served_without_a_work_source() {
     let mut world = World::new();
-    // Calls the object in its arguments.
+    // Calls the object from its arguments.
     world.manager(
         function(|_, data, reply| {
             work_sources(&proxy(&data.read_binder()?)).iter().for_each(|uid| reply.write_i64(*uid));

@@ -152,7 +152,7 @@ fn the_benchmark_service_behaves_the_same_over_each_stack_and_in_process() {
         let found = proxy(&manager.get(&echo::service_name(stack, "default")).unwrap());
         let before = client.copied_bytes();
         let service = echo::connect(found, stack);
-        // Registering names copied bytes too, so compare differences.
+        // Registering names also copied bytes, so compare differences.
         let served = service.server_copied_bytes().unwrap();
         let copied = exercise(&*service) - served;
         let sent = client.copied_bytes() - before;

@@ -1,4 +1,4 @@
-//! Objects that cross processes: passed on, held, released, dead.
+//! Objects that cross process boundaries: passed on, held, released, dead.
 
 mod support;
 
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[test]
 fn an_object_is_passed_on_between_processes() {
     let mut world = World::new();
-    // Stores an object (1) and returns it (2).
+    // Code 1 stores an object, and code 2 returns it.
     let kept = Mutex::new(None::<Binder>);
     world.manager(
         function(move |call, data, reply| {

@@ -1,5 +1,5 @@
-//! A peer that overwrites received data while the receiver reads it. Every participant of an
-//! emulated context can write to all receive areas. These tests write through the context's memfd.
+//! A peer overwrites received data while the receiver reads it. Every participant of an emulated
+//! context can write to all receive areas. These tests write through the context's memfd.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn memories() -> Vec<File> {
     paths.filter(is_one).filter_map(|path| File::options().read(true).write(true).open(path).ok()).collect()
 }
 
-/// Finds all places of `marker` in shared memory.
+/// Finds all occurrences of `marker` in shared memory.
 fn find(marker: &[u8]) -> Vec<(File, u64)> {
     let mut found = Vec::new();
     for memory in memories() {
@@ -42,7 +42,7 @@ fn find(marker: &[u8]) -> Vec<(File, u64)> {
     found
 }
 
-/// Overwrites `length` bytes, from `before` bytes before each place of `marker`.
+/// Overwrites `length` bytes, starting `before` bytes before each occurrence of `marker`.
 fn overwrite(marker: &[u8], before: u64, length: usize) {
     let places = find(marker);
     assert!(!places.is_empty(), "the request is not in shared memory, so this tests nothing");
@@ -71,7 +71,7 @@ fn data_that_a_binder_object_read_does_not_change_when_a_peer_overwrites_the_buf
         reply.write_string8(&text8)?;
         reply.write_i64(number);
         reply.write_i32_vec(&numbers)?;
-        // Overwritten items that were not read yet are refused.
+        // The reader refuses overwritten items that it has not read yet.
         let rest: [Result<(), Error>; 4] = [
             data.clone().read_string16().map(drop),
             data.clone().read_string8().map(drop),

@@ -1,5 +1,5 @@
-//! References to remote objects: none is lost or leaked. Also weak references, death notifications,
-//! and the context manager's death.
+//! References to remote objects are neither lost nor leaked. Also tests weak references, death
+//! notifications, and the context manager's death.
 
 mod support;
 
@@ -74,9 +74,9 @@ fn a_proxy_dropped_before_its_reader_flushes_leaves_no_reference() {
     let owner = world.server(1);
     let other = keep(&owner);
     let server = world.server(1);
-    // A looper reads an object and passes it to another thread while it serves. The looper's
-    // commands go out later. The other thread drops the object and receives another one, which
-    // must not get the handle that the looper's commands refer to.
+    // A looper that serves a call reads an object and passes it to another thread. The looper sends
+    // its commands later. The other thread drops the object and receives another one. That one must
+    // not get the handle that the looper's commands refer to.
     let (to_dropper, objects) = channel::<(Proxy, Sender<()>)>();
     let dropper = std::thread::spawn({
         let server = server.clone();
@@ -106,7 +106,7 @@ fn a_proxy_dropped_before_its_reader_flushes_leaves_no_reference() {
         drop(reply.unwrap());
     }
     drop(reading);
-    wait_for_references(&world, 2); // the manager's
+    wait_for_references(&world, 2); // the manager's references
     drop(owner.context_manager().transact(13, &Parcel::new()).unwrap());
     wait_for_references(&world, 1);
     world.forget(&server);
@@ -126,7 +126,7 @@ fn a_proxy_read_outside_a_looper_is_referenced_immediately() {
     let manager = client.context_manager();
     let reply = manager.transact(2, &Parcel::new()).unwrap();
     let received = reply.reader().unwrap().read_binder().unwrap();
-    // Another thread drops it while this thread still has the reply and queued commands.
+    // Another thread drops the object while this thread still has the reply and queued commands.
     std::thread::spawn(move || drop(received)).join().unwrap();
     drop(reply);
     client.flush().unwrap();

@@ -1,5 +1,5 @@
-//! Checks what was requested by name before anything is measured. If this machine lacks it, the
-//! error says what is available. Must not know which command asks.
+//! Checks that this machine has what the user requested by name, before anything is measured. If
+//! not, the error says what is available. Must not know which command is checked.
 
 use bench::sched;
 use bench::storage::java as jvm;
@@ -21,13 +21,13 @@ pub(crate) fn cpus(option: &str, wanted: &[u32]) -> Result<(), Usage> {
     }
 }
 
-/// The same for clients and servers.
+/// Like [`cpus`], for the CPUs of clients and of servers.
 pub(crate) fn both_cpus(client: Option<&[u32]>, server: Option<&[u32]>) -> Result<(), Usage> {
     client.map_or(Ok(()), |wanted| cpus("--client-cpus", wanted))?;
     server.map_or(Ok(()), |wanted| cpus("--server-cpus", wanted))
 }
 
-/// Rejects a policy that this process may not set. An ordinary one without a nice value is always
+/// Rejects a policy that this process may not set. An ordinary policy with nice value 0 is always
 /// possible.
 pub(crate) fn scheduling(option: &str, wanted: &Scheduling) -> Result<(), Usage> {
     if wanted.policy.is_realtime() {

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use tracefs::Chosen;
 
-/// A category: the events that it enables, as far as the kernel has them.
+/// A category, with the events that it enables. A kernel may have only some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Category {
-    /// Its name.
+    /// The category's name.
     pub(crate) name: &'static str,
-    /// `system/event`; `system/*` for a whole system.
+    /// Each event as `system/event`; `system/*` for all events of a system.
     events: &'static [&'static str],
 }
 
@@ -83,7 +83,7 @@ impl Category {
                 "ext4/ext4_sync_file_exit",
                 "block/block_bio_queue",
                 "block/block_bio_complete",
-                // From older versions of atrace.
+                // These are from older versions of atrace.
                 "block/block_rq_issue",
                 "block/block_rq_complete",
                 "ufs/ufshcd_command",
@@ -121,7 +121,7 @@ impl Category {
         Self::new("thermal", &["thermal/thermal_temperature", "thermal/cdev_update"]),
     ];
 
-    /// Their names.
+    /// The names of all categories.
     pub(crate) const NAMES: &[&str] = &[
         "sched",
         "idle",
@@ -145,8 +145,8 @@ impl Category {
         "thermal",
     ];
 
-    /// How many of [`Category::ALL`], from the start, are in the command line that Android's
-    /// documentation recommends for latency. Includes irq, which that leaves out.
+    /// The number of default categories, which come first in [`Category::ALL`]. They are those in
+    /// the command line that Android's documentation recommends for latency, and irq.
     const USUAL: usize = 7;
 
     const fn new(name: &'static str, events: &'static [&'static str]) -> Self {
@@ -160,13 +160,13 @@ impl Category {
         found.ok_or_else(|| format!("'{name}' is not a category of kernel events: choose from {}", names()))
     }
 
-    /// sched, idle, freq, workq, binder_driver, sync and irq.
+    /// The default categories: sched, idle, freq, workq, binder_driver, sync and irq.
     pub(crate) fn usual() -> &'static [Self] {
         &Self::ALL[..Self::USUAL]
     }
 
-    /// Its events in the tracefs at this root. A whole system is given by its name, because it has
-    /// its own switch.
+    /// The category's events that exist in the tracefs at this root. For all events of a system,
+    /// returns the system's name, because the system has its own `enable` file.
     fn events(self, root: &Path) -> Vec<String> {
         let events = self.events.iter().map(|name| name.strip_suffix("/*").unwrap_or(name));
         let there = events.filter(|event| root.join("events").join(event).join("enable").exists());
@@ -175,7 +175,7 @@ impl Category {
 }
 
 /// The events of these categories that the kernel has, in the tracefs at this root, and the
-/// categories without events. Without named categories, the usual ones.
+/// categories without events. If no categories are given, uses the default ones.
 ///
 /// # Errors
 /// Invalid usage if the kernel has no event of a named category.
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(Category::named(name).unwrap().name, name);
         }
         let refusal = |name: &str| Category::named(name).unwrap_err();
-        // Programs themselves write the events of atrace's other categories.
+        // The events of atrace's other categories are not kernel events: programs write them.
         assert!(
             refusal("gfx").starts_with("'gfx' is not a category of kernel events: choose from sched, idle")
         );

@@ -1,6 +1,6 @@
 //! The command line of `roundtrip`: selects the command, runs it, and converts an error to one line
-//! on standard error and an exit status. The commands are in `commands` and `old_names`; this file
-//! knows none of them.
+//! on standard error and an exit status. The commands are in `commands` and `old_names`. This file
+//! must not know any of them.
 
 mod args;
 mod asked_for;
@@ -43,7 +43,8 @@ pub fn main() -> ExitCode {
     );
     let exit = match result {
         Ok(exit) => exit,
-        // Nobody reads the result any more. That ends a run quietly, but other errors are reported.
+        // The reader of the output is gone. This ends the command without an error message. Other
+        // errors are reported.
         Err(Failure { nobody_reads: true, .. }) if out.get_ref().reader_gone => Exit::OK,
         Err(Failure { line, exit, .. }) => {
             // If standard error is closed too, the error cannot be reported.
@@ -59,7 +60,7 @@ pub fn main() -> ExitCode {
 struct Failure {
     line: String,
     exit: Exit,
-    /// Whether the reader of its output is gone.
+    /// Whether the failure is only that the reader of the output is gone.
     nobody_reads: bool,
 }
 
@@ -96,7 +97,7 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
     })
 }
 
-/// What helps if a file operation failed, as the end of a sentence.
+/// A remedy for a failed file operation, as the end of a sentence; empty if none is known.
 fn remedy(error: &anyhow::Error) -> &'static str {
     if let Some(error) = error.downcast_ref::<bench::Error>() {
         return match error {
@@ -136,7 +137,7 @@ fn of_trace(error: &tracefs::Error) -> &'static str {
     }
 }
 
-/// What helps if this operation on a file failed in this way.
+/// A remedy for this failure of a file operation; empty if none is known.
 fn remedy_of(operation: &str, kind: ErrorKind) -> &'static str {
     match (operation, kind) {
         ("read" | "open", ErrorKind::NotFound) => "; check the path",
@@ -163,7 +164,7 @@ fn names(doc: Option<&Doc>) -> (String, String) {
     }
 }
 
-/// Finds the command, and the arguments after its words.
+/// Finds the command, and the arguments that follow its words.
 fn select(
     executable: &str,
     mut args: Vec<OsString>,
@@ -198,7 +199,8 @@ fn select(
     }
 }
 
-/// Why the words are not a command. The first `shared` of them are the start of at least one.
+/// Explains why the words are not a command. The first `shared` words are the start of at least one
+/// command.
 fn not_a_command(args: &[OsString], words: &[&str], shared: usize) -> anyhow::Error {
     let next = commands::words_behind(&words[..shared]);
     let typed = match args.get(shared) {

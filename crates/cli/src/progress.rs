@@ -1,22 +1,24 @@
-//! Progress on standard error, as one line that is rewritten. Only if a user watches, and removed
-//! at the end of the run. Must not know what is being done.
+//! Shows progress on standard error, as one line that is rewritten. The line is shown only on a
+//! terminal, and removed at the end of the run. Must not know what is being done.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use bench::Progress;
 
-/// Frequent enough to look alive, rare enough not to disturb the measurement.
+/// The minimum time between two updates of the line: short enough to show that the program is
+/// alive, long enough not to disturb the measurement.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a command runs before it shows an estimate, which would be unreliable before.
+/// How long a command runs before it shows an estimate of the remaining time. An earlier estimate
+/// would be unreliable.
 const ESTIMATED_AFTER: Duration = Duration::from_secs(2);
 
-/// The line.
+/// The progress line.
 pub(crate) struct ProgressLine<'a> {
     err: &'a mut dyn Write,
     began: Instant,
-    /// `None` if nobody watches.
+    /// When the line may be updated next; `None` if there is no progress line.
     next: Option<Instant>,
     hidden: bool,
 }
@@ -31,7 +33,7 @@ impl<'a> ProgressLine<'a> {
         Self { err, began, next: watched.then_some(began), hidden: false }
     }
 
-    /// A line that shows nothing.
+    /// A progress line that shows nothing.
     pub(crate) fn hidden(err: &'a mut dyn Write) -> Self {
         Self { err, began: Instant::now(), next: None, hidden: true }
     }

@@ -1,8 +1,8 @@
 //! Uses the whole terminal as a drawing surface, and reads keys. The terminal is restored whether
 //! the command ends normally, by a signal or by a panic. Must not know what is drawn.
 //!
-//! The escape sequences are those that all terminals since the VT100 support, so there is no
-//! terminal library: crossterm would bring its own signal handlers and event loop.
+//! All terminals since the VT100 support these escape sequences, so no terminal library is needed.
+//! Crossterm would add its own signal handlers and event loop.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -21,13 +21,14 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 /// Switches to the alternate screen, which preserves the old contents, and hides the cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
 
-/// Switches back.
+/// Switches back to the normal screen and shows the cursor.
 const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// How long to wait for a terminal that does not read. Then the picture is dropped.
+/// How long to wait for a terminal that does not accept output. After this time the picture is
+/// dropped.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// Whether the terminal is in use.
+/// Whether the terminal is currently used as a drawing surface.
 static OPEN: AtomicBool = AtomicBool::new(false);
 
 /// The earlier terminal settings.
@@ -47,7 +48,7 @@ pub(crate) enum Key {
 /// The terminal, until it is dropped.
 pub(crate) struct Screen {
     terminal: Terminal<Surface>,
-    /// The size of the last picture.
+    /// The terminal's size when the last picture was drawn.
     drawn: Size,
     /// Whether keys can be read.
     pub(crate) keys: bool,
@@ -60,7 +61,7 @@ pub(crate) fn can_draw() -> bool {
 }
 
 impl Screen {
-    /// Takes over the terminal.
+    /// Takes control of the terminal.
     ///
     /// # Errors
     /// If it cannot be written to.
@@ -85,7 +86,7 @@ impl Screen {
         }
         let mut out = io::stdout();
         out.write_all(ENTER.as_bytes())?;
-        // Otherwise it would follow a panic's message.
+        // Without this, a panic's message would be written before the escape sequences.
         out.flush()?;
         let terminal = Terminal::new(Surface { pending: String::new(), colour })?;
         Ok(Self { terminal, drawn: Size::ZERO, keys })
@@ -118,7 +119,7 @@ impl Screen {
             _ => return Vec::new(),
         }
         match rustix::io::read(keyboard, &mut bytes) {
-            // If the terminal is gone, the command ends as after q.
+            // If the terminal is gone, end the command, as for the key q.
             Ok(0) | Err(rustix::io::Errno::IO) => vec![Key::End],
             Ok(read) => keys(&bytes[..read]),
             Err(_) => Vec::new(),
@@ -166,13 +167,13 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
 }
 
 fn size() -> Size {
-    // Serial terminals report 0.
+    // Serial terminals report a size of 0.
     let size = terminal_size::terminal_size_of(io::stdout());
     let size = size.filter(|(columns, rows)| columns.0 > 0 && rows.0 > 0);
     size.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
 }
 
-/// Writes cells.
+/// Writes a picture's cells to the terminal.
 struct Surface {
     pending: String,
     colour: bool,
@@ -263,7 +264,8 @@ impl Backend for Surface {
     fn flush(&mut self) -> io::Result<()> {
         let stdout = rustix::stdio::stdout();
         match poll(&mut [PollFd::new(&stdout, PollFlags::OUT)], Some(&PATIENCE)) {
-            // A stopped terminal (Ctrl-S) shows a later picture instead.
+            // If the terminal is stopped (Ctrl-S), skip this output. The terminal shows a later
+            // picture.
             Ok(0) => Ok(()),
             _ => {
                 let mut out = io::stdout();

@@ -1,5 +1,5 @@
-//! A command's output: two streams that are passed in, so that all output can be tested, and
-//! whether they show colour. Must not know what is written.
+//! A command's output streams, and whether they show colour. The streams are passed in, so that
+//! tests can check all output. Must not know what is written.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -22,9 +22,9 @@ pub(crate) struct Terminal<'a> {
 pub(crate) struct Exit(pub(crate) u8);
 
 impl Exit {
-    /// It succeeded.
+    /// The command succeeded.
     pub(crate) const OK: Self = Self(0);
-    /// It failed, or its result counts as a failure.
+    /// The command failed, or its result counts as a failure.
     pub(crate) const FAILED: Self = Self(1);
     /// Invalid usage.
     pub(crate) const USAGE: Self = Self(2);
@@ -36,15 +36,15 @@ impl Exit {
     }
 }
 
-/// Whether a stream shows colour: it is a terminal that supports it, and `NO_COLOR`
-/// (<https://no-color.org>) is not set.
+/// Whether a stream shows colour: it must be a terminal with colour support, and `NO_COLOR`
+/// (<https://no-color.org>) must not be set.
 pub(crate) fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     is_terminal && !set("NO_COLOR") && variable("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// The width of lines: `COLUMNS` if that is a positive number, else the terminal's width. Lines
-/// that do not go to a terminal can have any length.
+/// The maximum line width in columns: `COLUMNS` if that is a positive number, else the terminal's
+/// width. `None` means no limit, if the output is not a terminal.
 pub(crate) fn width(terminal: Option<usize>, variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
     let asked = variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
     asked.or(terminal)
@@ -65,7 +65,7 @@ pub(crate) fn look() -> Look {
 /// Standard output that remembers whether its reader is gone, which is not an error (`| head`).
 pub(crate) struct Stdout {
     stream: io::Stdout,
-    /// Whether a write found no reader.
+    /// Whether a write failed because there was no reader.
     pub(crate) reader_gone: bool,
 }
 
@@ -88,7 +88,7 @@ impl Stdout {
     }
 }
 
-/// Whether an error came from writing to a closed output.
+/// Whether an error came from writing to an output whose reader is gone.
 pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -42,8 +42,7 @@ impl Form {
 ///
 /// # Errors
 /// If the recording cannot be read, has a clock that Perfetto does not support, or the file cannot
-/// be written. Then there is no new file, and an earlier one is unchanged.
-/// written. Then there is no file, or the one that was there before.
+/// be written. In these cases no new file appears, and an earlier file is unchanged.
 pub(crate) fn write(
     recording: &Recording,
     snapshot: u32,
@@ -52,7 +51,7 @@ pub(crate) fn write(
     (path, existing): (&Path, Existing),
 ) -> anyhow::Result<Trace> {
     let failed = || format!("cannot write {}", path.display());
-    // First, so that a failure costs nothing.
+    // Create the file first, so that a failure costs no time.
     let mut out = NewFile::create(path, existing).with_context(failed)?;
     let header = recording.header();
     if form == Form::Perfetto && header.clock != "boot" {
@@ -76,7 +75,7 @@ pub(crate) fn write(
     Ok(trace)
 }
 
-/// What a reader should know about a trace: its number of events, and whether some were lost.
+/// A summary of a trace: its number of events, and whether some were lost.
 pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
     let lost = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
     let lost = match lost {

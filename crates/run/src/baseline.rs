@@ -16,22 +16,22 @@ pub const MAX_SIZE: usize = 16 << 20;
 /// The transport to which all others are compared.
 pub const FUTEX: &str = "futex";
 
-/// What to measure. Each (transport, size, placement) runs in short blocks, in an order that is
-/// shuffled for each round, so that drift of the machine affects all alike.
+/// What to measure. Each combination of transport, size and placement runs in short blocks. Each
+/// round shuffles their order, so that drift of the machine affects all combinations alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaselinePlan {
-    /// Bytes in each request, and in each reply; 1 to [`MAX_SIZE`].
+    /// Sizes of the request and of the reply, in bytes; 1 to [`MAX_SIZE`].
     pub sizes_bytes: Vec<usize>,
-    /// Where the two sides run.
+    /// How the two sides are placed on CPUs.
     pub placements: Vec<CpuPlacement>,
     /// Names from [`TRANSPORTS`]. The futex baseline is always measured.
     pub transports: Vec<String>,
-    /// How often each block is repeated. From 6 on, a ratio has a confidence interval.
+    /// The number of blocks of each combination. From 6 on, a ratio has a confidence interval.
     pub rounds: u32,
-    /// The approximate total time, in nanoseconds. Slow transports make fewer calls, rather than
-    /// longer blocks.
+    /// The approximate total time, in nanoseconds. Slow transports make fewer calls instead of
+    /// running longer blocks.
     pub budget_ns: u64,
-    /// Measure everything twice, interleaved: with and without the flight recorder.
+    /// Whether to measure everything twice, interleaved: with and without the flight recorder.
     #[serde(default)]
     pub recorder: bool,
 }
@@ -57,7 +57,7 @@ impl BaselinePlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error says what is possible instead.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.placements.is_empty() {
             return Err(PlanFault::EmptyBaseline.into());
@@ -84,7 +84,7 @@ impl BaselinePlan {
 /// A transport that a plan can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransportName {
-    /// Its name in plans and reports.
+    /// The transport's name in plans and reports.
     pub name: &'static str,
     /// Whether it is measured without being requested.
     pub by_default: bool,
@@ -164,10 +164,10 @@ pub struct BaselineCell {
     pub round_medians_ns: Vec<u64>,
     /// All calls of all rounds.
     pub latency: Histogram,
-    /// The ratio to the futex with the same size and placement, by round; `None` if that is
-    /// missing.
+    /// The ratio to the futex baseline with the same size and placement, by round; `None` if the
+    /// futex was not measured.
     pub against_futex: Option<Comparison>,
-    /// The same with the flight recorder on, if the plan uses it.
+    /// The same calls with the flight recorder on, if the plan uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedCell>,
 }
@@ -179,7 +179,7 @@ pub struct RecordedCell {
     pub round_medians_ns: Vec<u64>,
     /// All calls of all rounds.
     pub latency: Histogram,
-    /// The ratio to the same without the recorder, by round.
+    /// The ratio to the same calls with the recorder off, by round.
     pub against_off: Option<Comparison>,
 }
 
@@ -218,14 +218,14 @@ pub struct NotPossible {
     pub transport: Option<String>,
     /// Bytes in each direction; `None` for all sizes.
     pub size_bytes: Option<usize>,
-    /// The placement; `None` for all.
+    /// The placement; `None` for all placements.
     pub placement: Option<CpuPlacement>,
     /// The reason.
     pub reason: String,
 }
 
-/// Compares each cell with the futex of the same size and placement, and calls with the recorder on
-/// to those with it off.
+/// Compares each cell with the futex cell of the same size and placement, and calls with the
+/// recorder on with calls with the recorder off.
 pub fn compare(cells: &mut [BaselineCell]) {
     let floats = |medians_ns: &[u64]| medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
     let rounds = |cell: &BaselineCell| floats(&cell.round_medians_ns);

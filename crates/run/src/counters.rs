@@ -1,16 +1,16 @@
-//! What the scheduler did to one thread. Counters only. Must not know where they are read from.
+//! The scheduler's counters of one thread. Must not know where they are read from.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters of one thread since its start, or between two readings.
+/// The scheduler's counters of one thread since its start, or between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadCounters {
-    /// How often it gave up the CPU to wait for something (proc_pid_status(5)).
+    /// How often the thread gave up the CPU to wait for something (proc_pid_status(5)).
     pub voluntary_switches: u64,
-    /// How often it was preempted.
+    /// How often the thread was preempted.
     pub involuntary_switches: u64,
-    /// How often it migrated to another CPU (/proc/PID/sched); `None` if the kernel does not report
-    /// it. Then count the CPUs in the samples.
+    /// How often the thread migrated to another CPU (/proc/PID/sched); `None` if the kernel does
+    /// not report it. In that case, use the CPUs in the samples instead.
     pub migrations: Option<u64>,
     /// Nanoseconds on a CPU; `None` without schedstat.
     pub running_ns: Option<u64>,
@@ -19,7 +19,7 @@ pub struct ThreadCounters {
 }
 
 impl ThreadCounters {
-    /// The difference to an earlier reading.
+    /// The difference between this reading and an earlier one.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let both = |later: Option<u64>, earlier: Option<u64>| Some(later?.saturating_sub(earlier?));

@@ -17,7 +17,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        // No machine has more CPUs, and a malformed list must not fill the memory.
+        // No machine has more CPUs than this, and a malformed list must not exhaust memory.
         if first > last || last > 1 << 20 || cpus.len() > 1 << 20 {
             return None;
         }
@@ -44,7 +44,8 @@ pub fn chosen(text: &str) -> Option<Vec<u32>> {
     cpus.last().is_some_and(|&last| last <= LAST).then_some(cpus)
 }
 
-/// Like [`chosen`], for a list within text that is separated by commas: "0-1+3" is CPUs 0, 1 and 3.
+/// Like [`chosen`], for a list inside text that uses commas as separators. Plus signs replace the
+/// list's commas: "0-1+3" means CPUs 0, 1 and 3.
 pub(crate) fn list_within(text: &str) -> Option<Vec<u32>> {
     chosen(&text.replace('+', ","))
 }
@@ -70,11 +71,11 @@ pub fn ranges(cpus: &[u32]) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuPlacement {
-    /// Both pinned to one CPU.
+    /// Both sides are pinned to one CPU.
     Same,
-    /// Pinned to two different CPUs.
+    /// The sides are pinned to two different CPUs.
     Split,
-    /// Not pinned, but started on two different CPUs.
+    /// The sides are not pinned, but start on two different CPUs.
     Free,
 }
 
@@ -109,8 +110,8 @@ impl FromStr for CpuPlacement {
     }
 }
 
-/// The CPUs for the client and for the server, out of the usable ones; `None` if there are not
-/// enough.
+/// Selects the CPUs for the client and for the server from the usable ones; `None` if there are too
+/// few.
 #[must_use]
 pub fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
     match (placement, usable) {

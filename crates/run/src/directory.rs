@@ -15,7 +15,7 @@ use crate::results::Results;
 /// The name of the run's file in a run directory.
 pub const FILE_NAME: &str = "run.json";
 
-/// The name of the folder with the kernel's recordings of slow calls.
+/// The name of the folder with recordings of kernel events.
 pub const RECORDING: &str = "recording";
 
 /// The name of the file with all samples.
@@ -28,14 +28,14 @@ pub const INJECTED: &str = "injected.csv";
 /// everything else.
 pub const FILES: [&str; 4] = [RECORDING, SAMPLES, INJECTED, FILE_NAME];
 
-/// The longest file that is read as a run, in bytes.
+/// The maximum size of a run's file, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// The value of the file's "schema" field.
 const SCHEMA: &str = "roundtrip.run";
 
-/// The version of the file's layout. A new optional field does not change it. Anything that an
-/// older Roundtrip would misread increments it.
+/// The version of the file's layout. A new optional field does not change the version. A change
+/// that an older Roundtrip would misread increments it.
 const VERSION: u64 = 1;
 
 /// One run.
@@ -55,12 +55,12 @@ pub struct Run {
     pub warnings: Vec<String>,
 }
 
-/// A signal ended the measurement. The run contains what was measured until then.
+/// A signal ended the measurement. The run contains the results up to that point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
     /// The signal's name: "SIGINT".
     pub signal: String,
-    /// How long the run had lasted, in nanoseconds.
+    /// How long the run had lasted when the signal arrived, in nanoseconds.
     pub after_ns: u64,
 }
 
@@ -73,7 +73,8 @@ struct Stored<'a> {
 }
 
 impl Run {
-    /// A run, with the warnings that follow from its environment, its results and the `machine`.
+    /// Makes a run, with the warnings that follow from its environment and its results. `machine`
+    /// is an additional warning about the machine.
     #[must_use]
     pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Self {
         let mut warnings = environment.warnings(results.observed());
@@ -93,11 +94,11 @@ impl Run {
     }
 
     /// Writes the run into a directory, which is created if it does not exist, and returns the
-    /// file's path. After an error nothing new is left behind, and an earlier run is unchanged.
+    /// file's path. After an error, no new file is left behind, and an earlier run is unchanged.
     ///
     /// # Errors
-    /// [`Error::File`] if the directory or the file cannot be written: there may be no space, or
-    /// already a run.
+    /// [`Error::File`] if the directory or the file cannot be written, for example because there is
+    /// no space, or because the directory already contains a run.
     #[cfg(feature = "write")]
     pub fn write(&self, directory: &Path) -> Result<std::path::PathBuf> {
         let made = !directory.exists();
@@ -109,7 +110,7 @@ impl Run {
                 .map_err(|cause| Error::file("write", &path, cause))
         });
         if made && written.is_err() {
-            // Report the first error, not this one.
+            // Ignore an error here, so that the first error is reported.
             let _ = std::fs::remove_dir(directory);
         }
         written.map(|()| path)
@@ -232,7 +233,7 @@ mod tests {
         let (root, directory) = directory();
         let error = run().write(&root.path("file/below")).unwrap_err().to_string();
         assert!(error.contains("file/below"), "{error}");
-        // A directory in the file's place makes the last step fail.
+        // A directory with the file's name makes the last step fail.
         std::fs::create_dir_all(directory.join(FILE_NAME)).unwrap();
         run().write(&directory).unwrap_err();
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);

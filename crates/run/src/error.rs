@@ -1,5 +1,5 @@
-//! What can be wrong with a plan, or with the files of a run: one enum whose variants name the
-//! operation and the path.
+//! Errors in a plan or in the files of a run: one enum, whose variants name the operation and the
+//! path.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub enum Error {
     /// A file operation failed.
     #[error("cannot {operation} {}: {cause}", path.display())]
     File {
-        /// The verb: "read", "create".
+        /// The operation as a verb: "read", "create".
         operation: &'static str,
         /// The file.
         path: PathBuf,
@@ -72,13 +72,13 @@ pub enum MergeFault {
     /// Results of this kind cannot be merged.
     #[error("{what} cannot be merged")]
     Never {
-        /// "recordings of writes".
+        /// The kind of results: "recordings of writes".
         what: &'static str,
     },
-    /// They differ in something that must be equal.
+    /// The runs differ in something that must be equal.
     #[error("runs of different {what} cannot be merged")]
     Different {
-        /// "plans".
+        /// What differs: "plans".
         what: &'static str,
     },
 }

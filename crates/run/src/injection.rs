@@ -1,5 +1,5 @@
 //! Disturbances in a plan, which make some round trips slow on purpose. Must not know how they are
-//! carried out.
+//! produced.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -73,21 +73,21 @@ impl Cause {
 pub struct Injection {
     /// The cause.
     pub cause: Cause,
-    /// From the start of one to the start of the next, in nanoseconds.
+    /// The time from the start of one disturbance to the start of the next, in nanoseconds.
     pub every_ns: u64,
-    /// How long each lasts, in nanoseconds. Ignored for `Fsync`.
+    /// The duration of each disturbance, in nanoseconds. Ignored for `Fsync`.
     pub for_ns: u64,
     /// How a hog is scheduled.
     pub scheduling: Scheduling,
-    /// The CPUs for hogs and lock holders; `None`: those of the servers.
+    /// The CPUs for hogs and lock holders; `None` for the CPUs of the servers.
     pub cpus: Option<Vec<u32>>,
-    /// The log of disturbances: `cause,tid,begin_ns,end_ns`. Not stored.
+    /// The file that logs the disturbances as `cause,tid,begin_ns,end_ns`. Not stored.
     #[serde(skip)]
     pub log: Option<PathBuf>,
 }
 
 impl Injection {
-    /// Whether its scheduling applies to some process.
+    /// Whether the disturbance starts processes, to which its scheduling applies.
     #[must_use]
     pub fn starts_hogs(&self) -> bool {
         matches!(self.cause, Cause::Hog | Cause::LockPreempted)

@@ -1,12 +1,12 @@
-//! Limits of labels, and what can be wrong with one. Must not know how they are stored.
+//! Limits of labels, and the errors in labels. Must not know how they are stored.
 
-/// The most labels in a run.
+/// The maximum number of labels in a run.
 pub const MOST_LABELS: usize = 32;
 
-/// The longest key, in bytes.
+/// The maximum length of a key, in bytes.
 pub const LONGEST_KEY: usize = 64;
 
-/// The longest value, in bytes.
+/// The maximum length of a value, in bytes.
 pub const LONGEST_VALUE: usize = 256;
 
 /// Why a label cannot be stored.
@@ -19,7 +19,7 @@ pub enum LabelFault {
         /// The given text.
         text: String,
     },
-    /// A key that is too long or has other characters.
+    /// A key that is empty, is too long, or contains characters that are not allowed.
     #[error("the key '{key}' is not 1 to {LONGEST_KEY} letters, digits, '.', '_' and '-'")]
     Key {
         /// The key.
@@ -30,7 +30,7 @@ pub enum LabelFault {
     Long {
         /// Its key.
         key: String,
-        /// Its length.
+        /// Its length, in bytes.
         bytes: usize,
     },
     /// A value with characters that control a terminal.

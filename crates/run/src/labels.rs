@@ -53,7 +53,7 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Keeps the labels that the other run has, too.
+    /// Keeps only the labels that the other run also has.
     pub(crate) fn keep_common(&mut self, other: &Self) {
         self.0.retain(|key, value| other.0.get(key) == Some(value));
     }

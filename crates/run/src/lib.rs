@@ -1,12 +1,12 @@
 //! A run as data: plans, the environment, results, warnings, and the directory that stores all of
 //! them. Nothing here measures, prints or reads arguments.
 //!
-//! Measuring turns plans into results and stores a [`Run`]. Explaining and showing read one, on any
-//! machine:
+//! Measuring turns plans into results and stores a [`Run`]. Explaining and showing read a stored
+//! run, on any machine:
 //!
-//! - A plan is a value with defaults. Its `check` rejects what no machine can carry out, and says
-//!   what is possible instead: [`ipc::latency::LatencyPlan`], [`ipc::throughput::ThroughputPlan`],
-//!   [`storage::StoragePlan`] and others.
+//! - A plan is a value with defaults. Its `check` rejects a plan that no machine can carry out, and
+//!   says what is possible instead: [`ipc::latency::LatencyPlan`],
+//!   [`ipc::throughput::ThroughputPlan`], [`storage::StoragePlan`] and others.
 //! - A result contains its plan, and its parts can be merged: [`ipc::latency::LatencyResult`] and
 //!   others.
 //! - [`Results`] contains the results of a run, and [`Run`] adds their [`environment::Environment`]

@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::plan_fault::{TextFault, Unknown};
 use crate::scheduling::Scheduling;
 
-/// Processes that spin.
+/// Processes that spin (hogs).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// The number of processes.
     pub hogs: u32,
-    /// How each is scheduled.
+    /// How each process is scheduled.
     pub scheduling: Scheduling,
     /// The allowed CPUs; `None` for all.
     pub cpus: Option<Vec<u32>>,
 }
 
-/// The most processes.
+/// The maximum number of processes.
 const MAX_HOGS: u32 = 4096;
 
 impl FromStr for Load {

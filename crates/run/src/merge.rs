@@ -10,11 +10,11 @@ use crate::ipc::workers::{Above, WorkersResult};
 use crate::results::Results;
 
 impl Run {
-    /// Adds the calls of another run of the same plan on the same driver. The environment remains
-    /// that of the first. Differences become warnings.
+    /// Adds the calls of another run of the same plan on the same driver. The merged run keeps the
+    /// environment of this run. Differences between the environments become warnings.
     ///
     /// # Errors
-    /// [`Error::NotMerged`] if the runs measured different things. Then nothing is merged.
+    /// [`Error::NotMerged`] if the runs measured different things. In that case, nothing is merged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let (ours, theirs) = (&self.environment, &other.environment);
         if ours.driver != theirs.driver {
@@ -108,7 +108,7 @@ fn merge_throughput(ours: &mut ThroughputResult, theirs: &ThroughputResult) -> R
 
 fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()> {
     same_plan(&ours.plan, &theirs.plan)?;
-    // Without permission for real-time callers, one run has fewer callers.
+    // A run without permission for real-time callers has fewer callers.
     if ours.realtime_refused.is_some() != theirs.realtime_refused.is_some() {
         return Err(different("callers"));
     }
@@ -127,7 +127,7 @@ fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()>
 
 fn merge_workers(ours: &mut WorkersResult, theirs: &WorkersResult) -> Result<()> {
     same_plan(&ours.plan, &theirs.plan)?;
-    // All calls divided by the total time, not the mean of the two rates.
+    // The merged rate is all calls divided by the total time, not the mean of the two rates.
     let calls = |result: &WorkersResult| result.iterations_per_s * result.wall_ns as f64;
     let calls_times_ns = calls(ours) + calls(theirs);
     ours.wall_ns += theirs.wall_ns;
@@ -137,7 +137,7 @@ fn merge_workers(ours: &mut WorkersResult, theirs: &WorkersResult) -> Result<()>
         caller.wall_ns += more.wall_ns;
         caller.latency.merge(&more.latency);
     }
-    // After a training round each run has its own threshold, and counts above different thresholds
+    // After a training round, each run has its own threshold. Counts above different thresholds
     // cannot be added.
     ours.above = match (ours.above, theirs.above) {
         (Some(above), Some(more)) if above.threshold_ns == more.threshold_ns => Some(Above {

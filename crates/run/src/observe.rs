@@ -12,14 +12,15 @@ pub enum Subject {
     Process(u32),
     /// The processes with this name.
     Name(String),
-    /// A program that is started for this, and the processes that it starts, until it exits.
+    /// A program that Roundtrip starts, and the processes that the program starts, until the
+    /// program exits.
     Command(Vec<String>),
 }
 
-/// A process as it was when it was first seen.
+/// A process, as it was when it was first observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
     /// Its name; empty if it exited before its name was read.
     pub name: String,

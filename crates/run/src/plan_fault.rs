@@ -1,4 +1,4 @@
-//! What can be wrong with a plan, and the messages. Must not know how a plan is checked.
+//! The errors in plans, and their messages. Must not know how a plan is checked.
 
 use std::fmt;
 
@@ -64,7 +64,7 @@ pub enum TextFault {
     /// A load without a number of hogs.
     #[error("give their number: hogs=N")]
     NoHogs,
-    /// Disturbances that take most of the time.
+    /// Disturbances that last longer than half of their interval.
     #[error("for=TIME must be at most half of every=TIME")]
     LeavesTooLittle,
 }
@@ -79,7 +79,7 @@ pub enum Counted {
     PayloadBytes,
     /// Calls in one batch.
     BatchCalls,
-    /// Calls to compare the stacks with.
+    /// Calls in the comparison of the stacks.
     Calls,
     /// Rounds.
     Rounds,
@@ -88,7 +88,7 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// Says that this number is not possible.
+    /// A message that this number is not possible.
     fn refuse(self, number: u64) -> String {
         match self {
             Self::BaselineBytes => format!("a size of {number} bytes cannot be measured"),
@@ -101,11 +101,11 @@ impl Counted {
     }
 }
 
-/// What is wrong with a plan that no machine can carry out.
+/// The reason why no machine can carry out a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanFault {
-    /// A number out of its range, which starts at 1.
+    /// A number that is outside its range. The range starts at 1.
     #[error("{}: choose from 1 to {most}", what.refuse(*number))]
     OutOfRange {
         /// What the number counts.
@@ -124,7 +124,7 @@ pub enum PlanFault {
     /// A survey with too little time.
     #[error("a survey takes at least {least_s}s")]
     ShortSurvey {
-        /// The least time, in seconds.
+        /// The minimum time, in seconds.
         least_s: u64,
     },
     /// Throughput without sizes or stacks.
@@ -134,7 +134,7 @@ pub enum PlanFault {
     #[error("only the hwbinder stack has a passthrough mode")]
     PassthroughOverBinder,
 
-    /// A single worker, which has no other to call.
+    /// A single worker, which has no other worker to call.
     #[error("a single worker has no other to call: choose 2 or more")]
     LonelyWorker,
     /// Too few workers for a pair.
@@ -163,7 +163,7 @@ pub enum PlanFault {
     /// Empty replies where they are not supported.
     #[error("only the binder stack over a driver has calls with an empty reply")]
     EmptyReply,
-    /// A payload of the workers test that is too long.
+    /// A payload that is too long for the workers test.
     #[error("a payload of {bytes} bytes does not fit into a receive area: choose at most {most}")]
     PayloadTooLong {
         /// The requested length.
@@ -191,7 +191,7 @@ pub enum PlanFault {
         /// The largest possible number.
         most: u32,
     },
-    /// A payload too long for the latency test.
+    /// A payload that is too long for the latency test.
     #[error("a payload of {bytes} bytes is not possible: choose at most {most}")]
     PayloadNotPossible {
         /// The requested length.
@@ -207,7 +207,7 @@ pub enum PlanFault {
     PayloadTooOften {
         /// The requested length.
         bytes: usize,
-        /// The number of a server's callers.
+        /// The number of callers of one server.
         callers: usize,
         /// The number of its threads.
         server_threads: u32,
@@ -223,10 +223,10 @@ pub enum PlanFault {
     /// Disturbances of a server, without a server.
     #[error("disturbances need a server process, which passthrough mode does not have")]
     DisturbancesWithoutServer,
-    /// Two ways to handle a missed deadline.
+    /// Two conflicting ways to handle a missed deadline.
     #[error("--trace ends the run at the first miss, --explain continues: choose one")]
     HaltAndExplain,
-    /// Explanations of no calls.
+    /// Explanations of zero calls.
     #[error("at least the slowest call is needed")]
     NoSlowestCall,
     /// More samples than can be kept.
@@ -280,16 +280,16 @@ pub enum PlanFault {
         /// The largest possible number.
         most: u32,
     },
-    /// A share of memory that is zero or leaves nothing.
+    /// A share of memory that is zero or too large.
     #[error("the share of memory must be 1% to {most}%: with more, the kernel kills processes")]
     MemoryShare {
-        /// The largest possible, in percent.
+        /// The largest possible share, in percent.
         most: u32,
     },
     /// A limit too low for any write to finish.
     #[error("the limit must be at least {least} bytes a second: with less, no write completes")]
     IoLimit {
-        /// The lowest possible, in bytes per second.
+        /// The lowest possible limit, in bytes per second.
         least: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What a recorder of kernel events recorded. Must not know how.
+//! What a recorder of kernel events recorded. Must not know how it records.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub const DEFAULT_KILOBYTES: u64 = 4096;
 pub struct RecorderInfo {
     /// The events, `system/event`.
     pub events: Vec<String>,
-    /// Events that would have added information, but that this kernel lacks.
+    /// Events that would have added information, but that this kernel does not have.
     pub missing: Vec<String>,
     /// The size of each CPU's buffer, in kilobytes.
     pub kilobytes: u64,

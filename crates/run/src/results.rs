@@ -26,7 +26,7 @@ pub struct Results {
     /// Throughput by payload size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputResult>,
-    /// Binder against hwbinder.
+    /// Binder compared with hwbinder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traits: Option<TraitsResult>,
     /// Synchronous writes.
@@ -47,7 +47,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Warnings of the tests themselves, without duplicates.
+    /// The warnings that the tests themselves produced, without duplicates.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let ended = [
             self.storage.as_ref().and_then(|result| result.recording_ended.clone()),
@@ -70,7 +70,7 @@ impl Results {
         all
     }
 
-    /// Whether other programs were observed. Then nothing of this program was measured.
+    /// Whether other programs were observed. In that case, this program itself was not measured.
     #[must_use]
     pub fn observed(&self) -> bool {
         self.observed_calls.is_some() || self.observed_writes.is_some()

@@ -35,7 +35,8 @@ impl Scheduling {
 }
 
 impl fmt::Display for Scheduling {
-    /// In the format of [`FromStr`]: "fifo:99", "rr:5", "nice:10", "other"; other policies by name.
+    /// Formats the scheduling as [`FromStr`] parses it: "fifo:99", "rr:5", "nice:10", "other".
+    /// Other policies are shown by name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self { policy: Policy::Fifo, priority, .. } => f.pad(&format!("fifo:{priority}")),
@@ -80,12 +81,12 @@ impl Scheduling {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "realtime", rename_all = "snake_case")]
 pub enum RealtimePermission {
-    /// Yes, up to and including this priority (1 to 99).
+    /// SCHED_FIFO is permitted up to and including this priority (1 to 99).
     Allowed {
         /// The highest SCHED_FIFO priority that was accepted.
         max_priority: u8,
     },
-    /// No.
+    /// SCHED_FIFO is not permitted.
     Refused {
         /// Why it is not permitted, and how to fix that.
         reason: String,
@@ -93,7 +94,7 @@ pub enum RealtimePermission {
 }
 
 impl Default for RealtimePermission {
-    /// It was not tried.
+    /// The state before anything was tried.
     fn default() -> Self {
         Self::Refused { reason: "not tried".into() }
     }

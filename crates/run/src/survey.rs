@@ -1,4 +1,4 @@
-//! The survey: the plans of a run that shows a newcomer what this machine can do, in about half a
+//! The survey: the plans of a run that shows a new user what this machine can do, in about half a
 //! minute. It consists of a short baseline, throughput at a few sizes, and latency against a
 //! deadline. Must not know how they are carried out.
 
@@ -12,7 +12,7 @@ use crate::ipc::throughput::{Length, ThroughputPlan};
 use crate::ipc::{DriverPlan, Stack};
 use crate::plan_fault::PlanFault;
 
-/// The shortest survey, in nanoseconds. With less time, a test would have too few calls.
+/// The minimum time of a survey, in nanoseconds. With less time, a test would have too few calls.
 pub const SHORTEST_NS: u64 = 3_000_000_000;
 
 /// The plan of a survey.
@@ -27,7 +27,7 @@ pub struct SurveyPlan {
 }
 
 impl Default for SurveyPlan {
-    /// 30 s, and the 2.5 ms of Android's latency tests.
+    /// 30 s, and the deadline of Android's latency tests, 2.5 ms.
     fn default() -> Self {
         Self {
             budget_ns: 30_000_000_000,
@@ -70,7 +70,8 @@ impl SurveyPlan {
             ..BaselinePlan::default()
         };
         let sizes_bytes = vec![4, 1024, 16384, 65536];
-        // Each row has a calibration, a batch and individual calls, which take about equally long.
+        // Each row consists of a calibration, a batch and individual calls, which take about the
+        // same time.
         let rows = (Stack::ALL.len() * sizes_bytes.len()) as u64;
         let throughput = ThroughputPlan {
             driver: self.driver.clone(),

@@ -12,17 +12,16 @@ use crate::figures;
 pub struct Difference {
     /// What differs: "driver", "CPU model".
     pub what: &'static str,
-    /// The value of the first run of the base.
+    /// The value in the first run of the base.
     pub base: String,
-    /// The value of the other run.
+    /// The value in the other run.
     pub other: String,
-    /// Whether it prevents the comparison unless the user allows it. Otherwise it may be what is
-    /// compared.
+    /// Whether the difference prevents the comparison unless the user allows it. If not, the
+    /// difference may be the subject of the comparison.
     pub refused: bool,
 }
 
-/// All differences between the runs of both sides and the first run of the base, without
-/// duplicates.
+/// All differences of any run, on either side, from the first run of the base, without duplicates.
 #[must_use]
 pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     let all = || base.runs.iter().chain(&new.runs);
@@ -115,7 +114,7 @@ fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
     plan!(workers, "plan of ipc workers");
     plan!(storage, "plan of storage layers");
     plan!(interference, "plan of storage interference");
-    // The location of its files is not part of what was measured.
+    // The location of a plan's files is not part of what was measured.
     let latency = |run: &Run| {
         run.results.latency.as_ref().map(|result| {
             let mut plan = result.plan.clone();
@@ -141,7 +140,7 @@ fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
     add("plan of ipc latency", latency(base) != latency(other));
     tests
 }
-/// The observed subject without what differs each time: a program's pid.
+/// The observed subject, without a process id, which differs in each run.
 fn anybody(subject: &Subject) -> Subject {
     match subject {
         Subject::Process(_) => Subject::Process(0),

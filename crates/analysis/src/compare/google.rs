@@ -1,5 +1,5 @@
 //! Reads the figures in the JSON of Google Benchmark's `--benchmark_out` (its docs/user_guide.md).
-//! Must not know what wrote it.
+//! Must not know which program wrote the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ struct Benchmark {
     error_occurred: Option<bool>,
 }
 
-/// The figures in a file; `None` if it has another format.
+/// The figures in a file; `None` if the file has another format.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<Figure>>> {
     if path.is_dir() {
         return Ok(None);
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Figure>>> {
 }
 
 fn figures(document: Document) -> Vec<Figure> {
-    // All repetitions of a benchmark have its name.
+    // All repetitions of a benchmark have the same name.
     let mut values: BTreeMap<(String, &str), (Unit, Better, Vec<f64>)> = BTreeMap::new();
     for benchmark in document.benchmarks {
         if benchmark.error_occurred == Some(true)

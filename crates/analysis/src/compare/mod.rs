@@ -1,6 +1,6 @@
 //! Whether one set of runs is better or worse than another. A verdict is based on how much runs of
-//! the same thing vary, never on the number of calls within one run, because they share the
-//! machine's state. Must not know how anything is shown.
+//! the same thing vary. It is never based on the number of calls within one run, because those
+//! calls share the machine's state. Must not know how anything is shown.
 
 mod comparable;
 mod google;
@@ -13,15 +13,16 @@ pub use side::{Measured, Side};
 
 use crate::figures::{Better, Bounds, Figure, Unit};
 
-/// What to compare, and how strictly.
+/// Which figures to compare, and how strictly.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Whether the n-th runs of both sides were made one right after the other.
     pub paired: bool,
-    /// If the interval of the ratio differs from 1 by at most this, the figures count as the same.
+    /// The figures count as the same if the interval of the ratio differs from 1 by at most this.
+    /// 0.05 means 5%.
     pub margin: f64,
     /// How much runs of the same thing may differ if they were made at different times: 0.3 means
-    /// 30%. Ignored if both sides have enough runs that were made in turn.
+    /// 30%. Ignored if both sides have enough runs, and the runs of both sides were interleaved.
     pub noise: f64,
     /// The figures to compare; empty for those in [`MAIN`].
     pub names: Vec<String>,
@@ -33,12 +34,12 @@ impl Default for Options {
     }
 }
 
-/// The figures that are compared by default. There are few of them, because each one increases the
-/// probability of a chance finding.
+/// The figures that are compared by default. There are few, because each additional figure
+/// increases the probability of a chance finding.
 pub const MAIN: [&str; 8] =
     ["time", "rate", "p50", "p99", "missed", "response.p99", "response.ratio", "futex.ratio"];
 
-/// The most figures in one comparison.
+/// The maximum number of figures in one comparison.
 pub const MOST_FIGURES: usize = 10_000;
 
 /// The probability of a false alarm over all figures of a comparison.
@@ -51,19 +52,19 @@ pub enum Verdict {
     Better,
     /// The new value is worse.
     Worse,
-    /// They differ by no more than the margin.
+    /// The values differ by no more than the margin.
     Same,
-    /// The runs do not show a difference or equality.
+    /// The runs show neither a difference nor equality.
     CannotTell,
 }
 
 /// The basis of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// Independent runs of both sides, made in turn: the Mann-Whitney test.
+    /// Independent runs of both sides, interleaved in time: the Mann-Whitney test.
     Runs,
-    /// The same for runs made at different times. The interval is widened by [`Options::noise`],
-    /// because the machine may have changed between them.
+    /// The same test for runs made at different times. The interval is widened by
+    /// [`Options::noise`], because the machine may have changed between the runs.
     RunsApart,
     /// Pairs of runs: the Wilcoxon test.
     Pairs,
@@ -99,12 +100,12 @@ pub struct Compared {
     pub p: Option<f64>,
     /// The result.
     pub verdict: Verdict,
-    /// If there is no result: about how many runs of each side would be needed.
+    /// If the verdict is [`Verdict::CannotTell`]: about how many runs of each side would be needed.
     pub runs_needed: Option<usize>,
 }
 
 impl Compared {
-    /// By how many percent the new side is worse; negative if it is better.
+    /// By how many percent the new side is worse; negative if it is better; `None` without a ratio.
     #[must_use]
     pub fn worse_percent(&self) -> Option<f64> {
         let ratio = self.ratio?;
@@ -152,8 +153,8 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
     all
 }
 
-/// A label with one value in all figures of the base and another in all figures of the new side.
-/// Then the comparison is about this label, for example two stacks.
+/// A label with one value in all figures of the base, and another value in all figures of the new
+/// side. The comparison is then about this label, for example about two stacks.
 struct Changed {
     key: &'static str,
     base: String,
@@ -170,8 +171,8 @@ fn changed_labels(base: &Side, new: &Side) -> Vec<Changed> {
     .collect()
 }
 
-/// Whether the times of both sides' runs overlap: neither side was finished before half of the
-/// other was made.
+/// Whether both sides' runs were interleaved in time: neither side was finished before half of the
+/// other side's runs were made.
 fn made_in_turn(base: &Side, new: &Side) -> bool {
     let dates = |side: &Side| {
         let mut dates: Vec<String> = side.runs.iter().map(|run| run.date.clone()).collect::<Option<_>>()?;
@@ -192,7 +193,7 @@ fn made_in_turn(base: &Side, new: &Side) -> bool {
 fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], (basis, options): (Basis, &Options)) -> Compared {
     let values = |of: &[&Figure]| -> Vec<f64> { of.iter().map(|figure| figure.value).collect() };
     let (base_values, new_values) = (values(base), values(new));
-    // A count may be 0, for which there is no ratio.
+    // A count may be 0, for which there is no ratio, so add a half.
     let above_0 = |values: &[f64]| -> Vec<f64> {
         let more = if figure.unit == Unit::Count { 0.5 } else { 0.0 };
         values.iter().map(|value| value + more).collect()
@@ -233,7 +234,8 @@ fn median(values: &[f64]) -> f64 {
     latency::quantile(&values, 0.5).unwrap_or(f64::NAN)
 }
 
-/// The interval of the ratio from those of the runs: the outermost ends, widened by the noise.
+/// The interval of the ratio, from the outermost ends of the single runs' intervals, widened by the
+/// noise.
 fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
     let ends = |of: &[&Figure]| {
         let bounds = of.iter().map(|figure| figure.bounds).collect::<Option<Vec<_>>>()?;
@@ -245,7 +247,7 @@ fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
     Some(Bounds { low: new.low / base.high / (1.0 + noise), high: new.high / base.low * (1.0 + noise) })
 }
 
-/// Corrects the probabilities for their number.
+/// Corrects the probabilities for the number of comparisons.
 fn correct(all: &mut [Compared]) {
     let mut order: Vec<usize> = (0..all.len()).filter(|&at| all[at].p.is_some()).collect();
     order.sort_by(|&one, &other| all[one].p.unwrap_or(1.0).total_cmp(&all[other].p.unwrap_or(1.0)));
@@ -276,8 +278,8 @@ fn judge(compared: &mut Compared, options: &Options) {
     }
 }
 
-/// An interval shrinks with the square root of the number of runs. This is the number at which it
-/// excludes 1 or lies within the margin.
+/// Estimates the number of runs with which the interval excludes 1 or lies within the margin. An
+/// interval shrinks with the square root of the number of runs.
 fn runs_needed(ratio: f64, low: f64, high: f64, compared: &Compared, options: &Options) -> usize {
     const MOST: f64 = 10_000.0;
     let half = (high / low).ln() / 2.0;

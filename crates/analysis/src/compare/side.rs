@@ -8,7 +8,7 @@ use super::{Changed, google};
 use crate::error::{Error, Result};
 use crate::figures::{self, Figure};
 
-/// The most runs of one side.
+/// The maximum number of runs of one side.
 const MOST_RUNS: usize = 1000;
 
 /// One run.
@@ -16,18 +16,18 @@ const MOST_RUNS: usize = 1000;
 pub struct Measured {
     /// The path that it was read from.
     pub path: PathBuf,
-    /// When the run was made, if it says so; `None` for another program's.
+    /// When the run was made; `None` if it does not say so, and for another program's run.
     pub date: Option<String>,
     /// Its figures.
     pub figures: Vec<Figure>,
-    /// The run itself; `None` for another program's.
+    /// The run itself; `None` for another program's run.
     pub run: Option<Run>,
 }
 
 /// The runs of one side, which count as repetitions.
 #[derive(Debug, Default)]
 pub struct Side {
-    /// In the given order.
+    /// The runs in the given order.
     pub runs: Vec<Measured>,
 }
 
@@ -36,8 +36,8 @@ impl Side {
     /// name. Also reads the JSON that Google Benchmark writes.
     ///
     /// # Errors
-    /// [`Error::Run`] for what cannot be read or is not a run, [`Error::Damaged`] for damaged
-    /// recordings.
+    /// [`Error::Run`] for a file that cannot be read or is not a run, [`Error::Damaged`] for a
+    /// damaged recording.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
         let mut runs = Vec::new();
         for path in paths {
@@ -106,7 +106,7 @@ fn measured(path: PathBuf) -> Result<Measured> {
     Ok(Measured { path, date: Some(run.environment.date.clone()), figures, run: Some(run) })
 }
 
-/// Figures from a damaged recording are not compared.
+/// Refuses a damaged recording, because its figures must not be compared.
 fn refuse(damage: Option<Error>) -> Result<()> {
     damage.map_or(Ok(()), Err)
 }

@@ -101,7 +101,7 @@ fn only_the_requested_figures_are_compared() {
     assert_eq!(names(&Options { names: vec!["p95".into()], ..Options::default() }), ["p95"]);
 }
 
-/// Chance findings in a comparison of as many independent figures as a run of both stacks has.
+/// Counts chance findings, with as many independent figures as a run of both stacks has.
 #[test]
 fn of_200_comparisons_of_the_same_thing_at_most_5_percent_find_something() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -193,7 +193,7 @@ fn a_label_that_differs_between_the_sides_is_the_subject_of_the_comparison() {
     let compared = compare(&with_stack(&["binder"], 100.0), &with_stack(&["hwbinder"], 200.0), &trusting);
     assert_eq!(compared[0].of[1], ("stack", "binder to hwbinder".to_owned()));
     assert_eq!((compared[0].base, compared[0].new), (100.0, 200.0));
-    // If the base has both, only the common one is compared.
+    // If the base has both stacks, only the common stack is compared.
     let both = with_stack(&["binder", "hwbinder"], 100.0);
     let compared = compare(&both, &with_stack(&["hwbinder"], 200.0), &trusting);
     assert_eq!((compared.len(), compared[0].of[1].1.as_str()), (1, "hwbinder"));

@@ -1,4 +1,4 @@
-//! Checks of the kernel: compiled-in debugging, tracing, version, timer tick.
+//! Checks of the kernel: compiled-in debugging options, tracing, version, timer tick.
 
 use run::environment::Environment;
 

@@ -1,4 +1,4 @@
-//! Checks of everything else on the machine: its host, load, framework, memory, clock and disk.
+//! Checks of the rest of the machine: host, load, framework, memory, clock and disk.
 
 use run::environment::Environment;
 
@@ -72,7 +72,7 @@ pub(super) static DISK: &[Check] = &[
     },
 ];
 
-/// From this share on, about one round trip in a hundred is affected.
+/// The share of steal time from which about one round trip in a hundred is affected.
 const STOLEN_SHARE: f64 = 0.01;
 
 fn steal(environment: &Environment) -> Judged {
@@ -86,7 +86,7 @@ fn steal(environment: &Environment) -> Judged {
         let advice = "Measure on a host with fewer guests, or on hardware. Compare only figures that were measured in turn.";
         return Ok(Verdict::lengthens(found, advice).command("roundtrip survey"));
     }
-    // A guest reads 0 if its host does not report steal time.
+    // A guest also reads 0 if its host does not report steal time.
     if share == 0.0 && environment.cpus.virtualised != Some(false) {
         return Err(match environment.cpus.virtualised {
             Some(true) => "this machine is virtual, and its host reports no such time".to_owned(),

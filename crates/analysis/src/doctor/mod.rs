@@ -1,8 +1,8 @@
-//! Which settings of a machine lengthen round trips. Judges only the environment that a run stores,
-//! so a laptop can judge a phone. Must not read the machine, and changes nothing.
+//! Finds settings of a machine that lengthen round trips. Judges only the environment that a run
+//! stores, so a laptop can judge a phone. Must not read the machine's settings or change anything.
 //!
 //! Each check is one function and one line in the table `CHECKS`. The table is ordered by
-//! importance: first what can delay calls the most, in the most programs.
+//! importance: the first checks find what can delay calls the most, in the most programs.
 
 mod kernel;
 mod machine;
@@ -17,11 +17,11 @@ use run::environment::Environment;
 /// The effect of a setting on round trips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It can lengthen them.
+    /// The setting can lengthen round trips.
     Lengthens,
-    /// It could not be read, or does not exist.
+    /// The setting could not be read, or does not exist.
     CannotTell,
-    /// It does not lengthen them.
+    /// The setting does not lengthen round trips.
     Good,
 }
 
@@ -53,11 +53,12 @@ pub struct Finding {
     pub found: String,
     /// Why the setting matters.
     pub why: &'static str,
-    /// The source of this: a file of the kernel's documentation or source, or a manual page.
+    /// The source for this reason: a file of the kernel's documentation or source, or a manual
+    /// page.
     pub source: &'static str,
     /// What to do; empty if nothing needs to be done.
     pub advice: String,
-    /// Commands that do it. The reader runs them; nothing here does.
+    /// Commands that follow the advice. The user may run them; this program does not.
     pub commands: Vec<String>,
 }
 
@@ -94,10 +95,10 @@ impl Verdict {
     }
 }
 
-/// A check's judgement, or why the setting that it needs is unknown.
+/// A check's judgement, or the reason why a setting that it needs is unknown.
 type Judged = Result<Verdict, String>;
 
-/// A check: its names, why it matters and the source of that, and its function.
+/// A check: its names, the reason why it matters with a source, and its function.
 struct Check {
     name: &'static str,
     title: &'static str,

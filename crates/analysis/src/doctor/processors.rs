@@ -1,4 +1,4 @@
-//! Checks of the processors: frequencies, idle states and core types.
+//! Checks of the CPUs: frequencies, idle states and core types.
 
 use run::environment::Environment;
 
@@ -124,7 +124,8 @@ fn thermal(environment: &Environment) -> Judged {
     })
 }
 
-/// A longer exit latency is noticeable in round trips of about ten microseconds.
+/// An exit latency, in microseconds, above which it is noticeable in round trips of about ten
+/// microseconds.
 const LONG_EXIT_US: i64 = 10;
 
 fn idle(environment: &Environment) -> Judged {

@@ -148,7 +148,8 @@ fn throttling(environment: &Environment) -> Judged {
         return Ok(Verdict::good("off"));
     }
     let found = format!("{runtime} us of each {period} us");
-    // Since 6.12 the fair server replaces it, unless real-time group scheduling is built in.
+    // Since Linux 6.12 the fair server replaces throttling, unless real-time group scheduling is
+    // built in.
     if is_since(environment, (6, 12)) == Some(true)
         && environment.facts.flag("rt_group_scheduling") == Ok(false)
     {

@@ -83,7 +83,8 @@ fn names(machine: &mut Environment, name: &str, value: &str) {
 
 type Change = fn(&mut Environment);
 
-/// A check, part of what it finds, and the change to a good machine that makes it find that.
+/// Each check, a part of its expected finding, and the change to a good machine that causes the
+/// finding.
 const BAD_SETTINGS: &[(&str, &str, Change)] = &[
     ("lock-debugging", "CONFIG_PROVE_LOCKING", |m| names(m, "lock_debug_options", "PROVE_LOCKING")),
     ("kernel-debugging", "CONFIG_KASAN_GENERIC", |m| names(m, "debug_options", "KASAN_GENERIC")),
@@ -154,7 +155,7 @@ fn energy_aware_scheduling_matters_only_where_cpus_differ() {
     assert_eq!(finding(&machine, "energy-aware").state, State::Good);
     machine.cpus.capacities = Some(vec![462, 1024]);
     assert_eq!(finding(&machine, "energy-aware").state, State::Lengthens);
-    // Commands name the fastest CPUs.
+    // The suggested commands name the fastest CPUs.
     assert!(finding(&machine, "asymmetric-cpus").commands[0].ends_with("--client-cpus 1 --server-cpus 1"));
 }
 
@@ -221,7 +222,7 @@ fn every_check_has_a_unique_name_a_reason_and_a_source_in_sentences() {
         assert!(finding.why.ends_with('.') && !finding.why.contains("  "), "{}", finding.why);
         assert!(!finding.source.is_empty() && !finding.title.is_empty(), "{finding:?}");
     }
-    // Settings that lengthen round trips come first, whatever their place in the table.
+    // Settings that lengthen round trips come first, regardless of their position in the table.
     let mut machine = good();
     machine.kernel.autogroup = Some(true);
     assert_eq!(judge(&machine)[0].check, "autogroup");

@@ -22,11 +22,11 @@ use crate::storage::SeriesLayers;
 pub enum Unit {
     /// Nanoseconds.
     Nanoseconds,
-    /// A number of things.
+    /// A count.
     Count,
     /// Percent.
     Percent,
-    /// Things per second.
+    /// A rate per second.
     PerSecond,
     /// Bytes per second.
     BytesPerSecond,
@@ -43,7 +43,7 @@ pub enum Better {
     Higher,
 }
 
-/// The 95% interval of a figure, as far as a single run can determine it.
+/// The 95% confidence interval of a figure, estimated from a single run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     /// Lower end, in the figure's unit.
@@ -57,7 +57,7 @@ pub struct Bounds {
 pub struct Figure {
     /// Its name, in lower case: `p99`, `request.p50`, `missed`.
     pub name: String,
-    /// What it describes, from the test to the caller: pairs of key and value.
+    /// Its labels, from the test to the caller: pairs of key and value.
     pub of: Vec<(&'static str, String)>,
     /// Its value.
     pub value: f64,
@@ -65,7 +65,7 @@ pub struct Figure {
     pub unit: Unit,
     /// Which value is better.
     pub better: Better,
-    /// How many calls or rounds it is based on.
+    /// The number of calls or rounds that it is based on.
     pub samples: u64,
     /// Its interval, if the calls or rounds were independent; `None` if there are too few.
     pub bounds: Option<Bounds>,
@@ -85,7 +85,7 @@ impl Figure {
     }
 }
 
-/// The driver of a run's calls; `None` if there was none, as in a run of writes.
+/// The driver of a run's calls; `None` if there was no driver, as in a run of writes.
 #[must_use]
 pub fn backend(results: &Results) -> Option<&Backend> {
     let latency = results.latency.as_ref().and_then(|result| result.backend.as_ref());
@@ -95,10 +95,10 @@ pub fn backend(results: &Results) -> Option<&Backend> {
     latency.or(throughput).or(workers).or(baseline)
 }
 
-/// Whether that driver was the emulated one.
+/// Whether that driver was the emulated one; `None` if there was no driver.
 #[must_use]
 pub fn is_emulated(results: &Results) -> Option<bool> {
-    // Only the kernel's driver produces events.
+    // Calls were observed, which needs events. Only the kernel's driver produces events.
     if results.observed_calls.is_some() {
         return Some(false);
     }
@@ -163,7 +163,7 @@ impl Group<'_> {
         });
     }
 
-    /// Mean, percentiles and maximum; their names start with `prefix`.
+    /// Adds mean, percentiles and maximum. Their names start with `prefix`.
     fn times(&mut self, prefix: &str, histogram: &Histogram) {
         let (Some(mean_ns), Some(max_ns)) = (histogram.mean_ns(), histogram.max_ns()) else { return };
         let count = histogram.count();
@@ -178,7 +178,7 @@ impl Group<'_> {
         self.add(format!("{prefix}max"), max_ns as f64, TIME, count, None);
     }
 
-    /// The mean time of each layer that had any. The names start with `prefix`.
+    /// Adds the mean time of each layer with any time. The names start with `prefix`.
     fn layers(&mut self, prefix: &str, breakdown: &Breakdown) {
         for layer in Layer::ALL.into_iter().filter(|layer| breakdown.layers.contains_key(layer)) {
             let name = format!("{prefix}{}.mean", layer.name());
@@ -186,7 +186,7 @@ impl Group<'_> {
         }
     }
 
-    /// The median of the rounds.
+    /// Adds the median of the rounds' values.
     fn rounds(&mut self, name: &str, unit: (Unit, Better), values: impl Iterator<Item = f64>) {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -195,7 +195,7 @@ impl Group<'_> {
         self.add(name, median, unit, values.len() as u64, bounds);
     }
 
-    /// How many of `calls` calls missed their deadline, and their share.
+    /// Adds the number of calls, of `calls`, that missed the deadline, and their share.
     fn misses(&mut self, prefix: &str, missed: u64, calls: u64) {
         self.add(format!("{prefix}missed"), missed as f64, (Unit::Count, Better::Lower), calls, None);
         if calls > 0 {
@@ -214,8 +214,8 @@ impl From<Interval> for Bounds {
     }
 }
 
-/// The 95% interval of a share in percent (Wilson, 1927), which also works for shares of 0 and
-/// 100%.
+/// The 95% confidence interval of a share, in percent (Wilson, 1927). It also works for shares of
+/// 0% and 100%.
 fn share_bounds(part: u64, whole: u64) -> Bounds {
     const Z: f64 = 1.959_964;
     let (n, share) = (whole as f64, part as f64 / whole as f64);

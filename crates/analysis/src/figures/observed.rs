@@ -1,6 +1,6 @@
-//! The figures of observed calls, by the names of client and server and by method. Numbers of
-//! processes and nodes differ from run to run, so calls that differ only in those, or in the pool,
-//! are counted together.
+//! The figures of observed calls, by the names of client and server and by method. The numbers of
+//! processes and nodes differ between runs, so calls that differ only in these numbers, or in the
+//! pool, are counted together.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The figures of other programs' writes, by process name, file and system call. Process ids differ
-//! from run to run, so writes that differ only in them are counted together.
+//! between runs, so writes that differ only in the process id are counted together.
 
 use std::collections::BTreeMap;
 

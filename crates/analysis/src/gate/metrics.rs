@@ -17,7 +17,7 @@ pub const TESTS: &[&str] = &[
     "interference",
 ];
 
-/// The figures of every group of times.
+/// The figures that exist for every group of times.
 pub(super) const TIMES: &[&str] = &["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
 
 /// The figures of one test.
@@ -28,7 +28,7 @@ pub(super) struct Metrics {
     pub(super) times: &'static [&'static str],
     /// The other figures.
     pub(super) others: &'static [(&'static str, Unit)],
-    /// The labels other than `test`.
+    /// The labels of the test's figures other than `test`.
     pub(super) labels: &'static [&'static str],
 }
 
@@ -137,7 +137,8 @@ impl Metrics {
     }
 }
 
-/// The names of all figures of these tests, for a message. Names of the same form appear once.
+/// The names of all figures of these tests, for an error message. Names of the same form are
+/// combined.
 pub(super) fn names(tests: &[&str]) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: String| {

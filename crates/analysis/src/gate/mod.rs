@@ -2,8 +2,8 @@
 //! (`p99>200us`), or a verdict (`inheritance`, `warnings`). A requirement names what the run must
 //! have used. Must not know how a violation is shown.
 //!
-//! A gate on something that the run does not contain is violated: nothing passes because it was not
-//! measured.
+//! A gate on something that the run does not contain is violated, so that a missing measurement
+//! never passes.
 
 mod metrics;
 mod parse;
@@ -33,9 +33,9 @@ enum What {
         labels: Vec<(String, String)>,
         /// The tests that have a figure of this name with the limit's unit.
         tests: Vec<&'static str>,
-        /// Whether values above the limit violate the gate, or values below it.
+        /// True if values above the limit violate the gate, false if values below it do.
         above: bool,
-        /// In the figure's own unit.
+        /// The limit, in the figure's own unit.
         limit: f64,
     },
     Inheritance,
@@ -47,7 +47,7 @@ enum What {
 pub enum Requirement {
     /// The plan's real-time callers made calls.
     Realtime,
-    /// All calls over a driver used the kernel's driver.
+    /// All calls over a driver went over the kernel's driver.
     KernelDriver,
     /// Kernel events were recorded until the end.
     Events,
@@ -58,16 +58,16 @@ pub enum Requirement {
 pub enum Violation {
     /// Figures exceed the limit.
     Beyond {
-        /// The figure that exceeds it most.
+        /// The figure that exceeds the limit most.
         worst: Box<Figure>,
-        /// How many figures exceed it.
+        /// The number of figures that exceed the limit.
         beyond: usize,
-        /// How many figures the gate covers.
+        /// The number of figures that the gate covers.
         of: usize,
     },
     /// The run has no such figure.
     NoFigure,
-    /// Real-time priorities were not inherited, or that is unknown.
+    /// Real-time priorities were not inherited, or it is unknown whether they were.
     Inheritance {
         /// The series; empty for the whole run.
         series: String,
@@ -76,7 +76,7 @@ pub enum Violation {
     },
     /// The run has this many warnings.
     Warnings(usize),
-    /// The run did not use something required, for this reason.
+    /// The run did not use something required. Contains the reason.
     Missing(String),
 }
 
@@ -87,7 +87,7 @@ impl Gate {
         &self.text
     }
 
-    /// How a run violates the gate; `None` if it does not. `figures` are the run's.
+    /// How a run violates the gate; `None` if it does not. `figures` are the figures of the run.
     #[must_use]
     pub fn judge(&self, run: &Run, figures: &[Figure]) -> Option<Violation> {
         match &self.what {
@@ -100,7 +100,8 @@ impl Gate {
                         && labels.iter().all(|(key, value)| figure.label(key) == Some(value.as_str()))
                 };
                 let figures: Vec<&Figure> = figures.iter().filter(chosen).collect();
-                // Positive if beyond the limit. NaN is beyond every limit.
+                // The excess is positive if the value is beyond the limit. NaN is beyond every
+                // limit.
                 let excess = |figure: &Figure| {
                     let excess = if *above { figure.value - limit } else { limit - figure.value };
                     if excess.is_nan() { f64::INFINITY } else { excess }
@@ -119,8 +120,8 @@ impl Gate {
     }
 }
 
-/// Whether some call of a real-time caller was not served at its priority, although the node
-/// requests that.
+/// A violation if some call of a real-time caller was not served at its priority although the node
+/// requests inheritance, or if that is unknown.
 fn inheritance(result: Option<&LatencyResult>) -> Option<Violation> {
     let unknown = |reason: &str| {
         Some(Violation::Inheritance { series: String::new(), reason: format!("not known: {reason}") })
@@ -143,7 +144,7 @@ impl Requirement {
     /// All requirements.
     pub const ALL: [Self; 3] = [Self::Realtime, Self::KernelDriver, Self::Events];
 
-    /// Its name on the command line.
+    /// The requirement's name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -153,7 +154,7 @@ impl Requirement {
         }
     }
 
-    /// Why a run does not meet it; `None` if it does.
+    /// Why a run does not meet the requirement; `None` if it does.
     #[must_use]
     pub fn judge(self, run: &Run) -> Option<Violation> {
         let missing = match self {

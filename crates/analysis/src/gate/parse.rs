@@ -1,5 +1,5 @@
 //! Parses a gate: `NAME>LIMIT` or `NAME<LIMIT`, `inheritance`, `warnings`. An error says what was
-//! expected. The caller adds where.
+//! expected. The caller adds where the gate was given.
 
 use super::metrics::{self, Metrics};
 use super::{Gate, What};
@@ -51,7 +51,7 @@ impl Gate {
     }
 }
 
-/// The figure is named `missed`, but users say `miss`.
+/// Replaces `miss`, which users type, with the figure's name `missed`.
 fn full_name(typed: &str) -> String {
     match typed.split_once("miss") {
         Some((before, after)) if !after.starts_with("ed") => format!("{before}missed{after}"),
@@ -71,7 +71,7 @@ pub fn figure_name(typed: &str) -> Result<String, String> {
     Err(format!("there is no figure '{typed}'; expected one of {}", metrics::names(metrics::TESTS)))
 }
 
-/// What is expected, with all names.
+/// An error message that says what is expected, with all names.
 fn expected(tests: &[&str]) -> String {
     let inheritance = if tests.contains(&"latency") { "inheritance, " } else { "" };
     match metrics::names(tests).as_str() {

@@ -1,4 +1,4 @@
-//! Gates: what is accepted, what is rejected, and what violates them.
+//! Tests which gates are accepted or rejected, and which results violate them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -81,7 +81,7 @@ fn an_invalid_gate_is_refused_with_the_valid_choices() {
         assert!(error.contains(message), "{text}: {error}");
         assert!(!error.contains('\n'), "{error}");
     }
-    // Only what the command measures.
+    // A gate may use only figures of the command's own tests.
     let error = Gate::parse("missed>0", &["throughput"]).unwrap_err();
     assert!(
         error.ends_with("with a NAME of mean, p50, p90, p95, p99, p99.9, p99.99, max, time, cpu, rate"),

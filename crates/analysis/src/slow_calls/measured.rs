@@ -1,4 +1,4 @@
-//! The slow calls of a latency test. It knows more about each than the kernel's events: both
+//! The slow calls of a latency test. For each call, more is known than the kernel's events: both
 //! programs' timestamps and counters.
 
 use latency::{Histogram, Placement, Policy, Sample};
@@ -53,16 +53,16 @@ pub struct Calls {
     pub pair_name: String,
     /// How the caller is scheduled: "fifo:99".
     pub caller: String,
-    /// In chronological order.
+    /// The calls in chronological order.
     pub samples: Vec<Sample>,
-    /// Whether these are all.
+    /// Whether these are all calls of the caller in the window.
     pub complete: bool,
 }
 
-/// All calls within a snapshot's window; `None` for a run that only kept slow ones.
+/// All calls within a snapshot's window; `None` for a run that kept only slow calls.
 ///
 /// # Errors
-/// If they exist but cannot be read.
+/// If the calls exist but cannot be read.
 pub fn recorded_calls(
     result: &LatencyResult,
     recording: &Recording,
@@ -118,7 +118,7 @@ fn side(thread: ThreadId, prio: Option<i32>, counters: Counters) -> Side {
     Side { pid: thread.pid, tid: (thread.tid > 0).then_some(thread.tid), prio, counters }
 }
 
-/// A scheduling as in `task_struct.prio` (`include/linux/sched/prio.h`).
+/// Converts a scheduling to the value of `task_struct.prio` (`include/linux/sched/prio.h`).
 fn kernel_priority(scheduling: Scheduling) -> Option<i32> {
     match scheduling.policy {
         Policy::Fifo | Policy::RoundRobin => Some(99 - i32::from(scheduling.priority)),

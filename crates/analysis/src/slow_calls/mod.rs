@@ -1,6 +1,6 @@
-//! Explains the slow calls that a run has kept: reads the recording, and converts measurements to
-//! the input of the explanation. Neither side knows the other. Must not know how explanations are
-//! shown.
+//! Explains the slow calls that a run has kept. Reads the recording, and converts measurements to
+//! the input of the explanation, so that `run` and `layers` need not know each other. Must not know
+//! how explanations are shown.
 
 mod measured;
 mod observed;
@@ -26,17 +26,17 @@ pub struct Kept {
     pub all_calls: u64,
     /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
-    /// The median of all calls, in nanoseconds.
+    /// The median duration of all calls, in nanoseconds.
     pub usual_ns: Option<u64>,
-    /// Whether the slowest calls were kept whether or not they missed the deadline.
+    /// True if the slowest calls were kept even if they met the deadline.
     pub slowest: bool,
-    /// The most calls to keep.
+    /// The maximum number of calls to keep.
     pub limit: u64,
     /// The number of further slow calls.
     pub over_limit: u64,
-    /// Slow calls made before there were enough to compare them with.
+    /// Slow calls that were made before there were enough calls to compare them with.
     pub before_comparison: u64,
-    /// Why calls without a recording have none.
+    /// The reason why some calls have no recording.
     pub not_recorded: String,
 }
 
@@ -51,14 +51,14 @@ pub struct SlowCall {
     pub kind_name: String,
     /// A description of the call: "hwbinder, pair P0, fifo:99 caller".
     pub what: String,
-    /// The call's timestamps and threads, and what is usual.
+    /// The call's timestamps and threads, and the usual duration.
     pub trip: RoundTrip,
-    /// The snapshot that contains it; `None` if there is none.
+    /// The snapshot that contains the call; `None` if there is none.
     pub snapshot: Option<u32>,
 }
 
 impl Kept {
-    /// The slow calls of a run; `None` if the run was not to keep any.
+    /// The slow calls of a run; `None` if the plan did not request any.
     #[must_use]
     pub fn of(run: &Run) -> Option<Self> {
         let virtualised = run.environment.cpus.virtualised == Some(true);
@@ -83,9 +83,9 @@ pub struct Explained {
     pub deadline_ns: u64,
     /// What delayed it.
     pub explanation: Explanation,
-    /// Why there are no kernel events for it.
+    /// Why there are no kernel events for the call; `None` if there are.
     pub without_events: Option<String>,
-    /// What is damaged in its recording; set for the first call of each snapshot.
+    /// The damage in its snapshot. Set only for the first call of each snapshot.
     pub damage: Option<Error>,
 }
 

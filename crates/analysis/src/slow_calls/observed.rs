@@ -6,7 +6,7 @@ use run::ipc::observe::{Flow, ObserveResult, Process};
 
 use super::{Kept, SlowCall};
 
-/// The slow calls that a result has kept; `None` if the plan asked for none.
+/// The slow calls that a result has kept; `None` if the plan did not request any.
 pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     if result.plan.limit == 0 {
         return None;
@@ -48,14 +48,14 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     Some(kept.ranked())
 }
 
-/// The median, if there are enough calls. If the median itself misses the deadline, the usual time
-/// is what has to be explained, so there is none.
+/// The median duration, if there are enough calls. `None` also if the median itself misses the
+/// deadline: then a call of usual duration must be explained, too.
 fn usual_ns(flow: &Flow, deadline_ns: u64) -> Option<u64> {
     let usual_ns = flow.latency.percentile_ns(50.0).filter(|_| flow.latency.count() >= MANY);
     usual_ns.filter(|&ns| ns <= deadline_ns)
 }
 
-/// The fewest calls from which a usual time is derived.
+/// The minimum number of calls to derive a usual time.
 const MANY: u64 = 10;
 
 fn side(process: &Process, tid: u32) -> Side {

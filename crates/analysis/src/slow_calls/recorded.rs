@@ -10,10 +10,10 @@ use transactions::{Call, Matcher, Observed, Unmatched};
 
 use super::{Explained, Kept, SlowCall};
 
-/// The most transactions followed at the same time.
+/// The maximum number of transactions that are tracked at the same time.
 const UNDER_WAY: usize = 100_000;
 
-/// The fewest calls of one method with a meaningful median.
+/// The minimum number of calls of one method for a meaningful median.
 const MANY: u64 = 10;
 
 /// Which calls of a recording to explain.
@@ -21,9 +21,9 @@ const MANY: u64 = 10;
 pub struct Wanted {
     /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
-    /// Whether to explain the slowest calls whether or not they missed the deadline.
+    /// Whether to explain the slowest calls even if they met the deadline.
     pub slowest: bool,
-    /// The most calls.
+    /// The maximum number of calls to explain.
     pub limit: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Recorded {
     pub unmatched: Unmatched,
 }
 
-/// Client, server, node, code.
+/// Identifies calls of one method: client, server, node, code.
 type Flow = (u32, u32, i32, u32);
 
 /// Finds the calls in a recording. `comms` contains thread names that the trace may lack.
@@ -103,7 +103,7 @@ pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -
     explained.collect()
 }
 
-/// The names and processes of threads, as far as the recording shows them.
+/// The names and processes of threads that the recording shows.
 pub(crate) struct Names<'a> {
     trace: &'a Trace,
     comms: &'a BTreeMap<u32, String>,
@@ -162,7 +162,7 @@ impl<'a> Names<'a> {
                 server: Some(side(server, call.server)),
                 deadline_ns: Some(deadline_ns),
                 usual_ns,
-                // Unknown. Time in which a CPU did not run is then attributed to the running
+                // Unknown. With false, time in which a CPU did not run is attributed to the running
                 // thread.
                 virtualised: false,
             },

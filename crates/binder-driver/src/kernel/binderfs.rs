@@ -17,7 +17,7 @@ pub struct PrivateBinderfs {
 }
 
 impl PrivateBinderfs {
-    /// The name in reports. They do not show a path, because a device's path depends on the
+    /// The name in reports. Reports do not show a path, because a device's path depends on the
     /// process.
     pub const NAME: &str = "a private binderfs";
 

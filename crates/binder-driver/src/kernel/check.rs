@@ -1,9 +1,10 @@
 //! Checks commands before the kernel sees them, so that the kernel reads only memory that the
 //! caller passed. The kernel driver itself trusts the length of a command and every address in it.
 //!
-//! In a transaction that refers to other memory, this file replaces the address with one that no
-//! process has. The kernel then refuses it like any unmapped memory. Truncated and unknown commands
-//! do not reach the kernel: a later kernel might know the command and read addresses in it.
+//! If a transaction refers to other memory, this file replaces the address with one that no process
+//! has. The kernel then refuses the transaction, as for any unmapped memory. Truncated and unknown
+//! commands do not reach the kernel: a later kernel might know the command and read addresses in
+//! it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,8 +20,8 @@ use crate::{Command, Commands, ReadableMemory};
 /// An address above all user-space addresses: the kernel fails with EFAULT (`access_ok`).
 const NOWHERE: u64 = 0xffff_ffff_ffff_f000;
 
-/// Replaces a refused command. No kernel has this command, and its number gives no payload. The
-/// kernel fails with EINVAL if it gets there.
+/// Replaces a refused command. No kernel has a command with this number, which encodes an empty
+/// payload. The kernel fails with EINVAL if it reaches it.
 const NO_COMMAND: u32 = 0xff;
 
 /// The queued commands that may go to the kernel.
@@ -31,7 +32,8 @@ pub(super) struct Checked<'c> {
     pub(super) whole: usize,
     /// The errno of the refused command, if there is one.
     pub(super) refused: Option<Errno>,
-    /// Further memory that `commands` refer to. It must stay alive until the kernel has read them.
+    /// Further memory that `commands` refer to. It must stay alive until the kernel has read the
+    /// commands.
     _copies: Vec<Vec<u8>>,
 }
 
@@ -48,7 +50,7 @@ pub(super) fn check<'c>(pending: &'c [u8], memory: &ReadableMemory<'_>) -> Check
         let Some((word, command)) = rest.split_first_chunk() else { return check_each(pending, at, memory) };
         let word = u32::from_ne_bytes(*word);
         let length = payload_size(word);
-        // The slow path handles every case but the simplest.
+        // The fast path handles only the simplest case. The slow path handles all others.
         let plain = Command::is_known(word)
             && command
                 .get(..length)
@@ -60,7 +62,7 @@ pub(super) fn check<'c>(pending: &'c [u8], memory: &ReadableMemory<'_>) -> Check
     }
 }
 
-/// As [`check`], if the commands before `start` are known to be valid.
+/// Like [`check`], if the commands before `start` are known to be valid.
 #[cold]
 fn check_each<'c>(pending: &'c [u8], start: usize, memory: &ReadableMemory<'_>) -> Checked<'c> {
     let mut copies = Vec::new();
@@ -104,7 +106,7 @@ const OFFSETS: usize = 56;
 
 /// Returns true if `memory` contains all memory that a command refers to. The command must be one
 /// that [`carries`] memory.
-// Inlined, and by single fields, because every call comes through here.
+// Inlined, and reads only single fields, because every call uses this function.
 #[inline]
 fn command_is_readable(word: u32, payload: &[u8], memory: &ReadableMemory<'_>) -> bool {
     let Some(payload) = payload.first_chunk::<{ TransactionData::SIZE }>() else { return false };
@@ -123,7 +125,7 @@ fn command_is_readable(word: u32, payload: &[u8], memory: &ReadableMemory<'_>) -
 #[inline]
 fn object_is_readable(data: &[u8], offset: &[u8], memory: &ReadableMemory<'_>) -> bool {
     let object = usize::try_from(u64::take(offset)).ok().and_then(|at| data.get(at..)).unwrap_or_default();
-    // The kernel refuses an object that extends beyond the data.
+    // An object that extends beyond the data passes this check, because the kernel refuses it.
     match object.first_chunk().map(|kind| u32::from_ne_bytes(*kind)) {
         Some(BINDER_TYPE_PTR) => object.first_chunk::<{ BufferObject::SIZE }>().is_none_or(|object| {
             memory.bytes(u64::take(&object[BUFFER_ADDRESS..]), u64::take(&object[BUFFER_LENGTH..])).is_some()
@@ -136,8 +138,8 @@ fn object_is_readable(data: &[u8], offset: &[u8], memory: &ReadableMemory<'_>) -
 const BUFFER_ADDRESS: usize = 8;
 const BUFFER_LENGTH: usize = 16;
 
-/// Returns a replacement for a command that refers to anything outside `memory`; `None` if it does
-/// not.
+/// Returns a replacement for a command that refers to anything outside `memory`; `None` for any
+/// other command.
 fn naming_nothing(
     command: &[u8],
     memory: &ReadableMemory<'_>,
@@ -151,8 +153,8 @@ fn naming_nothing(
     };
     let offsets = memory.slice(sent.offsets, sent.offsets_size);
     let own = memory.slice(sent.buffer, sent.data_size);
-    // The kernel reads objects in the data, so data with objects must be the caller's own: no other
-    // process can change it after this check.
+    // The kernel reads objects in the data, so data with objects must be in the caller's own
+    // memory, which no other process can change after this check.
     let passed_on = || sent.offsets_size == 0 && memory.bytes(sent.buffer, sent.data_size).is_some();
     let is_readable = own.is_some() || passed_on();
     let hidden = match (own, offsets) {
@@ -188,14 +190,15 @@ fn naming_nothing(
 enum Hidden {
     /// Nothing: all buffers are inside the passed memory.
     Nothing,
-    /// Some addresses: this is the data without them.
+    /// Some addresses: this is a copy of the data without them.
     Buffers(Vec<u8>),
-    /// All of the data. Objects overlap, so hiding the address of one changes that of another.
+    /// All of the data. Objects overlap, so hiding the address of one object would change the
+    /// address of another.
     All,
 }
 
-/// Hides the addresses of the buffers in `data` that are outside `memory`. The driver itself
-/// refuses an object that is outside the data.
+/// Hides the addresses in `data` of buffers outside `memory`. The driver itself refuses an object
+/// that is outside the data.
 fn hide_buffers(data: &[u8], offsets: &[u8], memory: &ReadableMemory<'_>) -> Hidden {
     let wrong = unreadable_buffers(data, offsets, memory);
     if wrong.is_empty() {
@@ -228,7 +231,8 @@ fn unreadable_buffers(
             object_at(data, offset, FdArrayObject::SIZE, FdArrayObject::from_bytes)
             && array.kind == BINDER_TYPE_FDA
         {
-            // The kernel reads the numbers in an array's buffer, so it must be the caller's own.
+            // The kernel reads the descriptor numbers in an array's buffer, so the buffer must be
+            // in the caller's own memory.
             let parent = usize::try_from(array.parent).ok().and_then(|index| index.checked_mul(8));
             let parent = parent.and_then(|at| offsets.get(at..at.checked_add(8)?));
             let parent = parent.and_then(|offset| buffer_at(data, offset));

@@ -13,7 +13,7 @@ use crate::uapi::PROTOCOL_VERSION;
 /// A driver's features.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
-    /// `BINDER_VERSION`: 8 on every device that could be opened.
+    /// `BINDER_VERSION`: 8 for every device that could be opened.
     pub protocol: i32,
     /// The driver's language; `None` if `/sys/module` does not show it.
     pub language: Option<Language>,
@@ -24,8 +24,8 @@ pub struct Features {
     /// `BINDER_FREEZE` and `BINDER_GET_FROZEN_INFO` (since Linux 5.12).
     pub freeze: bool,
     /// Further features that the device's binderfs lists, by the kernel's names
-    /// ("freeze_notification"). A device outside a binderfs lists none, so an empty set does not
-    /// mean that the driver has none.
+    /// ("freeze_notification"). The set is empty for a device outside a binderfs, even if its
+    /// driver has such features.
     pub listed: BTreeSet<String>,
 }
 
@@ -46,7 +46,8 @@ const ASKED: [&str; 2] = ["extended_error", "oneway_spam_detection"];
 impl Features {
     /// Queries the device, and reads the features that its binderfs lists.
     pub(super) fn ask(device: BorrowedFd<'_>, path: &str) -> Self {
-        // Query this process's own state: an unknown process id would also fail with EINVAL.
+        // Query this process's own state, because an unknown process id would fail with EINVAL,
+        // like a missing feature.
         let mut own = [0; 12];
         own[..4].copy_from_slice(&std::process::id().to_ne_bytes());
         Self {
@@ -60,9 +61,9 @@ impl Features {
     }
 }
 
-/// Finds the driver's language. The C driver is the module `binder_linux`, or built in (`binder`,
-/// because it has parameters). The Rust driver is `rust_binder`. If both exist, it is unknown which
-/// one a device belongs to.
+/// Finds the driver's language. The C driver is the module `binder_linux`, or built in (then
+/// `binder` is listed, because it has parameters). The Rust driver is `rust_binder`. If both exist,
+/// it is unknown which one a device belongs to.
 fn language(modules: &Path) -> Option<Language> {
     let has = |name: &str| modules.join(name).is_dir();
     match (has("binder_linux") || has("binder"), has("rust_binder")) {

@@ -1,13 +1,13 @@
-//! The kernel's binder driver: any device that speaks its protocol, including the Rust driver.
+//! The kernel's binder driver, in C or in Rust: any device that implements the binder protocol.
 //!
-//! `sys` has the ioctls and the mapping, `binderfs` makes private devices. `check` checks commands,
-//! so that the kernel reads only memory that the caller passed.
+//! `sys` contains the ioctls and the mapping, and `binderfs` makes private devices. `check` checks
+//! commands, so that the kernel reads only memory that the caller passed.
 //!
-//! Several checks together ensure that no safe call lets the kernel read or write other memory:
+//! Together, these checks ensure that no safe call lets the kernel read or write other memory:
 //!
 //! - [`Kernel::open`] refuses areas of 0 bytes and of more than 4 MiB.
 //! - [`Returns::room`] refuses room of one to three bytes, because the driver writes the first four
-//!   bytes without a check. It checks the room for everything else.
+//!   bytes without checking the size. The driver checks the size for all other bytes.
 //! - `check` passes on only whole, known commands, and no data, offsets or buffers outside
 //!   [`ReadableMemory`]. It compares lengths without overflow.
 //! - All other ioctls have arguments of a fixed size without addresses. The ioctl's number contains
@@ -46,7 +46,7 @@ use crate::{
 /// refuses a call to the context manager if the same OS process opened both devices.
 #[derive(Debug)]
 pub struct Kernel {
-    // Dropped in this order: the area is unmapped before the device is closed.
+    // The fields are dropped in this order: the area is unmapped before the device is closed.
     area: sys::Area,
     device: OwnedFd,
     fds: ReceivedFds,
@@ -55,12 +55,12 @@ pub struct Kernel {
 
 impl Kernel {
     /// Opens the device at `path` with a receive area of `area_bytes`, 1 byte to 4 MiB, rounded up
-    /// to whole pages. Android's libraries use 1 MiB less two pages.
+    /// to whole pages. Android's libraries use 1 MiB minus two pages.
     ///
     /// # Errors
     /// [`Error::Device`] if the file is missing, may not be opened, is not a binder device, or
-    /// cannot be mapped. [`Error::Version`] if the driver speaks another version.
-    /// [`Error::AreaSize`] for an impossible size.
+    /// cannot be mapped. [`Error::Version`] if the driver uses another version of the protocol.
+    /// [`Error::AreaSize`] if the size is not possible.
     pub fn open(path: &str, area_bytes: u64) -> Result<Self, Error> {
         if area_bytes == 0 || area_bytes > MOST_AREA_BYTES {
             return Err(Error::AreaSize { bytes: area_bytes, most: MOST_AREA_BYTES });
@@ -108,7 +108,8 @@ impl Kernel {
             self.write_read(&mut commands, &[], Some(&mut returns))?;
             for item in &mut returns {
                 match item {
-                    // The manager exists even if it is this process, or is full or frozen.
+                    // These returns mean that a manager exists, even if it is this process, or its
+                    // area is full, or it is frozen.
                     Return::TransactionComplete
                     | Return::TransactionPendingFrozen
                     | Return::FrozenReply
@@ -139,8 +140,8 @@ fn open_checked(path: &str) -> Result<OwnedFd, Error> {
 fn check_version(path: &str, answer: Result<i32, Errno>) -> Result<(), Error> {
     match answer {
         Ok(PROTOCOL_VERSION) => Ok(()),
-        // A 32-bit driver (version 7) has other numbers for ioctls with addresses, but the same
-        // one for this ioctl.
+        // A 32-bit driver (version 7) has different numbers for ioctls with addresses, but the same
+        // number for this ioctl.
         Ok(found) => Err(Error::Version { device: path.into(), found }),
         Err(errno) => Err(Error::device(path, "ask for the binder version of", errno)),
     }
@@ -192,7 +193,7 @@ impl Driver for Kernel {
         let mut node = FlatBinderObject { flags, ..Default::default() }.to_bytes();
         let device = self.device.as_fd();
         let result = match sys::set_context_manager_ext(device, &mut node) {
-            // Linux before 5.0, where a manager's node has no flags.
+            // Linux before 5.0, which has no flags for the manager's node.
             Err(Errno::INVAL) => sys::set_context_manager(device, &mut [0; 4]),
             other => other,
         };
@@ -274,8 +275,8 @@ impl Driver for Kernel {
 
     fn interrupt(&self) {
         // Closing a duplicate of the descriptor makes the driver wake the process's threads (its
-        // flush operation). If no descriptor is free, no thread is woken; this method reports no
-        // errors.
+        // flush operation). If no descriptor is free, this wakes no thread, and the error is not
+        // reported.
         drop(rustix::io::fcntl_dupfd_cloexec(&self.device, 0));
     }
 }
@@ -284,7 +285,7 @@ impl Driver for Kernel {
 mod tests {
     use super::*;
 
-    /// Uses a simulated answer: no kernel at hand speaks another version.
+    /// Uses a simulated answer, because no available kernel has another version.
     #[test]
     fn another_version_of_the_protocol_is_refused_with_a_remedy() {
         assert!(check_version("/dev/binder", Ok(8)).is_ok());
@@ -332,7 +333,7 @@ mod tests {
         ] {
             let (mut commands, mut returns) = (Commands::default(), Returns::with_room(bytes));
             commands.push(Command::EnterLooper);
-            // Also with invalid commands.
+            // The result is the same with invalid commands.
             for wrong in [&[][..], &[1], &[1; 4]] {
                 commands.raw(wrong);
                 let before = commands.pending().len();

@@ -9,7 +9,7 @@ use crate::uapi::{
     BufferObject, FdArrayObject, FdObject, Field as _, TransactionData, payload_size,
 };
 
-/// The numbers of descriptors.
+/// The numbers of received descriptors.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub(super) single: Vec<RawFd>,

@@ -25,8 +25,8 @@ use crate::{Command, ForkGuard, RawBytes, ReceivedFds};
 use super::received::{numbers, with_objects};
 use crate::received_fds::forget;
 
-/// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all of binder's
-/// except `BINDER_WRITE_READ`.
+/// An ioctl whose argument is `SIZE` bytes that the driver may read and write. All of binder's
+/// ioctls have this form except `BINDER_WRITE_READ`.
 fn plain<const NUMBER: Opcode, const SIZE: usize>(
     device: BorrowedFd<'_>,
     argument: &mut [u8; SIZE],
@@ -69,11 +69,11 @@ plain_ioctls! {
     node_debug_info: BINDER_GET_NODE_DEBUG_INFO(NodeDebugInfo::SIZE);
 }
 
-/// How one `BINDER_WRITE_READ` ended.
+/// The outcome of one `BINDER_WRITE_READ`.
 pub(super) struct Exchange {
     /// Bytes of commands that the driver consumed, even if it failed.
     pub(super) taken: usize,
-    /// Bytes of returns that it wrote.
+    /// Bytes of returns that the driver wrote.
     pub(super) filled: usize,
     pub(super) result: Result<(), Errno>,
 }
@@ -98,7 +98,7 @@ pub(super) fn write_read(
     }
     .to_bytes();
     // SAFETY: the argument has the size in the ioctl's number. The driver reads the commands, which
-    // are borrowed, and writes at most the room, which is borrowed mutably.
+    // are borrowed, and writes only to the room, which is borrowed mutably.
     let result = unsafe {
         rustix::ioctl::ioctl(device, Updater::<{ BINDER_WRITE_READ as Opcode }, _>::new(&mut argument))
     };
@@ -106,7 +106,7 @@ pub(super) fn write_read(
     let exchange = Exchange { taken: word(WRITE_CONSUMED), filled: word(READ_CONSUMED), result };
     for Ending { end, buffer, array } in ending {
         if end <= exchange.taken {
-            // The kernel closes them on the way back from this system call.
+            // The kernel closes these descriptors when it returns from this system call.
             forget(array);
         } else {
             fds.add_array(buffer, array);
@@ -165,7 +165,7 @@ pub(super) struct Area {
 
 // SAFETY: the mapping lives until the Area is dropped, is not tied to a thread, and is only read.
 unsafe impl Send for Area {}
-// SAFETY: as above.
+// SAFETY: as for `Send` above.
 unsafe impl Sync for Area {}
 
 impl Area {

@@ -18,8 +18,8 @@ pub const BINDER_TYPE_FDA: u32 = object_type(b'f', b'd', b'a');
 /// A scatter-gather buffer.
 pub const BINDER_TYPE_PTR: u32 = object_type(b'p', b't', b'*');
 
-/// Bits of a node's flags: the minimum priority (a nice value or a real-time priority) of its
-/// server threads.
+/// The bits in a node's flags for the minimum priority of its server threads (a nice value or a
+/// real-time priority).
 pub const FLAT_BINDER_FLAG_PRIORITY_MASK: u32 = 0xff;
 /// The node accepts file descriptors.
 pub const FLAT_BINDER_FLAG_ACCEPTS_FDS: u32 = 0x100;
@@ -45,6 +45,6 @@ pub const TF_STATUS_CODE: u32 = 0x08;
 pub const TF_ACCEPT_FDS: u32 = 0x10;
 /// The driver zeroes the receiver's buffer when it is freed.
 pub const TF_CLEAR_BUF: u32 = 0x20;
-/// A oneway transaction that replaces an older, similar one that is queued for a frozen process
-/// (since Linux 6.0).
+/// A oneway transaction that replaces an older, similar one in the queue of a frozen process (since
+/// Linux 6.0).
 pub const TF_UPDATE_TXN: u32 = 0x40;

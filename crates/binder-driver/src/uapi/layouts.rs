@@ -1,4 +1,4 @@
-//! The structs, encoded and decoded field by field.
+//! The driver's structs, which are encoded and decoded field by field.
 
 /// A field of a layout: a fixed-width integer in native byte order.
 pub trait Field: Copy {
@@ -47,7 +47,7 @@ macro_rules! layout {
                 bytes
             }
 
-            /// Reads the layout from the front of `bytes`; `None` when they are too few.
+            /// Reads the struct from the start of `bytes`; `None` if `bytes` is too short.
             #[must_use]
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 let bytes = bytes.get(..Self::SIZE)?;
@@ -119,9 +119,9 @@ layout! {
 layout! {
     /// `struct binder_ptr_cookie`: a local node, as its owner named it.
     PtrCookie: 16 {
-        /// The owner's name of the node.
+        /// The `ptr` by which the owner knows the node.
         ptr: u64,
-        /// The owner's second word.
+        /// The owner's second word for the node.
         cookie: u64,
     }
 }
@@ -141,7 +141,7 @@ layout! {
     FlatBinderObject: 24 {
         /// `BINDER_TYPE_{BINDER,WEAK_BINDER,HANDLE,WEAK_HANDLE}`.
         kind: u32,
-        /// `FLAT_BINDER_FLAG_*` and the least priority, when it names a local node.
+        /// `FLAT_BINDER_FLAG_*` and the minimum priority, for a local node.
         flags: u32,
         /// The node's `ptr` or the handle.
         binder: u64,
@@ -157,7 +157,7 @@ layout! {
         kind: u32,
         /// `BINDER_BUFFER_FLAG_HAS_PARENT` or 0.
         flags: u32,
-        /// Address of the bytes: the sender's, and after the copy the receiver's.
+        /// Address of the bytes: in the sender's memory, or after the copy in the receiver's area.
         buffer: u64,
         /// The number of bytes.
         length: u64,
@@ -191,13 +191,13 @@ layout! {
     FdArrayObject: 32 {
         /// `BINDER_TYPE_FDA`.
         kind: u32,
-        /// Carried along.
+        /// Passed on unchanged.
         pad: u32,
-        /// How many.
+        /// The number of descriptors.
         count: u64,
-        /// Index, among the offsets, of the PTR object that they lie in.
+        /// Index, among the offsets, of the PTR object whose buffer contains them.
         parent: u64,
-        /// Where in its buffer they begin.
+        /// The offset of the first descriptor in that buffer.
         parent_offset: u64,
     }
 }
@@ -205,12 +205,13 @@ layout! {
 layout! {
     /// `struct binder_extended_error`: why a thread's last transaction was refused.
     ExtendedError: 12 {
-        /// The driver's number of the transaction; 0 when there was none since the last question.
+        /// The driver's number of the transaction; 0 if there was no transaction since the last
+        /// query.
         id: u32,
-        /// What was returned: `BR_FAILED_REPLY`, `BR_DEAD_REPLY`, `BR_FROZEN_REPLY`; `BR_OK` when
-        /// nothing was wrong.
+        /// The return that reported the failure: `BR_FAILED_REPLY`, `BR_DEAD_REPLY` or
+        /// `BR_FROZEN_REPLY`; `BR_OK` if nothing failed.
         command: u32,
-        /// A negative errno, or 0 where `command` says it all.
+        /// A negative errno, or 0 if `command` alone describes the failure.
         param: i32,
     }
 }
@@ -222,13 +223,13 @@ layout! {
         pid: u32,
         /// 1 freezes, 0 thaws.
         enable: u32,
-        /// How long to wait until its transactions have ended, in milliseconds.
+        /// How long to wait for the process's transactions to end, in milliseconds.
         timeout_ms: u32,
     }
 }
 
 layout! {
-    /// `struct binder_frozen_status_info`: the calls for a process since it was frozen.
+    /// `struct binder_frozen_status_info`: which calls arrived for a process since it was frozen.
     FrozenStatusInfo: 12 {
         /// The process id.
         pid: u32,
@@ -247,7 +248,7 @@ layout! {
         cookie: u64,
         /// 1 if the node's owner is frozen, otherwise 0.
         is_frozen: u32,
-        /// The driver makes it 0.
+        /// The driver sets it to 0.
         reserved: u32,
     }
 }

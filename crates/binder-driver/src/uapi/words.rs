@@ -18,8 +18,8 @@ const fn ior(kind: u8, number: u32, size: usize) -> u32 {
     ioc(2, kind, number, size)
 }
 
-/// The length in bytes of what follows a command or return word; the size field of its `_IOC`
-/// number.
+/// The length in bytes of the payload after a command or return word, from the size field of its
+/// `_IOC` number.
 #[must_use]
 pub const fn payload_size(word: u32) -> usize {
     ((word >> 16) & 0x3fff) as usize
@@ -31,7 +31,7 @@ macro_rules! words {
 words! {
     /// A transaction.
     BC_TRANSACTION = iow(b'c', 0, TransactionData::SIZE);
-    /// The answer to the transaction on top of this thread's stack.
+    /// The reply to the transaction on top of this thread's transaction stack.
     BC_REPLY = iow(b'c', 1, TransactionData::SIZE);
     /// Never supported by the driver.
     BC_ACQUIRE_RESULT = iow(b'c', 2, 4);
@@ -51,11 +51,11 @@ words! {
     BC_ACQUIRE_DONE = iow(b'c', 9, PtrCookie::SIZE);
     /// Never supported by the driver.
     BC_ATTEMPT_ACQUIRE = iow(b'c', 10, 8);
-    /// A thread that the driver requested enters its loop.
+    /// A thread that the driver requested becomes a looper.
     BC_REGISTER_LOOPER = io(b'c', 11);
-    /// A thread that the process started itself enters its loop.
+    /// A thread that the process started itself becomes a looper.
     BC_ENTER_LOOPER = io(b'c', 12);
-    /// The thread leaves its loop.
+    /// The thread is no longer a looper.
     BC_EXIT_LOOPER = io(b'c', 13);
     /// Requests a notification of the death of the handle's node.
     BC_REQUEST_DEATH_NOTIFICATION = iow(b'c', 14, HandleCookie::SIZE);
@@ -67,12 +67,12 @@ words! {
     BC_TRANSACTION_SG = iow(b'c', 17, TransactionDataSg::SIZE);
     /// A reply with scatter-gather buffers.
     BC_REPLY_SG = iow(b'c', 18, TransactionDataSg::SIZE);
-    /// Requests notifications of the frozen state of the owner of the handle's node: of the current
-    /// state, and of each change (since Linux 6.12).
+    /// Requests notifications of the frozen state of the process that owns the handle's node: the
+    /// current state, and each change (since Linux 6.12).
     BC_REQUEST_FREEZE_NOTIFICATION = iow(b'c', 19, HandleCookie::SIZE);
     /// Clears a freeze notification.
     BC_CLEAR_FREEZE_NOTIFICATION = iow(b'c', 20, HandleCookie::SIZE);
-    /// Acknowledges `BR_FROZEN_BINDER`. The driver sends the next one for this cookie only after
+    /// Acknowledges `BR_FROZEN_BINDER`. The driver sends the next one with this cookie only after
     /// this.
     BC_FREEZE_NOTIFICATION_DONE = iow(b'c', 21, 8);
 
@@ -84,7 +84,7 @@ words! {
     BR_TRANSACTION_SEC_CTX = ior(b'r', 2, TransactionData::SIZE + 8);
     /// A transaction for this process.
     BR_TRANSACTION = ior(b'r', 2, TransactionData::SIZE);
-    /// The answer to this thread's transaction.
+    /// The reply to this thread's transaction.
     BR_REPLY = ior(b'r', 3, TransactionData::SIZE);
     /// Never sent.
     BR_ACQUIRE_RESULT = ior(b'r', 4, 4);
@@ -116,16 +116,16 @@ words! {
     BR_FAILED_REPLY = io(b'r', 17);
     /// The target process is frozen.
     BR_FROZEN_REPLY = io(b'r', 18);
-    /// Accepted, but this process sends suspiciously many oneway transactions.
+    /// The oneway transaction was accepted, but this process sends suspiciously many of them.
     BR_ONEWAY_SPAM_SUSPECT = io(b'r', 19);
-    /// Accepted and queued: the target process is frozen.
+    /// The oneway transaction was accepted and queued, because the target process is frozen.
     BR_TRANSACTION_PENDING_FROZEN = io(b'r', 20);
     /// The frozen state of a node's owner ([`FrozenStateInfo`]).
     BR_FROZEN_BINDER = ior(b'r', 21, FrozenStateInfo::SIZE);
     /// The freeze notification with this cookie is cleared.
     BR_CLEAR_FREEZE_NOTIFICATION_DONE = ior(b'r', 22, 8);
 
-    /// The ioctl that carries commands and returns.
+    /// Exchanges commands and returns.
     BINDER_WRITE_READ = ioc(3, b'b', 1, WriteRead::SIZE);
     /// Sets how many threads the driver may request.
     BINDER_SET_MAX_THREADS = iow(b'b', 5, 4);

@@ -1,4 +1,4 @@
-//! Draws the axes as SVG: calls per second, the time of a call, and memory, each over the count.
+//! Draws each axis as SVG charts: calls per second, call time and memory, each against the count.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ const PANELS: [Panel; 3] = [
     ("memory of all processes [MB]", |sample| sample.memory_kb as f64 * 1024.0 / 1e6),
 ];
 
-/// One row for each axis, one panel for each figure; counts are on a logarithmic scale, figures
-/// begin at 0.
+/// Draws one row per axis and one panel per figure. Counts have a logarithmic scale, and figures a
+/// linear scale from 0.
 pub(crate) fn svg(axes: &[Axis]) -> String {
     let (width, height) =
         (PANELS.len() as f64 * (WIDTH + MARGIN) + MARGIN, axes.len() as f64 * (HEIGHT + MARGIN) + MARGIN);

@@ -1,6 +1,6 @@
-//! Measures how the emulated driver scales: calls per second, the time of a call, and memory. It
-//! varies the clients of one service (1 to 64), the services of one context (1 to 1,000) and the
-//! objects of one process (1 to 1,000). It fails if a figure has a cliff.
+//! Measures how the emulated driver scales: calls per second, call time and memory. It varies the
+//! clients of one service (1 to 64), the services of one context (1 to 1,000) and the objects of
+//! one process (1 to 1,000). It fails if a figure has a cliff (see `report::MEANING`).
 //!
 //! `cargo run --release -p binder --example scale -- [--rounds N] [--milliseconds N] [--svg FILE]`
 //!
@@ -26,11 +26,11 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USE: &str = "use: scale [--rounds N] [--milliseconds N] [--svg FILE]";
 
-/// The numbers of clients.
+/// The client counts to measure.
 const CLIENTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// The numbers of services and of objects.
+/// The service counts and object counts to measure.
 const OBJECTS: [u32; 7] = [1, 3, 10, 30, 100, 300, 1000];
-/// The most processes that share the services.
+/// The maximum number of processes that host the services.
 const HOSTS: u32 = 16;
 
 fn main() -> ExitCode {
@@ -105,7 +105,7 @@ fn compare(arguments: &[&str]) -> Result<()> {
     }
 }
 
-/// Measures `clients` that call `services`, which `hosts` processes serve.
+/// Measures `clients` clients that call `services` services, which `hosts` processes host.
 fn measure(clients: u32, services: u32, hosts: u32, time: Duration) -> Result<Sample> {
     let context = Context::create(Profile::Ack)?;
     let address = context.address();

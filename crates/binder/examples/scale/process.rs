@@ -1,5 +1,5 @@
-//! Starts this program as a child process, reads its lines, and ends it. A child that dies is an
-//! error, because its output ends.
+//! Starts this program as a child process, reads its output lines, and ends it. If a child dies,
+//! its output ends, which is reported as an error.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};

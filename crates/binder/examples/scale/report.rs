@@ -10,11 +10,11 @@ pub(crate) const MEANING: &str = "with twice as many clients, calls per second n
 /// The result of one measurement.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sample {
-    /// The calls of all clients together.
+    /// Calls per second, summed over all clients.
     pub(crate) calls_per_s: f64,
-    /// One call: the mean of the clients' medians.
+    /// The duration of one call: the mean of the clients' medians.
     pub(crate) median_ns: f64,
-    /// The slowest client's 99th percentile.
+    /// The 99th percentile of the slowest client.
     pub(crate) p99_ns: f64,
     /// The mean time to register a service.
     pub(crate) register_ns: f64,
@@ -24,7 +24,7 @@ pub(crate) struct Sample {
     pub(crate) memory_kb: u64,
 }
 
-/// One count of clients, services or objects, with its measurements.
+/// The measurements with one number of clients, services or objects.
 pub(crate) struct Point {
     pub(crate) count: u32,
     pub(crate) samples: Vec<Sample>,
@@ -39,7 +39,7 @@ impl Point {
     }
 }
 
-/// One kind of count, and the figures for each count.
+/// What is varied (clients, services or objects), and the measurements for each count.
 pub(crate) struct Axis {
     pub(crate) name: &'static str,
     pub(crate) about: String,
@@ -50,7 +50,7 @@ pub(crate) struct Axis {
 type Figure = (&'static str, fn(&Sample) -> f64);
 
 impl Axis {
-    /// Describes the cliffs.
+    /// Describes each cliff in one line.
     pub(crate) fn cliffs(&self) -> Vec<String> {
         let mut cliffs = Vec::new();
         let mut found = |count: u32, what: &str, before: f64, now: f64| {
@@ -85,8 +85,8 @@ impl Axis {
             (kb(to) - kb(from)).max(0.0) / f64::from(self.points[to].count - self.points[from].count)
         };
         let last = self.points.len() - 1;
-        // Compare the last step's memory for each with that of the steps before. Ignore differences
-        // below 1 MiB.
+        // Compare the memory per additional item in the last step with that of the steps before it.
+        // Ignore differences below 1 MiB.
         let (before, now) = (each(0, last - 1), each(last - 1, last));
         if now > before * 2.0 && kb(last) - kb(last - 1) > 1024.0 {
             found(self.points[last].count, "bytes of memory for each", before * 1024.0, now * 1024.0);

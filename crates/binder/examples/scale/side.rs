@@ -11,7 +11,8 @@ use binder_emulator::Emulated;
 
 use crate::Result;
 
-/// Android's defaults for each process: an area of 1 MiB less two pages, and 15 more threads.
+/// Android's defaults for each process: a receive area of 1 MiB minus two pages, and up to 15
+/// looper threads that the driver may request.
 const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 const MAX_THREADS: u32 = 15;
 
@@ -49,7 +50,7 @@ fn say(line: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Waits for the parent's next line. Returns false at the end of the input.
+/// Waits for a line from the parent. Returns false at the end of standard input.
 fn told() -> Result<bool> {
     Ok(std::io::stdin().lock().read_line(&mut String::new())? > 0)
 }

@@ -19,10 +19,10 @@ const MOST_BYTES: usize = HEAD + 2 * 4 * MOST;
 /// The contents of a native handle.
 #[derive(Debug, Default)]
 pub struct NativeHandle {
-    /// At most 1024 descriptors. Sent ones are closed with the parcel; received ones are
-    /// duplicates that the receiver owns.
+    /// At most 1024 descriptors. When sent, they are closed together with the parcel. When
+    /// received, they are duplicates that the receiver owns.
     pub descriptors: Vec<OwnedFd>,
-    /// At most 1024 integers, with any values.
+    /// At most 1024 integers of any value.
     pub integers: Vec<i32>,
 }
 

@@ -14,7 +14,8 @@ pub use parcel::{BufferIndex, HwParcel};
 pub use reader::HwReader;
 
 /// The size of a `hidl_vec` or `hidl_string` in memory: the address of its items, which the driver
-/// fills in; the number of items; a flag that the receiver owns them, always 0; padding.
+/// fills in; the number of items; a flag that says whether the receiver owns the items, always 0;
+/// padding.
 const VECTOR_SIZE: usize = 16;
 
 /// The offset of the address of the items in a `hidl_vec` or `hidl_string`.

@@ -8,9 +8,9 @@ use crate::Error;
 use crate::outgoing::Outgoing;
 use crate::parcel::Parcel;
 
-/// The most buffers that one transaction sends without a copy of its own. Further buffers are
-/// first copied into the parcel's memory. The number is small because each call passes the whole
-/// array.
+/// The maximum number of buffers that one transaction sends without copying them first. Further
+/// buffers are copied into the parcel's own memory. The limit is low because each call passes the
+/// whole array.
 const MOST_BORROWED: usize = 6;
 
 /// The offset of the address in a `binder_buffer_object`.
@@ -38,7 +38,7 @@ pub(crate) struct HwStore {
     /// Objects for buffers in `own`: the object's offset in the plain data, and the buffer's offset
     /// in `own`. `own` may move while it grows, so addresses are filled in when the parcel is sent.
     unresolved: Vec<(usize, usize)>,
-    /// The total size of all buffers, each rounded up to 8 bytes.
+    /// The total size of all buffers in bytes, each rounded up to 8 bytes.
     buffers_size: u64,
 }
 
@@ -100,10 +100,10 @@ impl<'a> HwParcel<'a> {
         self.store.plain.take_copied()
     }
 
-    /// Writes the interface token of a call: the interface's fully qualified name as a C string.
+    /// Writes a call's interface token: the interface's fully qualified name as a C string.
     ///
     /// # Errors
-    /// [`Error::Unsendable`] for a name with a NUL in it.
+    /// [`Error::Unsendable`] for a name that contains a NUL.
     pub fn write_interface_token(&mut self, interface: &str) -> Result<(), Error> {
         self.store.plain.write_name(interface)
     }
@@ -123,7 +123,7 @@ impl<'a> HwParcel<'a> {
     }
 
     /// Lists a buffer whose address the driver writes into `parent`, `offset` bytes from its start.
-    /// The offsets within one parent must ascend.
+    /// The offsets within one parent must be in ascending order.
     ///
     /// # Errors
     /// See [`HwParcel::write_buffer`].

@@ -1,11 +1,11 @@
 //! [`HwReader`]: a received scatter-gather transaction.
 //!
 //! The data comes from another process. The driver wrote only the addresses of listed buffers, so
-//! the reader follows only listed objects. It accepts an address in a parent only if it equals the
-//! address of the child that is listed for that position.
+//! the reader follows only listed objects. It accepts an address in a parent buffer only if it
+//! equals the address of the child buffer that is listed for that position.
 //!
-//! Other processes may change the bytes at any time. The reader therefore reads each number once,
-//! copies strings before it checks them, and returns byte vectors as [`RawBytes`].
+//! Other processes may also change the bytes at any time. The reader therefore reads each number
+//! once, copies strings before it checks them, and returns byte vectors as [`RawBytes`].
 
 use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject};
@@ -18,7 +18,7 @@ use crate::{Error, Status};
 #[derive(Clone, Debug)]
 pub struct HwReader<'a> {
     plain: ParcelReader<'a>,
-    /// The memory that contains the buffers.
+    /// The receive area, which contains the buffers.
     area: RawBytes<'a>,
 }
 
@@ -73,8 +73,8 @@ impl<'a> HwReader<'a> {
     /// Reads a buffer that is not embedded in another.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if no such buffer is listed here, or if it is outside this process's
-    /// area.
+    /// [`Error::Malformed`] if no such buffer is listed at this position, or if it is outside this
+    /// process's receive area.
     pub fn read_buffer(&mut self) -> Result<(RawBytes<'a>, BufferIndex), Error> {
         self.read_object(None).map(|(bytes, index, _)| (bytes, index))
     }
@@ -134,7 +134,7 @@ impl<'a> HwReader<'a> {
     /// Reads a vector of bytes without copying it.
     ///
     /// # Errors
-    /// See [`HwReader::read_embedded_buffer`]; also if header and buffer differ in length.
+    /// See [`HwReader::read_embedded_buffer`]; also if the lengths of header and buffer differ.
     pub fn read_vec(&mut self) -> Result<RawBytes<'a>, Error> {
         let header = self.read_buffer()?;
         self.read_contents(header, 0, 1, 0).map(|(bytes, _)| bytes)

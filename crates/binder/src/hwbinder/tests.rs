@@ -1,5 +1,5 @@
-//! Tests scatter-gather parcels with a fake driver that copies and fixes up addresses in one block
-//! of memory.
+//! Tests scatter-gather parcels with a fake driver, which copies the buffers and fixes up the
+//! addresses in one block of memory.
 
 use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BufferObject, Field};

@@ -11,11 +11,11 @@ const INTERFACE: &str = "android.os.IServiceManager";
 /// ignores.
 const PRIORITY_DEFAULT: i32 = 8;
 const PRIORITY_ALL: i32 = 15;
-/// The only kind of `android.os.Service` that this manager uses: an object, and a flag that the
-/// service is lazy.
+/// The only kind of `android.os.Service` that this manager uses: an object, and a flag that says
+/// whether the service is lazy.
 const SERVICE_WITH_METADATA: i32 = 0;
 
-/// A method of the interface, by its effect.
+/// What a method of the interface does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     /// `getService` and `checkService`. They do the same here, because this manager starts no
@@ -27,7 +27,7 @@ enum Method {
     List,
 }
 
-/// A dialect's methods in the order of their codes, from 1 up.
+/// A dialect's methods in the order of their codes, which start at 1.
 fn methods(dialect: Dialect) -> &'static [Method] {
     use Method::{Add, Get, GetWithMetadata, List};
     match dialect {
@@ -37,15 +37,15 @@ fn methods(dialect: Dialect) -> &'static [Method] {
     }
 }
 
-/// The code of a method. If several codes have the same effect, the last one starts no service on
-/// demand.
+/// The code of a method. If several codes do the same here, returns the last one, which on Android
+/// starts no service on demand.
 fn code(dialect: Dialect, method: Method) -> u32 {
     let found = methods(dialect).iter().rposition(|known| *known == method);
     found.map_or(0, |index| index as u32 + 1)
 }
 
-/// Returns true for Android 10 and earlier: that manager writes no status header before a result,
-/// and lists one name for each call.
+/// Returns true for Android 10 and earlier. Their manager writes no status header before a result,
+/// and lists one name per call.
 fn is_old(dialect: Dialect) -> bool {
     dialect == Dialect::Android10
 }
@@ -129,15 +129,15 @@ pub(super) fn add(manager: &Proxy, name: &str, binder: &Binder) -> Result<(), Er
         parcel.write_interface_token(INTERFACE)?;
         parcel.write_string16(name)?;
         parcel.write_binder(binder);
-        parcel.write_bool(false); // isolated processes may not find it; there are none
+        parcel.write_bool(false); // isolated processes may not use it; there are none
         parcel.write_i32(PRIORITY_DEFAULT);
         Ok(())
     })?;
     reply.reader()?.read_exception()
 }
 
-/// Looks a name up without metadata: the reply is the same in every dialect, except for Android
-/// 10's missing status header.
+/// Looks up a name without metadata. The reply is the same in every dialect, except that Android 10
+/// sends no status header.
 pub(super) fn check(manager: &Proxy, name: &str) -> Result<Option<Binder>, Error> {
     let dialect = manager.process().dialect();
     let reply = manager.call(code(dialect, Method::Get), |parcel| {
@@ -166,7 +166,7 @@ pub(super) fn list(manager: &Proxy) -> Result<Vec<String>, Error> {
     reader.read_string16_vec()
 }
 
-/// Lists one name for each call, until the manager has no name with that index.
+/// Lists one name per call, until the manager has no name with the given index.
 fn list_one_by_one(manager: &Proxy) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     loop {

@@ -1,7 +1,7 @@
 //! Service managers: the context manager (handle 0), and the names that it registers.
 //!
-//! Each stack has its own manager, in a separate context. Both use the same registry; interfaces,
-//! method codes and parcels differ.
+//! Each stack has its own manager, in a separate context. Both managers use the same registry.
+//! Their interfaces, method codes and parcels differ.
 
 mod binder;
 mod hwbinder;
@@ -16,7 +16,7 @@ use registry::Registry;
 /// The longest accepted name, in bytes: Android's limit.
 pub const LONGEST_NAME: usize = 127;
 
-/// The first and the longest pause between two lookups of [`ServiceManager::wait`].
+/// The shortest (first) and the longest pause between two lookups of [`ServiceManager::wait`].
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// Makes `process` the service manager of its context, for services of `stack`. The process's
@@ -67,7 +67,7 @@ impl ServiceManager {
     /// Returns the object registered under a name.
     ///
     /// # Errors
-    /// [`Error::NotRegistered`] if there is none; the errors of [`ServiceManager::add`].
+    /// [`Error::NotRegistered`] if there is no such object; the errors of [`ServiceManager::add`].
     pub fn get(&self, name: &str) -> Result<Binder, Error> {
         check_name(self.stack, name)?;
         let manager = self.process.context_manager();
@@ -100,7 +100,7 @@ impl ServiceManager {
         let mut pause = ASK_AGAIN.0;
         loop {
             match self.get(name) {
-                // Either the name or the manager is missing; both may still come.
+                // The name or the manager does not exist yet; either may still appear.
                 Err(Error::NotRegistered { .. } | Error::DeadObject { handle: 0 }) => {}
                 other => return other,
             }

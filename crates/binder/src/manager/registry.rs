@@ -1,4 +1,4 @@
-//! The names that a service manager registers. This file knows no parcels.
+//! The names that a service manager registers. This file knows nothing about parcels.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers an object, which replaces another of the same name, until it dies.
+    /// Registers an object until it dies. It replaces an earlier object of the same name.
     pub(super) fn add(self: &Arc<Self>, name: &str, binder: Binder) {
         let old = self.lock().insert(name.to_owned(), binder.clone());
-        drop(old); // outside the lock: giving up a reference talks to the driver
+        drop(old); // outside the lock: dropping a reference talks to the driver
         if let Binder::Remote(proxy) = &binder {
             let registry = Arc::downgrade(self);
             let (name, handle) = (name.to_owned(), proxy.handle());
@@ -33,7 +33,7 @@ impl Registry {
         }
     }
 
-    /// Removes a name, unless another object has replaced it meanwhile.
+    /// Removes a name, unless it has been registered for another object meanwhile.
     fn remove(&self, name: &str, handle: u32) {
         let mut names = self.lock();
         let same = |binder: &Binder| binder.remote().is_some_and(|proxy| proxy.handle() == handle);

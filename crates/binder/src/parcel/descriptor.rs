@@ -15,7 +15,7 @@ impl Parcel {
     /// `descriptor` when it is cleared.
     pub fn write_fd(&mut self, descriptor: OwnedFd) {
         let fd = descriptor.as_raw_fd().unsigned_abs();
-        // The flags and the cookie ("the sender owns it") are what Android writes. The driver
+        // Android writes the same flags and the same cookie ("the sender owns it"). The driver
         // passes them on unchanged.
         let flags = 0x7f | FLAT_BINDER_FLAG_ACCEPTS_FDS;
         let object = FdObject { kind: BINDER_TYPE_FD, flags, fd, pad: 0, cookie: 1 };
@@ -33,9 +33,9 @@ impl ParcelReader<'_> {
     /// Reads a file descriptor. Returns a duplicate (close-on-exec) that the caller owns.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if no offset lists an object here, for another type of object, and for
-    /// a reader without a process. [`Error::Descriptor`] if this process has too many open
-    /// descriptors.
+    /// [`Error::Malformed`] if no offset lists an object at this position, for another type of
+    /// object, and for a reader without a process. [`Error::Descriptor`] if this process has too
+    /// many open descriptors.
     pub fn read_fd(&mut self) -> Result<OwnedFd, Error> {
         const WHAT: &str = "a file descriptor";
         let object = FdObject::from_bytes(&self.peek_object::<{ FdObject::SIZE }>(WHAT)?);

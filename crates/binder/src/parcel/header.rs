@@ -10,7 +10,7 @@ const HEADER_SYSTEM: i32 = i32::from_be_bytes(*b"SYST");
 const STRICT_MODE: i32 = 1 << 31;
 
 /// Headers that a Java service may write before its status: noted app-ops (since Android 11; the
-/// status follows), and strict-mode violations (which replace the status "no exception").
+/// status follows), and strict-mode violations (instead of the status "no exception").
 const NOTED_APP_OPS: i32 = -127;
 const STRICT_MODE_STACKS: i32 = -128;
 
@@ -46,7 +46,8 @@ impl Parcel {
     /// See [`Parcel::write_string16`].
     pub fn write_exception(&mut self, code: i32, message: &str) -> Result<(), Error> {
         self.put_exception(code, message)?;
-        // Two kinds have one more word, here 0: the error's number, or the size of the parcelable.
+        // Two kinds of exceptions have one more word, which is 0 here: the error's number, or the
+        // size of the parcelable.
         if self.dialect.is_some() && [exception::SERVICE_SPECIFIC, exception::PARCELABLE].contains(&code) {
             self.write_i32(0);
         }

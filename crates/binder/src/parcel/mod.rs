@@ -2,7 +2,8 @@
 //!
 //! Values are little-endian. Every item is padded with zeros to 4 bytes. Binders and headers have
 //! the layout of the [`Dialect`]'s release; all other items are the same in every release. A parcel
-//! is bytes, offsets and the objects in those bytes; it knows no threads and no drivers.
+//! consists of bytes, offsets, and the objects in the bytes. It knows nothing about threads or
+//! drivers.
 
 mod descriptor;
 mod header;
@@ -40,17 +41,17 @@ pub struct Parcel {
     offsets: Vec<u8>,
     /// Keeps the objects alive until the driver holds its own references.
     objects: Vec<Kept>,
-    /// The descriptors that the bytes name, open until the parcel is cleared.
+    /// The descriptors whose numbers are in the bytes. They stay open until the parcel is cleared.
     descriptors: Vec<OwnedFd>,
     copied: Cell<u64>,
 }
 
-/// `length` rounded up to a parcel's 4-byte alignment.
+/// Rounds `length` up to a parcel's 4-byte alignment.
 pub(crate) const fn padded(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
 
-/// A length on the wire: 31 bits.
+/// Converts a length to its form on the wire, a nonnegative 32-bit integer.
 fn wire_length(what: &'static str, length: usize) -> Result<i32, Error> {
     i32::try_from(length)
         .map_err(|_| Error::Unsendable { what, problem: "it has more than 2147483647 items" })
@@ -97,7 +98,7 @@ impl Parcel {
         self.dialect.is_none()
     }
 
-    /// Refuses a parcel whose layout differs from that of the process.
+    /// Refuses a parcel whose layout differs from the process's.
     pub(crate) fn check_dialect(&self, of_process: Dialect) -> Result<(), Error> {
         match self.dialect {
             Some(dialect) if dialect == of_process => Ok(()),
@@ -147,7 +148,7 @@ impl Parcel {
         self.copied.take()
     }
 
-    /// Moves the objects that the parcel keeps alive.
+    /// Moves the objects that the parcel keeps alive to `to`.
     pub(crate) fn move_objects(&mut self, to: &RefCell<Vec<Kept>>) {
         if !self.objects.is_empty() {
             to.borrow_mut().append(&mut self.objects);
@@ -203,7 +204,7 @@ impl Parcel {
         self.write_i32(value.into());
     }
 
-    /// Writes a string as UTF-16: its length in units, the units, a 2-byte NUL, padding
+    /// Writes a string as UTF-16: its length in 16-bit units, the units, a 2-byte NUL, padding
     /// (`writeString16`).
     ///
     /// # Errors
@@ -229,7 +230,7 @@ impl Parcel {
     /// Writes a string as UTF-16, or null.
     ///
     /// # Errors
-    /// As [`Parcel::write_string16`].
+    /// See [`Parcel::write_string16`].
     pub fn write_nullable_string16(&mut self, text: Option<&str>) -> Result<(), Error> {
         match text {
             Some(text) => self.write_string16(text),
@@ -256,7 +257,7 @@ impl Parcel {
     /// Writes a string as UTF-8, or null.
     ///
     /// # Errors
-    /// As [`Parcel::write_string8`].
+    /// See [`Parcel::write_string8`].
     pub fn write_nullable_string8(&mut self, text: Option<&str>) -> Result<(), Error> {
         match text {
             Some(text) => self.write_string8(text),
@@ -283,8 +284,8 @@ impl Parcel {
         Ok(())
     }
 
-    /// Writes a byte vector: its length, the bytes, padding (`writeByteVector`). The scatter-gather
-    /// stack avoids this copy.
+    /// Writes a byte vector: its length, the bytes, padding (`writeByteVector`). The hwbinder stack
+    /// avoids this copy (scatter-gather).
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³¹ bytes or more.
@@ -300,7 +301,7 @@ impl Parcel {
     /// Writes a byte vector, or null.
     ///
     /// # Errors
-    /// As [`Parcel::write_bytes`].
+    /// See [`Parcel::write_bytes`].
     pub fn write_nullable_bytes(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
         match bytes {
             Some(bytes) => self.write_bytes(bytes),
@@ -311,7 +312,7 @@ impl Parcel {
         }
     }
 
-    /// Writes a vector of 32-bit integers: its length, then each.
+    /// Writes a vector of 32-bit integers: the number of items, then each item.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³¹ or more.
@@ -322,7 +323,7 @@ impl Parcel {
         Ok(())
     }
 
-    /// Writes a vector of 64-bit integers: its length, then each.
+    /// Writes a vector of 64-bit integers: the number of items, then each item.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³¹ or more.
@@ -333,7 +334,8 @@ impl Parcel {
         Ok(())
     }
 
-    /// Writes a vector of strings: its length, then each as [`Parcel::write_string16`] does.
+    /// Writes a vector of strings: the number of items, then each item as
+    /// [`Parcel::write_string16`] does.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³¹ or more.

@@ -10,8 +10,8 @@ impl Parcel {
     /// (since Android 11). The parcel keeps the binder alive until it is cleared.
     pub fn write_binder(&mut self, binder: &Binder) {
         let object = binder.to_object();
-        // Handle 0 means the same in every process. As on Android, it is not listed: it needs no
-        // translation and no reference.
+        // Handle 0 means the same in every process. As on Android, the offsets do not list it,
+        // because it needs no translation and no reference.
         if object.binder != 0 || object.kind == BINDER_TYPE_BINDER {
             self.list_object();
         }
@@ -39,12 +39,12 @@ impl Parcel {
         }
     }
 
-    /// Lists the object that is written next.
+    /// Adds the offset of the object that is written next.
     pub(crate) fn list_object(&mut self) {
         self.offsets.extend_from_slice(&(self.data.len() as u64).to_ne_bytes());
     }
 
-    /// Lists and appends an object. Returns its offset.
+    /// Appends an object and adds its offset, which is returned.
     pub(crate) fn put_object(&mut self, bytes: &[u8]) -> usize {
         self.list_object();
         self.data.extend_from_slice(bytes);
@@ -85,8 +85,8 @@ impl ParcelReader<'_> {
     /// Reads a strong binder.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if no offset lists an object here, for null, for another type of
-    /// object, for a local node that this process does not have, and for a reader without a
+    /// [`Error::Malformed`] if no offset lists an object at this position, for null, for another
+    /// type of object, for a local node that this process does not have, and for a reader without a
     /// process.
     pub fn read_binder(&mut self) -> Result<Binder, Error> {
         let binder = self.read_nullable_binder()?;
@@ -139,8 +139,8 @@ impl ParcelReader<'_> {
         self.dialect.is_some_and(|dialect| dialect.stability_word(Stability::Undeclared).is_some())
     }
 
-    /// Reads the stability word `after` bytes from here without consuming it. Without a word,
-    /// Android assumes `System`.
+    /// Reads the stability word `after` bytes after the current position, without consuming it.
+    /// Without a word, Android assumes `System`.
     fn peek_stability(&self, after: usize) -> Result<Stability, Error> {
         const WHAT: &str = "a binder's stability";
         if !self.has_stability() {

@@ -1,9 +1,9 @@
 //! [`ParcelReader`]: reads received data in the order in which it was written.
 //!
 //! The bytes come from another process and may change at any time. Every read checks the remaining
-//! length, allocates at most as much, and returns an error instead of panicking. The reader reads
-//! each number once, copies strings before it checks them, and returns byte vectors as
-//! [`RawBytes`].
+//! length, allocates memory at most in proportion to it, and returns an error instead of panicking.
+//! The reader reads each number once, copies strings before it checks them, and returns byte
+//! vectors as [`RawBytes`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct ParcelReader<'a> {
 }
 
 impl Parcel {
-    /// Makes a reader for the bytes written so far. It cannot read binders and descriptors.
+    /// Makes a reader for the bytes written so far. It cannot read binders or descriptors.
     #[must_use]
     pub fn reader(&self) -> ParcelReader<'_> {
         ParcelReader::new(&self.data, &self.offsets).with_layout(self.dialect)
@@ -47,13 +47,13 @@ impl Parcel {
 
 impl<'a> ParcelReader<'a> {
     /// Makes a reader for arbitrary bytes. `offsets` are native 64-bit words: the offsets of the
-    /// objects in `data`. The reader has no process, so it cannot read binders and descriptors.
+    /// objects in `data`. The reader has no process, so it cannot read binders or descriptors.
     #[must_use]
     pub fn new(data: &'a [u8], offsets: &'a [u8]) -> Self {
         Self::over(data.into(), offsets.into())
     }
 
-    /// As [`ParcelReader::new`], for bytes that others may change.
+    /// Like [`ParcelReader::new`], for bytes that other processes may change.
     #[must_use]
     pub fn over(data: RawBytes<'a>, offsets: RawBytes<'a>) -> Self {
         Self {
@@ -107,8 +107,8 @@ impl<'a> ParcelReader<'a> {
         self.data.len() - self.at
     }
 
-    /// The uid on whose behalf the call is made. It comes from the interface token, once that was
-    /// checked. `None` if the caller set no work source.
+    /// The uid on whose behalf the call is made, from the interface token. Available after the
+    /// token was checked. `None` if the caller set no work source.
     #[must_use]
     pub fn work_source(&self) -> Option<u32> {
         (self.work_source != work_source::UNSET).then_some(self.work_source)
@@ -136,7 +136,7 @@ impl<'a> ParcelReader<'a> {
         self.malformed(what, "the parcel ends too early")
     }
 
-    /// Continues `length` bytes after `start`, which is at or before the current position.
+    /// Moves to `length` bytes after `start`, which is at or before the current position.
     pub(super) fn skip_from(&mut self, what: &'static str, start: usize, length: i32) -> Result<(), Error> {
         let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
         let end = end.filter(|end| (self.at..=self.data.len()).contains(end));
@@ -159,7 +159,7 @@ impl<'a> ParcelReader<'a> {
         Ok(array)
     }
 
-    /// Reads a length, `None` for null. Checks that `unit` bytes are left for each item.
+    /// Reads a number of items; `None` for null. Checks that `unit` bytes are left for each item.
     fn take_length(&mut self, what: &'static str, unit: usize) -> Result<Option<usize>, Error> {
         let start = self.at;
         let length = self.read_i32()?;
@@ -230,7 +230,7 @@ impl<'a> ParcelReader<'a> {
         Ok(f64::from_le_bytes(self.take_array("a 64-bit number")?))
     }
 
-    /// Reads a boolean: anything but 0 is true, as on Android.
+    /// Reads a boolean. Any word other than 0 is true, as on Android.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`].
@@ -238,7 +238,7 @@ impl<'a> ParcelReader<'a> {
         Ok(self.read_i32()? != 0)
     }
 
-    /// Reads a signed byte: the lowest of a 32-bit integer, as on Android.
+    /// Reads a signed byte: the lowest byte of a 32-bit integer, as on Android.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`].

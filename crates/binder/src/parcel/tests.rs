@@ -1,4 +1,4 @@
-//! Tests layouts byte by byte, and reads of arbitrary bytes.
+//! Tests layouts byte by byte, and reads arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -87,7 +87,7 @@ fn a_null_binder_is_a_zeroed_object_that_is_not_listed() {
         parcel.write_i32(42);
         assert_eq!(parcel.data()[..8], [0x85, b'*', b'b', b's', 0, 0, 0, 0]);
         assert_eq!(parcel.data()[8..24], [0; 16]);
-        // Its stability is undeclared; Android 12's word has a version.
+        // A null binder has no stability (0). Android 12's stability word has a version.
         let stability: &[u8] = match dialect {
             Dialect::Android10 => &[],
             Dialect::Android12 => &[1, 0, 0, 0],

@@ -1,4 +1,5 @@
-//! Checks of text without a branch for each byte, because every call contains its interface's name.
+//! Checks text without a branch for each byte. Speed matters because every call contains the name
+//! of its interface.
 //!
 //! The loop has no early exit, so the compiler can vectorise it.
 

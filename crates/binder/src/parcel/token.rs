@@ -8,13 +8,13 @@ const OWN: usize = 8;
 /// The offset of the work source.
 const WORK_SOURCE: usize = 4;
 
-/// The interface token of the binder stack that [`Parcel::write_interface_token`] writes. Proxies
-/// and stubs that keep one write and compare it as a whole.
+/// The interface token of the binder stack that [`Parcel::write_interface_token`] writes. A proxy
+/// or stub that keeps one writes or compares it in one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceToken(Vec<u8>);
 
 impl InterfaceToken {
-    /// Makes the token of an interface, for processes of the dialect.
+    /// Makes the token of an interface, for processes that use this dialect.
     ///
     /// # Errors
     /// See [`Parcel::write_interface_token`].
@@ -56,7 +56,8 @@ impl ParcelReader<'_> {
             self.take("an interface token", length)?;
             return Ok(());
         }
-        // The slow path tells a wrong token from a missing one. No interface has an empty name.
+        // The slow path distinguishes a wrong token from a missing one. No interface has an empty
+        // name.
         self.check_interface("").and(Err(Status::Code(status::BAD_TYPE)))
     }
 

@@ -10,7 +10,7 @@ use crate::nodes::{self, Node};
 use crate::thread::ThreadState;
 use crate::{Error, Stability};
 
-/// An object that can be published: it serves incoming calls.
+/// An object that can be published, and serves incoming calls.
 pub(crate) trait Object: fmt::Debug + Send + Sync {
     /// Serves one call on this thread and queues its reply.
     ///
@@ -27,8 +27,8 @@ pub(crate) trait Object: fmt::Debug + Send + Sync {
 /// A process's published objects.
 pub(crate) type Nodes = nodes::Nodes<Box<dyn Object>>;
 
-/// A published object. It can be called while a clone of this value or a reference of another
-/// process exists.
+/// A published object. It can be called while a clone of this value exists or another process holds
+/// a reference.
 #[derive(Clone, Debug)]
 pub struct Local(pub(crate) Arc<Node<Box<dyn Object>>>);
 

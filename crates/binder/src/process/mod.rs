@@ -1,7 +1,7 @@
 //! [`Process`]: one opened driver, with the objects, proxies and looper threads that use it.
 //!
-//! Both stacks share it. They differ in services and parcels, which this module does not know: a
-//! published object is any [`local::Object`].
+//! Both stacks use it. They differ only in services and parcels, about which this module knows
+//! nothing: a published object is any [`local::Object`].
 
 mod local;
 mod proxy;
@@ -24,7 +24,7 @@ pub use proxy::Proxy;
 
 /// One opened driver: published objects, proxies, and looper threads.
 ///
-/// Looper threads and proxies keep it alive. [`Process::stop`] ends the looper threads.
+/// Looper threads and proxies keep this value alive. [`Process::stop`] ends the looper threads.
 #[derive(Debug)]
 pub struct Process {
     connection: Arc<Connection>,
@@ -38,7 +38,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Makes a process over an opened driver, in the newest dialect.
+    /// Makes a process that uses an opened driver and the newest dialect.
     #[must_use]
     pub fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         Self::in_dialect(driver, Dialect::default())
@@ -58,7 +58,7 @@ impl Process {
         })
     }
 
-    /// Its opened driver.
+    /// The opened driver.
     #[inline]
     pub(crate) fn connection(&self) -> &Arc<Connection> {
         &self.connection
@@ -69,7 +69,7 @@ impl Process {
         ThreadState::current(&self.connection)
     }
 
-    /// The layout of its parcels of the binder stack.
+    /// The parcel layout that this process uses in the binder stack.
     #[must_use]
     #[inline]
     pub fn dialect(&self) -> Dialect {
@@ -132,8 +132,8 @@ impl Process {
             .map_err(|cause| Error::Driver { operation: "set the most looper threads", cause })
     }
 
-    /// Returns true if a thread runs as background while it serves a background caller of the
-    /// binder stack. The default is true.
+    /// Returns true if a thread gets the background scheduling class while it serves a background
+    /// caller of the binder stack. The default is true.
     #[must_use]
     pub fn background_scheduling(&self) -> bool {
         self.background_scheduling.load(Ordering::Relaxed)
@@ -166,7 +166,7 @@ impl Process {
     /// reference. If the calling thread is a looper, it stops when its current call is served.
     pub fn stop(self: &Arc<Self>) {
         if self.forked() {
-            return; // the threads are the parent's
+            return; // the threads belong to the parent
         }
         let own = self.thread().looper.get();
         self.pool.stop(&**self.driver(), own.into());

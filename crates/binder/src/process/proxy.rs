@@ -35,7 +35,7 @@ impl Proxy {
         self.0.stability
     }
 
-    /// The process that calls are made from.
+    /// The process that makes the calls.
     #[must_use]
     pub fn process(&self) -> &Arc<Process> {
         &self.0.process
@@ -88,7 +88,8 @@ impl Process {
             Arc::new(Handle { process: self.clone(), handle, stability, death, frozen })
         });
         // Handle 0 always exists and needs no reference. The buffer keeps any other handle alive
-        // until this thread frees it. Commands go out in order, so the references come first.
+        // until this thread frees the buffer. Commands are sent in order, so the driver takes the
+        // references first.
         if new && handle != CONTEXT_MANAGER {
             let thread = self.thread();
             thread.take_references(handle);

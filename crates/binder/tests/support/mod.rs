@@ -35,7 +35,7 @@ impl World {
         Arc::new(Emulated::join(self.context.address(), AREA_BYTES).unwrap())
     }
 
-    /// The driver's state of all processes.
+    /// The driver's state for all processes.
     pub(crate) fn state(&self) -> String {
         self.context.state()
     }
@@ -61,7 +61,7 @@ impl World {
         process
     }
 
-    /// Forgets a process, which then dies when its last owner drops it.
+    /// Removes a process from this world. It dies when its last owner drops it.
     pub(crate) fn forget(&mut self, process: &Arc<Process>) {
         self.processes.retain(|known| !Arc::ptr_eq(known, process));
     }

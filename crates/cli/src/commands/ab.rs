@@ -14,13 +14,14 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
-/// Enough to detect a difference of which the machine's noise is a fifth.
+/// The default number of pairs. It is enough to detect a difference five times as large as the
+/// machine's noise.
 const PAIRS: u64 = 10;
 
-/// The most pairs.
+/// The maximum number of pairs.
 const MOST_PAIRS: u64 = 1000;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     words: Vec<String>,
@@ -154,7 +155,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut line = if quiet { ProgressLine::hidden(terminal.err) } else { ProgressLine::new(terminal.err) };
     let measured = interleave(&subjects, pairs, directory, interrupts, &mut |step| line.show(step));
     drop(line);
-    // Runs even after a signal, because that is its purpose.
+    // Run the command even after a signal: its purpose is to restore the machine.
     let restored = finally.map(|line| std::process::Command::new("sh").args(["-c", &line]).status());
     let done = measured?;
     if let Some(failed) = restored.map(|status| status.map(|status| status.success())) {
@@ -171,12 +172,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let judging = judging.paired();
     let exit = judging.tell(["A", "B"], [&sides[0], &sides[1]], (&differences, &notes), terminal)?;
-    // Reported last, so that a signal determines the exit status.
+    // Check for signals last, so that a signal determines the exit status.
     interrupts.check()?;
     Ok(exit)
 }
 
-/// The words of A and of B.
+/// Splits the arguments into the words of A and of B.
 fn commands(words: Vec<String>) -> anyhow::Result<[Vec<String>; 2]> {
     let mut parts = words.split(|word| word == "--").map(<[String]>::to_vec);
     let a = parts.next().unwrap_or_default();
@@ -190,7 +191,7 @@ fn commands(words: Vec<String>) -> anyhow::Result<[Vec<String>; 2]> {
     Ok([a, b])
 }
 
-/// A command of this program is run by this program.
+/// Prefixes a command of this program with the path of this executable.
 fn command(words: Vec<String>) -> Vec<OsString> {
     let own = super::ALL.iter().any(|command| {
         let doc = command.doc();
@@ -200,7 +201,7 @@ fn command(words: Vec<String>) -> Vec<OsString> {
     own.into_iter().chain(words.into_iter().map(OsString::from)).collect()
 }
 
-/// An empty directory, created unless it exists.
+/// Checks that a directory is empty. Creates it if it does not exist.
 fn empty(path: &Path) -> anyhow::Result<&Path> {
     std::fs::create_dir_all(path)
         .and_then(|()| std::fs::read_dir(path))

@@ -1,5 +1,5 @@
-//! `roundtrip ipc baseline`: the cost of round trips on this machine by mechanisms other than
-//! binder, which shows how much binder could improve.
+//! `roundtrip ipc baseline`: the cost of round trips on this machine with mechanisms other than
+//! binder. It shows how much faster binder could be.
 
 use bench::baseline;
 use bench::worker::Spawner;
@@ -15,7 +15,7 @@ use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Renamed, Usage, values};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     sizes_bytes: Option<Vec<usize>>,

@@ -5,7 +5,7 @@ use crate::args::{self, Entry, Kind, Positionals, ValueKind};
 use crate::old_names;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed: the shell.
+/// The arguments as typed: the shell.
 #[derive(Default)]
 pub(crate) struct Typed {
     shell: String,

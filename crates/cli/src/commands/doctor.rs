@@ -1,5 +1,5 @@
 //! `roundtrip doctor`: which settings of this machine, or of a run's machine, lengthen round trips.
-//! Only reads, and changes nothing.
+//! It only reads settings, and changes nothing.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal};
 use report::inert;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     run: Option<PathBuf>,
@@ -117,7 +117,7 @@ const CHECKS: &[&str] = &[
     "permissions",
 ];
 
-/// The names of checks in a list.
+/// Parses a comma-separated list of checks.
 fn checks(text: &str) -> Result<Vec<String>, String> {
     let is_known = |name: &str| name == "all" || doctor::names().any(|known| known == name);
     match text.split(',').find(|name| !is_known(name)) {

@@ -1,4 +1,4 @@
-//! The options that select a driver, shared by all commands that measure over one. Measures
+//! The options that select a driver, shared by all commands that measure over a driver. Measures
 //! nothing.
 
 use run::ipc::InheritBy;
@@ -12,7 +12,7 @@ pub(crate) const fn group<A: AsMut<DriverPlan> + 'static>() -> Group<A> {
     Group { heading: "Driver", options: Table::<A>::OPTIONS }
 }
 
-/// The driver for the head of a report, with how it wakes threads.
+/// A description of the driver, and of how it wakes threads, for the head of a report.
 pub(crate) fn in_full(backend: Option<&Backend>, wake_up: Option<&str>) -> String {
     let name = backend.map_or_else(|| "no driver (in-process calls)".to_owned(), Backend::in_full);
     match wake_up {

@@ -18,7 +18,7 @@ use crate::trace_file::{self, Form};
 use analysis::slow_calls::{self, Explained, Kept, SlowCall};
 use report::inert;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,
@@ -80,7 +80,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// What to explain in another tool's recording. A run has selected its slow calls itself.
+/// The options that select what to explain in another tool's recording. They do not apply to a run,
+/// which selected its slow calls when it was made.
 const RECORDED: Group<Typed> = Group {
     heading: "Another tool's recording",
     options: &[
@@ -160,7 +161,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if typed.out.is_none() && typed.format.as_deref() != Some("json") {
         run = inert::run(&run)?;
     }
-    // A run may also be given as its file.
+    // The user may also name the run's file instead of its directory.
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let Some(kept) = Kept::of(&run) else {
         anyhow::bail!(
@@ -192,7 +193,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), |error| Err(error.into()))
 }
 
-/// A run has selected its slow calls itself.
+/// Rejects the options for recordings if a run is given, which selected its slow calls when it was
+/// made.
 fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
     if let Some(option) = [
         (typed.deadline_ns.is_some(), "--deadline"),
@@ -210,7 +212,7 @@ fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a path names a file that is not a run's. Runs are JSON.
+/// Whether a path names a file that is not a run, that is, not JSON.
 fn is_recording(path: &Path) -> bool {
     let mut first = [0; 1];
     let opened = path.is_file().then(|| std::fs::File::open(path).ok()).flatten();

@@ -1,5 +1,5 @@
-//! The end of every command that measures: the run is stored, then printed, then its warnings
-//! follow. In this order, the least is lost on a failure.
+//! The end of every command that measures: it stores the run, prints it, and then prints its
+//! warnings. With this order, a failure loses the least.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::output::RunOutput;
 use crate::terminal::{Exit, Terminal, nobody_reads};
 
 /// Stores the run if a directory was requested, prints it, then prints its warnings. A run that
-/// cannot be stored is still printed, and a run is stored even if nobody reads the output.
+/// cannot be stored is still printed. A run is stored even if the output's reader is gone.
 pub(crate) fn finish(
     run: &Run,
     place: Option<Place>,
@@ -22,10 +22,11 @@ pub(crate) fn finish(
     let stored = place.map_or(Ok(()), |place| store(run, &place));
     let printed = print(terminal).and_then(|()| Ok(terminal.out.flush()?));
     match printed {
-        // A closed output is not a failure, and does not hide one.
+        // A closed output is not a failure, and does not hide other failures.
         Err(error) if !nobody_reads(&error) => {
             if let Err(error) = &stored {
-                // The command can only end with one of the two errors.
+                // Report this error here, because the command can return only one of the two
+                // errors.
                 let _ = writeln!(terminal.err, "roundtrip: {}", report::inert::line(&format!("{error:#}")));
             }
             return Err(error);
@@ -47,7 +48,7 @@ pub(crate) fn finish(
     Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })
 }
 
-/// What delayed the slow calls, as far as any were kept.
+/// What delayed the slow calls that were kept; empty if none were kept.
 pub(crate) fn explanations(run: &Run, directory: Option<&Path>) -> anyhow::Result<String> {
     let (Some(directory), Some(kept)) = (directory, Kept::of(run)) else { return Ok(String::new()) };
     let explained = slow_calls::explain(&kept, directory, |_| true, Some(&report::inert::name))?;
@@ -55,8 +56,8 @@ pub(crate) fn explanations(run: &Run, directory: Option<&Path>) -> anyhow::Resul
     Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
-/// Writes the run beside the recording, and moves both into place. If that fails, keeps what it
-/// can.
+/// Writes the run beside the recording, and moves both into place. If that fails, keeps what was
+/// already stored, and reports where.
 fn store(run: &Run, place: &Place) -> anyhow::Result<()> {
     let stored = run.write(place.path()).map_err(bench::Error::from).and_then(|_| place.keep());
     stored.map_err(|error| match place.save_rest() {

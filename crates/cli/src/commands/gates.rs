@@ -1,5 +1,5 @@
-//! `--fail-on` and `--require`: results that make a command fail. This file has the options, and
-//! their effect at the end of a command. `analysis` judges.
+//! `--fail-on` and `--require`: results that make a command fail. This file contains the options,
+//! and their effect at the end of a command. `analysis` evaluates the gates.
 
 use analysis::figures;
 use analysis::gate::{Gate, Requirement};
@@ -10,7 +10,7 @@ use crate::args::{Group, Opt, Usage};
 use crate::asked_for;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Gates {
     gates: Vec<Gate>,
@@ -21,7 +21,7 @@ pub(crate) struct Gates {
 pub(crate) trait Gated {
     /// The tests whose figures are in the command's result.
     const TESTS: &'static [&'static str];
-    /// The names of possible requirements.
+    /// The possible values of `--require`.
     const REQUIRES: &'static [&'static str] = &[];
     /// The help on gates.
     const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us', or \
@@ -32,7 +32,7 @@ pub(crate) trait Gated {
 }
 
 impl Gates {
-    /// What a run violates, one line each.
+    /// The violated gates and requirements of a run, one line each.
     pub(crate) fn violations(&self, run: &Run, divided: Divided<'_>) -> Vec<String> {
         if self.gates.is_empty() && self.requirements.is_empty() {
             return Vec::new();
@@ -46,8 +46,8 @@ impl Gates {
         missing.chain(violated).collect()
     }
 
-    /// Determines how a command ends that would otherwise end with `exit`: it reports what the run
-    /// violates, and fails if that is anything.
+    /// Reports the violated gates and requirements. Returns the exit status of a command that would
+    /// otherwise end with `exit`: a violation makes a successful command fail.
     pub(crate) fn judge(
         &self,
         run: &Run,
@@ -63,7 +63,8 @@ impl Gates {
         if violations.is_empty() || exit != Exit::OK { exit } else { Exit::FAILED }
     }
 
-    /// Rejects required real-time callers that are not permitted, before anything is measured.
+    /// If real-time callers are required, rejects callers for which this process has no permission,
+    /// before anything is measured.
     pub(crate) fn check_callers(&self, callers: &[Scheduling]) -> Result<(), Usage> {
         if !self.requirements.contains(&Requirement::Realtime) {
             return Ok(());

@@ -73,7 +73,7 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     let stacks = match (&typed.stacks, typed.mode) {
         (Some(stacks), _) => stacks.clone(),
         (None, Mode::Binderize) => Stack::ALL.into(),
-        // In process there is no stack in between. The hwbinder stack is the one with this mode.
+        // Calls within the process use no stack. Only the hwbinder stack has this mode.
         (None, Mode::Passthrough) => vec![Stack::Hwbinder],
     };
     let plan = LatencyPlan {
@@ -117,7 +117,7 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     Ok(plan)
 }
 
-/// The plan for slow calls. The recording's folder is not known yet.
+/// Resolves the options for slow calls. The recording's folder is set later.
 fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
     let trigger = match (typed.explain, typed.explain_slowest) {
         (true, Some(_)) => {
@@ -145,9 +145,9 @@ fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
     }))
 }
 
-/// Carries out a plan. Progress goes to standard error. `block` writes what a verbose plan reports,
-/// and borrows standard output for it. `None` if the kernel's trace was halted, which has been
-/// reported then.
+/// Carries out a plan. Progress goes to standard error. `block` writes the thread reports of a
+/// verbose plan; its second argument is standard output. Returns `None` if a missed deadline halted
+/// the kernel's trace, after reporting this.
 pub(crate) fn measure(
     plan: &LatencyPlan,
     block: &mut dyn FnMut(&ThreadReport, &mut dyn Write) -> std::io::Result<()>,
@@ -157,10 +157,10 @@ pub(crate) fn measure(
     let mut line = output.progress(terminal.err);
     let measured = output.record(|environment| {
         let result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
-            // A line that is rewritten would break up the blocks.
+            // A verbose plan shows no progress line, which would break up the blocks.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),
             Notice::Progress(_) => {}
-            // If the stream is closed, the message is lost.
+            // Ignore errors: if the stream is closed, the message is lost.
             Notice::Thread(report) => {
                 let _ = block(report, terminal.out);
             }
@@ -188,8 +188,8 @@ pub(super) fn driver_of(result: &LatencyResult) -> String {
     driver
 }
 
-/// Rejects requests that this machine cannot satisfy. Callers that were not requested are selected
-/// by what is possible.
+/// Rejects requests that this machine cannot satisfy. The default callers are not checked, because
+/// they adapt to what is possible.
 pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
     typed.gates.check_callers(&plan.callers)?;
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
@@ -228,8 +228,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
     let text = text(&typed, &run, result, terminal.look)?;
     let directory = place.as_ref().map(Directory::path);
-    // If the recording cannot be read, explanations are missing, but not the figures. The same
-    // holds if there is no space for the samples.
+    // If the recording cannot be read, only the explanations are missing, and the figures are still
+    // shown. The same holds if there is no space for the samples.
     let (explained, mut missing) = match typed.output.format.as_deref() {
         None | Some("table") => {
             let explained = explanations(&run, directory);

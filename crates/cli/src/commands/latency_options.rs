@@ -1,4 +1,4 @@
-//! The options of `roundtrip ipc latency`. Only the table: `latency` resolves what they mean.
+//! The table of options of `roundtrip ipc latency`. The file `latency.rs` resolves what they mean.
 
 use run::injection::Injection;
 use run::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
@@ -10,7 +10,7 @@ use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Opt, values};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     pub(super) stacks: Option<Vec<Stack>>,
@@ -18,7 +18,7 @@ pub(crate) struct Typed {
     pub(super) pairs: Option<u32>,
     pub(super) iterations: Option<u64>,
     pub(super) duration_ns: Option<u64>,
-    /// Only for `roundtrip watch`.
+    /// Used only by `roundtrip watch`.
     pub(super) interval_ns: Option<u64>,
     pub(super) deadline_ns: Option<u64>,
     pub(super) callers: Option<Vec<Scheduling>>,

@@ -5,7 +5,7 @@ use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage};
 use crate::terminal::{Exit, Terminal};
 use crate::{VERSION, old_names};
 
-/// What was typed: the words of a command.
+/// The arguments as typed: the words of a command.
 #[derive(Default)]
 pub(crate) struct Typed {
     words: Vec<String>,

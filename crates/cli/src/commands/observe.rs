@@ -1,4 +1,4 @@
-//! `roundtrip ipc observe`: other programs' binder calls, over the kernel's driver.
+//! `roundtrip ipc observe`: observes other programs' binder calls over the kernel's driver.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     observing: ObserveOptions,
@@ -145,7 +145,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let directory = typed.output.directory()?;
     plan.directory = directory.path().join(run::RECORDING);
-    // Other formats are for programs: only the result is printed.
+    // Show the live view only with the table format. Other formats are for programs, so only the
+    // result is printed.
     let is_shown =
         typed.live && !typed.output.quiet && matches!(typed.output.format.as_deref(), None | Some("table"));
     let mut live = is_shown.then(|| Live::open(&plan, typed.interval_ns, terminal)).transpose()?;
@@ -162,7 +163,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })
     };
-    // Restores the terminal before anything is printed.
+    // Restore the terminal before anything is printed.
     let shown = live.map_or(Ok(()), Live::close);
     let run = measured?;
     shown?;

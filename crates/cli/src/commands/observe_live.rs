@@ -27,7 +27,7 @@ pub(super) struct Live {
     last_ns: u64,
     /// `None` if the view prints lines.
     screen: Option<Screen>,
-    /// The error after which nothing more is shown.
+    /// The error that stopped the view; `None` while it works.
     failed: Option<std::io::Error>,
 }
 
@@ -57,7 +57,7 @@ impl Live {
         })
     }
 
-    /// Adds a round, and updates the view if an interval is over.
+    /// Adds a round. If an interval has ended, updates the view.
     pub(super) fn round(&mut self, round: &Round<'_>, out: &mut dyn Write) -> ControlFlow<()> {
         self.session.add(round.ended);
         match self.update(round, out) {

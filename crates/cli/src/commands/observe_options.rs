@@ -19,7 +19,7 @@ pub(crate) struct ObserveOptions {
     buffer_kilobytes: Option<u64>,
 }
 
-/// Typed arguments of a command that has these options.
+/// The typed arguments of a command that has these options.
 pub(crate) trait Observes {
     fn observing(&mut self) -> &mut ObserveOptions;
 }
@@ -70,8 +70,8 @@ impl ObserveOptions {
     }
 }
 
-/// The process of a process or thread; `None` if there is none with this number
-/// (proc_pid_status(5)).
+/// The id of the process to which this process or thread id belongs; `None` if there is no such
+/// process or thread (proc_pid_status(5)).
 fn process_of(tid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())

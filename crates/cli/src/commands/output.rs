@@ -18,10 +18,10 @@ use crate::args::values::set;
 use crate::args::{Opt, values};
 use crate::progress::ProgressLine;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct RunOutput {
-    /// `None` means a table.
+    /// The output format; `None` means a table.
     pub(crate) format: Option<String>,
     pub(crate) out: Option<PathBuf>,
     /// What to do with an existing run.
@@ -35,7 +35,7 @@ pub(crate) struct RunOutput {
 
 /// Where files of a run are written.
 pub(crate) enum Directory {
-    /// A requested directory, which stays.
+    /// A directory that the user requested, which is kept.
     Asked(Place),
     /// A temporary directory.
     Scratch(Scratch),
@@ -49,7 +49,7 @@ impl Directory {
         }
     }
 
-    /// The requested directory. A temporary one is removed here.
+    /// The requested directory. Removes a temporary directory.
     pub(crate) fn asked(self) -> Option<Place> {
         match self {
             Self::Asked(place) => Some(place),
@@ -59,19 +59,20 @@ impl Directory {
 }
 
 impl RunOutput {
-    /// Creates the run's directory before anything is measured. Keep it until the run has been
-    /// stored.
+    /// Creates the run's directory before anything is measured. Keep the returned value until the
+    /// run has been stored.
     pub(crate) fn place(&self) -> bench::Result<Option<Place>> {
         self.out.as_deref().map(|out| Place::prepare(out, self.existing)).transpose()
     }
 
-    /// Like [`RunOutput::place`]. If no directory is requested, creates one that is removed with
-    /// the command.
+    /// Like [`RunOutput::place`]. If no directory is requested, creates a temporary one, which is
+    /// removed when the command ends.
     pub(crate) fn directory(&self) -> anyhow::Result<Directory> {
         Ok(match self.place()? {
             Some(place) => Directory::Asked(place),
             None => {
-                // From here on a signal lets us remove the directory.
+                // From here on, a signal no longer kills the process at once, so that it can remove
+                // the directory.
                 Interrupts::watch()?;
                 Directory::Scratch(Scratch::new()?)
             }
@@ -88,7 +89,7 @@ impl RunOutput {
     /// Makes a run like [`bench::record`], with the labels that were typed.
     ///
     /// # Errors
-    /// The closure's.
+    /// The errors of the closure.
     pub(crate) fn record<E>(
         &self,
         measure: impl FnOnce(&mut Environment) -> Result<Results, E>,
@@ -99,10 +100,11 @@ impl RunOutput {
 }
 
 impl RunOutput {
-    /// A run in the requested format. `name` is the command's name, `csv` and `tables` are its own.
+    /// A run in the requested format. `name` is the command's name, and `csv` and `tables` render
+    /// its own formats.
     ///
     /// # Errors
-    /// None for a run that can be stored.
+    /// If the run has figures that JSON cannot represent.
     pub(crate) fn text(
         &self,
         name: &str,
@@ -120,7 +122,7 @@ impl RunOutput {
         })
     }
 
-    /// What follows the tables, if requested.
+    /// The histograms that follow the tables, if requested.
     pub(crate) fn histograms(&self, run: &Run, look: Look) -> String {
         if self.histogram { look.fit(report::histogram::page(run, look)) } else { String::new() }
     }
@@ -132,7 +134,7 @@ pub(crate) const FORMATS: &[&str] = &["table", "json", "csv", "markdown"];
 /// The description of the formats.
 pub(crate) const FORMATS_HELP: &str = "The output format: json is the same as run.json in a run directory, markdown has a line for each figure.";
 
-/// `--format`, with these words. The first one is the default.
+/// `--format`, with these values. The first one is the default.
 pub(crate) const fn format<A: AsMut<RunOutput>>(
     words: &'static [&'static str],
     help: &'static str,

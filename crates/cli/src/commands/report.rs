@@ -15,7 +15,7 @@ use analysis::{interference, observed_writes, slow_calls, storage};
 use report::html::{Subject, page};
 use report::inert;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,
@@ -59,7 +59,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// The number of slow writes of each series that are shown as lanes.
+/// The number of slow writes per series that are shown as lanes.
 const SLOW_WRITES: usize = 3;
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
@@ -70,7 +70,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         .map(|path| anyhow::Ok(inert::run(&Run::read(path)?)?))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let failed = || format!("cannot write {}", out.display());
-    // First, so that a failure costs nothing.
+    // Create the file first, so that a failure costs no time.
     let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
     let parts: Vec<_> = runs.iter().zip(&typed.runs).map(|(run, path)| explained(run, path)).collect();
     let labels = labels(&runs, &typed.runs);
@@ -98,7 +98,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(if damage.is_empty() { Exit::OK } else { Exit::FAILED })
 }
 
-/// What explains a run, as far as it is readable.
+/// The readable parts of a run's explanation, and what is damaged.
 struct Parts<'a> {
     calls: Vec<slow_calls::Explained>,
     layers: Vec<storage::SeriesLayers<'a>>,

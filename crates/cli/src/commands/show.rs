@@ -17,7 +17,7 @@ use report::inert;
 use report::look::Look;
 use report::run::Divided;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,
@@ -101,7 +101,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// Which of several runs a report belongs to.
+/// Names the run or merged runs that a report describes, if there are several reports.
 fn origin(typed: &Typed, path: &Path) -> String {
     if !typed.merge {
         return format!("Run: {}", inert::name(&path.to_string_lossy()));
@@ -169,7 +169,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let which = if runs.len() > 1 { inert::name(&path.to_string_lossy()) + ": " } else { String::new() };
         let violated = typed.gates.violations(run, divided).into_iter();
         violations.extend(violated.map(|line| format!("{which}{line}")));
-        // If the output is closed early, errors in the remaining runs are still reported.
+        // If the output is closed early, go on, so that errors in the remaining runs are reported.
         if printed.is_err() {
             continue;
         }

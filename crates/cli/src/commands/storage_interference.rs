@@ -1,5 +1,5 @@
 //! `roundtrip storage interference`: how background load and settings affect synchronous writes and
-//! the device below.
+//! the storage device.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
 use analysis::interference::explain;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     storage: StorageOptions,
@@ -210,7 +210,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.interference else { return Ok(Exit::FAILED) };
-    // If the recording cannot be read, explanations are missing, but not the times.
+    // If the recording cannot be read, only the explanations are missing, and the times are still
+    // shown.
     let (explained, unread) = explain(result, directory.path()).split();
     let divided = Divided { beside: &explained, ..Divided::default() };
     let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
@@ -231,7 +232,7 @@ mod tests {
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
         let plan = plan(&Typed::default(), None).unwrap();
-        // Each plan has a new file name.
+        // Use the plan's file name, because each plan has a new one.
         let mut default = InterferencePlan::default();
         default.write.file.clone_from(&plan.write.file);
         assert_eq!(plan, default);

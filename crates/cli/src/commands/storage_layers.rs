@@ -18,7 +18,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
 use analysis::storage::divide;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     pub(crate) storage: StorageOptions,
@@ -199,7 +199,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.storage else { return Ok(Exit::FAILED) };
-    // If the recording cannot be read, the layers are missing, but not the times.
+    // If the recording cannot be read, only the layers are missing, and the times are still shown.
     let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
     let divided = Divided { layers: &layers, ..Divided::default() };
     let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
         let plan = plan(&Typed::default(), None).unwrap();
-        // Each plan has a new file name.
+        // Use the plan's file name, because each plan has a new one.
         assert_eq!(plan, StoragePlan { file: plan.file.clone(), ..StoragePlan::default() });
         assert_eq!(plan.sizes_bytes, [4 << 10, 16 << 10, 64 << 10, 256 << 10]);
         assert_eq!((plan.calls, plan.rounds, plan.warm_up), (100, 5, 20));

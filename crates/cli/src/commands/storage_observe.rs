@@ -21,7 +21,7 @@ use super::output::{self, RunOutput};
 use crate::args::{Entry, Group, Kind, Opt, Usage};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     observing: ObserveOptions,
@@ -135,7 +135,7 @@ fn plan(typed: &Typed) -> Result<ObserveWritesPlan, Usage> {
     Ok(ObserveWritesPlan { subject, file, duration_ns, deadline, limit, kilobytes, ..default })
 }
 
-/// Attributes recorded writes to layers; the observer itself does not know them.
+/// Attributes the time of recorded writes to layers. The observer itself does not know the layers.
 #[derive(Default)]
 struct Dividing(Divider);
 
@@ -165,7 +165,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.observed_writes else { return Ok(Exit::FAILED) };
-    // If the recording cannot be read, only the slow writes are missing.
+    // If the recording cannot be read, only the slow writes are missing from the report.
     let (slow, missing) = slow(result, Path::new(directory.path())).split();
     let divided = Divided { slow_writes: &slow, ..Divided::default() };
     let text = match typed.output.format.as_deref() {

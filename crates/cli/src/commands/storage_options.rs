@@ -1,5 +1,5 @@
-//! The options of all commands that write synchronously: what to write, where, and how. Only the
-//! table: the plan defines what they mean together.
+//! The table of options of all commands that write synchronously: what to write, where, and how.
+//! The plan defines what they mean together.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::args::values::set;
 use crate::args::{Opt, Usage, values};
 use crate::asked_for;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct StorageOptions {
     pub(crate) file: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub(crate) struct StorageOptions {
     pub(crate) buffer_kilobytes: Option<u64>,
 }
 
-/// Typed arguments of a command that include these.
+/// The typed arguments of a command that has these options.
 pub(crate) trait HasStorage {
     fn storage(&mut self) -> &mut StorageOptions;
 }
@@ -65,7 +65,7 @@ impl StorageOptions {
     }
 }
 
-/// Parses a list of names.
+/// Parses a comma-separated list of names.
 pub(crate) fn list<T: std::str::FromStr<Err = run::Error>>(text: &str) -> Result<Vec<T>, String> {
     text.split(',').map(one).collect()
 }

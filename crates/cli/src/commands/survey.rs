@@ -1,5 +1,5 @@
-//! `roundtrip survey`: the first command for a newcomer. Shows on one page what this machine can
-//! do, in about half a minute.
+//! `roundtrip survey`: the first command for a new user. It shows on one page what this machine can
+//! do, and takes about half a minute.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::terminal::{Exit, Terminal};
 use report::inert;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     duration_ns: Option<u64>,
@@ -124,7 +124,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
     typed.gates.check_callers(&LatencyPlan::default().callers)?;
-    // First, so that a failure costs nothing.
+    // Create the directory first, so that a failure costs no time.
     let directory = typed.output.out.clone().unwrap_or_else(|| default_directory(&bench::environment::now()));
     let place = Place::prepare(&directory, typed.output.existing)?;
     let run = {
@@ -170,7 +170,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// The default directory of runs.
 const DEFAULT_DIRECTORY: &str = "runs";
 
-/// `runs/survey-20261121-204259`.
+/// The default run directory for this date, for example `runs/survey-20261121-204259`.
 fn default_directory(date: &str) -> PathBuf {
     let digits: String =
         date.chars().take_while(|&c| c != '.' && c != 'Z').filter(char::is_ascii_digit).collect();

@@ -1,4 +1,4 @@
-//! Checks of all tables, and of the documents generated from them.
+//! Checks all tables, and the documents generated from them.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -141,7 +141,7 @@ fn every_word_that_an_option_is_said_to_take_is_taken() {
     }
 }
 
-/// A program's output for this standard input. The program must succeed.
+/// Runs a program with this standard input and returns its output. The program must succeed.
 fn fed(program: &str, args: &[&str], script: &str) -> String {
     let mut child = Process::new(program)
         .args(args)
@@ -157,7 +157,7 @@ fn fed(program: &str, args: &[&str], script: &str) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Command lines and what completes their last word; whether that is all, or some of many.
+/// Command lines, expected completions of the last word, and whether these are all completions.
 const COMPLETED: [(&str, &[&str], bool); 9] = [
     ("roundtrip compl", &["completions"], true),
     ("roundtrip completions ", &["bash", "fish", "zsh"], false),
@@ -170,7 +170,7 @@ const COMPLETED: [(&str, &[&str], bool); 9] = [
     ("roundtrip ", &["help", "survey", "storage"], false),
 ];
 
-/// Asks a shell for completions of each line, and compares them.
+/// Asks a shell for completions of each line, and compares them with the expected ones.
 fn completes(shell: &str, ask: impl Fn(&str) -> String) {
     for (line, expected, all) in COMPLETED {
         let answer = ask(line);
@@ -208,7 +208,7 @@ fn zsh_accepts_the_script_and_completes_with_it() {
         return skip(Need::Program("zsh"), "its completions are not tried");
     }
     let script = args::zsh_completion(ALL, old_names::ALL);
-    // zsh only completes in its line editor. Here, the answers of the functions are printed.
+    // zsh completes only in its line editor. These stubs print the completions instead.
     let stubs = r#"
 compdef() { :; }
 _files() { print -l FILES; }

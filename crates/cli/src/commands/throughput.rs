@@ -1,4 +1,4 @@
-//! `roundtrip ipc throughput`: round trips of both stacks by payload size.
+//! `roundtrip ipc throughput`: throughput of both stacks by payload size.
 
 use bench::ipc::throughput;
 use bench::worker::Spawner;
@@ -19,7 +19,7 @@ use crate::google_benchmark::Output;
 use crate::google_benchmark::flags::{Flags, FormatName};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     stacks: Option<Vec<Stack>>,

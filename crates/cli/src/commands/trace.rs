@@ -20,14 +20,14 @@ const KILOBYTES: u64 = 8000;
 /// The suffix of a Perfetto trace.
 const PERFETTO: &str = ".perfetto-trace";
 
-/// What was typed after `start`.
+/// The arguments typed after `start`.
 #[derive(Default)]
 pub(crate) struct Start {
     kilobytes: Option<u64>,
     categories: Vec<Category>,
 }
 
-/// What was typed after `stop`.
+/// The arguments typed after `stop`.
 #[derive(Default)]
 pub(crate) struct Stop {
     out: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub(crate) struct Stop {
     discard: bool,
 }
 
-/// What was typed after `status`.
+/// The arguments typed after `status`.
 #[derive(Default)]
 pub(crate) struct NoArguments;
 
@@ -79,7 +79,7 @@ pub(crate) static START: Entry<Start> = Entry {
     run: start,
 };
 
-/// The command that stops it.
+/// The command that stops the trace.
 pub(crate) static STOP: Entry<Stop> = Entry {
     path: &["trace", "stop"],
     kind: Kind::Command,
@@ -111,7 +111,7 @@ pub(crate) static STOP: Entry<Stop> = Entry {
     run: stop,
 };
 
-/// The command that shows its state.
+/// The command that shows the trace's state.
 pub(crate) static STATUS: Entry<NoArguments> = Entry {
     path: &["trace", "status"],
     kind: Kind::Command,
@@ -126,7 +126,7 @@ pub(crate) static STATUS: Entry<NoArguments> = Entry {
 };
 
 fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    // A signal waits until all settings are changed, and can be restored.
+    // A signal is handled only after all settings are changed. Then they can be restored.
     let interrupts = Interrupts::watch()?;
     let choose = |root: &Path| atrace::choose(root, &typed.categories);
     let trace = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES), choose).map_err(with_cure)?;
@@ -159,7 +159,7 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         (out, _) => out.as_deref(),
     };
-    // A signal waits until all settings are restored.
+    // A signal is handled only after all settings are restored.
     let interrupts = Interrupts::watch()?;
     let Some(trace) = find()? else {
         anyhow::bail!("no trace was started; start one with `roundtrip trace start`");
@@ -175,7 +175,7 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 return Err(error
                     .context(format!("the trace is stopped and kept; write it to another file: {failed}")));
             }
-            // Nothing in the buffers needs to be kept.
+            // The buffers contain nothing that must be kept.
             trace.restore()?;
             let fate = match kept {
                 Some(folder) => format!(
@@ -202,7 +202,7 @@ fn find() -> anyhow::Result<Option<GlobalTrace>> {
     GlobalTrace::find().map_err(|error| with_cure(error.into()))
 }
 
-/// Adds what to do about an error of this command.
+/// Adds a remedy to an error of this command.
 fn with_cure(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(tracefs::Error::AlreadyStarted { .. }) => {
@@ -220,7 +220,7 @@ fn held_by(status: &Status) -> u64 {
     status.cpus.iter().map(|(_, stats)| stats.entries).sum()
 }
 
-/// Reports what is missing from the file.
+/// Reports the events that are missing from the file.
 fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     let overwritten: u64 = status.cpus.iter().map(|(_, stats)| stats.overrun).sum();
     let dropped: u64 = status.cpus.iter().map(|(_, stats)| stats.dropped + stats.commit_overrun).sum();
@@ -236,14 +236,15 @@ fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the trace to a file, completely or not at all. If the file could not be written after the
-/// events were taken out of the buffers, `kept` is where they are.
+/// Writes the trace to a file, completely or not at all. If the file cannot be written after the
+/// events were taken out of the buffers, sets `kept` to the folder that contains them.
 fn store(
     trace: &GlobalTrace,
     (path, existing): (&Path, Existing),
     kept: &mut Option<PathBuf>,
 ) -> anyhow::Result<()> {
-    // Before events are taken out, so that an error such as a missing folder loses none.
+    // Create the file before events are taken out, so that an error such as a missing folder loses
+    // no events.
     let mut file = NewFile::create(path, existing)?;
     if !path.to_string_lossy().ends_with(PERFETTO) {
         trace.write_text(&mut file)?;

@@ -11,7 +11,7 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     recordings: Vec<PathBuf>,
@@ -94,7 +94,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
-/// The recording in a run directory, or the recording in a folder.
+/// Opens the recording in a run directory, or a recording's own folder.
 fn open(path: &Path) -> anyhow::Result<Recording> {
     let within = path.join(RECORDING);
     Ok(Recording::open(if within.is_dir() { &within } else { path })?)

@@ -15,7 +15,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     iterations: Option<u64>,

@@ -1,4 +1,4 @@
-//! `roundtrip version`, also `--version`: the version, and how the program was built.
+//! `roundtrip version` and `roundtrip --version`: the version, and how the program was built.
 
 use crate::VERSION;
 use crate::args::{Entry, Kind};

@@ -65,7 +65,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 /// The longest turn, in nanoseconds. Keys are read between turns.
 const LONGEST_TURN_NS: u64 = 100_000_000;
 
-/// The fewest calls of each caller in an interval.
+/// The minimum number of calls of each caller in an interval.
 const LEAST_CALLS: f64 = 10.0;
 
 const DEFAULT_INTERVAL_NS: u64 = 1_000_000_000;
@@ -84,7 +84,7 @@ const HOW_LONG: &[Opt<Typed>] = &[
     .default("until q"),
 ];
 
-/// No kernel events are recorded here, so they cannot be required.
+/// This command records no kernel events, so they cannot be required.
 const GATES: &[Opt<Typed>] = &[gates::fail_on(), gates::require(&["realtime"])];
 
 const OUTPUT: &[Opt<Typed>] = &[
@@ -116,7 +116,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let interval_ns = typed.interval_ns.unwrap_or(DEFAULT_INTERVAL_NS);
     let turn_ns = turn_ns(&plan, interval_ns)?;
     let place = typed.output.place()?;
-    // The other formats are for programs, which only get the result.
+    // The other formats are for programs, so only the result is printed.
     let is_table = matches!(typed.output.format.as_deref(), None | Some("table"));
     let mut watch = Watch {
         session: Session::default(),
@@ -141,7 +141,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         environment.driver = Some(super::latency::driver_of(&result));
         Ok(Results::from(result))
     });
-    // Before anything is printed.
+    // Restore the terminal before anything is printed.
     drop(watch.screen.take());
     let run = measured?;
     if let Some(error) = watch.failed {
@@ -168,7 +168,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
-/// "ipc latency, 16 B, deadline 2.50 ms".
+/// The title of the view, for example "ipc latency, 16 B, deadline 2.50 ms".
 fn title(plan: &LatencyPlan) -> String {
     let rate = plan.rate_per_s.map(|rate| format!(", {rate}/s")).unwrap_or_default();
     format!(
@@ -197,12 +197,12 @@ struct Watch {
     screen: Option<Screen>,
     /// Whether to print lines if there is no screen.
     has_lines: bool,
-    /// Why nothing more can be shown.
+    /// The error that stopped the view; `None` while it works.
     failed: Option<std::io::Error>,
 }
 
 impl Watch {
-    /// Starts the time now, when the workers start.
+    /// Starts the clocks of the run and of the interval. Called when the workers start.
     fn restart(&mut self) {
         (self.began, self.interval) = (Instant::now(), Instant::now());
         if let Err(error) = self.draw() {
@@ -210,11 +210,11 @@ impl Watch {
         }
     }
 
-    /// Adds a turn. Called between turns.
+    /// Adds a turn's measurements. Called between turns.
     fn turn(&mut self, series: &Series, out: &mut dyn Write) -> ControlFlow<()> {
         self.session.add(series);
         self.turns += 1;
-        // Every series has its share of an interval.
+        // An interval ends only after a full round, so that every series has the same share of it.
         let is_round = self.turns.is_multiple_of(self.series);
         let shown = self.show(is_round, out);
         let is_over = self.duration_ns.is_some_and(|ns| self.began.elapsed().as_nanos() >= u128::from(ns));
@@ -229,7 +229,7 @@ impl Watch {
         }
     }
 
-    /// Shows what is new, and reads the keys.
+    /// Updates the view, and reads the keys.
     fn show(&mut self, is_round: bool, out: &mut dyn Write) -> std::io::Result<Wish> {
         let is_interval = is_round && self.interval.elapsed().as_nanos() >= u128::from(self.interval_ns);
         if is_interval {

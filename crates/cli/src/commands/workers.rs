@@ -1,5 +1,5 @@
-//! `roundtrip ipc workers`: how many calls many processes make together, and their latencies. Also
-//! runs the old throughput tests, which do the same.
+//! `roundtrip ipc workers`: the total throughput of many processes, and the latencies of their
+//! calls. Also runs Android's throughput tests under their old names, which measure the same.
 
 use bench::Progress;
 use bench::ipc::workers;
@@ -17,7 +17,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     stack: Option<Stack>,
@@ -154,7 +154,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// The most calls of one caller: half an hour at 2 us each.
+/// The maximum number of calls of one caller: half an hour at 2 us each.
 pub(crate) const MOST_CALLS: u64 = 1_000_000_000;
 
 fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
@@ -236,9 +236,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
-/// Runs a plan of one of Android's throughput tests. Their lines are printed to standard output as
-/// each stage is reached, all others to standard error. The caller prints what follows the last
-/// stage.
+/// Runs a plan of one of Android's throughput tests. Prints the original's lines to standard output
+/// as each stage is reached, and all other lines to standard error. The caller prints what follows
+/// the last stage.
 pub(crate) fn run_old(
     name: &str,
     plan: &WorkersPlan,

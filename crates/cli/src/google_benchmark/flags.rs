@@ -23,12 +23,12 @@ pub(crate) struct Flags {
     pub(crate) format: FormatName,
     pub(crate) out: Option<PathBuf>,
     pub(crate) out_format: FormatName,
-    /// `None`: depends on the terminal.
+    /// Whether to show colour; `None`: depends on the terminal.
     pub(crate) color: Option<bool>,
     pub(crate) list_tests: bool,
     /// Whether the console format has a column for each counter.
     pub(crate) counters_tabular: bool,
-    /// From 2 on, each batch is reported.
+    /// From level 2 on, each batch is reported.
     pub(crate) verbosity: u32,
     pub(crate) time_unit: TimeUnit,
     /// Additional facts for the context, in the given order.
@@ -110,7 +110,7 @@ impl FormatName {
 /// Which benchmarks run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filter {
-    /// As typed, for the message that nothing matched.
+    /// The text as typed, for the message that nothing matched.
     pub(crate) text: String,
     regex: Option<Regex>,
     negated: bool,

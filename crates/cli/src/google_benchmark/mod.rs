@@ -1,4 +1,5 @@
-//! What Google Benchmark's programs have besides formats: flags, and outputs for rows.
+//! The flags of Google Benchmark's programs, and the outputs for their rows. The formats are
+//! elsewhere.
 
 pub(crate) mod flags;
 mod output;

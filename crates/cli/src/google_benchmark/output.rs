@@ -107,7 +107,7 @@ struct OutFile {
 
 enum Writer {
     New(NewFile),
-    /// Anything but a regular file (a pipe, a device) is written directly.
+    /// A pipe, a device, or another file that is not regular. It is written directly.
     Special(BufWriter<File>),
 }
 
@@ -141,7 +141,7 @@ impl OutFile {
 
 fn special_file(path: &Path) -> io::Result<File> {
     let file = File::options().write(true).open(path)?;
-    // It may have been replaced since the check.
+    // Check again, because the file may have been replaced since the first check.
     let exchanged = file.metadata()?.is_file();
     if exchanged { Err(io::Error::other("it has just become a regular file")) } else { Ok(file) }
 }

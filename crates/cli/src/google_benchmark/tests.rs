@@ -198,7 +198,7 @@ fn google_benchmarks_compare_py_reads_our_json() {
         let (flag, filter) = (format!("--benchmark_out={path}"), "--benchmark_filter=binder/");
         output(&[&flag, filter, "--benchmark_repetitions=10"]);
     }
-    // Debian's packages need Debian's interpreter, not any other python3.
+    // Debian's Python packages work only with Debian's interpreter.
     let compared = Command::new("/usr/bin/python3")
         .arg(script)
         .args(["--no-color", "benchmarks", &before, &after])

@@ -8,7 +8,7 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     workers: Option<u32>,
@@ -96,7 +96,7 @@ fn plan(typed: &Typed) -> WorkersPlan {
     }
 }
 
-/// As in the original, the training round is a complete run.
+/// Runs the program. As in the original, the training round is a complete run.
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed);
     plan.check().map_err(|error| Usage(error.to_string()))?;

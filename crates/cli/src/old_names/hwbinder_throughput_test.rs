@@ -8,7 +8,7 @@ use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
 use crate::terminal::Exit;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     workers: Option<u32>,

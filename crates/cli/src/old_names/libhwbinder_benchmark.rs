@@ -6,7 +6,7 @@ use super::sendvec;
 use crate::args::{Entry, Group, Kind, Opt};
 use crate::google_benchmark::flags::{self, Flags};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     mode: Mode,

@@ -14,7 +14,7 @@ use crate::commands::output::RunOutput;
 use crate::terminal::{Exit, Terminal};
 use report::latency_android;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     pairs: Option<u32>,
@@ -160,16 +160,16 @@ pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> a
     Ok(exit)
 }
 
-/// Warnings may contain text from this machine.
+/// Prints warnings. They may contain text from this machine, so it is made safe to show.
 fn warn(warnings: &[String], err: &mut dyn Write) -> std::io::Result<()> {
     warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", report::inert::line(warning)))
 }
 
-/// The blocks of `-v`, in the order and with the roles of the original program.
+/// Prints the blocks of `-v` in the order, and with the role names, of the original program.
 struct Blocks {
     stack: Stack,
-    /// schd-dbg reports itself first, then its servers. Here the servers are reported first, so
-    /// they wait.
+    /// The blocks of servers that wait to be printed: the original schd-dbg reports itself first
+    /// and then its servers, but here the servers are reported first.
     waiting: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
-//! The programs that this one replaces, one file each: under such a name, the binary accepts that
-//! program's flags and prints that program's format. A file here translates flags and writes one
-//! format. It measures nothing.
+//! The programs that this one replaces, one file each. When called under such a name, the binary
+//! accepts that program's flags and prints that program's format. A file here translates flags and
+//! writes one format. It measures nothing.
 //!
 //! To add one, write `old_names/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` of
 //! `Kind::OldName`, and list it in [`ALL`].

@@ -1,5 +1,5 @@
-//! What the two throughput programs share: converting Google Benchmark's flags to a plan, and the
-//! result to its output.
+//! The code that both throughput programs share. It converts Google Benchmark's flags to a plan,
+//! and the result to Google Benchmark's output.
 
 use bench::ipc::throughput::Session;
 use bench::worker::Spawner;
@@ -41,7 +41,7 @@ pub(super) fn run(
         return Ok(Exit::OK);
     }
     let mut output = Output::open(flags, &names, terminal)?;
-    // Before the processes start, so that the load average does not include them.
+    // Collect this before the processes start, so that the load average does not include them.
     let environment = bench::environment::collect();
     let mut session = Session::open(&plan, &Spawner::default())?;
     let backend = session.backend();
@@ -63,8 +63,8 @@ pub(super) fn run(
     Ok(Exit::OK)
 }
 
-/// Resolves the flags. The plan has the sizes whose benchmarks the filter accepts, which may be
-/// none.
+/// Resolves the flags. The plan contains the sizes whose benchmarks the filter accepts; there may
+/// be none.
 fn plan(flags: &Flags, stack: Stack, mode: Mode) -> Result<ThroughputPlan, Usage> {
     if let Some((key, _)) = flags.context.iter().find(|(key, _)| OWN_KEYS.contains(&key.as_str())) {
         return Err(Usage(format!("--benchmark_context: the key '{key}' is reserved by this program")));

@@ -1,10 +1,11 @@
-//! The machine's processors: model, number, frequency, idle states, caches.
+//! The machine's CPUs: model, number, frequency, idle states, caches.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Facts about the processors. If a `None` matters, [`super::Environment::missing`] says so.
+/// Facts about the CPUs. `None` means unknown or absent. If that matters,
+/// [`super::Environment::missing`] says so.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpus {
     /// The model name, or implementer and part if the kernel knows no name (arm64).
@@ -15,7 +16,7 @@ pub struct Cpus {
     pub online: Option<u32>,
     /// The CPUs that this process may use, considering affinity and cpuset.
     pub usable: Vec<u32>,
-    /// Maximum frequency of CPU 0 in MHz; without cpufreq, that of /proc/cpuinfo.
+    /// Maximum frequency of CPU 0 in MHz; without cpufreq, the frequency in /proc/cpuinfo.
     pub mhz: Option<f64>,
     /// CPUs by frequency governor; `None` without a cpufreq driver.
     pub governors: Option<BTreeMap<String, Vec<u32>>>,
@@ -25,7 +26,7 @@ pub struct Cpus {
     pub idle_governor: Option<String>,
     /// Whether CPUs share cores (simultaneous multi-threading).
     pub smt: Option<bool>,
-    /// Relative capacities, if CPUs differ (big.LITTLE); 1024 is the fastest.
+    /// The relative capacity of each CPU, if CPUs differ (big.LITTLE). The fastest CPUs have 1024.
     pub capacities: Option<Vec<u32>>,
     /// Whether the machine is virtual; `None` if unknown.
     pub virtualised: Option<bool>,
@@ -47,8 +48,8 @@ pub struct Cache {
 }
 
 impl Cpus {
-    /// Whether frequencies can change during a measurement: some governor is not "performance".
-    /// `None` without cpufreq.
+    /// Whether frequencies can change during a measurement, that is, some governor is not
+    /// "performance". `None` without cpufreq.
     #[must_use]
     pub fn scaling_enabled(&self) -> Option<bool> {
         Some(self.governors.as_ref()?.keys().any(|governor| governor != "performance"))

@@ -1,5 +1,5 @@
-//! The settings of a machine that affect latency, each under a fixed name, with its value or why it
-//! is unknown. Must not know how a setting is read, nor which value is good.
+//! The settings of a machine that affect latency. Each has a fixed name, and a value or the reason
+//! why the value is unknown. Must not know how a setting is read, nor which value is good.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Fact {
     /// The value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// Why the value is unknown: "not there", "Permission denied".
+    /// The reason why the value is unknown: "not there", "Permission denied".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
     /// The file or files that contain it.
@@ -55,7 +55,7 @@ impl fmt::Display for Value {
 }
 
 impl Facts {
-    /// Stores a setting, or why it is unknown.
+    /// Stores a setting, or the reason why it is unknown.
     pub fn note(&mut self, name: &str, from: &str, found: Result<Value, String>) {
         let (value, unknown) = match found {
             Ok(value) => (Some(value), None),
@@ -83,7 +83,7 @@ impl Facts {
     /// A setting's value.
     ///
     /// # Errors
-    /// Why it is unknown, in words that name its file.
+    /// A message that says why the value is unknown and names its file.
     pub fn value(&self, name: &str) -> Result<&Value, String> {
         let fact = self.get(name).ok_or_else(|| format!("{name} was not checked"))?;
         fact.value.as_ref().ok_or_else(|| match &fact.unknown {
@@ -93,10 +93,10 @@ impl Facts {
         })
     }
 
-    /// A whole number.
+    /// The value of a setting that is a whole number.
     ///
     /// # Errors
-    /// As [`Facts::value`], and for a setting of another type.
+    /// See [`Facts::value`]; also for a setting of another type.
     pub fn whole(&self, name: &str) -> Result<i64, String> {
         match self.value(name)? {
             Value::Whole(number) => Ok(*number),
@@ -104,10 +104,10 @@ impl Facts {
         }
     }
 
-    /// A number, integer or not.
+    /// The value of a setting that is a number, whole or not.
     ///
     /// # Errors
-    /// As [`Facts::whole`].
+    /// See [`Facts::whole`].
     pub fn number(&self, name: &str) -> Result<f64, String> {
         match self.value(name)? {
             Value::Whole(number) => Ok(*number as f64),
@@ -116,10 +116,10 @@ impl Facts {
         }
     }
 
-    /// On or off.
+    /// The value of a setting that is on or off.
     ///
     /// # Errors
-    /// As [`Facts::whole`].
+    /// See [`Facts::whole`].
     pub fn flag(&self, name: &str) -> Result<bool, String> {
         match self.value(name)? {
             Value::Flag(on) => Ok(*on),
@@ -130,7 +130,7 @@ impl Facts {
     /// Text.
     ///
     /// # Errors
-    /// As [`Facts::whole`].
+    /// See [`Facts::whole`].
     pub fn text(&self, name: &str) -> Result<&str, String> {
         match self.value(name)? {
             Value::Text(text) => Ok(text),
@@ -141,7 +141,7 @@ impl Facts {
     /// Several names.
     ///
     /// # Errors
-    /// As [`Facts::whole`].
+    /// See [`Facts::whole`].
     pub fn names(&self, name: &str) -> Result<&[String], String> {
         match self.value(name)? {
             Value::Names(names) => Ok(names),

@@ -1,15 +1,15 @@
-//! The kernel of a run, as far as it affects latency.
+//! The properties of a run's kernel that affect latency.
 
 use serde::{Deserialize, Serialize};
 
 /// Facts about the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// "6.18.2", uname(2).
+    /// The release from uname(2), for example "6.18.2".
     pub release: String,
-    /// "#1 SMP PREEMPT_DYNAMIC …", uname(2).
+    /// The version from uname(2), for example "#1 SMP PREEMPT_DYNAMIC …".
     pub version: String,
-    /// "x86_64", uname(2).
+    /// The machine from uname(2), for example "x86_64".
     pub machine: String,
     /// How kernel code is preempted: "rt", "full", "lazy", "voluntary" or "none".
     pub preemption: Option<String>,
@@ -20,7 +20,7 @@ pub struct Kernel {
     /// How long all real-time threads together may run per `sched_rt_period_us`, in microseconds;
     /// -1 for no limit.
     pub sched_rt_runtime_us: Option<i64>,
-    /// The period, in microseconds.
+    /// The period to which `sched_rt_runtime_us` applies, in microseconds.
     pub sched_rt_period_us: Option<i64>,
     /// Whether each session has its own scheduling group (sched_autogroup_enabled, sched(7)).
     pub autogroup: Option<bool>,

@@ -1,5 +1,6 @@
-//! The environment of a run: everything about the machine that can lengthen a round trip. What
-//! could not be determined is `None` and listed, never guessed. Must not know how facts are found.
+//! The environment of a run: everything about the machine that can lengthen a round trip. A fact
+//! that could not be determined is `None` and listed in [`Environment::missing`], never guessed.
+//! Must not know how facts are found.
 
 mod cgroups;
 mod cpus;
@@ -32,7 +33,7 @@ pub struct Environment {
     pub kernel: Kernel,
     /// The processors.
     pub cpus: Cpus,
-    /// Runnable threads, averaged over 1, 5 and 15 minutes (proc_loadavg(5)).
+    /// Load averages over 1, 5 and 15 minutes (proc_loadavg(5)).
     pub load_average: Option<[f64; 3]>,
     /// Limits of this process's control groups.
     pub cgroups: Cgroups,
@@ -47,24 +48,24 @@ pub struct Environment {
     pub driver: Option<String>,
     /// Which processes used the CPUs during the run; set at its end.
     pub cpu_shares: Option<CpuShares>,
-    /// Settings of kernel and system that affect latency, and memory sizes, by name. Empty in runs
-    /// of earlier versions.
+    /// Settings of the kernel and the system that affect latency, and memory sizes, by name. Empty
+    /// in runs of earlier versions.
     #[serde(default)]
     pub facts: Facts,
     /// What could not be determined, and why that matters.
     pub missing: Vec<String>,
 }
 
-/// From this share of the CPU time on, there is a warning about other processes.
+/// If other processes use at least this share of the CPU time, the run gets a warning.
 const FOREIGN_SHARE: f64 = 0.05;
 
-/// From this share on, there is a warning about a hypervisor.
+/// If the hypervisor takes at least this share of the CPU time, the run gets a warning.
 const STOLEN_SHARE: f64 = 0.01;
 
 impl Environment {
-    /// Warnings that make all figures of a run doubtful, whatever was measured. If other programs
-    /// were `observed`, neither this program's build nor the load of the CPUs is a reason for
-    /// doubt: this program was not measured, and the load was.
+    /// Warnings about the environment, which make all figures of a run doubtful. If other programs
+    /// were `observed`, there is no warning about this program's build or the CPUs' load: this
+    /// program was not measured, and the load is what was observed.
     pub(crate) fn warnings(&self, observed: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.build_profile != "release" && !observed {

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 /// so shares of a run under a second are imprecise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CpuShares {
-    /// This process and the workers that it has waited for.
+    /// The share of this process and of the workers that it has waited for.
     pub own: f64,
-    /// Other processes, and interrupts.
+    /// The share of other processes and of interrupts.
     pub foreign: f64,
-    /// Steal time: a CPU of this virtual machine had work while the host ran something else.
+    /// Steal time: the share in which a CPU of this virtual machine had work, but the host ran
+    /// something else.
     pub stolen: f64,
 }

@@ -1,4 +1,4 @@
-//! The driver that a result was measured on. Names and facts only. Must not know how a driver is
+//! The driver that a result was measured on, as names and facts. Must not know how a driver is
 //! opened or queried.
 
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ pub enum Profile {
     /// The Android common kernel.
     #[default]
     Ack,
-    /// The mainline kernel, which only inherits the nice value.
+    /// The mainline kernel. A server thread inherits only the nice value.
     Mainline,
 }
 
@@ -72,17 +72,18 @@ impl fmt::Display for Profile {
     }
 }
 
-/// How the emulated driver gives a server its caller's real-time priority. Nice values are always
-/// set directly.
+/// How a server thread inherits its caller's real-time priority with the emulated driver. Nice
+/// values are always set directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InheritBy {
-    /// By setting the server thread's policy, or through a PI futex if that is not permitted.
+    /// The driver sets the server thread's policy, or uses a PI futex if that is not permitted.
     #[default]
     Auto,
-    /// By setting the policy. Without permission, nothing is inherited.
+    /// The driver sets the policy. Without permission, nothing is inherited.
     Policy,
-    /// Through a PI futex, which needs no permission. The server's policy does not show it.
+    /// The driver uses a PI futex, which needs no permission. The server's policy does not show the
+    /// inherited priority.
     PiFutex,
 }
 
@@ -99,7 +100,7 @@ impl InheritBy {
 pub struct Features {
     /// `BINDER_VERSION`.
     pub protocol: i32,
-    /// The language that the driver is written in; `None` if the kernel does not tell.
+    /// The language that the driver is written in; `None` if the kernel does not show it.
     pub language: Option<Language>,
     /// `BINDER_GET_EXTENDED_ERROR` (since Linux 5.19).
     pub extended_error: bool,

@@ -11,14 +11,14 @@ pub const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverChoice {
-    /// The kernel's if it is usable, else the emulated one.
+    /// The kernel's driver if it is usable, else the emulated driver.
     #[default]
     Auto,
-    /// The kernel's, with any free device.
+    /// The kernel's driver, with any free device.
     Kernel,
-    /// The kernel's, with this device.
+    /// The kernel's driver, with this device.
     Device(DevicePath),
-    /// The emulated one.
+    /// The emulated driver.
     Emulated,
 }
 

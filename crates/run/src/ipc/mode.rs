@@ -1,4 +1,4 @@
-//! How a service is called: over the driver, or in process. Must not know what is measured.
+//! How a service is called: over the driver, or within the process. Must not know what is measured.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Both.
+    /// Both modes.
     pub const ALL: [Self; 2] = [Self::Binderize, Self::Passthrough];
 
     /// The name in arguments and reports.

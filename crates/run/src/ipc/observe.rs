@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub use crate::observe::{Process, Subject};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 
-/// The maximum number of rows of the table. Calls of other rows are only counted.
+/// The maximum number of rows in the table. Calls that would need further rows are only counted.
 pub const MAX_FLOWS: usize = 500;
 
-/// The maximum number of pools of a server. Limited because some programs name threads after their
-/// current task, so each name would be a pool.
+/// The maximum number of thread pools of a server. There is a limit because some programs name
+/// threads after their current task, so that each name would count as a pool.
 pub const MAX_POOLS: usize = 16;
 
-/// The maximum number of threads that are counted in a row.
+/// The maximum number of server threads that are counted for a row.
 pub const MAX_THREADS: usize = 4096;
 
 /// What to observe.
@@ -24,7 +24,8 @@ pub const MAX_THREADS: usize = 4096;
 pub struct ObservePlan {
     /// The programs to observe.
     pub subject: Subject,
-    /// How long to observe, in nanoseconds. `None`: until a signal, or until the command exits.
+    /// How long to observe, in nanoseconds. `None` means until a signal arrives, or until the
+    /// command exits.
     pub duration_ns: Option<u64>,
     /// The deadline of a call.
     pub deadline: Deadline,
@@ -59,24 +60,24 @@ pub struct Flow {
     pub server: Process,
     /// The names of the threads that served, with each number replaced by `#`: "Binder:#_#". `None`
     /// if no thread took the call, in the row that sums up the pools beyond [`MAX_POOLS`], and in
-    /// runs of earlier versions.
+    /// runs of earlier versions of Roundtrip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// The driver's number of the node; `None` in the row that sums up the nodes without their own
+    /// The driver's number for the node; `None` in the row that sums up the nodes without their own
     /// rows.
     pub node: Option<i32>,
     /// The method.
     pub code: u32,
-    /// Round trips.
+    /// The durations of the round trips.
     pub latency: Histogram,
-    /// The request leg: until a server thread had the request.
+    /// The request leg: from the request until a server thread had it.
     pub request: Histogram,
-    /// The handling leg: until that thread sent the reply.
+    /// The handling leg: from then until that thread sent the reply.
     pub handling: Histogram,
-    /// The reply leg: until the client had the reply.
+    /// The reply leg: from then until the client had the reply.
     pub reply: Histogram,
-    /// How long no server thread was ready to take the request, if events show it; 0 if one was
-    /// ready at once.
+    /// How long no server thread was ready to take the request, if events show this; 0 if a thread
+    /// was ready at once.
     pub behind_pool: Histogram,
     /// Round trips that took longer than the deadline.
     pub missed: u64,
@@ -93,30 +94,30 @@ pub struct Flow {
 /// A call that missed the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowCall {
-    /// Its flow, counted from 0.
+    /// The index of its flow in [`ObserveResult::flows`].
     pub flow: usize,
-    /// The driver's number of the request.
+    /// The driver's number for the request.
     pub id: i32,
-    /// The driver's number of the node.
+    /// The driver's number for the node.
     pub node: i32,
     /// The thread that called.
     pub client: u32,
     /// The thread that served.
     pub server: u32,
-    /// When the driver accepted the request, in nanoseconds of CLOCK_BOOTTIME, like all instants
+    /// When the driver accepted the request, in nanoseconds of CLOCK_BOOTTIME, like the other times
     /// here.
     pub start_ns: u64,
-    /// When a server thread had it.
+    /// When a server thread had the request.
     pub received_ns: u64,
-    /// When it sent the reply.
+    /// When that thread sent the reply.
     pub replied_ns: u64,
     /// When the client had the reply.
     pub end_ns: u64,
-    /// How long no server thread was ready to take the request.
+    /// How long no server thread was ready to take the request, in nanoseconds.
     pub behind_pool_ns: Option<u64>,
-    /// The number of the call in whose handling it was made.
+    /// The driver's number for the call during whose handling this call was made.
     pub parent: Option<i32>,
-    /// Its recording; `None` if it could not be stored.
+    /// The number of its recording's snapshot; `None` if it could not be stored.
     pub snapshot: Option<u32>,
 }
 
@@ -128,7 +129,7 @@ impl SlowCall {
     }
 }
 
-/// The numbers of what could not be observed.
+/// Counts of what could not be observed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
     /// Events that the kernel dropped.
@@ -157,7 +158,7 @@ pub struct ObserveResult {
     pub timeline: Option<Timeline>,
     /// The slowest calls that missed the deadline, the slowest first, up to the plan's limit.
     pub slow_calls: Vec<SlowCall>,
-    /// How many more calls missed it.
+    /// The number of further calls that missed the deadline.
     pub over_limit: u64,
     /// What could not be observed.
     pub unseen: Unseen,
@@ -168,7 +169,7 @@ pub struct ObserveResult {
 }
 
 impl ObserveResult {
-    /// How long all round trips took.
+    /// The durations of all round trips.
     #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut all = Histogram::new();
@@ -185,7 +186,7 @@ impl ObserveResult {
         lost.into_iter().chain(self.not_recorded.clone()).collect()
     }
 
-    /// All round trips.
+    /// The number of all round trips.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.flows.iter().map(|flow| flow.latency.count()).sum()

@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
 use crate::plan_fault::{Counted, PlanFault};
 
-/// The longest payload in bytes: it must fit into a receive area of 1 MiB minus two pages, beside
-/// the call's other data.
+/// The maximum payload in bytes. A receive area of 1 MiB minus two pages must hold it and the
+/// call's other data.
 pub const MAX_SIZE_BYTES: usize = 1000 << 10;
 
-/// The most calls in one batch, as in Google Benchmark (`kMaxIterations` in its
+/// The maximum number of calls in one batch, as in Google Benchmark (`kMaxIterations` in its
 /// `src/benchmark_runner.cc`).
 pub const MAX_ITERATIONS: u64 = 1_000_000_000;
 
@@ -36,7 +36,7 @@ pub struct ThroughputPlan {
     /// Batches for each stack and size; 1 to 100 000.
     pub repetitions: u32,
     /// Whether the batches of all stacks and sizes run in random order, so that drift of the
-    /// machine affects all alike.
+    /// machine affects all of them alike.
     pub interleaved: bool,
     /// Where client and server run.
     pub placement: CpuPlacement,
@@ -44,7 +44,8 @@ pub struct ThroughputPlan {
     pub client_cpus: Option<Vec<u32>>,
     /// The CPUs for servers, overriding the placement.
     pub server_cpus: Option<Vec<u32>>,
-    /// The most calls that are timed individually after the batches, for percentiles; 0 for none.
+    /// The maximum number of calls that are timed individually after the batches, for percentiles;
+    /// 0 for none.
     pub latency_calls: u64,
 }
 
@@ -52,13 +53,14 @@ pub struct ThroughputPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Length {
-    /// Exactly this many, 1 to [`MAX_ITERATIONS`].
+    /// Exactly this number of calls, 1 to [`MAX_ITERATIONS`].
     Iterations(u64),
-    /// As many as take at least this much elapsed time, in nanoseconds. The first repetition
-    /// determines the number.
+    /// The number of calls that takes at least this much elapsed time, in nanoseconds. The first
+    /// repetition determines it.
     ElapsedNs(u64),
-    /// As many as take this much CPU time of the client, in nanoseconds, or five times as much
-    /// elapsed time. Google Benchmark's default, unless a benchmark asks for real time.
+    /// The number of calls that takes this much CPU time of the client, in nanoseconds, or five
+    /// times as much elapsed time. This is Google Benchmark's default, unless a benchmark asks for
+    /// real time.
     CpuNs(u64),
 }
 
@@ -85,7 +87,7 @@ impl ThroughputPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error says what is possible instead.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.stacks.is_empty() {
             return Err(PlanFault::EmptyThroughput.into());
@@ -143,8 +145,8 @@ pub struct ThroughputRow {
     pub server_cpus: Vec<u32>,
     /// One entry for each repetition, in the order of execution.
     pub batches: Vec<Batch>,
-    /// Calls that were timed individually, in a separate series, because two clock readings per
-    /// call would distort the batches; `None` if the plan requests none.
+    /// Calls that were timed individually; `None` if the plan requests none. They are made in a
+    /// separate series, because two clock readings per call would distort the batches.
     pub latency: Option<Histogram>,
 }
 
@@ -179,7 +181,7 @@ impl Batch {
     /// elapsed time of all calls.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
-        // A coarse clock may not have advanced during a single call. Then assume one nanosecond.
+        // A coarse clock may not advance during a single call. In that case, assume one nanosecond.
         self.one_way_bytes as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
     }
 }

@@ -9,7 +9,7 @@ use crate::ipc::{Backend, DriverPlan, Stack};
 use crate::plan_fault::{Counted, PlanFault};
 use crate::scheduling::Scheduling;
 
-/// The most timed calls.
+/// The maximum number of timed calls.
 const MAX_CALLS: u64 = 10_000_000;
 
 /// What to test.
@@ -31,7 +31,7 @@ impl TraitsPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error says what is possible instead.
     pub fn check(&self) -> Result<()> {
         if (1..=MAX_CALLS).contains(&self.calls) {
             return Ok(());
@@ -77,9 +77,9 @@ impl Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aspect {
-    /// What it is for.
+    /// What the stack is used for.
     Purpose,
-    /// What it was made for.
+    /// What the stack was designed for.
     Property,
     /// How the driver gets a call's arguments.
     ArgumentPassing,
@@ -89,13 +89,13 @@ pub enum Aspect {
     ReplyCopies,
     /// Whether the server inherits a real-time caller's policy and priority.
     RealtimeInheritance,
-    /// Whether a node's minimum policy and priority apply to an ordinary caller.
+    /// Whether a node's minimum policy and priority apply to calls from an ordinary caller.
     LeastPolicy,
     /// Whether the server inherits a nice value of 10.
     NiceRaised,
     /// Whether the server inherits a nice value of −10.
     NiceLowered,
-    /// Whether a background caller (nice 10) is served as background.
+    /// Whether a background caller (nice 10) is served with the background scheduling policy.
     BackgroundPolicy,
     /// The duration of the smallest call.
     RoundTrip,
@@ -122,12 +122,12 @@ impl Aspect {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
-    /// Nothing measurable: Android's description.
+    /// Android's description of something that cannot be measured.
     Words {
         /// The description.
         text: String,
     },
-    /// How the driver gets a call with a payload, read from the command that was sent.
+    /// How the driver gets a call with a payload, according to the command that was sent.
     Arguments {
         /// Whether it was a scatter-gather command (`BC_TRANSACTION_SG`).
         scatter_gather: bool,
@@ -138,12 +138,12 @@ pub enum Finding {
     },
     /// Copies of each payload byte in one direction.
     Copies {
-        /// The payload of the calls that were counted, in bytes.
+        /// The payload of each counted call, in bytes.
         payload_bytes: u64,
-        /// By the stack in user space, counted at each copy.
+        /// Copies by the stack in user space, counted at each copy.
         stack: f64,
-        /// By the driver, from the sender into the receiver's area: the amount that the command
-        /// specified.
+        /// Copies by the driver, from the sender into the receiver's area. Calculated from the
+        /// sizes in the command.
         driver: f64,
     },
     /// How the server was scheduled for a caller with a given scheduling.
@@ -182,7 +182,7 @@ pub enum Finding {
         /// them.
         shown: Scheduling,
     },
-    /// It was not tried.
+    /// The aspect was not tested.
     NotTried {
         /// Why it is not permitted, and how to fix that.
         reason: String,

@@ -1,5 +1,5 @@
-//! The plan and result of many workers: plain data, stored in run directories. Must not know how
-//! anything is measured.
+//! The plan and result of the workers test: plain data, stored in run directories. Must not know
+//! how anything is measured.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,12 @@ use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
 use crate::plan_fault::PlanFault;
 
-/// The most processes, callers and services together. An emulated context supports 256.
+/// The maximum number of processes, callers and services together. An emulated context supports
+/// 256.
 pub const MAX_PROCESSES: u32 = 250;
 
-/// The longest payload, in bytes: it must fit into a receive area of 1 MiB beside everything else
-/// in it.
+/// The maximum payload, in bytes. A receive area of 1 MiB must hold it and everything else in a
+/// call.
 pub const MAX_SIZE: usize = 1_000_000;
 
 /// Which workers call which.
@@ -22,7 +23,7 @@ pub enum Topology {
     /// Every worker is both a service and a caller, and calls a random other worker.
     Everyone,
     /// Half of the workers are services, and each of the others calls its own service. If the
-    /// number is odd, there is one more caller, and the first service has two.
+    /// number of workers is odd, there is one more caller, and the first service has two callers.
     Pairs,
     /// All workers are callers. Each call goes to a random one of this many services, each in its
     /// own process.
@@ -36,7 +37,7 @@ pub struct WorkersPlan {
     pub driver: DriverPlan,
     /// The stack.
     pub stack: Stack,
-    /// Over the driver, or in the caller's own process.
+    /// Whether calls go over the driver, or stay in the caller's own process.
     pub mode: Mode,
     /// The number of workers; the services of [`Topology::Services`] do not count.
     pub workers: u32,
@@ -51,9 +52,10 @@ pub struct WorkersPlan {
     /// Only for the binder stack over a driver.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty_reply: bool,
-    /// Count calls that take longer than this, in nanoseconds.
+    /// Calls that take longer than this, in nanoseconds, are counted.
     pub warn_above_ns: Option<u64>,
-    /// Run a training round first, and count calls that take longer than twice its slowest call.
+    /// Whether to run a training round first, and count calls that take longer than twice its
+    /// slowest call.
     pub training: bool,
 }
 
@@ -78,7 +80,7 @@ impl WorkersPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid, and what is possible instead.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error says what is possible instead.
     pub fn check(&self) -> Result<()> {
         let workers = self.workers;
         match self.topology {
@@ -110,7 +112,7 @@ impl WorkersPlan {
         Ok(())
     }
 
-    /// How many processes are services but not workers.
+    /// The number of processes that are services but not workers.
     fn services_apart(&self) -> u32 {
         match (self.mode, self.topology) {
             (Mode::Binderize, Topology::Services(services)) => services,
@@ -128,7 +130,7 @@ impl WorkersPlan {
     }
 }
 
-/// The result of many workers.
+/// The result of the workers test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkersResult {
     /// The plan.
@@ -162,7 +164,7 @@ pub struct Above {
     pub worst_ns: u64,
 }
 
-/// A round whose slowest call determines the threshold.
+/// A training round. Its slowest call determines the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Training {
     /// Its calls per second.
@@ -174,7 +176,7 @@ pub struct Training {
 /// The results of one caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Caller {
-    /// The worker, counted from 0.
+    /// The worker's number, counted from 0.
     pub worker: u32,
     /// From the start of its first call to the end of its last, in nanoseconds.
     pub wall_ns: u64,
@@ -203,11 +205,11 @@ pub enum Stage {
     },
     /// The workers start to call each other.
     Waiting,
-    /// The workers are still calling. Reported now and then in long runs.
+    /// The workers are still calling. Reported periodically in long runs.
     Calling {
-        /// The calls so far, of all callers and rounds.
+        /// The number of calls so far, over all callers and rounds.
         done: u64,
-        /// All calls of all rounds.
+        /// The total number of calls over all rounds.
         total: u64,
     },
     /// All calls are done.
@@ -219,7 +221,7 @@ pub enum Stage {
     Collecting,
     /// The result is complete. The processes still run.
     Measured(Box<WorkersResult>),
-    /// The workers are being ended.
+    /// The workers are being stopped.
     Killing,
 }
 

@@ -1,4 +1,4 @@
-//! The Java virtual machine for writes. Must not know whether it exists, or how it is run.
+//! The Java virtual machine that makes writes. Must not know whether it exists, or how it is run.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// How to start a Java virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Java {
-    /// The program and its arguments. If they contain a class path, the class `SyncWriter` is run
-    /// from there, which Android's runtime needs. Otherwise the source is passed.
+    /// The program and its arguments. If they contain a class path, the class `SyncWriter` is
+    /// loaded from it, as Android's runtime requires. Otherwise the source file is passed.
     pub command: Vec<String>,
 }
 

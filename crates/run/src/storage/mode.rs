@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::plan_fault::Unknown;
 
-/// The API that an application writes with.
+/// The API with which an application writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Api {
-    /// System calls, without a runtime: the baseline.
+    /// System calls without a runtime. This is the baseline.
     Native,
     /// Java's `RandomAccessFile` and a `byte[]`, which the runtime copies.
     JavaFile,
@@ -23,7 +23,7 @@ pub enum Api {
     JavaChannelDirect,
     /// io_uring with direct I/O (`O_DIRECT`); an interrupt signals the completion.
     Uring,
-    /// The same, but the writer polls the device for the completion (`IORING_SETUP_IOPOLL`).
+    /// Like `Uring`, but the writer polls the device for the completion (`IORING_SETUP_IOPOLL`).
     UringPolled,
 }
 
@@ -45,7 +45,7 @@ pub enum Durability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Position {
-    /// One after the other, over a file whose blocks are already allocated.
+    /// One write after the other, over a file whose blocks are already allocated.
     Overwrite,
     /// At the end of a file that starts empty.
     Append,
@@ -83,7 +83,7 @@ impl Api {
 }
 
 impl Durability {
-    /// All of them.
+    /// All ways to make a write durable.
     pub const ALL: [Self; 4] = [Self::Sync, Self::Dsync, Self::Fsync, Self::Fdatasync];
 
     /// The name in options and files.
@@ -99,7 +99,7 @@ impl Durability {
 }
 
 impl Position {
-    /// Both.
+    /// Both positions.
     pub const ALL: [Self; 2] = [Self::Overwrite, Self::Append];
 
     /// The name in options and files.

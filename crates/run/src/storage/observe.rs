@@ -15,7 +15,7 @@ use crate::recorder::RecorderInfo;
 
 pub use rows::{Counted, RowKey, Rows};
 
-/// The most rows of the table; calls of further rows are only counted.
+/// The maximum number of rows in the table. Calls that would need further rows are only counted.
 pub const MAX_ROWS: usize = 500;
 
 /// What to observe.
@@ -25,7 +25,8 @@ pub struct ObserveWritesPlan {
     pub subject: Subject,
     /// The file whose writes are counted. `None`: all files.
     pub file: Option<PathBuf>,
-    /// How long to observe, in nanoseconds. `None`: until a signal, or until the command exits.
+    /// How long to observe, in nanoseconds. `None` means until a signal arrives, or until the
+    /// command exits.
     pub duration_ns: Option<u64>,
     /// How long a write may take.
     pub deadline: Deadline,
@@ -69,7 +70,7 @@ pub enum Durable {
 pub struct WriteRow {
     /// The process that wrote.
     pub process: Process,
-    /// Its thread, by number and name.
+    /// The id of the writing thread.
     pub tid: u32,
     /// The thread's name.
     pub thread: String,
@@ -80,9 +81,9 @@ pub struct WriteRow {
     /// The file's path from /proc; "inode N of 254:0" if it could not be looked up; empty for calls
     /// without a file.
     pub file: String,
-    /// How long the calls took.
+    /// The durations of the calls.
     pub latency: Histogram,
-    /// What they wrote, in bytes.
+    /// The number of bytes that the calls wrote.
     pub bytes: u64,
     /// Calls that took longer than the deadline.
     pub missed: u64,
@@ -97,7 +98,7 @@ pub struct WriteRow {
 /// Calls divided among the layers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Divided {
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
     /// Their total time, in nanoseconds: the sum over the layers.
     pub sum_ns: u64,
@@ -105,11 +106,11 @@ pub struct Divided {
     pub layers: BTreeMap<String, LayerTime>,
     /// Requests to the devices, flushes not counted.
     pub requests: u64,
-    /// Of these, reads.
+    /// How many of these requests are reads.
     pub reads: u64,
     /// Flushes of the devices.
     pub flushes: u64,
-    /// Calls with lost events.
+    /// The number of calls for which events were lost.
     pub lost_calls: u64,
     /// Time that is unexplained because the kernel did not record context switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
@@ -126,14 +127,15 @@ pub struct LayerTime {
     pub calls: Histogram,
 }
 
-/// Waits for commits that one other thread had started.
+/// The waits for commits that one other thread had started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OthersCommits {
-    /// That thread; 0 if it is unknown, or if the journal started them after its interval.
+    /// The thread that started the commits; 0 if it is unknown, or if the journal started them
+    /// after its commit interval.
     pub tid: u32,
-    /// Its name at that time.
+    /// The thread's name at that time.
     pub thread: String,
-    /// How often calls waited for one.
+    /// The number of waits.
     pub waits: u64,
     /// The total time of these waits, in nanoseconds.
     pub waited_ns: u64,
@@ -142,7 +144,7 @@ pub struct OthersCommits {
 /// A write that missed the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowWrite {
-    /// Its row, counted from 0.
+    /// The index of its row in [`ObserveWritesResult::rows`].
     pub row: usize,
     /// The thread.
     pub tid: u32,
@@ -173,7 +175,7 @@ pub struct UnseenWrites {
     pub not_ended: u64,
     /// Calls dropped because too many were in flight.
     pub forgotten: u64,
-    /// Calls that would have needed rows beyond [`MAX_ROWS`].
+    /// Calls that would have needed a row beyond [`MAX_ROWS`].
     pub other_rows: u64,
 }
 
@@ -186,11 +188,11 @@ pub struct ObserveWritesResult {
     pub elapsed_ns: u64,
     /// The machine's disks.
     pub devices: Vec<Device>,
-    /// The one with the most time in it first.
+    /// The rows, sorted by total time, the longest first.
     pub rows: Vec<WriteRow>,
     /// The slowest writes that missed the deadline, the slowest first, up to the plan's limit.
     pub slow_writes: Vec<SlowWrite>,
-    /// How many more writes missed it.
+    /// The number of further writes that missed the deadline.
     pub over_limit: u64,
     /// What could not be observed.
     pub unseen: UnseenWrites,
@@ -201,7 +203,7 @@ pub struct ObserveWritesResult {
 }
 
 impl ObserveWritesResult {
-    /// How long all writes took.
+    /// The durations of all writes.
     #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut all = Histogram::new();
@@ -209,7 +211,7 @@ impl ObserveWritesResult {
         all
     }
 
-    /// All writes.
+    /// The number of all writes.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.rows.iter().map(|row| row.latency.count()).sum()

@@ -1,10 +1,10 @@
 //! Where a file's writes go: its file system, the block device below, the devices below that one,
-//! and their settings that affect the duration of a write (the study's table 1). Must not know how
-//! this is found out.
+//! and their settings that affect the duration of a write (table 1 of the study). Must not know how
+//! these facts are found.
 
 use serde::{Deserialize, Serialize};
 
-/// What is between a file and the device.
+/// The layers between a file and the device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoragePath {
     /// Where the file system is mounted.
@@ -15,7 +15,7 @@ pub struct StoragePath {
     pub mount_options: String,
     /// The mounted block device; `None` for file systems without one.
     pub device: Option<Device>,
-    /// What could not be found, and what that means.
+    /// What could not be found, and the consequences.
     pub missing: Vec<String>,
 }
 
@@ -26,11 +26,11 @@ pub struct Device {
     pub name: String,
     /// The disk's number, as `dev_t` in the kernel's events: major << 20 | minor.
     pub dev: u32,
-    /// The number of the mounted partition, if it is one.
+    /// The number of the mounted partition; `None` if the whole disk is used.
     pub partition_dev: Option<u32>,
     /// How the device is reached.
     pub bus: Bus,
-    /// The vendor's name for it.
+    /// The vendor's name for the device.
     pub model: Option<String>,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
@@ -42,22 +42,23 @@ pub struct Device {
     pub queues: Option<u32>,
     /// "write back": a write needs a flush to be durable; "write through": it does not.
     pub write_cache: Option<String>,
-    /// Whether it can make a single write durable without a flush.
+    /// Whether the device can make a single write durable without a flush.
     pub fua: Option<bool>,
-    /// Which CPU handles completions: 0 any, 1 near the submitter, 2 the submitter's.
+    /// Which CPU handles completions: 0 any CPU, 1 a CPU near the submitting one, 2 the submitting
+    /// CPU.
     pub rq_affinity: Option<u32>,
     /// Whether completions can be polled.
     pub io_poll: Option<bool>,
-    /// Whether it reports to be a spinning disk.
+    /// Whether the device reports that it is a spinning disk.
     pub rotational: Option<bool>,
     /// The smallest addressable unit, in bytes.
     pub logical_block_bytes: Option<u32>,
-    /// The smallest unit that it writes without reading first, in bytes.
+    /// The smallest unit that the device writes without reading first, in bytes.
     pub physical_block_bytes: Option<u32>,
     /// The largest request, in KiB.
     pub max_sectors_kb: Option<u32>,
-    /// Its controllers' names in the kernel's events: "mmc0", "nvme0", "0:0:0:0" (SCSI),
-    /// "1d84000.ufshc" (UFS).
+    /// The names of the device's controllers in the kernel's events: "mmc0", "nvme0", "0:0:0:0"
+    /// (SCSI), "1d84000.ufshc" (UFS).
     #[serde(default)]
     pub controllers: Vec<String>,
     /// The hidden disks to which its requests are issued, if an NVMe disk may have several
@@ -68,7 +69,7 @@ pub struct Device {
     pub interrupts: Vec<Interrupt>,
     /// The file behind a loop device.
     pub backing_file: Option<String>,
-    /// The devices that it consists of, each with those below it.
+    /// The devices below this one, of which it consists.
     pub below: Vec<Self>,
 }
 
@@ -90,7 +91,7 @@ pub enum Bus {
     Loop,
     /// The device mapper.
     Dm,
-    /// Any other.
+    /// Any other way.
     #[default]
     Other,
 }
@@ -107,7 +108,7 @@ pub struct Interrupt {
 }
 
 impl Device {
-    /// The devices that ultimately do the work: this one if nothing is below it.
+    /// The devices at the bottom, which do the work: this device if nothing is below it.
     #[must_use]
     pub fn leaves(&self) -> Vec<&Self> {
         if self.below.is_empty() {
@@ -125,7 +126,7 @@ impl Device {
 }
 
 impl StoragePath {
-    /// The devices that ultimately do the work: those with nothing below them.
+    /// The devices at the bottom, which do the work.
     #[must_use]
     pub fn leaves(&self) -> Vec<&Device> {
         self.device.iter().flat_map(Device::leaves).collect()

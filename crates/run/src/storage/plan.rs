@@ -1,4 +1,5 @@
-//! The plan of a storage measurement, and whether it is possible. Must not carry out anything.
+//! The plan of a storage measurement, and the check whether it is possible. Must not carry out
+//! anything.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::plan_fault::PlanFault;
 use crate::scheduling::Scheduling;
 
-/// The prefix of a test file's default name. The process id and the time follow.
+/// The prefix of a test file's default name, before the process id and the time.
 pub const OWN_PREFIX: &str = "roundtrip-";
 
 /// The suffix of a test file's default name.
@@ -21,19 +22,19 @@ pub const OWN_SUFFIX: &str = ".test";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteEvents {
-    /// System calls, requests, context switches, wake-ups, and devices' interrupts.
+    /// Only system calls, requests, context switches, wakeups, and devices' interrupts.
     Least,
-    /// Everything that separates layers.
+    /// All events that separate layers.
     #[default]
     Usual,
-    /// Also events that help to investigate a cause.
+    /// In addition, events that help to investigate a cause.
     Diagnosis,
 }
 
-/// The largest write, in bytes.
+/// The maximum size of a write, in bytes.
 pub const MAX_SIZE_BYTES: u64 = 64 << 20;
 
-/// The most calls of each size and writer.
+/// The maximum number of calls of each size and writer.
 pub const MAX_CALLS: u32 = 1_000_000;
 
 /// A storage measurement.
@@ -43,9 +44,9 @@ pub struct StoragePlan {
     pub file: PathBuf,
     /// The length of a file that is overwritten, in bytes.
     pub file_bytes: u64,
-    /// Bytes per call, one series for each.
+    /// Bytes per call. Each size makes one series.
     pub sizes_bytes: Vec<u64>,
-    /// The APIs: one writer for each combination with a durability.
+    /// The APIs. Each combination of an API with a durability makes one writer.
     pub apis: Vec<Api>,
     /// Whether all APIs are required. Otherwise those that the machine lacks are reported and left
     /// out. Not stored.
@@ -57,25 +58,26 @@ pub struct StoragePlan {
     pub position: Position,
     /// Timed calls of each writer and size, over all rounds.
     pub calls: u32,
-    /// How often every writer and size runs: in shuffled order, so that drift of the machine
-    /// affects all alike.
+    /// The number of rounds. Each round runs every writer and size, in shuffled order, so that
+    /// drift of the machine affects all alike.
     pub rounds: u32,
-    /// Untimed calls before each block. A Java virtual machine compiles frequently executed code.
+    /// The number of untimed calls before each block. A Java virtual machine compiles code only
+    /// after it was executed often.
     pub warm_up: u32,
-    /// How the writing thread is scheduled; `None`: like this process.
+    /// How the writing thread is scheduled; `None` means like this process.
     pub scheduling: Option<Scheduling>,
     /// The allowed CPUs; `None` for all.
     pub cpus: Option<Vec<u32>>,
     /// The Java to run.
     pub java: Java,
-    /// The new folder for recordings of kernel events; `None` to only time calls.
+    /// The new folder for recordings of kernel events; `None` if calls are only timed.
     pub record: Option<PathBuf>,
     /// The size of each CPU's trace buffer, in kilobytes. It must hold a block's events.
     pub buffer_kilobytes: u64,
     /// Which kernel events to record.
     #[serde(default)]
     pub events: WriteEvents,
-    /// Whether to make the same calls under `strace`, too, in separate blocks.
+    /// Whether to also make the same calls under `strace`, in separate blocks.
     #[serde(default)]
     pub strace: bool,
 }
@@ -108,7 +110,7 @@ impl StoragePlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error gives the reason.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.apis.is_empty() || self.durabilities.is_empty() {
             return Err(PlanFault::EmptyStorage.into());
@@ -135,8 +137,8 @@ impl StoragePlan {
     }
 }
 
-/// The default name of a test file. In containers that share a directory, process ids are not
-/// unique.
+/// The default name of a test file. It contains the time because process ids are not unique among
+/// containers that share a directory.
 fn own_name() -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{OWN_PREFIX}{}-{}{OWN_SUFFIX}", std::process::id(), since.as_nanos()).into()

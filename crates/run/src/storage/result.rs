@@ -45,7 +45,7 @@ pub struct WriterResult {
     pub opened: Opened,
 }
 
-/// A writer's calls of one size.
+/// A writer's calls with one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StorageSeries {
     /// The writer: an index into [`StorageResult::writers`].
@@ -66,8 +66,8 @@ pub struct StorageSeries {
 pub struct StraceBlock {
     /// Its calls, in order.
     pub calls: Vec<Call>,
-    /// How long the system calls within each call took by `strace -T`, in nanoseconds; `None` if
-    /// strace shows none.
+    /// How long the system calls within each call took according to `strace -T`, in nanoseconds;
+    /// `None` if strace shows no system call.
     pub system_ns: Vec<Option<u64>>,
 }
 
@@ -100,9 +100,9 @@ impl Call {
 /// A writer's report about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
-    /// The process of the writing thread. For Java, it is not the worker.
+    /// The process id of the writing thread. For Java, this is not the worker process.
     pub pid: u32,
-    /// The writing thread.
+    /// The id of the writing thread.
     pub tid: u32,
     /// The virtual machine's name and version.
     pub runtime: Option<String>,

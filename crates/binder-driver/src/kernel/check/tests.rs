@@ -10,7 +10,7 @@ fn queued(commands: &[Command]) -> Commands {
     all
 }
 
-/// The whole commands, and the errno of the refused one, in whose place the kernel sees no command.
+/// The whole commands, and the errno of the refused command, which is replaced by [`NO_COMMAND`].
 fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
     let last = if checked.refused.is_some() { &NO_COMMAND.to_ne_bytes()[..] } else { &[] };
     assert_eq!(&checked.commands[checked.whole..], last);

@@ -1,5 +1,5 @@
-//! What the comparing commands share: which figures, how strictly, in which format, and the exit
-//! status. Must not know where the runs come from.
+//! The code that all comparing commands share: which figures to compare, how strictly, in which
+//! format, and with which exit status. Must not know where the runs come from.
 
 use analysis::compare::{self, Compared, Difference, Options, Side, Verdict};
 use analysis::gate::figure_name;
@@ -8,7 +8,7 @@ use report::comparison::{self, Comparison};
 use crate::args::{Opt, usage};
 use crate::terminal::{Exit, Terminal};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Judging {
     pub(crate) options: Options,
@@ -100,14 +100,14 @@ pub(crate) const fn format<A: AsMut<Judging>>() -> Opt<A> {
     .default("text")
 }
 
-/// `5%` or `5`.
+/// Parses a percentage: `5%` or `5`.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     let number = number.ok().filter(|percent| percent.is_finite() && (0.0..=1000.0).contains(percent));
     number.ok_or_else(|| format!("'{text}' is not a percentage from 0 to 1000"))
 }
 
-/// `p99>+5%`.
+/// Parses a limit such as `p99>+5%`.
 fn limit(text: &str) -> Result<Limit, String> {
     let wrong = || format!("'{text}': expected a figure and how much worse it may become, as in p99>+5%");
     let (name, by) = text.split_once(">+").ok_or_else(wrong)?;
@@ -117,7 +117,7 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 impl Judging {
-    /// The runs of both sides are pairs.
+    /// Treats the n-th runs of both sides as pairs.
     pub(crate) fn paired(mut self) -> Self {
         self.options.paired = true;
         self
@@ -158,7 +158,7 @@ impl Judging {
         Ok(if failed.is_empty() { Exit::OK } else { Exit::FAILED })
     }
 
-    /// Figures with a limit are compared, too.
+    /// Adds the figures with limits to the figures that are compared.
     fn add_limited_figures(&mut self) {
         let names = &mut self.options.names;
         for limit in &self.limits {
@@ -192,7 +192,7 @@ impl Judging {
     }
 }
 
-/// The figures that fail, with reasons.
+/// The indexes of the figures that fail, each with the reason.
 fn failed(figures: &[Compared], limits: &[Limit]) -> Vec<(usize, String)> {
     let worse = |compared: &Compared| compared.worse_percent().filter(|_| compared.verdict == Verdict::Worse);
     let mut failed = Vec::new();

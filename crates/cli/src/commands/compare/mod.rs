@@ -1,4 +1,4 @@
-//! `roundtrip compare`: whether runs are better or worse than others. Reads runs, and measures
+//! `roundtrip compare`: whether some runs are better or worse than others. Reads runs, and measures
 //! nothing.
 
 pub(super) mod judging;
@@ -12,7 +12,7 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage};
 use crate::terminal::{Exit, Terminal};
 use judging::Judging;
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     paths: Vec<PathBuf>,
@@ -109,7 +109,7 @@ fn run(mut typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     typed.judging.tell(names.each_ref().map(String::as_str), [&base, &new], (&differences, &[]), terminal)
 }
 
-/// Rejects runs that differ in more than what is compared.
+/// Rejects runs that differ in ways that make the comparison misleading.
 fn refuse(differences: &[Difference], anyway: bool) -> anyhow::Result<()> {
     let refused: Vec<String> = differences
         .iter()

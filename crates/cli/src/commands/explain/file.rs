@@ -21,10 +21,10 @@ use crate::trace_file::Form;
 const DEADLINE_NS: u64 = 2_500_000;
 const WRITE_DEADLINE_NS: u64 = 20_000_000;
 
-/// How many calls, and writes, are explained if nobody says it.
+/// The default limit of explained calls, and of explained writes.
 const LIMIT: u64 = 20;
 
-/// What remains unknown without these events.
+/// Each event, and what remains unknown without it.
 const NEEDED: [(&str, &str); 8] = [
     ("sched/sched_switch", "which thread had the CPU: without it, almost nothing can be explained"),
     ("sched/sched_waking", "what a thread waited for, and what woke it"),
@@ -36,7 +36,7 @@ const NEEDED: [(&str, &str); 8] = [
     ("binder/binder_return", "which calls failed"),
 ];
 
-/// What a recording holds.
+/// The contents of a recording.
 struct Found {
     /// Whether it has the binder driver's events.
     binder: bool,
@@ -58,7 +58,8 @@ impl Found {
         Self {
             binder,
             calls: slow_calls::recorded(&foreign.trace, &foreign.comms, wanted),
-            // System calls are recorded for other reasons too.
+            // System calls may be recorded for other reasons. If there are binder events but no
+            // writes, leave the writes out.
             writes: writes.filter(|writes| !binder || !writes.result.rows.is_empty()),
             wanted,
         }
@@ -105,7 +106,7 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
     }
 }
 
-/// Calls first, writes behind them.
+/// Prints the calls, followed by the writes.
 fn print(
     typed: &Typed,
     found: &Found,
@@ -186,8 +187,8 @@ fn no_slow_call(recorded: &Recorded, wanted: Wanted) -> String {
     }
 }
 
-/// Whether it has an event, of binder's from either driver: the one in C, or the one in Rust, whose
-/// events have other names.
+/// Whether the recording has an event. A binder event may be from the C driver or from the Rust
+/// driver, whose events have other names.
 fn has(foreign: &Foreign, event: &str) -> bool {
     let in_rust = event.strip_prefix("binder/").is_some_and(|name| {
         [format!("rust_binder/{name}"), format!("rust_binder/rust_{name}")]
@@ -266,7 +267,7 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
     lines
 }
 
-/// What remains unknown because events are missing.
+/// What remains unknown because events are missing, one line each.
 fn lacks(foreign: &Foreign, binder: bool) -> Vec<String> {
     let trace = &foreign.trace;
     let mut lines = Vec::new();

@@ -29,8 +29,9 @@ pub(super) fn name(endpoint: &Endpoint) -> &str {
 }
 
 impl Found {
-    /// Joins a context and asks its manager which stack it belongs to. Services on a device use the
-    /// given dialect, else that of this phone. Emulated contexts always use this project's.
+    /// Joins a context and asks its manager which stack it belongs to. Uses the given dialect for
+    /// services on a device, else that of this phone. Emulated contexts always use this project's
+    /// default dialect.
     pub(super) fn join(endpoint: &Endpoint, android: Option<Dialect>) -> Result<Self> {
         let dialect = match endpoint {
             Endpoint::Emulated(_) => Dialect::default(),
@@ -44,7 +45,7 @@ impl Found {
         Ok(Self { name: name(endpoint).to_owned(), backend, stack, process })
     }
 
-    /// The named context. If it cannot be joined, the error lists those that can.
+    /// The named context. If it cannot be joined, the error lists the contexts that can be joined.
     pub(super) fn named(named: &str, place: &Place) -> Result<Self> {
         Self::join(&Endpoint::named(named), place.android).map_err(|error| {
             let found = Self::all(place);
@@ -84,7 +85,8 @@ impl Found {
 pub(super) const NONE: &str = "this user can join no running context with a service manager; start a \
                                measurement, or use a device with Android running";
 
-/// The stack whose interface a service manager has. A manager rejects the other stack's interface.
+/// The stack of a service manager, found by its interface. A manager rejects the other stack's
+/// interface.
 fn stack_of(manager: &Proxy) -> Result<Stack, binder::Error> {
     match manager.interface_descriptor(Stack::Binder) {
         Ok(_) => Ok(Stack::Binder),
@@ -106,8 +108,8 @@ pub(super) fn dialect_of_release(release: u32) -> Option<Dialect> {
     }
 }
 
-/// The dialect of the phone that this runs on; `None` on other systems, and on releases newer than
-/// the known ones.
+/// The dialect of the phone on which this program runs; `None` on other systems, and on newer
+/// releases than the known ones.
 fn of_this_phone() -> Option<Dialect> {
     let mut getprop = Command::new("getprop");
     let output =
@@ -115,7 +117,7 @@ fn of_this_phone() -> Option<Dialect> {
     dialect_of_api(String::from_utf8(output.stdout).ok()?.trim().parse().ok()?)
 }
 
-/// The dialect of an API level. Android 12 has two.
+/// The dialect of an API level. Android 12 has two API levels.
 fn dialect_of_api(level: u32) -> Option<Dialect> {
     let release = match level {
         29..=31 => level - 19,

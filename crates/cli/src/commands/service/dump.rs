@@ -72,9 +72,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// The timeout of dumpsys.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Prints a service's output as it is written. The call and the reading have one thread each:
-/// neither can be interrupted, and a service may hang in the call or keep the pipe open. Threads
-/// that remain end with the process.
+/// Prints a service's output as it is written. One thread makes the call and another one reads,
+/// because neither can be interrupted, and a service may hang in the call or keep the pipe open.
+/// Remaining threads end with the process.
 fn service(
     context: &Found,
     name: &str,
@@ -107,7 +107,7 @@ fn service(
                 if std::io::stdout().is_terminal() {
                     terminal.out.write_all(&text)?;
                 } else {
-                    // It may not be text, and must not be changed on its way into a file.
+                    // The output may not be text, and must reach a file unchanged.
                     terminal.out.flush()?;
                     std::io::stdout().write_all(&text)?;
                 }
@@ -131,13 +131,13 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()>
     std::thread::Builder::new().name(name.into()).spawn(work).map(drop).context("cannot start a thread")
 }
 
-/// Prints the kernel's text, which contains device names as chosen by their creators. A name that
-/// contains a line break cannot be recognised.
+/// Prints the kernel's text, which contains device names. Their creators can choose any name. A
+/// name that contains a line break cannot be recognised.
 fn kernel_state(text: &str, out: &mut dyn Write) -> std::io::Result<()> {
     text.lines().try_for_each(|line| writeln!(out, "{}", report::inert::line(line)))
 }
 
-/// The smallest receive area: nothing is received.
+/// The size of the receive area: the smallest one, because nothing is received.
 const AREA_BYTES: u64 = 4096;
 
 /// Prints the driver state of each context, or of the named one.
@@ -160,7 +160,7 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
                     shown = true;
                 }
                 Err(error) if named.is_some() => return Err(error.into()),
-                // It belongs to another user, or has ended.
+                // Skip a context that belongs to another user, or has ended.
                 Err(_) => {}
             },
         }

@@ -11,7 +11,7 @@ use crate::terminal::{Exit, Terminal};
 use report::inert;
 use report::table::{Column, Table};
 
-/// What was typed.
+/// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     place: Place,
@@ -68,7 +68,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     for context in &contexts {
         let services = match services(context) {
             Ok(services) => services,
-            // It has ended meanwhile.
+            // Skip a context that has ended meanwhile.
             Err(_) if typed.place.context.is_none() => continue,
             Err(error) => return Err(error),
         };
@@ -129,10 +129,10 @@ fn print(context: &Found, services: Vec<Listed>, terminal: &mut Terminal<'_>) ->
     write!(terminal.out, "{}", table.render(terminal.look))
 }
 
-/// A service's name, and its interface or why that is unknown.
+/// A service's name, and its interface or the reason why that is unknown.
 type Listed = (String, Result<String, String>);
 
-/// The services of a context, each with its interface or why that is unknown.
+/// The services of a context.
 fn services(context: &Found) -> anyhow::Result<Vec<Listed>> {
     let names = ServiceManager::new(&context.process, context.stack).list()?;
     let interface = |name: &str| {

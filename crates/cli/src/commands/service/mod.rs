@@ -15,15 +15,15 @@ use binder::Dialect;
 
 use crate::args::{Group, Opt};
 
-/// Where to look, for all three commands.
+/// The options that select a context, for all three commands.
 #[derive(Default)]
 pub(crate) struct Place {
     context: Option<String>,
-    /// The dialect of a device's services.
+    /// The requested dialect of the services on a device.
     android: Option<Dialect>,
 }
 
-/// What was typed for `call` and `dump`.
+/// The arguments typed for `call` and `dump`.
 #[derive(Default)]
 pub(crate) struct Typed {
     place: Place,
@@ -44,7 +44,7 @@ impl Typed {
     }
 }
 
-/// Selects the context.
+/// The options that select the context.
 pub(super) const fn group<A: AsMut<Place> + 'static>() -> Group<A> {
     Group { heading: "Where", options: Table::<A>::OPTIONS }
 }

@@ -1,5 +1,5 @@
 //! A parcel's bytes in the format of Android's `service call` (`Parcel::print` and `hexDump` of
-//! libbinder): 32-bit words, and the bytes as characters. Knows no driver.
+//! libbinder): 32-bit words, and the bytes as characters. Must not know about drivers.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,8 @@ pub(super) fn dump(bytes: &[u8]) -> String {
         }
         let mut words = String::new();
         for word in line.chunks(4) {
-            // A word is a number in this machine's byte order, so the last byte comes first.
+            // A word is shown as a number in this machine's (little-endian) byte order, so its last
+            // byte comes first.
             word.iter().rev().for_each(|byte| {
                 let _ = write!(words, "{byte:02x}");
             });

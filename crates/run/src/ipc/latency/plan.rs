@@ -1,6 +1,5 @@
-//! The plan of a latency test: which processes call each other, how often, and with what
-//! disturbances. Pure data.
-//! Must not know how it is carried out.
+//! The plan of a latency test: which processes call each other, how often, and with which
+//! disturbances. Plain data. Must not know how it is carried out.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -29,7 +28,7 @@ pub struct LatencyPlan {
     /// Whether the servers' nodes request real-time inheritance. Each value is measured with the
     /// same settings.
     pub inheritance: Vec<Inheritance>,
-    /// Client processes, each with its own server process.
+    /// The number of client processes, each with its own server process.
     pub pairs: u32,
     /// The number of iterations. In each one, every caller calls once.
     pub amount: Amount,
@@ -41,11 +40,11 @@ pub struct LatencyPlan {
     pub payload_bytes: usize,
     /// CPU time that a server uses for each call, in nanoseconds; ignored in passthrough mode.
     pub work_ns: u64,
-    /// Looper threads in each server. With only one, a call may have to wait until the thread has
-    /// returned from the previous call.
+    /// Looper threads in each server. With only one thread, a call may have to wait until the
+    /// thread has finished the previous call.
     pub server_threads: u32,
-    /// Calls per second of each caller, which start on time even if the previous call was late
-    /// (open loop). `None`: each call follows the previous one.
+    /// Calls per second of each caller (open loop): each call starts on schedule, even if the
+    /// previous call was late. `None`: each call starts after the previous one (closed loop).
     pub rate_per_s: Option<f64>,
     /// Where clients and servers run.
     pub placement: CpuPlacement,
@@ -55,20 +54,20 @@ pub struct LatencyPlan {
     pub server_cpus: Option<Vec<u32>>,
     /// Background load during the whole run.
     pub loads: Vec<Load>,
-    /// Use a new thread for each call of a caller whose scheduling differs from the client's, as
-    /// Android's programs do. Then the time includes the thread's setup for the driver. Otherwise
-    /// callers keep their threads and warm them up.
+    /// Whether a caller whose scheduling differs from the client's uses a new thread for each call,
+    /// as Android's programs do. The time of a call then includes the thread's setup for the
+    /// driver. Otherwise callers keep their threads and warm them up.
     pub fresh_threads: bool,
-    /// Keep all samples in addition to the histograms.
+    /// Whether to keep all samples in addition to the histograms.
     pub keep_samples: bool,
-    /// Report for each call which thread runs where.
+    /// Whether to report for each call which thread runs on which CPU.
     pub verbose: bool,
-    /// Stop the running kernel trace, and the run, at the first missed deadline.
+    /// If set, the first missed deadline stops the running kernel trace and the run.
     pub halt_trace: Option<HaltTrace>,
     /// Disturbances that make some calls slow on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injection: Option<Injection>,
-    /// Keep recordings of slow calls.
+    /// Which recordings of slow calls to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<ExplainPlan>,
 }
@@ -77,9 +76,9 @@ pub struct LatencyPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// This many iterations.
+    /// This number of iterations.
     Iterations(u64),
-    /// As many as fit into this time, in nanoseconds.
+    /// As many iterations as fit into this time, in nanoseconds.
     DurationNs(u64),
 }
 
@@ -89,9 +88,9 @@ pub enum Amount {
 pub enum Inheritance {
     /// The stack's default: on for hwbinder, off for binder.
     Stack,
-    /// It does.
+    /// The node requests it.
     On,
-    /// It does not.
+    /// The node does not request it.
     Off,
 }
 
@@ -131,7 +130,8 @@ impl Default for HaltTrace {
 }
 
 impl Default for LatencyPlan {
-    /// One hwbinder pair, a real-time and an ordinary caller, 10 000 iterations, 2.5 ms.
+    /// One hwbinder pair, a real-time and an ordinary caller, 10 000 iterations, a deadline of 2.5
+    /// ms.
     fn default() -> Self {
         Self {
             driver: DriverPlan::default(),
@@ -160,27 +160,27 @@ impl Default for LatencyPlan {
     }
 }
 
-/// The most pairs in a run.
+/// The maximum number of pairs in a run.
 pub const MAX_PAIRS: u32 = 256;
 
-/// The most threads of a server.
+/// The maximum number of threads of a server.
 pub const MAX_SERVER_THREADS: u32 = 64;
 
-/// The largest payload, in bytes. A server's receive area must also hold the previous payload,
+/// The maximum payload, in bytes. A server's receive area must also hold the previous payload,
 /// which may not have been freed yet.
 pub const MAX_PAYLOAD_BYTES: usize = 500 << 10;
 
 /// What a call needs in addition to its payload, in bytes, with room to spare.
 const CALL_BYTES: usize = 1 << 10;
 
-/// The most samples that are kept in addition to histograms. Each takes 64 bytes.
+/// The maximum number of samples that are kept in addition to histograms. Each takes 64 bytes.
 const MAX_KEPT: u64 = 20_000_000;
 
 impl LatencyPlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`Error::Plan`] says what is invalid.
+    /// [`Error::Plan`] if the plan is invalid. The error gives the reason.
     pub fn check(&self) -> Result<()> {
         if self.stacks.is_empty() || self.inheritance.is_empty() || self.callers.is_empty() {
             return Err(PlanFault::EmptyLatency.into());
@@ -229,8 +229,9 @@ impl LatencyPlan {
         Ok(())
     }
 
-    /// The largest payload for these callers and servers. Each server thread may still hold its
-    /// last payload when the next ones arrive: one without a rate, one per caller with a rate.
+    /// The maximum payload for these callers and servers, in bytes. When new payloads arrive, each
+    /// server thread may still hold its previous one. Without a rate one new payload arrives at a
+    /// time; with a rate, one per caller.
     fn most_payload_bytes(&self) -> usize {
         let arriving = if self.rate_per_s.is_some() { self.callers.len() } else { 1 };
         let at_once = self.server_threads as usize + arriving;
@@ -238,8 +239,8 @@ impl LatencyPlan {
         if self.mode == Mode::Passthrough { MAX_PAYLOAD_BYTES } else { most.min(MAX_PAYLOAD_BYTES) }
     }
 
-    /// What is measured in turn: each stack with each inheritance setting. In process there is
-    /// nothing to inherit.
+    /// The series that are measured in turn: each stack with each inheritance setting. In
+    /// passthrough mode there is nothing to inherit.
     #[must_use]
     pub fn series(&self) -> Vec<(Stack, Inheritance)> {
         let settings = match self.mode {

@@ -1,6 +1,6 @@
 //! The result of a latency test: histograms and counters by series, pair and caller. All other
-//! figures are derived from them, and all can be merged. Must not know how they were measured or
-//! are shown.
+//! figures are derived from these, and all of these can be merged. Must not know how they were
+//! measured or are shown.
 
 use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample, Timeline};
 use serde::{Deserialize, Serialize};
@@ -56,29 +56,29 @@ pub struct Series {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "inheritance", rename_all = "UPPERCASE")]
 pub enum Verdict {
-    /// Yes, in every call.
+    /// They did in every call.
     Pass,
-    /// Not in every call.
+    /// They did not in every call.
     Fail {
         /// The likely reason.
         reason: String,
     },
-    /// If the server thread's policy differed from its caller's, it had inherited the caller's
-    /// priority through a PI futex, as the driver counts. It ran at that priority, but its policy
-    /// does not show it.
+    /// They ran at the caller's priority, but their policy did not always show it. In such a call
+    /// the server thread inherited the priority through a PI futex, according to the driver's
+    /// counter.
     Unseen {
-        /// In how many calls.
+        /// In how many calls the policy did not show it.
         reason: String,
     },
     /// There was no real-time caller.
     Skip {
-        /// Why not.
+        /// The reason for that.
         reason: String,
     },
 }
 
 impl Verdict {
-    /// "PASS", "FAIL" or "SKIP". The last if policies do not answer the question.
+    /// "PASS" or "FAIL", or "SKIP" if policies do not answer the question.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -88,8 +88,8 @@ impl Verdict {
         }
     }
 
-    /// Combines the verdicts of two runs, in which `failed` of `total` calls did not inherit. The
-    /// worse verdict wins.
+    /// Combines the verdicts of two runs. In both runs together, `failed` of `total` calls did not
+    /// inherit. The worse verdict wins.
     pub(crate) fn merge(&mut self, other: &Self, failed: u64, total: u64) {
         let good = matches!(self, Self::Pass | Self::Unseen { .. });
         if good && *other != Self::Pass {
@@ -107,7 +107,7 @@ impl Verdict {
         }
     }
 
-    /// Why it is not PASS.
+    /// The reason why the verdict is not PASS.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -131,7 +131,7 @@ fn without_counts(reason: &str) -> &str {
     }
 }
 
-/// Which thread runs where.
+/// Which thread runs on which CPU, and how it is scheduled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadReport {
     /// "service", "main", "client", "fifo-caller", "other-caller", or the stack's name for a
@@ -152,9 +152,9 @@ pub struct ThreadReport {
 /// One pair, or all pairs of a series together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairResult {
-    /// By caller, in calling order.
+    /// The results of each caller, in calling order.
     pub callers: Vec<CallerResult>,
-    /// What the scheduler did to the server's looper threads while they served; `None` in
+    /// The scheduler's counters of the server's looper threads while they served; `None` in
     /// passthrough mode.
     pub server: Option<ThreadCounters>,
 }
@@ -166,40 +166,40 @@ pub struct CallerResult {
     pub caller: Scheduling,
     /// Calls, and how many took longer than the deadline.
     pub deadline: DeadlineCount,
-    /// From the start of the call until its reply.
+    /// The time from the start of the call until its reply.
     pub latency: Histogram,
-    /// The latency over the time of the run; `None` in runs of earlier versions.
+    /// How the latency changed during the run; `None` in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// From the call's *intended* start until its reply, and how many of these missed the deadline.
-    /// Only if calls have a rate.
+    /// The time from the call's *intended* start until its reply, and how many of these times
+    /// missed the deadline. Present only if calls have a rate.
     pub response: Option<Response>,
-    /// From the start of the call until the handler starts. The server's timestamps split each
-    /// latency into three legs.
+    /// The request leg: from the start of the call until the handler starts. The server's
+    /// timestamps split each latency into three legs.
     pub request: Histogram,
-    /// In the handler: two clock readings and one sched_getattr(2) for the serving thread's
-    /// scheduling.
+    /// The handling leg: in the handler. It includes two clock readings, and one sched_getattr(2)
+    /// for the serving thread's scheduling.
     pub handling: Histogram,
-    /// From the end of the handler until the caller has the reply.
+    /// The reply leg: from the end of the handler until the caller has the reply.
     pub reply: Histogram,
     /// Calls whose server thread ran on the CPU on which the caller started.
     pub same_cpu: u64,
     /// Calls whose server thread did not run with the caller's policy class and real-time priority.
     pub not_inherited: u64,
-    /// How often the caller started a call on another CPU than the previous one.
+    /// How often the caller started a call on a CPU other than that of its previous call.
     pub cpu_changes: u64,
     /// How server threads were scheduled while they served, with the number of calls, most frequent
     /// first.
     pub served_as: Vec<(Scheduling, u64)>,
-    /// What the scheduler did to the calling thread; `None` for callers with a new thread for each
-    /// call.
+    /// The scheduler's counters of the calling thread; `None` for callers with a new thread for
+    /// each call.
     pub counters: Option<ThreadCounters>,
     /// All calls in order, if the plan keeps them. Not stored with the result.
     #[serde(skip)]
     pub samples: Vec<Sample>,
 }
 
-/// Response times from when calls should have started.
+/// Response times, measured from when calls should have started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Response {
     /// From the intended start until the reply.
@@ -268,7 +268,8 @@ impl CallerResult {
         self.deadline.count += other.deadline.count;
         self.deadline.missed += other.deadline.missed;
         self.latency.merge(&other.latency);
-        // A timeline of some calls must not pass for that of all.
+        // If either timeline is missing, drop both, because the result would cover only some of the
+        // calls.
         self.timeline = self.timeline.take().zip(other.timeline.as_ref()).map(|(mut ours, theirs)| {
             ours.merge(theirs);
             ours

@@ -17,17 +17,17 @@ pub const CALLS: &str = "calls";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainPlan {
     /// The recording's folder, which is created when the run succeeds. Not stored, because runs of
-    /// one plan can be in different places.
+    /// one plan can be in different directories.
     #[serde(skip)]
     pub directory: PathBuf,
     /// Which calls are slow.
     pub trigger: Trigger,
-    /// How many calls that miss the deadline are kept: the slowest recorded ones. The others are
-    /// counted.
+    /// The maximum number of calls that are kept because they missed the deadline: the slowest
+    /// recorded ones. The others are only counted.
     pub limit: u32,
     /// The size of each CPU's buffer, in kilobytes.
     pub kilobytes: u64,
-    /// Also record system calls of clients and servers, which slows down every call.
+    /// Whether to also record system calls of clients and servers. This slows down every call.
     pub system_calls: bool,
 }
 
@@ -56,7 +56,7 @@ impl ExplainPlan {
         }
     }
 
-    /// The most calls to keep.
+    /// The maximum number of calls to keep.
     #[must_use]
     pub fn most(&self) -> usize {
         match self.trigger {
@@ -78,14 +78,14 @@ pub struct Explained {
     pub misses: Vec<Miss>,
     /// Slow calls that were dropped because there were too many.
     pub over_limit: u64,
-    /// Slow calls that were kept without a recording, because that of another call was being
-    /// collected.
+    /// Slow calls that were kept without a recording, because the recording of another call was
+    /// being collected.
     pub while_busy: u64,
-    /// The calls stored beside each snapshot, in order.
+    /// The calls whose samples are stored beside each snapshot, in order.
     #[serde(default)]
     pub recorded: Vec<RecordedCalls>,
-    /// Calls among the slowest that were made before there was anything to compare them with. They
-    /// were not kept.
+    /// Calls that are among the slowest but were not kept, because they were made before there was
+    /// anything to compare them with.
     pub before_comparison: u64,
 }
 
@@ -134,12 +134,12 @@ pub struct RecordedCalls {
     pub caller: Scheduling,
     /// The number of calls.
     pub calls: u64,
-    /// Whether these are all. They are not if a client discarded some before it knew that they were
-    /// recorded.
+    /// Whether these are all such calls. They are not if a client discarded some before it knew
+    /// that they were recorded.
     pub complete: bool,
 }
 
-/// Calls of one caller in chronological order, and whose they are.
+/// Calls of one caller in chronological order, with the caller's data.
 pub type CallsOf = (RecordedCalls, Vec<Sample>);
 
 /// One slow call.
@@ -175,8 +175,8 @@ pub struct ThreadId {
     pub tid: u32,
 }
 
-/// What the kernel counted of a thread from just before a call until just after it. `None` is what
-/// the kernel did not report.
+/// The kernel's counters of a thread, from just before a call until just after it. A counter is
+/// `None` if the kernel did not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounters {
     /// When counting started, for all but `cpu_ns`, in nanoseconds.
@@ -188,15 +188,15 @@ pub struct CallCounters {
     pub running_ns: Option<u64>,
     /// Nanoseconds runnable but waiting for a CPU (/proc/PID/schedstat).
     pub run_delay_ns: Option<u64>,
-    /// How often it gave up the CPU to wait (getrusage(2)).
+    /// How often the thread gave up the CPU to wait (getrusage(2)).
     pub voluntary_switches: Option<u64>,
-    /// How often it was preempted.
+    /// How often the thread was preempted.
     pub involuntary_switches: Option<u64>,
     /// Page faults that waited for a device.
     pub major_faults: Option<u64>,
-    /// Periods in which its control groups exhausted a CPU quota (`nr_throttled` in cpu.stat); 0
-    /// without a quota.
+    /// Periods in which the thread's control groups exhausted a CPU quota (`nr_throttled` in
+    /// cpu.stat); 0 without a quota.
     pub throttled: Option<u64>,
-    /// How long they were throttled, summed over the groups' CPUs, in nanoseconds.
+    /// How long the groups were throttled, summed over the groups' CPUs, in nanoseconds.
     pub throttled_ns: Option<u64>,
 }

@@ -13,7 +13,7 @@ use crate::plan_fault::Unknown;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
-    /// Nothing: the control, which shows how much two equal halves differ.
+    /// No change: the control, which shows how much two equal halves differ.
     Alone,
     /// A CPU hog on each CPU that the writer may use.
     HogSame,
@@ -33,11 +33,11 @@ pub enum Condition {
     Memory,
     /// A limit on the bytes per second that the writer's control group may write.
     IoLimit,
-    /// Completions on any CPU.
+    /// Completions are handled on any CPU.
     RqAffinity0,
-    /// Completions near the submitting CPU.
+    /// Completions are handled near the submitting CPU.
     RqAffinity1,
-    /// Completions on the submitting CPU.
+    /// Completions are handled on the submitting CPU.
     RqAffinity2,
     /// The frequency governor `performance` on all CPUs.
     Performance,
@@ -47,7 +47,8 @@ pub enum Condition {
     Schedutil,
     /// The governor `ondemand`.
     Ondemand,
-    /// Polling for the completion (io_uring, `O_DIRECT`), compared with the same without polling.
+    /// Polling for the completion (io_uring, `O_DIRECT`), compared with the same writes without
+    /// polling.
     Polled,
 }
 
@@ -99,13 +100,13 @@ impl Condition {
         }
     }
 
-    /// Whether it is a process that only computes and does no I/O, as in the study.
+    /// Whether the condition is a process that only computes and does no I/O, as in the study.
     #[must_use]
     pub fn is_hog(self) -> bool {
         matches!(self, Self::HogSame | Self::HogOther | Self::HogAll)
     }
 
-    /// What the load counts, in the plural; `None` if it counts nothing.
+    /// The units of work that the load counts, in the plural; `None` if it counts nothing.
     #[must_use]
     pub fn counts(self) -> Option<&'static str> {
         Some(match self {
@@ -118,7 +119,8 @@ impl Condition {
         })
     }
 
-    /// The value of the queue's `rq_affinity` (Documentation/ABI/stable/sysfs-block).
+    /// The value that the condition sets for the queue's `rq_affinity`
+    /// (Documentation/ABI/stable/sysfs-block).
     #[must_use]
     pub fn rq_affinity(self) -> Option<u32> {
         match self {
@@ -129,7 +131,7 @@ impl Condition {
         }
     }
 
-    /// Whether it is a frequency governor; its name is the governor's.
+    /// Whether the condition is a frequency governor. Its name is then the governor's name.
     #[must_use]
     pub fn is_governor(self) -> bool {
         matches!(self, Self::Performance | Self::Powersave | Self::Schedutil | Self::Ondemand)

@@ -1,5 +1,5 @@
-//! The plan of a comparison with background load, and how much of it fits into the time. Must not
-//! carry out anything.
+//! The plan of a comparison of writes with and without background load, and how many calls fit into
+//! the time. Must not carry out anything.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::plan_fault::PlanFault;
 use crate::storage::{Api, StoragePlan};
 
-/// The fewest calls with a meaningful median.
+/// The minimum number of calls for a meaningful median.
 pub const MIN_CALLS: u32 = 9;
 
-/// The most rounds.
+/// The maximum number of rounds.
 const MAX_ROUNDS: u32 = 1000;
 
 /// The largest share of free memory that background load may take, in percent.
@@ -20,23 +20,24 @@ const MAX_MEMORY_PERCENT: u32 = 90;
 /// The lowest write limit, in bytes per second.
 const MIN_IO_LIMIT: u64 = 4096;
 
-/// The most calls in a block. Another round is worth more than further calls.
+/// The maximum number of calls in a block. Beyond this, another round is worth more than further
+/// calls.
 pub const MAX_CALLS: u32 = 1000;
 
 /// A comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterferencePlan {
-    /// The writes to compare. Its rounds and calls are not used. Without CPUs the writer is pinned
-    /// to one.
+    /// The writes to compare. The rounds and calls in this plan are not used. If it names no CPUs,
+    /// the writer is pinned to one CPU.
     pub write: StoragePlan,
     /// The conditions. Those that the machine cannot produce are reported and left out.
     pub conditions: Vec<Condition>,
     /// Whether all conditions are required. Not stored.
     #[serde(skip)]
     pub all_conditions: bool,
-    /// How often each pair of blocks, with and without the condition, runs.
+    /// The number of rounds. Each round runs a pair of blocks, with and without the condition.
     pub rounds: u32,
-    /// The total time, in nanoseconds. What does not fit is reported and left out.
+    /// The total time, in nanoseconds. Comparisons that do not fit are reported and left out.
     pub duration_ns: u64,
     /// How much of the free memory the `memory` load takes, in percent.
     pub memory_percent: u32,
@@ -67,7 +68,7 @@ impl InterferencePlan {
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
-    /// [`crate::Error::Plan`] says what is invalid.
+    /// [`crate::Error::Plan`] if the plan is invalid. The error gives the reason.
     pub fn check(&self) -> Result<()> {
         self.write.check()?;
         if self.conditions.is_empty() {

@@ -41,11 +41,11 @@ pub struct InterferenceResult {
 pub struct Beside {
     /// The condition.
     pub condition: Condition,
-    /// What it was on this machine.
+    /// A description of the condition on this machine.
     pub what: String,
     /// The writer without the condition: an index into [`InterferenceResult::writers`].
     pub writer: usize,
-    /// The writer with the condition: the same, unless two ways to write are compared.
+    /// The writer with the condition: the same writer, unless two ways to write are compared.
     pub writer_beside: usize,
     /// Bytes per call.
     pub size_bytes: u64,
@@ -71,13 +71,13 @@ pub struct Measured {
     pub calls: Vec<Call>,
     /// The snapshot of the recording that covers the block.
     pub snapshot: Option<u32>,
-    /// The duration of all calls, including the untimed ones before, in nanoseconds.
+    /// The duration of all calls, including the untimed ones before them, in nanoseconds.
     pub elapsed_ns: u64,
     /// The number of these calls.
     pub all_calls: u32,
     /// How long the writing thread waited for a CPU during these calls, in nanoseconds.
     pub run_delay_ns: Option<u64>,
-    /// How often it was preempted.
+    /// How often the writing thread was preempted.
     pub lost_cpu: u64,
     /// The frequency of the writer's first CPU at the end, in kHz; `None` if the kernel does not
     /// report it.
@@ -85,9 +85,10 @@ pub struct Measured {
     /// Writes and flushes that the devices counted, from all processes
     /// (Documentation/block/stat.rst).
     pub requests: Option<u64>,
-    /// Their total duration in nanoseconds. The kernel counts milliseconds.
+    /// The total duration of these requests, in nanoseconds. The kernel's counter has a resolution
+    /// of milliseconds.
     pub requests_ns: Option<u64>,
-    /// How much work the background load did, see [`Condition::counts`].
+    /// How much work the background load did, in the units of [`Condition::counts`].
     pub neighbour_count: Option<u64>,
     /// The CPU time of the background load, in nanoseconds.
     pub neighbour_cpu_ns: Option<u64>,
@@ -110,7 +111,8 @@ impl Measured {
 }
 
 impl Beside {
-    /// Compares a figure of the blocks by round; `None` if any block lacks it.
+    /// Compares a figure of the blocks with and without the condition, by round; `None` if any
+    /// block lacks the figure.
     #[must_use]
     pub fn compare(&self, figure: impl Fn(&Measured) -> Option<f64>) -> Option<Comparison> {
         let of = |side: fn(&Pair) -> &Measured| {
@@ -119,7 +121,8 @@ impl Beside {
         Comparison::of_rounds(&of(|pair| &pair.beside)?, &of(|pair| &pair.alone)?).ok()
     }
 
-    /// The effect on the application: the ratio of the blocks' medians.
+    /// The effect on the application: the ratio of the median latencies with and without the
+    /// condition.
     #[must_use]
     pub fn response(&self) -> Option<Comparison> {
         self.compare(Measured::median_ns)

@@ -1,5 +1,5 @@
-//! Writes counted by thread, system call and file. The number of rows bounds the memory. Must not
-//! know where writes come from.
+//! Counts writes by thread, system call and file. The number of rows is limited, to limit the
+//! memory. Must not know where writes come from.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ use crate::observe::Process;
 /// Identifies a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey {
-    /// The process that wrote.
+    /// The process that made the write.
     pub process: Process,
-    /// Its thread.
+    /// The id of the writing thread.
     pub tid: u32,
     /// The system call's name.
     pub call: &'static str,
-    /// Why it waits for the device.
+    /// Why the call waits for the device.
     pub durable: Durable,
     /// The file's name; empty for a call without a file.
     pub file: String,
 }
 
-/// One write, as far as it is counted.
+/// The properties of one write that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// How long it took, in nanoseconds.
+    /// How long the write took, in nanoseconds.
     pub latency_ns: u64,
-    /// What it returned; an error is negative.
+    /// The system call's result; negative for an error.
     pub result: i64,
-    /// Whether that is a number of bytes.
+    /// Whether the result is a number of bytes.
     pub writes: bool,
-    /// Whether the kernel throttled it because too many pages were dirty.
+    /// Whether the kernel throttled the write because too many pages were dirty.
     pub throttled: bool,
 }
 
@@ -45,8 +45,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Counts a write, and returns its row's number. `None` if it would take a row beyond
-    /// [`MAX_ROWS`]. `thread` is called for each new row, and returns the thread's name.
+    /// Counts a write, and returns the index of its row. `None` if the write would need a row
+    /// beyond [`MAX_ROWS`]. `thread` is called for each new row, and returns the thread's name.
     pub fn add(
         &mut self,
         key: RowKey,
@@ -92,14 +92,14 @@ impl Rows {
         Some(place)
     }
 
-    /// The number of writes beyond the last row.
+    /// The number of writes that would have needed further rows.
     #[must_use]
     pub fn others(&self) -> u64 {
         self.others
     }
 
-    /// The rows with their layers, sorted by total time, and the new position of each row by the
-    /// number that [`Rows::add`] returned.
+    /// The rows with their layers, sorted by total time. Also returns the new position of each row,
+    /// indexed by the number that [`Rows::add`] returned.
     #[must_use]
     pub fn finish(self, divided: Vec<Option<Divided>>) -> (Vec<WriteRow>, Vec<usize>) {
         let divided = divided.into_iter().chain(std::iter::repeat(None));

@@ -72,7 +72,7 @@ fn merged_parts_equal_the_whole() {
     second.record(&samples()[1..]);
     second.counters = Some(ThreadCounters { voluntary_switches: 3, ..ThreadCounters::default() });
     whole.counters = second.counters;
-    // A change of CPU between the parts is not counted, because they need not follow each other.
+    // A CPU change between the two parts is not counted, because the parts need not be consecutive.
     whole.cpu_changes = 0;
     first.merge(&second);
     assert!(first == whole, "{:?}", first.served_as);
