@@ -130,7 +130,7 @@ impl Search<'_, '_> {
             .copied()
     }
 
-    /// When the client woke the server. Wake-ups after the start of the handler are unrelated.
+    /// When the client woke the server. Wake-ups after the handler's start are unrelated.
     fn request_by_waking(&self, server: u32) -> Option<u64> {
         let client = self.trip.client.tid?;
         let until_ns = self.trip.received_ns.unwrap_or(self.end_ns);

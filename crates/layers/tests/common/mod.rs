@@ -96,7 +96,7 @@ impl Machine {
 
     fn event(&mut self, cpu: u32, body: Body) {
         let tid = self.current[cpu as usize];
-        // A CPU does one thing at a time, but two CPUs may act in the same nanosecond.
+        // All events of one CPU have different times, but two CPUs may act in the same nanosecond.
         if self
             .trace
             .events
