@@ -49,7 +49,7 @@ pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<
         take_missing(&mut causes, owner, missing_ns.unwrap_or(0));
     }
     for cause in &mut causes {
-        // The usual time consists of work and wake-ups, so only an excess of these is a cause.
+        // The usual time consists of work and wakeups, so only an excess of these is a cause.
         if matches!(cause.kind, Kind::Work | Kind::WakeUp) {
             cause.excess_ns = cause.excess_ns.saturating_sub(usual_ns);
         }

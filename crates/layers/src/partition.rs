@@ -19,7 +19,7 @@ const HAND_OVER_NS: u64 = 50_000;
 /// a thread is runnable.
 const IDLE_EXIT_NS: u64 = 1_000_000;
 
-/// A block request that completed at most this long before a wake-up, on the same CPU, caused it.
+/// A block request that completed at most this long before a wakeup, on the same CPU, caused it.
 const IO_BEFORE_NS: u64 = 100_000;
 
 /// Divides `from_ns..to_ns` of a thread's time. The parts are contiguous and cover it exactly.

@@ -45,7 +45,7 @@ impl RoundTrip {
 pub struct Side {
     /// Its process.
     pub pid: u32,
-    /// The thread; `None` if unknown. Then it is derived from wake-ups.
+    /// The thread; `None` if unknown. Then it is derived from wakeups.
     pub tid: Option<u32>,
     /// The kernel's priority while it called or served, as `task_struct.prio`: below 100 real-time.
     pub prio: Option<i32>,

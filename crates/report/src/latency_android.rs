@@ -8,7 +8,7 @@ use run::ipc::Mode;
 use run::ipc::latency::{Amount, CallerResult, LatencyResult, PairResult, Series, ThreadReport, Verdict};
 use serde_json::json;
 
-/// If the server's thread was on the caller's CPU in more than this share of calls, wake-ups count
+/// If the server's thread was on the caller's CPU in more than this share of calls, wakeups count
 /// as synchronous.
 const GOOD_SYNC: f64 = 0.6;
 

@@ -120,7 +120,7 @@ pub(super) fn doubts(trace: &Trace, devices: &Devices, knows: Knows) -> Vec<Doub
     trace.events.iter().for_each(|event| seen.observe(trace, devices, event));
     let mut out = Vec::new();
     for expected in Expected::ALL {
-        // Without wake-ups, results are less precise, but not wrong. The recorder reports the lack.
+        // Without wakeups, results are less precise, but not wrong. The recorder reports the lack.
         let needless = expected == Expected::Wakeup && !trace.has(expected.event());
         // A file system without a device makes no requests.
         let no_device = expected.is_of_block_layer() && devices.leaves.is_empty();

@@ -42,7 +42,7 @@ pub enum Layer {
     /// The device has one of the call's requests: from when its controller received the request to
     /// the controller's interrupt.
     Device,
-    /// From the interrupt to the wake-up of the waiting thread.
+    /// From the interrupt to the wakeup of the waiting thread.
     Irq,
     /// A request is in the block layer: from its queueing to the controller, and between the phases
     /// of a flush.

@@ -230,9 +230,9 @@ impl<'a> Walk<'a, '_> {
 
     /// The last request that completed on a CPU during a wait, either just before the wait's end or
     /// in the interrupt that ended it. The wait was for this request if the thread or interrupt
-    /// that completed it also did the wake-up.
+    /// that completed it also did the wakeup.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
-        /// The longest time from a completion to the wake-up that it causes. In between, the file
+        /// The longest time from a completion to the wakeup that it causes. In between, the file
         /// system and the page cache finish the write. Within one interrupt, it may take even
         /// longer, because a hypervisor may take the CPU.
         const WITHIN_NS: u64 = 1_000_000;

@@ -74,7 +74,7 @@ pub(crate) struct ThreadLine {
     /// From when on its activity depends on the assumption that it slept before it was woken.
     doubted_ns: Option<u64>,
     /// The time and target CPU of a waking that came while the thread still had a CPU, until its
-    /// wake-up follows.
+    /// wakeup follows.
     woken_early: Option<(u64, u32)>,
     seen: bool,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Knows {
     pub(crate) wakings: bool,
     pub(crate) wakeups: bool,
     pub(crate) migrations: bool,
-    /// Whether wake-ups by an interrupt can be distinguished from wake-ups by the thread below it.
+    /// Whether wakeups by an interrupt can be distinguished from wakeups by the thread below it.
     pub(crate) interrupts: bool,
     pub(crate) system_calls: bool,
 }
@@ -277,7 +277,7 @@ impl ThreadLine {
         calls_within(&self.locks, from_ns, to_ns)
     }
 
-    /// Where the thread was blocked, from the event at its wake-up.
+    /// Where the thread was blocked, from the event at its wakeup.
     pub(crate) fn blocked_at(&self, from_ns: u64, to_ns: u64) -> Option<Name> {
         let after = self.blocked_at.partition_point(|at| at.0 <= to_ns);
         self.blocked_at[..after].last().filter(|at| at.0 >= from_ns).map(|at| at.1)

@@ -99,7 +99,7 @@ fn a_wake_up_that_was_not_recorded_leaves_no_doubt_that_the_writer_had_been_woke
     switch(&mut written, 900, 0, (0, 0), WRITER);
     switch(&mut written, 1_200, 0, (WRITER, 2), 0);
     wake(&mut written, 5_000, 1, 96, WRITER);
-    // The kernel records this event for other wake-ups, but not for this one.
+    // The kernel records this event for other wakeups, but not for this one.
     let fields = [("comm", Text("c")), ("pid", Int(97)), ("prio", Int(120)), ("target_cpu", Int(0))];
     written.event(5_100, 1, 96, "sched/sched_wakeup", &fields);
     switch(&mut written, 6_000, 0, (0, 0), WRITER);
@@ -179,7 +179,7 @@ fn a_completion_may_take_long_to_wake_the_writer_within_one_interrupt() {
         layers_of(&mut written, devices(&[], &["virtio0-req.0"], 512), write).total_ns(Layer::Irq)
     };
     assert_eq!(handled_ns(LONG + 100), LONG - 7_000);
-    // An interrupt that ended long before the wake-up did not cause it. So only the completion
+    // An interrupt that ended long before the wakeup did not cause it. So only the completion
     // itself counts as interrupt handling.
     assert_eq!(handled_ns(7_200), 100);
 }

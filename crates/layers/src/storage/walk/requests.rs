@@ -10,7 +10,7 @@ use crate::timeline::{Doing, Waking, WakingBy};
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Walk<'_, '_> {
-    /// A thread that polls for the end of a request does not sleep, so no wake-up leads back to its
+    /// A thread that polls for the end of a request does not sleep, so no wakeup leads back to its
     /// helpers. So every thread that it woke during the call counts as working for it until the end
     /// of the call, and so does every thread that those woke. Examples are io_uring's worker, which
     /// submits what the caller could not submit without blocking, the worker that ends the write,

@@ -146,7 +146,7 @@ fn agree(before: Doing, now: Doing, knows: Knows) -> Agreement {
             Agreement::Yes
         }
         (Doing::Waking { .. }, Doing::Runnable { .. }) if !knows.wakeups => Agreement::Rather(now),
-        // An unrecorded wake-up: whether the thread waited for it or for the CPU is unknown.
+        // An unrecorded wakeup: whether the thread waited for it or for the CPU is unknown.
         (Doing::Waking { .. }, Doing::Runnable { cpu: Some(cpu), .. }) => {
             Agreement::Rather(Doing::Moved { cpu })
         }

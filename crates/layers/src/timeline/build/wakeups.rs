@@ -35,7 +35,7 @@ impl Builder<'_> {
     }
 
     /// A thread may be woken after it has decided to sleep, but before it has left its CPU. Then
-    /// the waker waits for that (`try_to_wake_up` in kernel/sched/core.c), and the wake-up follows
+    /// the waker waits for that (`try_to_wake_up` in kernel/sched/core.c), and the wakeup follows
     /// the switch. In between, the thread is being woken on this CPU.
     pub(super) fn woken_early(&mut self, tid: u32, time_ns: u64) -> Option<u32> {
         let (woken_ns, cpu) = self.threads.get_mut(&tid)?.woken_early.take()?;
@@ -63,7 +63,7 @@ impl Builder<'_> {
                 self.prove(tid, time_ns, Doing::Blocked { state: None });
             }
             (_, Some(true)) if !complete => self.prove(tid, time_ns, Doing::Waking { cpu: target_cpu }),
-            // Every wake-up follows a waking, so the waking of this one was lost.
+            // Every wakeup follows a waking, so the waking of this one was lost.
             _ => self.doubt(tid, time_ns),
         }
         self.set(tid, time_ns, Doing::Runnable { cpu: Some(target_cpu), preempted: false });
