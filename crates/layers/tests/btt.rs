@@ -1,6 +1,6 @@
 //! Compares the time that requests spend in a device with the result of `btt` (Debian's blktrace
 //! package) for the same events.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+#![allow(clippy::print_stderr)] // The test prints what it could not try.
 
 mod blktrace;
 mod recorded;

@@ -239,7 +239,7 @@ fn softirq(f: &mut fmt::Formatter<'_>, what: &str, vector: u32) -> fmt::Result {
 /// The recordings of several kernels, which also test the parser.
 #[cfg(test)]
 #[path = "../../tracefs/tests/common/fixture.rs"]
-#[allow(dead_code)] // Other users of this file need more of it.
+#[allow(dead_code)] // Other users of this file need the rest of it.
 pub mod fixtures;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Instances on the running kernel: they record, stop, and leave nothing behind, however their
 //! process ends. Without root, each test is skipped.
-#![allow(clippy::print_stdout)] // How a victim tells its instance.
+#![allow(clippy::print_stdout)] // The killed process prints the path of its instance.
 
 #[allow(dead_code)]
 mod common;

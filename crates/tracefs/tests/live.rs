@@ -1,6 +1,6 @@
 //! Records the running kernel both ways: its pages must agree with its text, and the number of
 //! overwritten events must be exact. Without root, each test is skipped.
-#![allow(clippy::print_stderr)] // How a test says so.
+#![allow(clippy::print_stderr)] // A skipped test prints why.
 
 #[allow(dead_code)]
 mod common;
