@@ -1,5 +1,5 @@
-//! Passes the hashes of the report page's styles and scripts to the compiler. The page's policy
-//! allows them by hash.
+//! Passes the hashes of the report page's styles and scripts to the compiler. The page's
+//! Content-Security-Policy allows them by hash.
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use tracefs::{Body, Name, Names, ThreadRef, Trace};
 use crate::fields::Fields;
 use crate::kept;
 
-/// An event's group in the kernel. Event names are not unique across groups, but these are.
+/// An event's group in the kernel. Names are not unique across groups, but those in this file are.
 pub(crate) fn system(event: &str) -> &'static str {
     match event {
         "sched_switch"
@@ -51,7 +51,7 @@ fn vector(event: &str) -> Option<(&str, bool)> {
     KINDS.contains(&found.0).then_some(found)
 }
 
-/// Decodes an event. Its texts, and the record of an event without a decoded form, go into `trace`.
+/// Decodes an event. Stores its texts in `trace`, and its record if it has no decoded form.
 pub(crate) fn body(event: &str, fields: &dyn Fields, trace: &mut Trace) -> Option<Body> {
     let names = &mut trace.names;
     scheduling(event, fields, names)
@@ -142,7 +142,7 @@ fn interrupt(event: &str, fields: &dyn Fields, names: &mut Names) -> Option<Body
         "ipi_entry" => Body::IpiEntry { reason: text(fields, "reason", names) },
         "ipi_exit" => Body::IpiExit { reason: text(fields, "reason", names) },
         "ipi_raise" => {
-            // A bit for each CPU. Several targets cannot be represented.
+            // One bit for each CPU. The event type has room for one target only.
             let mask = fields.int("target_cpus").unwrap_or(0).cast_unsigned();
             let target_cpu = mask.is_power_of_two().then(|| mask.trailing_zeros());
             Body::IpiRaise { target_cpu, reason: text(fields, "reason", names) }
@@ -187,8 +187,8 @@ fn of_a_cpu(event: &str, fields: &dyn Fields, names: &mut Names) -> Option<Body>
     })
 }
 
-/// The binder driver's events, in C and in Rust. Its text names some fields differently from its
-/// format files.
+/// The binder driver's events, in C and in Rust. The driver's text names some fields differently
+/// from its format files.
 fn binder(event: &str, fields: &dyn Fields) -> Option<Body> {
     let any = |names: [&str; 2]| names.iter().find_map(|name| signed(fields, name));
     let debug_id = || any(["debug_id", "transaction"]);

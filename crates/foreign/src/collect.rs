@@ -7,7 +7,7 @@ use tracefs::{Event, Loss};
 
 use crate::{Foreign, MOST_EVENTS};
 
-/// The highest CPU number that is believed; anything above comes from damaged bytes.
+/// The highest accepted CPU number. Higher ones come from damaged bytes.
 pub(crate) const MOST_CPUS: u32 = 1 << 14;
 
 /// The events found so far.
@@ -15,7 +15,7 @@ pub(crate) const MOST_CPUS: u32 = 1 << 14;
 pub(crate) struct Collected {
     events: Vec<Event>,
     losses: Vec<Loss>,
-    /// The time of each CPU's last event, and the events lost since (how many, if counted).
+    /// The time of each CPU's last event, and the events lost since then (how many, if counted).
     last_ns: BTreeMap<u32, u64>,
     missing: BTreeMap<u32, Option<u64>>,
     complete_from_ns: BTreeMap<u32, u64>,
@@ -42,13 +42,13 @@ impl Collected {
         self.events.push(event);
     }
 
-    /// Events of this CPU were lost before the next one.
+    /// Notes that events of this CPU were lost before the next one.
     pub(crate) fn lost(&mut self, cpu: u32, events: Option<u64>) {
         let missing = self.missing.entry(cpu).or_insert(Some(0));
         *missing = missing.zip(events).map(|(before, more)| before.saturating_add(more));
     }
 
-    /// Declares a CPU's events complete from this time on, unless it has events already.
+    /// Declares a CPU's events complete from this time on, unless the CPU already has events.
     pub(crate) fn complete_from(&mut self, cpu: u32, ns: u64) {
         self.complete_from_ns.entry(cpu).or_insert(ns);
         self.last_ns.entry(cpu).or_insert(ns);
@@ -72,7 +72,7 @@ impl Collected {
             let after_ns = self.last_ns.get(&cpu).copied().unwrap_or(0);
             self.losses.push(Loss { cpu, after_ns, before_ns: u64::MAX, events, damaged: false });
         }
-        // Events of one time stay in file order.
+        // Events with the same time stay in file order.
         self.events.sort_by_key(|event| event.time_ns);
         self.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
         if self.full {

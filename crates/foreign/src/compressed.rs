@@ -19,7 +19,7 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// expand to.
 ///
 /// # Errors
-/// A sentence, if the stream is damaged or exceeds the budget.
+/// A sentence that says why: the stream is damaged, or exceeds the budget.
 pub(crate) fn unpack(method: Method, bytes: &[u8], budget: &mut usize) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     let most = *budget as u64 + 1;

@@ -1,5 +1,5 @@
-//! The fields of an event, whatever file format they come from. They have the names of the kernel's
-//! format files or of its text.
+//! The fields of an event from any file format. Their names are those in the kernel's format files
+//! or in its text.
 
 use tracefs::{Name, Names, TaskState};
 
@@ -9,7 +9,7 @@ pub(crate) trait Fields {
     fn int(&self, name: &str) -> Option<i64>;
     /// A text.
     fn text(&self, name: &str) -> Option<&str>;
-    /// A device's number as the kernel has it: major << 20 | minor.
+    /// A device number as the kernel encodes it: major << 20 | minor.
     fn device(&self, name: &str) -> Option<u32>;
     /// `prev_state`: what a thread that leaves its CPU does next.
     fn state(&self) -> Option<TaskState>;

@@ -1,6 +1,6 @@
-//! Events without a decoded form of which some fields are kept, in records that are read like the
-//! kernel's own: those that synchronous writes are matched and divided by. Must not know any file
-//! format, nor what the fields are used for.
+//! Events that have no decoded form, but some of whose fields are kept, because the analysis of
+//! synchronous writes needs them. Their records are read like the kernel's own. Must not know any
+//! file format, nor what the fields are used for.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ const QUEUED: &[Field] =
 const FILE: Field = ("ino", Is::Unsigned);
 const SUBMITTED: &[Field] = &[("req", Is::Unsigned), ("opcode", Is::Unsigned)];
 
-/// Group, event, and the fields that are kept. A record's id is its place in this list, from 1.
+/// Group, event, and the fields that are kept. A record's id is its index in this list, from 1.
 const KEPT: [(&str, &str, &[Field]); 15] = [
     ("block", "block_bio_queue", QUEUED),
     ("block", "block_rq_issue", QUEUED),
@@ -62,7 +62,7 @@ pub(crate) fn system(event: &str) -> Option<&'static str> {
 }
 
 fn place(event: &str) -> Option<usize> {
-    // An older name.
+    // The event's older name.
     let event = if event == "io_uring_submit_sqe" { "io_uring_submit_req" } else { event };
     KEPT.iter().position(|kept| kept.1 == event)
 }
@@ -92,8 +92,8 @@ fn format(number: u16, fields: &[Field]) -> String {
     text
 }
 
-/// The event, with its record added to the trace's store. `None` for any other event, for one that
-/// lacks a field, and if the store is full.
+/// Stores the record of an event, and returns the event's body. `None` if the event is not in the
+/// list, if it lacks a field, or if the store is full.
 pub(crate) fn body(event: &str, fields: &dyn Fields, trace: &mut Trace) -> Option<Body> {
     let place = place(event)?;
     let (system, name, kept) = KEPT[place];
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// A request that is queued, or nothing.
+    /// A queued request, with or without its numbers.
     struct Said(bool);
 
     impl Fields for Said {

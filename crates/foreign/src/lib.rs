@@ -1,9 +1,9 @@
-//! Reads kernel traces recorded by other tools into the form of Roundtrip's own: Perfetto traces,
-//! trace-cmd's `trace.dat` (versions 6 and 7), and the kernel's text as atrace and
+//! Reads kernel traces that other tools recorded, and converts them to Roundtrip's own form. Reads
+//! Perfetto traces, trace-cmd's `trace.dat` (versions 6 and 7), and the kernel's text as atrace and
 //! `/sys/kernel/tracing/trace` print it.
 //!
-//! Every byte is untrusted. Sizes are limited. Damage is reported and ends the reading of its part;
-//! everything read before stays. Must not know what events are used for.
+//! Every byte is untrusted. Sizes are limited. Damage is reported, and ends the reading of the
+//! damaged part. Everything read before is kept. Must not know what events are used for.
 
 mod bodies;
 mod collect;
@@ -37,9 +37,10 @@ pub enum Tool {
 pub struct Foreign {
     /// The tool that wrote it.
     pub tool: Tool,
-    /// The events. `recorded` lists what the file declares as recorded, or else what it contains.
+    /// The events. `recorded` lists the events that the file declares as recorded. Without such a
+    /// declaration, it lists those that the file contains.
     pub trace: Trace,
-    /// The trace clock by the kernel's name ("boot"); `None` if the file does not name it.
+    /// The kernel's name of the trace clock ("boot"); `None` if the file does not name the clock.
     pub clock: Option<String>,
     /// The recording kernel's release; empty if the file does not name it.
     pub release: String,
@@ -47,7 +48,7 @@ pub struct Foreign {
     pub comms: BTreeMap<u32, String>,
     /// How many events the recorder counted as lost; see also the trace's losses.
     pub lost_events: u64,
-    /// What the file lacks, or what of it could not be read, one sentence each.
+    /// What the file lacks, and what could not be read, in one sentence each.
     pub notes: Vec<String>,
     /// The first damage found, with its place in the file.
     pub damage: Option<String>,
@@ -76,17 +77,17 @@ impl Foreign {
 /// The longest file that is read, in bytes.
 pub const MOST_FILE_BYTES: u64 = 1 << 30;
 
-/// The most that all compressed parts of a file may expand to, in bytes.
+/// The maximum size of all decompressed parts of a file together, in bytes.
 const MOST_UNPACKED_BYTES: usize = 1 << 30;
 
-/// The most events of a file that are kept.
+/// The maximum number of events that are kept of a file.
 const MOST_EVENTS: usize = 16_000_000;
 
-/// Reads a file's bytes, whichever tool wrote it.
+/// Reads the bytes of a file that any of these tools wrote.
 ///
 /// # Errors
-/// [`Error::Unknown`] for any other format, [`Error::Unreadable`] if its header is damaged.
-/// Damage after that is not an error, see [`Foreign::damage`].
+/// [`Error::Unknown`] for any other format, [`Error::Unreadable`] if the header is damaged. Damage
+/// after the header is not an error, see [`Foreign::damage`].
 pub fn read(bytes: &[u8]) -> Result<Foreign> {
     if trace_dat::is(bytes) {
         return trace_dat::read(bytes);

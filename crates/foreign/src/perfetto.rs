@@ -22,8 +22,8 @@ const FORM: &str = "Perfetto's trace";
 const MONOTONIC_RAW: u64 = 5;
 const BOOTTIME: u64 = 6;
 
-/// From a trace's configuration to the names of its kernel events: `data_sources`, `config`,
-/// `ftrace_config`, `ftrace_events`.
+/// The path from a trace's configuration to the names of its kernel events: `data_sources`,
+/// `config`, `ftrace_config`, `ftrace_events`.
 const CONFIG: &[u32] = &[2, 1, 100, 1];
 
 /// Whether the bytes are a Perfetto trace: a message that begins with field 1, a packet.
@@ -99,18 +99,18 @@ struct Reader {
     processes: BTreeMap<u32, u32>,
     comms: BTreeMap<u32, String>,
     machine: String,
-    /// Whether the kernel's states of threads are those of Linux 4.14 and later.
+    /// Whether the thread states are encoded as in kernels before Linux 4.14.
     old_states: bool,
     /// Names of kernel functions, by packet sequence and interning id.
     symbols: HashMap<(u64, u64), String>,
-    /// Events that the trace describes itself, by field number.
+    /// Events that the trace itself describes, by field number.
     described: HashMap<u32, Described>,
-    /// By CPU: how many events the kernel had lost at the recording's start and end.
+    /// By CPU: how many events the kernel had lost at the start and at the end of the recording.
     lost: BTreeMap<u64, (u64, u64)>,
     /// The offset from another clock to boot time, and that clock's name.
     raw_to_boot: Option<i64>,
     clock: Option<&'static str>,
-    /// The thread that runs on each CPU, as far as known from a switch.
+    /// The thread that runs on each CPU, if a switch showed it.
     running: BTreeMap<u32, tracefs::ThreadRef>,
     bundles: u64,
     other_machines: u64,
@@ -118,7 +118,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// A trace, or a compressed packet's contents, which may not nest.
+    /// Reads a trace, or the contents of a compressed packet. Compressed packets must not nest.
     fn packets(&mut self, bytes: &[u8], depth: u32, foreign: &mut Foreign) {
         let mut trace = Message::new(bytes);
         loop {
@@ -187,8 +187,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The events in the configuration, some of which the kernel may lack. `path` leads through the
-    /// configuration to their names.
+    /// Collects the events in the configuration. The kernel may lack some of them. `path` leads
+    /// through the configuration to their names.
     fn asked(&mut self, message: &[u8], path: &[u32]) -> Result<(), String> {
         let [wanted, rest @ ..] = path else {
             let event = String::from_utf8_lossy(message);
@@ -230,7 +230,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A snapshot of the clocks; the first one is used.
+    /// Reads a snapshot of the clocks. Only the first snapshot is used.
     fn clocks(&mut self, snapshot: &[u8]) -> Result<(), String> {
         let mut now = HashMap::new();
         for field in Message::new(snapshot) {
@@ -259,7 +259,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The kernel's counters at the recording's start (phase 1) and end (2).
+    /// Reads the kernel's counters at the recording's start (phase 1) and end (phase 2).
     fn stats(&mut self, stats: &[u8]) -> Result<(), String> {
         for field in Message::new(stats) {
             if let (6 | 7, Value::Bytes(event)) = field? {

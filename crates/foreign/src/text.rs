@@ -1,5 +1,5 @@
 //! The kernel's text of a trace: `/sys/kernel/tracing/trace`, atrace's output (also compressed with
-//! `-z`), and systrace's page around it. Must not know what events mean.
+//! `-z`), and the HTML page that systrace writes around it. Must not know what events mean.
 
 mod calls;
 mod line;
@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::{Foreign, MOST_UNPACKED_BYTES, Tool};
 use line::{Line, Said};
 
-/// The number of unreadable lines from which a file counts as damaged. Android's tools print a few
-/// lines between the kernel's.
+/// A file with at least this many unreadable lines counts as damaged. Fewer are normal: Android's
+/// tools print a few lines between the kernel's.
 const MANY_UNREADABLE: u64 = 20;
 
 /// Reads the kernel's text.
@@ -62,7 +62,7 @@ fn unpack_atrace(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     const MARK: &[u8] = b"TRACE:\n";
     let head = &bytes[..bytes.len().min(4096)];
     let at = head.windows(MARK.len()).position(|window| window == MARK).map_or(0, |at| at + MARK.len());
-    // The zlib header (RFC 1950): deflate, a window of 32 kB, and a checksum over both bytes.
+    // The zlib header (RFC 1950): deflate, a window of 32 kB, and check bits over both bytes.
     let packed = matches!(bytes[at..], [0x78, flags, ..] if (0x7800 + u32::from(flags)).is_multiple_of(31));
     if !packed {
         return Ok(None);
@@ -85,7 +85,7 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, number: u64, text: &str, foreign: &mut Foreign) {
-        // In systrace's page the text is within a script.
+        // In systrace's page, the text is inside a script element.
         let text = text.trim_end();
         if let Some(line) = Line::parse(text) {
             self.event(&line, foreign);
@@ -119,7 +119,8 @@ impl Reader {
         if line.tid != 0 && line.comm != "<...>" && !self.comms.contains_key(&line.tid) {
             self.comms.insert(line.tid, line.comm.to_owned());
         }
-        // The kernel's text names trace_marker's events after the function that wrote them.
+        // In the kernel's text, an event of trace_marker has the name of the function that wrote
+        // it.
         let name = if line.event == "tracing_mark_write" { "print" } else { line.event };
         let said = Said::new(name, line.said);
         let system = bodies::system(name);

@@ -1,5 +1,6 @@
-//! trace-cmd's `trace.dat`, versions 6 and 7 (trace-cmd.dat.v6(5), trace-cmd.dat.v7(5)): the
-//! kernel's own pages and format files, which `tracefs` reads. Must not know what is in a page.
+//! trace-cmd's `trace.dat`, versions 6 and 7 (trace-cmd.dat.v6(5), trace-cmd.dat.v7(5)). It
+//! contains the kernel's own pages and format files, which `tracefs` reads. Must not know what is
+//! in a page.
 
 mod bytes;
 mod v6;
@@ -22,7 +23,7 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// The contents that both versions have, although in different places.
+/// The contents that both versions have, in different places.
 #[derive(Default)]
 struct Parts<'a> {
     header_page: String,
@@ -39,9 +40,9 @@ struct Parts<'a> {
     stats: Vec<String>,
     /// The buffer's pages, by CPU.
     cpus: BTreeMap<u32, std::borrow::Cow<'a, [u8]>>,
-    /// The number of buffers of other instances, which are not read.
+    /// The number of other instances' buffers, which are not read.
     other_buffers: usize,
-    /// Whether the file requires its times to be shifted or scaled.
+    /// Whether times must be shifted or scaled.
     shifted: bool,
     damage: Option<String>,
 }
@@ -135,7 +136,7 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
     Ok(foreign)
 }
 
-/// Truncates pages that may hold more events than are kept. The shortest event takes 16 bytes.
+/// Truncates pages that may contain more events than are kept. The shortest event takes 16 bytes.
 fn limit(parts: &mut Parts<'_>, layout: PageLayout, foreign: &mut Foreign) {
     let most = MOST_EVENTS * 16 / parts.cpus.len().max(1) / layout.size * layout.size;
     for bytes in parts.cpus.values_mut().filter(|bytes| bytes.len() > most) {
@@ -162,7 +163,7 @@ fn formats(parts: &Parts<'_>) -> Result<Formats, tracefs::Error> {
     Ok(formats.with_kallsyms(&parts.kallsyms))
 }
 
-/// The selected clock: of `local global [boot]` the one in brackets, or a single name.
+/// The selected clock: the one in brackets (`local global [boot]`), or a single name.
 fn chosen(text: &str) -> &str {
     let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inside, _)| inside);
     inside.unwrap_or(text).trim()

@@ -90,9 +90,9 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// The narrowest symmetric pair of order statistics whose interval contains the median with at
-/// least 95%. The values are ascending. `None` for fewer than six values. The number of values
-/// below the median has a binomial (n, ½) distribution, so leaving out the k outer values on each
-/// side has the error probability 2 P(X < k + 1).
+/// least 95% probability. The values are ascending. `None` for fewer than six values. The number of
+/// values below the median has a binomial (n, ½) distribution. So leaving out the k outer values on
+/// each side has the error probability 2 P(X < k + 1).
 #[must_use]
 pub fn median_interval(ascending: &[f64]) -> Option<Interval> {
     const OUTSIDE: f64 = 0.05;

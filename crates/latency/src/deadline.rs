@@ -15,7 +15,7 @@ pub struct Deadline {
 pub struct DeadlineCount {
     /// The limit.
     pub deadline: Deadline,
-    /// The number of all durations.
+    /// The number of durations that were compared.
     pub count: u64,
     /// The number of durations above the limit.
     pub missed: u64,

@@ -1,4 +1,4 @@
-//! The errors of this crate: what can be wrong with data that it gets. Knows no files and no
+//! The errors of this crate: what can be wrong with its input data. Knows no files and no
 //! processes.
 
 /// Why data was rejected.

@@ -57,8 +57,8 @@ impl Histogram {
         Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
     }
 
-    /// An empty histogram whose memory grows with the longest duration, from 16 KiB, so recording
-    /// may allocate. For analysis after a measurement, with many histograms.
+    /// An empty histogram for analysis after a measurement, where there are many histograms. Its
+    /// memory starts at 16 KiB and grows with the longest duration, so recording may allocate.
     ///
     /// # Panics
     /// Never: the bounds are constant.
@@ -71,7 +71,7 @@ impl Histogram {
 
     /// Counts one duration in nanoseconds.
     pub fn record(&mut self, value_ns: u64) {
-        // Cannot fail: the value is within the bounds, or the bounds grow.
+        // Cannot fail: the value is within the bounds, or the bounds grow automatically.
         let recorded = self.buckets.record(value_ns.min(Self::HIGHEST_NS));
         debug_assert!(recorded.is_ok());
         self.min_ns = self.min_ns.min(value_ns);
@@ -132,8 +132,8 @@ impl Histogram {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
-    /// The standard deviation of the counted durations (divided by their count) in nanoseconds,
-    /// from the buckets.
+    /// The standard deviation of the counted durations in nanoseconds, from the buckets. It is the
+    /// population's: the divisor is the number of durations.
     #[must_use]
     pub fn stdev_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.buckets.stdev())
@@ -153,9 +153,10 @@ impl Histogram {
     }
 
     /// The percentile with its 95% confidence interval, from the ranks of the durations around it
-    /// (Conover, Practical Nonparametric Statistics, 3.2). Assumes independent durations, so it
-    /// does not include how the machine changes between runs. `None` for an empty histogram. An end
-    /// is `None` if it would be outside all durations.
+    /// (Conover, Practical Nonparametric Statistics, 3.2). `percent` is clamped to 0–100. Assumes
+    /// independent durations, so the interval does not cover changes of the machine between runs.
+    /// `None` for an empty histogram. An end of the interval is `None` if it lies outside all
+    /// durations.
     pub fn percentile(&self, percent: f64) -> Option<Percentile> {
         let ns = self.percentile_ns(percent)?;
         let (count, share) = (self.count() as f64, percent.clamp(0.0, 100.0) / 100.0);
@@ -181,7 +182,7 @@ impl Histogram {
     }
 }
 
-/// Histograms are equal if their counts are, whatever their capacity.
+/// Histograms are equal if their counts are equal, whatever their capacity.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         let exact = |of: &Self| (of.min_ns, of.max_ns, of.sum_ns, of.clamped);

@@ -17,11 +17,11 @@ pub enum Policy {
     /// `SCHED_OTHER` (the kernel's `SCHED_NORMAL`), number 0: the fair class.
     #[default]
     Other,
-    /// `SCHED_FIFO`, number 1: real time, runs until it blocks.
+    /// `SCHED_FIFO`, number 1: real time; a thread runs until it blocks.
     Fifo,
     /// `SCHED_RR`, number 2: real time with time slices.
     RoundRobin,
-    /// `SCHED_BATCH`, number 3: the fair class, for work that does not interact.
+    /// `SCHED_BATCH`, number 3: the fair class, for non-interactive work.
     Batch,
     /// `SCHED_IDLE`, number 5: the fair class at its lowest weight.
     Idle,
@@ -31,7 +31,8 @@ pub enum Policy {
     Unknown(u32),
 }
 
-/// Classes of policies that the kernel treats alike when it selects the next task.
+/// Classes of policies. The kernel treats the policies of one class alike when it selects the next
+/// task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PolicyClass {
     /// `SCHED_OTHER`, `SCHED_BATCH` and `SCHED_IDLE`.

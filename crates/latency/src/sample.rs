@@ -14,7 +14,7 @@ pub struct Placement {
     pub policy: Policy,
     /// Real-time priority 1–99; 0 under a fair policy.
     pub priority: u8,
-    /// Nice value −20–19; without effect under a real-time policy.
+    /// Nice value −20–19; has no effect under a real-time policy.
     pub nice: i8,
 }
 
@@ -37,7 +37,7 @@ pub struct Sample {
     pub server: Placement,
 }
 
-/// The three parts of a round trip, in nanoseconds; they add up to its latency.
+/// The three legs of a round trip, in nanoseconds. They add up to its latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Legs {
     /// From the start of the call until the handler begins.
@@ -79,7 +79,7 @@ impl Sample {
     }
 
     /// From the *scheduled* start to the reply, in nanoseconds. Includes the wait behind an earlier
-    /// slow call, which [`Self::latency_ns`] misses (coordinated omission).
+    /// slow call, which [`Self::latency_ns`] does not (coordinated omission).
     #[must_use]
     pub const fn response_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.intended_ns)
@@ -127,7 +127,7 @@ impl Sample {
         out
     }
 
-    /// The inverse of [`Self::to_bytes`]. Every bit pattern is valid.
+    /// The inverse of [`Self::to_bytes`]. All bytes are valid.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::ENCODED_LEN]) -> Self {
         Self {

@@ -27,10 +27,10 @@ pub struct Summary {
     pub p95_ns: Option<u64>,
     /// 99th percentile.
     pub p99_ns: Option<u64>,
-    /// 99.9th percentile. With fewer than 1,000 durations it is merely the maximum.
+    /// 99.9th percentile. With fewer than 1,000 durations, it is just the maximum.
     #[serde(rename = "p99_9_ns")]
     pub p999_ns: Option<u64>,
-    /// 99.99th percentile. With fewer than 10,000 durations it is merely the maximum.
+    /// 99.99th percentile. With fewer than 10,000 durations, it is just the maximum.
     #[serde(rename = "p99_99_ns")]
     pub p9999_ns: Option<u64>,
 }

@@ -9,13 +9,13 @@ use crate::Error;
 
 /// The durations of calls by the time when they began.
 ///
-/// At most [`Self::MOST_BINS`] bins are used, so the size does not grow with the number of calls. A
-/// call beyond the last bin doubles the width of all bins.
+/// There are at most [`Self::MOST_BINS`] bins, so the size does not grow with the number of calls.
+/// If a call lies beyond the last possible bin, the width of all bins doubles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     start_ns: u64,
     width_ns: u64,
-    /// The bins from the start on; a bin without calls is empty.
+    /// The bins from the start on. Bins without calls are empty.
     bins: Vec<Bin>,
 }
 
@@ -74,7 +74,7 @@ impl Timeline {
         *bin.counts.entry(bucket(took_ns)).or_default() += 1;
     }
 
-    /// Adds the calls of `other`, at their times since the start of `other`.
+    /// Adds the calls of `other`. Each keeps its time since the start of its own timeline.
     pub fn merge(&mut self, other: &Self) {
         while self.width_ns < other.width_ns {
             self.widen();
@@ -158,7 +158,7 @@ impl Bin {
     }
 }
 
-/// The highest value of a value's bucket: its five leading bits, then ones.
+/// The highest value of the bucket of a value: the value's five leading bits, then ones.
 fn bucket(value_ns: u64) -> u64 {
     let free = (u64::BITS - value_ns.leading_zeros()).saturating_sub(5);
     value_ns | ((1 << free) - 1)

@@ -10,18 +10,18 @@ const ERROR: f64 = 0.05;
 /// deviations.
 const Z_95: f64 = 1.959_964;
 
-/// With more repetitions per side, the distribution of the ranks is approximated by the normal one.
+/// Above this number of repetitions per side, a normal distribution approximates that of the ranks.
 const COUNTED: usize = 60;
 
 /// The ratio of a subject to a baseline, from repetitions of both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shift {
-    /// The estimate of J. L. Hodges and E. L. Lehmann (1963): the median of all ratios of a subject
-    /// and a baseline.
+    /// The estimate of J. L. Hodges and E. L. Lehmann (1963): the median of the ratios of all pairs
+    /// of a subject's and a baseline's repetition.
     pub ratio: f64,
     /// The 95% confidence interval; `None` if there are too few repetitions.
     pub interval: Option<(f64, f64)>,
-    /// The probability of a difference of at least this size by chance, 0–1.
+    /// The probability, 0–1, of at least this difference by chance.
     pub p: f64,
 }
 
@@ -57,7 +57,7 @@ pub fn paired(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
     let logs: Vec<f64> = ascending(subject.iter().zip(baseline).map(|(s, b)| s / b))?;
     let logs: Vec<f64> = logs.iter().map(|ratio| ratio.ln()).collect();
     let n = logs.len();
-    // Walsh averages; those above 0 are the sum of the positive ranks.
+    // Walsh averages. The number of those above 0 is the sum of the positive ranks.
     let averages =
         logs.iter().enumerate().flat_map(|(at, one)| logs[at..].iter().map(move |two| (one + two) / 2.0));
     let averages: Vec<f64> = averages.collect();
@@ -138,8 +138,8 @@ fn two_sided(shares: &[f64], tail: f64) -> f64 {
     (2.0 * below).min(1.0)
 }
 
-/// How many of the ordered ratios the interval leaves out on each side. `None` if leaving out none
-/// already exceeds the error probability.
+/// How many of the ordered ratios the interval leaves out on each side. `None` if even an interval
+/// of all ratios exceeds the error probability.
 fn outermost(shares: &[f64]) -> Option<usize> {
     let mut below = 0.0;
     let mut outside = None;

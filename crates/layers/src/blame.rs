@@ -33,8 +33,8 @@ struct Blame {
     ns: u64,
 }
 
-/// CPU time that the events attribute to a thread but that it did not get, by owner, in
-/// nanoseconds.
+/// By owner: CPU time, in nanoseconds, that the events attribute to the owner's thread but that the
+/// thread did not get.
 pub(crate) type Missing = [(Owner, Option<u64>); 2];
 
 /// What caused the delay, the main cause first.
@@ -49,7 +49,7 @@ pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<
         take_missing(&mut causes, owner, missing_ns.unwrap_or(0));
     }
     for cause in &mut causes {
-        // The usual time consists of work and wake-ups, so only an excess of these is a cause.
+        // The usual time consists of work and wakeups, so only an excess of these is a cause.
         if matches!(cause.kind, Kind::Work | Kind::WakeUp) {
             cause.excess_ns = cause.excess_ns.saturating_sub(usual_ns);
         }
@@ -60,7 +60,7 @@ pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<
     causes
 }
 
-/// Puts "ordinary" or "cannot tell" first if no other cause may be the main one.
+/// Puts "ordinary" or "cannot tell" first if no other cause can be called the main one.
 fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64) {
     let ordinary = trip.usual_ns.is_some() && trip.duration_ns() * 10 <= usual_ns * ORDINARY_TENTHS;
     if causes.is_empty() || ordinary {
@@ -86,8 +86,8 @@ fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64
     }
     let mut named = causes.iter().filter(|cause| !unknown(cause)).map(|cause| cause.excess_ns);
     let (first_ns, second_ns) = (named.next().unwrap_or(0), named.next().unwrap_or(0));
-    // The unknown time may belong to any cause. So the first is only the main one if it would lead
-    // even then.
+    // The unknown time may belong to any cause. So the first cause is the main one only if it would
+    // still lead when the second one gets all of that time.
     if first_ns <= second_ns + unknown_ns
         && let Some(index) = causes.iter().position(|cause| cause.kind == Kind::CannotTell)
     {
@@ -183,7 +183,7 @@ fn blamed<'a>(part: &'a Part, via: &'a [Thread]) -> (Kind, Option<&'a Thread>, O
             None => (Kind::WakeUp, None, None),
             Some(thread) => (Kind::WaitedFor, Some(thread), None),
         },
-        // The softirq thread handles softirqs when there are too many.
+        // The softirq thread runs softirqs when there are too many of them.
         State::Behind { thread } | State::Preempted { thread }
             if kernel_names::is_softirq_thread(&thread.comm) =>
         {

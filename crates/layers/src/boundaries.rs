@@ -130,7 +130,7 @@ impl Search<'_, '_> {
             .copied()
     }
 
-    /// When the client woke the server. Wake-ups after the start of the handler are unrelated.
+    /// When the client woke the server. Wakeups after the handler's start are unrelated.
     fn request_by_waking(&self, server: u32) -> Option<u64> {
         let client = self.trip.client.tid?;
         let until_ns = self.trip.received_ns.unwrap_or(self.end_ns);
@@ -140,7 +140,7 @@ impl Search<'_, '_> {
         waking.map(|waking| waking.time_ns)
     }
 
-    /// When the server last woke the client. Wake-ups before the end of the handler are unrelated.
+    /// When the server last woke the client. Wakeups before the end of the handler are unrelated.
     fn reply_by_waking(&self, server: u32, request_ns: u64) -> Option<u64> {
         let client = self.trip.client.tid?;
         let from_ns = self.trip.replied_ns.unwrap_or(request_ns).max(request_ns);

@@ -1,6 +1,6 @@
-//! Evidence from counters: CPU quotas, which appear in events only as a thread that is not
-//! scheduled, and CPU time that the events attribute to a thread but that it did not get. Must not
-//! know which part is to blame.
+//! Evidence from counters about two things. A CPU quota appears in events only as a thread that is
+//! runnable but not scheduled. And a thread may not get all of the CPU time that the events
+//! attribute to it. Must not know which part is to blame.
 
 use crate::explanation::{Owner, Part, State, Unknown};
 use crate::round_trip::{Counters, RoundTrip};
@@ -10,14 +10,15 @@ use crate::timeline::{Doing, Timeline};
 /// by default, at least 1 ms; Documentation/scheduler/sched-bwc.rst).
 const SHORTEST_THROTTLING_NS: u64 = 500_000;
 
-/// Priorities from here on are ordinary ones, which quotas apply to.
+/// Priorities from here on are ordinary ones. Quotas apply only to these.
 pub(crate) const FIRST_ORDINARY_PRIO: i32 = 100;
 
-/// The least missing CPU time that counts, because clocks are read at slightly different instants.
+/// The least missing CPU time that counts. Less may be an artefact, because the clocks are read at
+/// slightly different instants.
 const MISSING_NS: u64 = 200_000;
 
-/// Marks what a quota explains. A throttled thread is runnable but not scheduled, whatever else
-/// runs. So its whole wait is one stretch, whatever parts it consists of.
+/// Marks the parts that a quota explains. A throttled thread is runnable but not scheduled, no
+/// matter which other threads run. So its whole wait is one stretch, whatever parts it consists of.
 pub(crate) fn mark_throttling(parts: &mut [Part], trip: &RoundTrip) {
     let mut from = 0;
     while from < parts.len() {
@@ -63,8 +64,8 @@ fn mark_stretch(stretch: &mut [Part], counters: &Counters, trip: &RoundTrip) {
         return;
     }
     let idle = stretch.iter().any(|part| part.state == State::RunnableOnIdle);
-    // The counters cover only this round trip, and at least half of the wait: nothing else could
-    // have caused it.
+    // The counters cover only this round trip, and throttling lasted at least half of the wait. So
+    // nothing else can have caused the wait.
     let counted_here =
         trip.is_counted_alone(counters) && counters.throttled_ns.is_some_and(|ns| ns >= length_ns / 2);
     let state = if idle || counted_here {
@@ -100,8 +101,8 @@ pub(crate) fn missing_cpu_ns(
     by_clock.max(by_accounts).filter(|&ns| ns >= MISSING_NS)
 }
 
-/// How long the thread ran by the events, without interrupts; `None` if they do not cover the whole
-/// time.
+/// How long the thread ran according to the events, without interrupts; `None` if the events do not
+/// cover the whole time.
 fn running_ns(timeline: &Timeline<'_>, tid: u32, from_ns: u64, to_ns: u64) -> Option<u64> {
     let mut sum_ns = 0;
     for during in timeline.doing(tid, from_ns, to_ns) {

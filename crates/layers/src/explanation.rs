@@ -14,7 +14,7 @@ pub enum Boundary {
     WakeUp,
     /// Binder's own event.
     Binder,
-    /// The thread went to sleep without having woken the other one, which was still awake.
+    /// The thread went to sleep without having woken the other thread, which was still awake.
     Sleep,
     /// The server's own timestamp.
     Stamp,
@@ -28,19 +28,20 @@ pub enum Boundary {
 pub enum Kind {
     /// Nothing took longer than usual.
     Ordinary,
-    /// A thread of the two ran longer than usual.
+    /// The client's or the server's thread ran longer than usual.
     Work,
     /// Another thread had the CPU.
     Competitor,
     /// An interrupt or softirq had the CPU.
     Interrupt,
-    /// A thread of the two slept until a timer.
+    /// The client's or the server's thread slept until a timer expired.
     Sleep,
-    /// A thread of the two waited for a device.
+    /// The client's or the server's thread waited for a device.
     Io,
-    /// A thread of the two waited for another thread, for example a lock's holder.
+    /// The client's or the server's thread waited for another thread, for example the holder of a
+    /// lock.
     WaitedFor,
-    /// A signal stopped a thread of the two.
+    /// A signal stopped the client's or the server's thread.
     Stopped,
     /// Waking up took long: inter-processor interrupts, idle exit, or waiting for the waker to
     /// leave the CPU.
@@ -53,7 +54,7 @@ pub enum Kind {
     CannotTell,
 }
 
-/// What is to blame, or what hides the cause, if that is not a thread.
+/// What is to blame, or what hides the cause, if it is not a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// An interrupt.
@@ -74,7 +75,7 @@ pub enum What {
     Unknown(Unknown),
 }
 
-/// What is to blame for some of the time.
+/// A cause: what is to blame for some of the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The kind of the cause.
@@ -83,18 +84,18 @@ pub struct Cause {
     pub excess_ns: u64,
     /// The thread that lost most of the time.
     pub owner: Owner,
-    /// The thread to blame, if it is one.
+    /// The thread to blame, if a thread is to blame.
     pub thread: Option<Thread>,
     /// What else is to blame, or why it is unknown.
     pub what: Option<What>,
-    /// The chain of threads from the owner to the thread to blame: those that waited for each
-    /// other, nearest first.
+    /// The chain of threads from the owner to the thread to blame, nearest first. Each waited for
+    /// the next.
     pub via: Vec<Thread>,
     /// The CPU where it happened, if there is one.
     pub cpu: Option<u32>,
 }
 
-/// Circumstances of a delay that a reader should know.
+/// Circumstances of a delay that the user should know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "flag", rename_all = "snake_case")]
 pub enum Flag {
@@ -103,8 +104,8 @@ pub enum Flag {
         /// The thread that had the CPU.
         thread: Thread,
     },
-    /// A real-time thread was runnable while one of lower priority continued to run: because of
-    /// kernel code that is not preemptible, real-time throttling, or the deadline server that
+    /// A real-time thread was runnable while one of lower priority continued to run. The reason may
+    /// be kernel code that is not preemptible, real-time throttling, or the deadline server that
     /// reserves a share for ordinary threads (since Linux 6.12).
     RealTimeHeldOff {
         /// The thread that waited.
@@ -149,15 +150,15 @@ pub struct Explanation {
     pub server: Option<Thread>,
     /// Contiguous parts from start to end.
     pub parts: Vec<Part>,
-    /// Circumstances to know.
+    /// Circumstances that the user should know.
     pub flags: Vec<Flag>,
     /// What caused the delay, largest excess first. The first one is the main cause.
     pub causes: Vec<Cause>,
-    /// The usual duration of such a round trip, in nanoseconds, if known. Work only counts as a
-    /// cause beyond it.
+    /// The usual duration of such a round trip, in nanoseconds, if known. Work is a cause only if
+    /// it exceeds this.
     pub usual_ns: Option<u64>,
-    /// Whether the machine is virtual. Then time that looks like work may be time of the
-    /// hypervisor.
+    /// Whether the machine is virtual. If so, time that looks like work may be time that the
+    /// hypervisor took.
     pub virtualised: bool,
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn is_from_cpus(vector: &str) -> bool {
         .any(|prefix| vector.starts_with(prefix))
 }
 
-/// Whether a thread is the one to which a CPU leaves excess softirqs.
+/// Whether a thread is one that runs the softirqs that a CPU defers to it.
 pub(crate) fn is_softirq_thread(comm: &str) -> bool {
     comm.starts_with("ksoftirqd/")
 }

@@ -1,6 +1,6 @@
 //! What delayed a call or a write: divides a slow round trip into parts with one owner and one
-//! state each, and names the cause of each. Works on recorded events, never live. The output is
-//! typed and contains no text. Must not know how events were recorded, nor how a part is shown.
+//! state each, and names their causes. Works on recorded events, never live. The output is typed
+//! and contains no text. Must not know how events were recorded, nor how a part is shown.
 //!
 //! [`explain`] takes the [`Timeline`] of a recording, and what the two programs know about the call
 //! as a [`RoundTrip`]. Without a recording, [`explain_without_events`] returns what timestamps and

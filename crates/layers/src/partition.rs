@@ -8,18 +8,18 @@ use crate::kernel_names;
 use crate::system_calls::SystemCall;
 use crate::timeline::{Current, Doing, During, Source, ThreadLine, Timeline, WakingBy};
 
-/// How many wakers are followed: the owner's waker, that one's waker, and its waker.
+/// How many wakers are followed: the owner's waker, that thread's waker, and so on.
 const LEVELS: usize = 3;
 
-/// A waker that leaves the CPU to the woken thread within this time hands it over. One that stays
-/// longer delays the woken thread.
+/// A waker that leaves the CPU to the woken thread within this time hands the CPU over. One that
+/// stays longer delays the woken thread.
 const HAND_OVER_NS: u64 = 50_000;
 
 /// The longest idle exit, even from the deepest states. If a CPU idles longer, it does so although
 /// a thread is runnable.
 const IDLE_EXIT_NS: u64 = 1_000_000;
 
-/// A block request that completed at most this long before a wake-up, on the same CPU, caused it.
+/// A block request that completed at most this long before a wakeup, on the same CPU, caused it.
 const IO_BEFORE_NS: u64 = 100_000;
 
 /// Divides `from_ns..to_ns` of a thread's time. The parts are contiguous and cover it exactly.
@@ -155,7 +155,7 @@ impl Cutter<'_, '_> {
         self.stolen(cpu, base, from_ns, to_ns)
     }
 
-    /// What interrupted the CPU: interrupts, and stretches in which it did not run.
+    /// What took the CPU: interrupts, and stretches in which the CPU did not run.
     fn stolen(&self, cpu: u32, base: Vec<Piece>, from_ns: u64, to_ns: u64) -> Vec<Piece> {
         let stretches = self.timeline.cpu(cpu).map_or(&[][..], |line| line.interrupts.within(from_ns, to_ns));
         let base = over(
@@ -177,7 +177,7 @@ impl Cutter<'_, '_> {
         )
     }
 
-    /// Runnable: the thread that has the CPU is in the way.
+    /// Runnable: the thread waits because another thread has the CPU.
     fn runnable(&self, cpu: u32, preempted: bool, from_ns: u64, to_ns: u64) -> Vec<Piece> {
         let (since_ns, _) = self.timeline.doing_at(self.tid, from_ns);
         let waker = match self.timeline.last_waking(self.tid, since_ns) {
@@ -274,7 +274,8 @@ fn piece<T>(during: During<T>, cpu: Option<u32>, state: State) -> Piece {
     During { begin_ns: during.begin_ns, end_ns: during.end_ns, what: (cpu, state) }
 }
 
-/// Overlays pieces with stretches, which are in order and do not overlap. The stretches win.
+/// Overlays pieces with stretches, which are in order and do not overlap. Where both apply, the
+/// stretches win.
 fn over(base: Vec<Piece>, stretches: impl Iterator<Item = During<State>>) -> Vec<Piece> {
     let mut stretches = stretches.peekable();
     let mut out = Vec::with_capacity(base.len());

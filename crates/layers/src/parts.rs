@@ -6,7 +6,7 @@ use tracefs::OffCpu;
 
 use crate::system_calls::SystemCall;
 
-/// Whose time it is.
+/// Which of the two threads a stretch of time belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
@@ -103,7 +103,7 @@ pub enum Leg {
     Handling,
     /// From the end of the handler to the end of the call.
     Reply,
-    /// All of it: the server recorded no timestamps.
+    /// All of it, because the server recorded no timestamps.
     WholeCall,
 }
 
@@ -129,9 +129,9 @@ pub enum Unknown {
     BehindOrThrottled,
     /// It was not recorded what ended a wait.
     Waker,
-    /// An unrecorded interrupt ended a wait: that of a timer or a device.
+    /// An interrupt of a timer or a device, which was not recorded, ended a wait.
     WakingInterrupt,
-    /// The owner had waited since before the recording for something that this thread ended.
+    /// Since before the recording, the owner had waited for something that this thread ended.
     SinceBefore {
         /// The owner that waited.
         owner: Owner,
@@ -143,7 +143,7 @@ pub enum Unknown {
     RunnableOnIdle,
     /// There are no kernel events for this leg.
     NoEventsFor(Leg),
-    /// A thread of this owner waited for a CPU. Only kernel events show behind which thread.
+    /// A thread of this owner waited for a CPU. Only kernel events show which thread had the CPU.
     WaitedForCpu(Owner),
     /// This leg took longest. Only kernel events show why.
     LongestLeg(Leg),
@@ -168,8 +168,8 @@ pub enum State {
         /// The interrupt.
         interrupt: Interrupt,
     },
-    /// Woken, but not yet on a run queue: the other CPU has not handled the inter-processor
-    /// interrupt yet.
+    /// Woken, but not yet on a run queue: the target CPU has not yet handled the inter-processor
+    /// interrupt.
     WakeUpPending,
     /// Runnable, while its CPU left an idle state.
     IdleExit,
@@ -188,9 +188,9 @@ pub enum State {
         /// The other thread.
         thread: Thread,
     },
-    /// Waiting. `because` of the part contains what the awaited thread did.
+    /// Waiting. The part's `because` contains what the awaited thread did.
     Blocked {
-        /// How it was off the CPU; `None` if the start was not recorded.
+        /// Why it was off the CPU; `None` if the start was not recorded.
         off: Option<OffCpu>,
         /// The system call in which it waited, if known.
         system_call: Option<SystemCall>,
@@ -210,7 +210,7 @@ pub enum State {
     Throttled,
     /// On a CPU that did not run: the hypervisor used it, or interrupts were off.
     Gap,
-    /// One leg of the round trip by the programs' own timestamps, without kernel events.
+    /// One leg of the round trip, from the programs' own timestamps, without kernel events.
     Leg {
         /// The leg.
         leg: Leg,
@@ -229,7 +229,7 @@ pub struct Part {
     pub begin_ns: u64,
     /// Its end, which is the start of the next part.
     pub end_ns: u64,
-    /// Whose time.
+    /// Whose time it is.
     pub owner: Owner,
     /// The thread: the owner or, within [`Part::because`], the thread that it waited for.
     pub thread: Option<Thread>,

@@ -20,9 +20,9 @@ pub struct RoundTrip {
     /// The deadline that was missed, in nanoseconds.
     pub deadline_ns: Option<u64>,
     /// The usual duration of such a round trip (the median of its run), in nanoseconds. Work up to
-    /// this is not a cause.
+    /// this duration is not a cause.
     pub usual_ns: Option<u64>,
-    /// Whether the machine is virtual. Then a CPU may stop without the machine noticing.
+    /// Whether the machine is virtual. If so, the hypervisor may stop a CPU unnoticed.
     pub virtualised: bool,
 }
 
@@ -45,7 +45,7 @@ impl RoundTrip {
 pub struct Side {
     /// Its process.
     pub pid: u32,
-    /// The thread; `None` if unknown. Then it is derived from wake-ups.
+    /// The thread; `None` if unknown. Then it is derived from wakeups.
     pub tid: Option<u32>,
     /// The kernel's priority while it called or served, as `task_struct.prio`: below 100 real-time.
     pub prio: Option<i32>,
@@ -58,8 +58,8 @@ pub struct Side {
 pub struct Counters {
     /// The thread's own CPU clock, in nanoseconds, exactly over the round trip.
     pub cpu_ns: Option<u64>,
-    /// When counting started for the fields below. It ended just after the round trip. `None`: at
-    /// the start of the round trip.
+    /// When counting started for the fields below; `None` if at the start of the round trip.
+    /// Counting ended just after the round trip.
     pub since_ns: Option<u64>,
     /// Nanoseconds on a CPU (schedstat).
     pub running_ns: Option<u64>,

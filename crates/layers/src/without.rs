@@ -1,4 +1,4 @@
-//! What is known about a round trip without kernel events: its legs by the programs' own
+//! What is known about a round trip without kernel events: its legs according to the programs' own
 //! timestamps, and the counters of the two threads. It blames no other thread, and says that it
 //! cannot.
 
@@ -7,7 +7,7 @@ use crate::explanation::{
 };
 use crate::round_trip::{Counters, RoundTrip, Side};
 
-/// A counter that explains this percentage of the time determines the cause.
+/// If a counter explains this percentage of the time, it determines the cause.
 const DECISIVE_PERCENT: u64 = 50;
 
 /// Explains a round trip only from its timestamps and counters.
@@ -109,7 +109,7 @@ fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
     causes
 }
 
-/// CPU time of the thread itself during the round trip.
+/// CPU time of the thread itself during the round trip, in nanoseconds.
 fn own_ns(counters: &Counters, here: bool) -> Option<u64> {
     counters.cpu_ns.or(counters.running_ns.filter(|_| here))
 }

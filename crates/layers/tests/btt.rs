@@ -1,6 +1,6 @@
-//! The time that requests spend in a device, against what `btt` of Debian's blktrace package makes
-//! of the same events.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
+//! Compares the time that requests spend in a device with the result of `btt` (Debian's blktrace
+//! package) for the same events.
+#![allow(clippy::print_stderr)] // The test prints what it could not try.
 
 mod blktrace;
 mod recorded;
@@ -21,7 +21,7 @@ fn the_devices_time_is_what_btt_makes_of_the_same_events() {
             };
             let ours: Vec<&Request> =
                 writes.requests().iter().filter(|request| request.dev == dev && !request.flush).collect();
-            // btt counts a request once for each part that was queued and merged into it.
+            // btt counts a request once for each bio that was queued and merged into it.
             let parts: usize = ours.iter().map(|request| request.queued.len()).sum();
             let took_ns = |request: &&Request| request.completed_ns - request.issued_ns;
             let sum_ns: u64 = ours.iter().map(|request| took_ns(request) * request.queued.len() as u64).sum();

@@ -1,5 +1,5 @@
 //! Properties of all explanations: parts are contiguous and add up exactly, and what is reported as
-//! known is what happened, whatever the recording has lost.
+//! known really happened, whatever the recording has lost.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn exact(explanation: &Explanation) {
     assert!(!explanation.causes.is_empty());
 }
 
-/// Whether a part is true at an instant within it.
+/// Checks that a part is true at an instant within it.
 fn true_at(machine: &Machine, part: &Part, time_ns: u64) {
     let Some(thread) = &part.thread else { return };
     let truth = machine.truth_at(thread.tid, time_ns);

@@ -1,6 +1,6 @@
-//! How real recordings of writes are divided, and what changes if something is missing. A missing
-//! event type or CPU makes time unexplained, or is reported. It never moves time from one layer to
-//! another unnoticed.
+//! How real recordings of writes are divided, and what changes if something is missing. If an event
+//! type or a CPU is missing, the time is unexplained, or the lack is reported. Time never moves
+//! from one layer to another unnoticed.
 
 mod recorded;
 
@@ -64,7 +64,7 @@ fn no_event_type_can_be_missing_unnoticed() {
             less.trace.recorded.retain(|event| event != dropped);
             check(&whole, &less, &format!("{dropped}, which this kernel has not"));
         }
-        // An analysis that ignores events would pass the check.
+        // Otherwise, an analysis that ignores all events would pass.
         assert!(kinds.len() > 10 && changed >= 8, "{name}: {changed} of {kinds:?}");
     }
 }
@@ -155,7 +155,7 @@ proptest! {
             }
         }
         recorded.trace.events.sort_by_key(|event| event.time_ns);
-        // Including calls that nobody made.
+        // Including stretches in which no call was made.
         let tid = recorded.writes[0].tid;
         for _ in 0..4 {
             let start_ns = first_ns + random() % length_ns;

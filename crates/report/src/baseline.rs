@@ -46,7 +46,7 @@ pub(crate) fn parts(result: &BaselineResult) -> (Vec<(String, Table)>, String) {
     (tables, notes(result))
 }
 
-/// The meaning of the columns, for what was measured, and what could not be.
+/// Notes: the meaning of the columns that are shown, and what could not be measured.
 fn notes(result: &BaselineResult) -> String {
     let mut out = String::new();
     if let Some(recorder) = &result.recorder {
@@ -138,7 +138,7 @@ fn heading(placement: CpuPlacement, cell: &BaselineCell) -> String {
     }
 }
 
-/// Median in us, spread in percent, ratio.
+/// The median in us, the spread in percent, and the ratio.
 fn figures(cell: &BaselineCell) -> [String; 3] {
     let quartiles = cell.quantile_ns(0.25).zip(cell.quantile_ns(0.75)).zip(cell.median_ns());
     let spread = quartiles.map(|((q1, q3), median)| format!("{:.0}", (q3 - q1) / 2.0 / median * 100.0));
@@ -149,7 +149,7 @@ fn figures(cell: &BaselineCell) -> [String; 3] {
     ]
 }
 
-/// One line per cell; units in the header, unknown fields empty.
+/// One line per cell. Units are in the header; unknown fields are empty.
 pub fn csv(result: &BaselineResult) -> String {
     let mut out = String::from(
         "transport,placement,size_bytes,rounds,calls,median_ns,q1_ns,q3_ns,p99_ns,max_ns,\

@@ -1,25 +1,25 @@
 //! How background load changes writes, in brief: the condition that changes a write most beyond
-//! chance, and in which layer. Knows no output.
+//! chance, and in which layer. Must not know any output format.
 
 use analysis::interference::{Explained, Side};
 use latency::Interval;
 use layers::storage::Layer;
 use run::storage::interference::{Condition, Measured, Pair};
 
-/// The least change of the mean by a condition that is reported.
+/// A condition must change the mean at least by this ratio to be reported.
 const NOTABLE: f64 = 1.1;
 
 /// How a condition changes writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Change {
-    /// The typical write: the ratio of its median to that without the condition.
+    /// The typical write changes: the ratio of its median to the median without the condition.
     Usual(f64),
-    /// Not the typical write, but the mean: some writes take very long.
+    /// Only the mean changes, because some writes take very long: the ratio of the means.
     Some(f64),
 }
 
 impl Change {
-    /// The ratio to the writer without the condition.
+    /// The ratio of the writer's time with the condition to that without it.
     pub(crate) fn ratio(self) -> f64 {
         let (Self::Usual(ratio) | Self::Some(ratio)) = self;
         ratio
@@ -32,7 +32,7 @@ pub(crate) struct Found<'a> {
     pub(crate) change: Change,
 }
 
-/// The control of the same writer and size.
+/// The control with the same writer and size.
 pub(crate) fn control<'a>(all: &'a [Explained<'a>], of: &Explained<'_>) -> Option<&'a Explained<'a>> {
     all.iter().find(|other| {
         other.beside.condition == Condition::Alone
@@ -41,14 +41,14 @@ pub(crate) fn control<'a>(all: &'a [Explained<'a>], of: &Explained<'_>) -> Optio
     })
 }
 
-/// The effect of chance, from the controls.
+/// How much chance alone changes writes, from the controls.
 pub(crate) fn chance(all: &[Explained<'_>]) -> Option<Interval> {
     let control = all.iter().find(|one| one.beside.condition == Condition::Alone)?;
     control.beside.response()?.interval
 }
 
-/// The conditions that change writes beyond chance: first those that slow them down, then the
-/// others, each ordered by their effect.
+/// The conditions that change writes beyond chance. Those that slow writes down come first. Within
+/// both groups, the largest effect comes first.
 pub(crate) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
     let mut out: Vec<Found<'a>> = all
         .iter()
@@ -66,14 +66,15 @@ pub(crate) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
     out
 }
 
-/// How a condition changes writes beyond chance, if it does, and if there are at least six rounds.
+/// How a condition changes writes beyond chance. `None` if it does not, or for fewer than six
+/// rounds.
 pub(crate) fn change(one: &Explained<'_>, control: &Explained<'_>) -> Option<Change> {
     let noise = control.beside.response()?.interval?;
     let response = one.beside.response()?;
     let own = response.interval?;
     let clear =
         (own.low > 1.0 && response.median > noise.high) || (own.high < 1.0 && response.median < noise.low);
-    // Means have no interval, so every round must be beyond all rounds of the control.
+    // Means have no interval. Instead, every round must exceed all rounds of the control.
     let [of_control, mut means] = [control, one].map(|of| means(&of.beside.pairs));
     let beyond = means.iter().copied().fold(f64::INFINITY, f64::min)
         > of_control.iter().copied().fold(1.0, f64::max) * NOTABLE;
@@ -86,7 +87,7 @@ pub(crate) fn change(one: &Explained<'_>, control: &Explained<'_>) -> Option<Cha
     }
 }
 
-/// The ratio of the mean write in each round: with the condition to without it.
+/// For each round, the ratio of the mean write with the condition to the mean write without it.
 fn means(pairs: &[Pair]) -> Vec<f64> {
     let mean = |of: &Measured| of.elapsed_ns as f64 / f64::from(of.all_calls.max(1));
     pairs
@@ -96,8 +97,8 @@ fn means(pairs: &[Pair]) -> Vec<f64> {
         .collect()
 }
 
-/// The layer whose time changes most in the same direction as the whole: its median if the typical
-/// write changes, else its mean. `None` without events.
+/// The layer whose time changes most in the same direction as the whole write. Compares medians if
+/// the typical write changes, else means. `None` without events.
 pub(crate) fn layer(found: &Found<'_>) -> Option<Layer> {
     let [alone, beside] = found.one.sides.as_ref()?;
     let time = |side: &Side, layer: Layer| match found.change {
@@ -118,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// A block of writes that take `each_ns` each, with an additional wait before some.
+    /// A block of writes that take `each_ns` each. Some of them wait additionally.
     fn block(each_ns: u64, waits_ns: u64) -> Measured {
         let call = |at: u64| Call { start_ns: at * 1_000_000, end_ns: at * 1_000_000 + each_ns };
         Measured {
@@ -145,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Calls of which the last one waits very long for a CPU.
+    /// Calls, of which the last waits very long for a CPU.
     fn side(device_ns: u64) -> Side {
         let mut breakdown = Breakdown::default();
         for (tid, wake_ns) in [(1, 0), (2, 0), (3, 1_000_000 * device_ns)] {

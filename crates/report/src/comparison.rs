@@ -24,11 +24,11 @@ pub struct Comparison<'a> {
     pub differences: &'a [Difference],
     /// How the runs were made, one line each.
     pub notes: &'a [String],
-    /// The figures that exceed a threshold, as indices into `figures`, with reasons.
+    /// The figures that exceed a threshold: indices into `figures`, with reasons.
     pub failed: &'a [(usize, String)],
-    /// How much two sides may differ and still be the same: 0.02 is 2%.
+    /// How much two sides may differ and still count as the same: 0.02 is 2%.
     pub margin: f64,
-    /// How much single runs of the same thing may differ.
+    /// How much single runs of the same thing may differ: 0.02 is 2%.
     pub noise: f64,
 }
 
@@ -45,7 +45,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The tables for a terminal, after the answer.
+/// The answer and the tables for a terminal.
 #[must_use]
 pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
     let mut out = answer(comparison) + "\n";
@@ -95,7 +95,7 @@ fn row(compared: &Compared) -> [String; 8] {
     ]
 }
 
-/// What a figure describes: the values of its labels.
+/// What a figure describes, from the values of its labels.
 pub(crate) fn of(compared: &Compared) -> String {
     let values: Vec<&str> = compared.of.iter().map(|(_, value)| value.as_str()).collect();
     inert::name(&values.join(", "))
@@ -177,7 +177,7 @@ pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
     notes
 }
 
-/// For a pull request.
+/// Markdown for a pull request.
 #[must_use]
 pub fn markdown(comparison: &Comparison<'_>) -> String {
     let mut out = format!("**{}**\n", cell(&answer(comparison)));
@@ -194,7 +194,7 @@ pub fn markdown(comparison: &Comparison<'_>) -> String {
     out
 }
 
-/// CSV: a line for each figure, with all digits.
+/// CSV: one line for each figure, unrounded.
 #[must_use]
 pub fn csv(comparison: &Comparison<'_>) -> String {
     let mut out = String::from(
@@ -220,7 +220,7 @@ pub fn csv(comparison: &Comparison<'_>) -> String {
     out
 }
 
-/// A verdict's basis, for programs.
+/// The basis of a verdict, as a name for programs.
 fn basis(basis: Basis) -> &'static str {
     match basis {
         Basis::Runs => "runs",
@@ -230,8 +230,8 @@ fn basis(basis: Basis) -> &'static str {
     }
 }
 
-/// For a CI server: a test case for each figure. Figures that are worse or exceed a threshold have
-/// failed, and those without a verdict are skipped.
+/// JUnit XML for a CI server, with one test case for each figure. A test case fails if the figure
+/// is worse or exceeds a threshold. It is skipped if the figure has no verdict.
 #[must_use]
 pub fn junit(comparison: &Comparison<'_>) -> String {
     let figures = comparison.figures;
@@ -269,7 +269,7 @@ pub fn junit(comparison: &Comparison<'_>) -> String {
     out
 }
 
-/// For programs: one line.
+/// JSON for programs, in one line.
 #[must_use]
 pub fn json(comparison: &Comparison<'_>) -> String {
     let figures: Vec<Value> = comparison

@@ -33,7 +33,7 @@ impl<'a> Line<'a> {
         self
     }
 
-    /// Compiled only once rather than for each type, to keep the binary for devices small.
+    /// Not generic, so that it is compiled only once, which keeps the binary for devices small.
     fn add(&mut self, value: &dyn Display) {
         self.comma();
         let begin = self.out.len();
@@ -70,7 +70,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// CSV with an additional column for each label, `label.KEY`, with the same value in every line.
+/// Adds a column `label.KEY` for each label to CSV, with the same value in every line.
 #[must_use]
 pub fn with_labels(csv: String, labels: &Labels) -> String {
     if labels.is_empty() {

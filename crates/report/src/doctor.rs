@@ -29,8 +29,8 @@ pub fn summary(findings: &[Finding]) -> String {
     format!("{lengthens}, {} could not be determined, {good} {verb} good.", count(State::CannotTell))
 }
 
-/// The machine, the summary, settings that lengthen round trips with what to do, unknown settings,
-/// and good ones.
+/// The machine, the summary, and the settings: first those that lengthen round trips, with what to
+/// do, then unknown ones, then good ones.
 #[must_use]
 pub fn text(environment: &Environment, findings: &[Finding], look: Look) -> String {
     let head = look.fit(header(environment));
@@ -73,7 +73,7 @@ fn remedy(out: &mut String, look: Look, finding: &Finding) {
         line(out, look, format!("    What to do: {}", inert::line(&finding.advice)));
     }
     for command in &finding.commands {
-        // Not wrapped, so that a command can be copied.
+        // Not wrapped, so that users can copy the command.
         let _ = writeln!(out, "      {}", inert::line(command));
     }
 }
@@ -103,7 +103,8 @@ pub fn markdown(environment: &Environment, findings: &[Finding]) -> String {
     out
 }
 
-/// The findings as CSV, one line each. Several commands share one field, separated by line breaks.
+/// The findings as CSV, one line each. Several commands of a finding share one field, separated by
+/// line breaks.
 #[must_use]
 pub fn csv(findings: &[Finding]) -> String {
     let mut out = String::from("check,state,title,found,why,source,advice,commands\n");
@@ -145,7 +146,7 @@ struct Entry<'a> {
 /// One line of JSON.
 ///
 /// # Errors
-/// None for an environment that can be stored.
+/// If the environment cannot be represented as JSON.
 pub fn json(environment: &Environment, findings: &[Finding]) -> Result<String, crate::Error> {
     let findings = findings.iter().map(|finding| Entry {
         check: finding.check,
@@ -200,7 +201,7 @@ mod tests {
         let at: Vec<_> = order.iter().map(|part| text.find(part).expect(part)).collect();
         assert!(at.is_sorted(), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        // Commands can be copied.
+        // Users can copy commands.
         assert!(text.contains("\n      echo max > /sys/fs/cgroup/GROUP/cpu.max\n"), "{text}");
     }
 

@@ -53,14 +53,14 @@ pub fn of_this_run(run: &Run) -> String {
     out
 }
 
-/// That a signal ended the measurement, and when.
+/// A line that says that a signal ended the measurement, and when.
 #[must_use]
 pub fn partial(Partial { signal, after_ns }: &Partial) -> String {
     let seconds = *after_ns as f64 / 1e9;
     format!("partial: {} ended the measuring after {seconds:.1} s", inert::line(signal))
 }
 
-/// What a reader must know before trusting the figures, one line each.
+/// What users must know before they trust the figures, one line each.
 #[must_use]
 pub fn warnings(run: &Run) -> String {
     run.warnings.iter().fold(String::new(), |mut out, warning| {

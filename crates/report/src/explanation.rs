@@ -15,8 +15,8 @@ use analysis::slow_calls::{Explained, Kept};
 /// Parts shorter than this percentage of the call are combined.
 const SHORT_PERCENT: u64 = 1;
 
-/// The explanations of some slow calls, and how many more the run had. If these are all calls that
-/// the run kept, one line before them summarises the causes.
+/// The explanations of some slow calls, and how many more the run had. If they are all calls that
+/// the run kept, a line before them summarises the causes.
 #[must_use]
 pub fn text(explained: &[Explained], kept: &Kept) -> String {
     let mut out = String::new();
@@ -59,7 +59,7 @@ pub(crate) fn besides(one: &Explained) -> Vec<String> {
     flags.chain(one.without_events.iter().map(|reason| format!("No kernel events: {reason}"))).collect()
 }
 
-/// That there were more slow calls than were kept.
+/// A line that says that there were more slow calls than were kept.
 pub(crate) fn over_limit(kept: &Kept) -> Option<String> {
     let Kept { over_limit, limit, .. } = *kept;
     let calls = if over_limit == 1 { "call" } else { "calls" };
@@ -112,7 +112,7 @@ struct Row {
     what: String,
 }
 
-/// The threads, and the parts, one line each.
+/// The threads, then the parts, one line each.
 fn parts(explanation: &Explanation) -> String {
     let mut out = String::new();
     if let Some(threads) = threads(explanation) {
@@ -208,7 +208,7 @@ fn inner(out: &mut Vec<Row>, start_ns: u64, part: &Part, depth: usize, short_ns:
     }
 }
 
-/// Consecutive short parts as one line.
+/// Combines consecutive short parts into one line.
 fn together(start_ns: u64, short: &mut Vec<&Part>) -> Option<Row> {
     let row = match short[..] {
         [] => None,

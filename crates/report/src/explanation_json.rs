@@ -1,5 +1,5 @@
-//! Explanations as JSON: one versioned object with all parts of all slow calls, and how many calls
-//! were not kept. Pure: explanations in, text out.
+//! Explanations as JSON: one versioned object with all parts of all slow calls, and the number of
+//! calls that were not kept. Pure: explanations in, text out.
 
 use layers::{Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
 use serde::Serialize;
@@ -14,12 +14,12 @@ use analysis::slow_calls::{Explained, Kept};
 struct Document<'a> {
     schema: &'static str,
     version: u32,
-    /// Further slow calls beyond the limit.
+    /// How many slow calls exceeded the limit on kept calls.
     over_limit: u64,
-    /// Further slow calls made before there were others to compare them with.
+    /// How many slow calls came before there were others to compare them with.
     before_comparison: u64,
     slow_calls: Vec<SlowCall<'a>>,
-    /// Only for another tool's recording that shows writes.
+    /// Present only for another tool's recording that shows writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     writes: Option<recorded_writes::Json<'a>>,
 }
@@ -99,7 +99,7 @@ impl<'a> From<&'a Part> for PartJson<'a> {
     }
 }
 
-/// A [`State`]. Another thread is named `other`, because the part has its own thread.
+/// A [`State`]. `other` is the other thread, because the part has its own thread.
 #[derive(Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 enum StateJson<'a> {
@@ -242,10 +242,10 @@ impl<'a> From<&'a Cause> for CauseJson<'a> {
     }
 }
 
-/// The JSON as one line. Contains all slow writes of a recording, or only the one of this number.
+/// The JSON as one line. Contains all slow writes of a recording, or only the one with this number.
 ///
 /// # Errors
-/// When it cannot be written as JSON.
+/// If the explanations cannot be represented as JSON.
 pub fn json(
     explained: &[Explained],
     kept: &Kept,

@@ -11,8 +11,8 @@ use crate::inert;
 use crate::quantity::duration;
 use crate::table::{Column, Table};
 
-/// One line for each cause of each slow call, slowest call and largest cause first. A call without
-/// a known cause has one line.
+/// One line for each cause of each slow call: the slowest call and its largest cause come first. A
+/// call without a known cause has one line.
 #[must_use]
 pub fn csv(explained: &[Explained]) -> String {
     let mut out = String::from(

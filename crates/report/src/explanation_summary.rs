@@ -6,12 +6,12 @@ use super::explanation_words::{comm, owner, what};
 use super::quantity::duration;
 use analysis::slow_calls::{Explained, Kept};
 
-/// From this number of calls on, a median is more useful than the calls themselves, which are
-/// printed below.
+/// The fewest calls for which a median is shown. With fewer, the calls themselves, which are
+/// printed below, are more useful.
 const WORTH_A_MEDIAN: usize = 3;
 
-/// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or that there were
-/// none.
+/// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or a line that says
+/// that there were none.
 pub(crate) fn line(explained: &[Explained], kept: &Kept) -> String {
     let Kept { over_limit, slowest, all_calls, deadline_ns, .. } = *kept;
     if explained.is_empty() {
@@ -37,7 +37,7 @@ pub(crate) fn line(explained: &[Explained], kept: &Kept) -> String {
     format!("{head}: {}\n", groups.join(", "))
 }
 
-/// A cause, and the largest delay by it in each of its calls, in nanoseconds.
+/// A main cause, and the delay that it caused in each of its calls, in nanoseconds.
 type Group = (String, Vec<u64>);
 
 /// What delayed a call, in a few words.

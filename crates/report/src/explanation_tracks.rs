@@ -11,9 +11,9 @@ use super::explanation_words::{self, answer, owner};
 use super::perfetto::{Annotation, Parent, Slice, Track};
 use analysis::slow_calls::{Calls, Explained};
 
-/// The tracks: for each pair all its calls with their legs, from `calls` and from the slow ones,
-/// with the explanations of the slow ones below; then the slow calls below the threads that made
-/// and served them, connected by arrows.
+/// The tracks. Each pair has a track with all its calls and their legs (from `calls`, and the slow
+/// ones), and below it a track that explains the slow ones. Each thread that made or served slow
+/// calls has a track with them. Arrows connect the two sides of each.
 #[must_use]
 pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     let mut pairs: BTreeMap<(usize, usize), Pair<'_>> = BTreeMap::new();
@@ -31,7 +31,7 @@ pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     for pair in pairs.values() {
         let mut whole: Vec<Slice> = pair.slow.iter().flat_map(|call| with_legs(call)).collect();
         for of in &pair.calls {
-            // A slow call is already there, with its explanation.
+            // A slow call is already in the track, with its explanation.
             let shown = |sample: &&Sample| pair.slow.iter().any(|slow| is_of(sample, &slow.call.trip));
             let others = of.samples.iter().filter(|sample| !shown(sample));
             others.for_each(|sample| plain(sample, of, &mut whole));
@@ -111,7 +111,7 @@ fn handling(trip: &RoundTrip) -> Option<(u64, u64)> {
     instants.is_sorted().then_some((received_ns, replied_ns))
 }
 
-/// The legs by the programs' timestamps, if both are known and in order.
+/// The legs according to the programs' timestamps, if both are known and in order.
 fn legs(trip: &RoundTrip) -> Vec<Slice> {
     let RoundTrip { start_ns, end_ns, .. } = *trip;
     let Some((received_ns, replied_ns)) = handling(trip) else { return Vec::new() };
@@ -161,7 +161,8 @@ fn explaining(part: &Part, depth: usize, slices: &mut Vec<Slice>) {
     }
 }
 
-/// The call below its client's thread and its handling below the server's, connected by an arrow.
+/// The call for its client's thread and its handling for the server's thread, connected by an
+/// arrow.
 fn beside_threads(call: &Explained) -> Vec<(&Thread, Slice)> {
     let Explanation { start_ns, end_ns, client, server, .. } = &call.explanation;
     let slice = |begin_ns, end_ns| Slice { name: name(call), begin_ns, end_ns, ..Slice::default() };

@@ -102,7 +102,7 @@ fn thread_or_nothing(cause: &Cause) -> String {
     cause.thread.as_ref().map(thread).unwrap_or_default()
 }
 
-/// What is to blame if it is not a thread, or why that is unknown.
+/// What is to blame if it is not a thread, or why it is unknown.
 pub(crate) fn what(what: &What) -> String {
     match what {
         What::Interrupt(by) => interrupt(by),
@@ -145,7 +145,7 @@ pub(crate) fn unknown(reason: &Unknown) -> String {
         Unknown::LongestLeg(of) => {
             return format!("the {} took longest; only kernel events show why", leg(*of));
         }
-        // A reason that is newer than this report.
+        // A reason that this report does not know yet.
         _ => "no reason given",
     };
     text.into()
@@ -161,7 +161,7 @@ pub(crate) fn leg(leg: Leg) -> &'static str {
     }
 }
 
-/// A system call by name, else by number.
+/// A system call's name, or its number if the name is unknown.
 pub(crate) fn system_call(call: SystemCall) -> String {
     call.name.map_or_else(|| format!("system call {}", call.number), str::to_owned)
 }
@@ -214,7 +214,7 @@ pub(crate) fn interrupt(interrupt: &Interrupt) -> String {
     }
 }
 
-/// The kernel's name for a softirq, else its number.
+/// The kernel's name for a softirq, or its number if the name is unknown.
 pub(crate) fn softirq_name(softirq: Softirq) -> String {
     const NAMES: [&str; 10] =
         ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];

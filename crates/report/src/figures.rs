@@ -1,5 +1,5 @@
 //! The figures of runs, one per line: CSV for programs and spreadsheets, Markdown for people. The
-//! same for every kind of run. Pure.
+//! form is the same for every kind of run. Pure.
 
 use std::fmt::Write as _;
 

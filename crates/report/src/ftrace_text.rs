@@ -1,8 +1,8 @@
-//! A recording as text in the format of the kernel's `trace` file with `record-tgid` on and
-//! `irq-info` off (the recording's events do not show whether interrupts were off). Perfetto and
-//! older tools read this format. Times are rounded to microseconds, as in the kernel. Unknown
-//! values are omitted. A pure function of plain data. Sources: the kernel's `trace.c`,
-//! `trace_output.c`, and the `TP_printk` of each event.
+//! A recording as text in the format of the kernel's `trace` file. Perfetto and older tools read
+//! this format. The option `record-tgid` is on, and `irq-info` is off, because the recording's
+//! events do not show whether interrupts were off. Times are rounded to microseconds, as in the
+//! kernel. Unknown values are omitted. A pure function of plain data. Sources: the kernel's
+//! `trace.c`, `trace_output.c`, and the `TP_printk` of each event.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -18,7 +18,7 @@ const NOT_IDLE: u32 = u32::MAX;
 /// Writes the text. `comms` contains thread names that the trace may lack.
 ///
 /// # Errors
-/// The stream's.
+/// The errors of `out`.
 pub fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(
         b"# tracer: nop\n#\n\
@@ -26,7 +26,7 @@ pub fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn Write) 
           #              | |           |       |         |         |\n",
     )?;
     let names = super::perfetto::thread_names(trace);
-    // Last first, so that used ones can be popped.
+    // In reverse order, so that used ones can be popped.
     let mut losses: Vec<_> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
     let mut line = String::new();
@@ -64,7 +64,7 @@ fn lost(out: &mut dyn Write, loss: &tracefs::Loss) -> io::Result<()> {
     }
 }
 
-/// What follows the time: the event's name and fields.
+/// What follows the time in a line: the event's name and fields.
 struct Said<'a> {
     trace: &'a Trace,
     event: &'a Event,
@@ -73,13 +73,13 @@ struct Said<'a> {
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let said = self.scheduling(f).or_else(|| self.interrupt(f)).or_else(|| self.other(f));
-        // A kind newer than this file must not be omitted silently.
+        // A kind of event that is newer than this file must not be omitted silently.
         said.unwrap_or_else(|| write!(f, "unknown_to_roundtrip: {:?}", self.event.body))
     }
 }
 
 impl Said<'_> {
-    /// Events of the scheduler, and of the creation and end of threads.
+    /// Events of the scheduler, and of the start and end of threads.
     fn scheduling(&self, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
         let text = |name: Name| self.trace.names.text(name);
         let thread = |thread: ThreadRef| {
@@ -239,7 +239,7 @@ fn softirq(f: &mut fmt::Formatter<'_>, what: &str, vector: u32) -> fmt::Result {
 /// The recordings of several kernels, which also test the parser.
 #[cfg(test)]
 #[path = "../../tracefs/tests/common/fixture.rs"]
-#[allow(dead_code)] // Other users of this file need more of it.
+#[allow(dead_code)] // Other users of this file need the rest of it.
 pub mod fixtures;
 
 #[cfg(test)]

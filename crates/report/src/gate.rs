@@ -1,4 +1,4 @@
-//! A violated gate as one line. Must not know how gates are judged.
+//! A violated gate as one line. Must not know how gates are evaluated.
 
 use analysis::figures::{Figure, Unit};
 use analysis::gate::{Gate, Requirement, Violation};

@@ -1,5 +1,5 @@
-//! Histograms for a terminal: a line for each range of times, with both axes logarithmic, and a
-//! mark for the limit. Pure: a run in, text out.
+//! Histograms for a terminal: one line for each range of times, a mark for the limit, and both axes
+//! logarithmic. Pure: a run in, text out.
 
 use std::fmt::Write as _;
 
@@ -16,26 +16,26 @@ use crate::look::Look;
 use crate::quantity::{duration, length};
 use crate::style::styled;
 
-/// The most lines of a histogram, not counting the limit's.
+/// The maximum number of lines of a histogram, not counting that of the limit.
 const MOST_ROWS: usize = 20;
 
 /// The width of a histogram if the terminal's width is unknown.
 const USUAL_WIDTH: usize = 80;
 
-/// The width of everything beside the bars: time, count, share, and spaces between them.
+/// The width of everything except the bars: time, count, share, and the spaces between them.
 const BESIDE: usize = 31;
 
 /// A limit on the durations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
-    /// "deadline".
+    /// The limit's name: "deadline".
     pub(crate) name: &'static str,
     pub(crate) ns: u64,
-    /// The number of longer durations.
+    /// The number of durations that exceed it.
     pub(crate) beyond: u64,
 }
 
-/// The histograms of everything that a run counted; empty if there is nothing.
+/// The histograms of all durations that a run counted; empty if it counted none.
 #[must_use]
 pub fn page(run: &Run, look: Look) -> String {
     let results = &run.results;
@@ -144,7 +144,7 @@ pub(crate) fn text(
     let most = rows.iter().map(|row| row.count).max().unwrap_or(1);
     let room = look.width.unwrap_or(USUAL_WIDTH).min(USUAL_WIDTH).saturating_sub(BESIDE).max(5);
     let mut so_far = 0;
-    // Shown once, before the first row beyond it, or after all rows.
+    // The limit is shown once, before the first row that exceeds it, or after all rows.
     let mut limit = limit;
     for row in &rows {
         if let Some(passed) = limit.take_if(|limit| row.from_ns >= limit.ns) {
@@ -180,8 +180,8 @@ fn mark(out: &mut String, Limit { name, ns, beyond }: Limit, look: Look) {
     let _ = writeln!(out, "{}", styled(&line, style, look.colour));
 }
 
-/// The length of a bar by the logarithm of a count. The largest count fills `room`, and every count
-/// but 0 has some length.
+/// The length of a bar, by the logarithm of its count. The largest count fills `room`. Every count
+/// except 0 has a visible length.
 fn bar_length(count: u64, most: u64, room: usize) -> usize {
     let share = (count as f64).ln_1p() / (most as f64).ln_1p();
     ((share * room as f64).round() as usize).clamp(usize::from(count > 0), room)
@@ -190,12 +190,12 @@ fn bar_length(count: u64, most: u64, room: usize) -> usize {
 /// A range of times, with the number of durations in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
-    /// Exclusive.
+    /// Exclusive lower end, in nanoseconds.
     from_ns: u64,
-    /// Inclusive.
+    /// Inclusive upper end, in nanoseconds.
     to_ns: u64,
     count: u64,
-    /// Whether they exceed the limit.
+    /// Whether these durations exceed the limit.
     beyond: bool,
 }
 
@@ -204,7 +204,7 @@ struct Row {
 fn rows(histogram: &Histogram, limit_ns: Option<u64>, most_rows: usize) -> Vec<Row> {
     let (Some(min_ns), Some(max_ns)) = (histogram.min_ns(), histogram.max_ns()) else { return Vec::new() };
     let octaves = (max_ns.max(1) as f64 / min_ns.max(1) as f64).log2();
-    // As many lines per doubling as fit, or else lines that cover several doublings.
+    // As many lines per doubling as fit. If none fit, lines that cover several doublings.
     let steps =
         [4.0, 2.0, 1.0, 0.5, 0.25, 0.125].into_iter().find(|steps| octaves * steps + 2.0 <= most_rows as f64);
     let steps = steps.unwrap_or(0.125);

@@ -1,7 +1,7 @@
 //! Makes foreign text (names of threads, processes, services and files, anything in a stored run)
-//! safe for a terminal, a CSV or a text file. Control characters, and those that change the
-//! direction of writing, are shown as `\\u001b`, which is also JSON's escape. Must not know where
-//! the text comes from.
+//! safe for a terminal, a CSV or a text file. Control characters, and characters that change the
+//! writing direction, are shown as `\\u001b`, which is also JSON's escape. Must not know where the
+//! text comes from.
 
 use std::borrow::Cow;
 use std::io::{Result, Write};
@@ -12,8 +12,8 @@ use stored::Value;
 use crate::Error;
 
 /// Whether a character affects a terminal or the order of displayed text: C0, DEL and C1 controls,
-/// line and paragraph separators, and marks, embeddings, overrides and isolates of the direction of
-/// writing.
+/// line and paragraph separators, and marks, embeddings, overrides and isolates of the writing
+/// direction.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -30,8 +30,8 @@ pub fn name(text: &str) -> String {
     line(text).into_owned()
 }
 
-/// The text with escaped characters. `passes` returns how many bytes at the start of a text are let
-/// through.
+/// The text with escaped characters. `passes` returns how many bytes at the start of a text need no
+/// escape.
 fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -51,8 +51,8 @@ fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     out
 }
 
-/// Text for an HTML element's content or a double-quoted attribute: it cannot end either, and
-/// special characters are escaped.
+/// Text for an HTML element's content or a double-quoted attribute. Special characters are escaped,
+/// so it cannot end either of them.
 #[must_use]
 pub fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -69,14 +69,14 @@ pub fn html(text: &str) -> String {
     out
 }
 
-/// JSON text for a script element, whose end cannot occur in it: the same JSON, with HTML's special
-/// characters and control characters escaped.
+/// JSON text for a script element. It is the same JSON, but HTML's special characters and control
+/// characters are escaped, so it cannot end the element.
 #[must_use]
 pub fn script(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            // JSON has none of these outside strings.
+            // JSON contains these only in strings.
             '<' | '>' | '&' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c if acts(c) && !c.is_ascii_whitespace() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
@@ -88,14 +88,14 @@ pub fn script(json: &str) -> String {
 /// A run with all text made inert, to show as text. As JSON, a run keeps its original text.
 ///
 /// # Errors
-/// None for a run that was read.
+/// None for a run that was read from a file.
 pub fn run(run: &Run) -> std::result::Result<Run, Error> {
     let mut value = stored::to_value(run)?;
     each(&mut value);
     Ok(stored::read(&value)?)
 }
 
-/// A new run as a format shows it: inert, except for `json`, which keeps the original text.
+/// A new run as a format shows it: inert, except for JSON, which keeps the original text.
 ///
 /// # Errors
 /// None for a run that can be stored.
@@ -116,11 +116,11 @@ fn each(value: &mut Value) {
     }
 }
 
-/// The last filter before standard output and standard error: lets line breaks, tabs and this
-/// program's own styles through, and no other control characters.
+/// The last filter before standard output and standard error. It lets through line breaks, tabs and
+/// this program's own styles, and no other control characters.
 pub struct Guard<W> {
     to: W,
-    /// The start of an incomplete character.
+    /// The bytes of an incomplete character at the end of the last write.
     begun: Vec<u8>,
 }
 
@@ -136,8 +136,8 @@ impl<W: Write> Guard<W> {
     }
 }
 
-/// The length of this program's own control sequence at the start of the text: line breaks, tabs, a
-/// progress line's carriage return, erasing and styles.
+/// The length of this program's own control sequence at the start of the text; `None` if there is
+/// none. These are line breaks, tabs, a progress line's carriage return, erasing and styles.
 fn own(text: &str) -> Option<usize> {
     if text.starts_with(['\n', '\t', '\r']) {
         return Some(1);
@@ -156,7 +156,7 @@ impl<W: Write> Write for Guard<W> {
             out.push_str(&shown(chunk.valid(), &own));
             let invalid = chunk.invalid();
             let last = std::ptr::eq(invalid.as_ptr_range().end, all.as_ptr_range().end);
-            // Only keep back what may still become a character.
+            // Keep only bytes that may still become a character.
             if last
                 && invalid.len() < 4
                 && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none())
@@ -204,7 +204,7 @@ mod tests {
             "\\u001b]0;pwn\\u0007\\u001b[2J\\u001bc\\u001b[6n"
         );
         assert_eq!(guarded(&["\u{9b}31m".as_bytes()]), "\\u009b31m");
-        // A character in two pieces, and half of one.
+        // A character in two pieces, and one byte that is no character.
         assert_eq!(
             guarded(&["é".as_bytes().split_at(1).0, "é".as_bytes().split_at(1).1, b"\xff!"]),
             "é\u{fffd}!"

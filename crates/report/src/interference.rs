@@ -66,7 +66,8 @@ pub(crate) fn groups<'a>(
             .iter()
             .filter(|one| {
                 let beside = one.beside;
-                // Polling uses special writers, which are listed with those of the same durability.
+                // Polling uses special writers. They are listed with writers of the same
+                // durability.
                 let polled = beside.condition == Condition::Polled
                     && result.writers.get(beside.writer).is_some_and(|own| own.durability == who.durability);
                 beside.size_bytes == size_bytes && (beside.writer == writer || polled)
@@ -183,7 +184,8 @@ fn two([alone, beside]: [Option<String>; 2]) -> String {
     if alone == beside { alone } else { format!("{alone} > {beside}") }
 }
 
-/// The mean of the frequencies read after each block, else the last one in the events, in kHz.
+/// The mean of the frequencies that were read after each block or, without those, the last
+/// frequency in the events, in kHz.
 fn frequencies(one: &Explained<'_>) -> [Option<f64>; 2] {
     let read = |of: fn(&Pair) -> &Measured| {
         let all = one.beside.pairs.iter().map(|pair| of(pair).frequency_khz.map(f64::from));
@@ -234,16 +236,15 @@ fn background_load(beside: &Beside) -> [String; 2] {
     [cpu.unwrap_or_default(), rate.unwrap_or_default()]
 }
 
-/// What the study of 2012 found with a CPU hog: the application up to this much faster, the device
-/// up to this much slower.
+/// What the study of 2012 found with a CPU hog.
 const STUDY: &str = "The 2012 study found that a CPU hog made the application's response up to 20% faster and \
                      the device's up to 7% slower.";
 
-/// A difference up to this counts as none.
+/// A difference of up to this share counts as none.
 const SMALL: f64 = 0.02;
 
-/// Compares the study's finding with ours. Better or worse means that chance does not explain it:
-/// the interval excludes 1, and the ratio is outside that of the control.
+/// Compares the study's finding with ours. A change counts only if chance does not explain it: the
+/// interval excludes 1, and the ratio is outside the control's interval.
 pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
     let control = ours.iter().find(|one| one.beside.condition == Condition::Alone);
     let hogs: Vec<_> = ours.iter().filter(|one| one.beside.condition.is_hog()).collect();
@@ -344,7 +345,7 @@ pub(crate) fn legend(out: &mut String, result: &InterferenceResult, explained: &
     );
 }
 
-/// A line for each comparison, round and side; times in nanoseconds.
+/// A line for each comparison, round and side. Times are in nanoseconds.
 #[must_use]
 pub fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
     let mut out = format!(
@@ -380,7 +381,7 @@ pub fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
                     .known(block.neighbour_cpu_ns)
                     .known(block.neighbour_count)
                     .field(block.elapsed_ns)
-                    // Over all rounds: if something was lost, none of them is certain.
+                    // Counted over all rounds: if something was lost, no round is certain.
                     .known(breakdown.map(|breakdown| breakdown.lost_calls))
                     .known(breakdown.map(|breakdown| breakdown.doubts.len()))
                     .fields(&place)

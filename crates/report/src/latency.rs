@@ -15,7 +15,7 @@ use super::table::{Column, Table};
 const PERCENTILES: [(f64, &str); 6] =
     [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
 
-/// The driver that was measured, or that there was none.
+/// The driver that was measured, or text that says that there was none.
 pub fn driver(result: &LatencyResult) -> String {
     result.backend.as_ref().map_or_else(|| "no driver (in-process calls)".to_owned(), ToString::to_string)
 }
@@ -27,8 +27,8 @@ pub fn served_as(caller: &CallerResult) -> String {
     names.join(" ")
 }
 
-/// For each series its times, legs and scheduling, then the effect of inheritance if it was both on
-/// and off.
+/// For each series its times, legs and scheduling. Then the effect of priority inheritance, if it
+/// was measured both on and off.
 #[must_use]
 pub fn tables(result: &LatencyResult, look: Look) -> String {
     let mut out = String::new();
@@ -96,8 +96,8 @@ pub(crate) fn heading(result: &LatencyResult, series: &Series) -> String {
     )
 }
 
-/// Whether real-time priorities were inherited. If the node does not request that, because of the
-/// stack's default or of the user, it is not a failure.
+/// Whether real-time priorities were inherited. It is not a failure if the node does not request
+/// inheritance, because of the stack's default or the user's choice.
 #[must_use]
 pub fn inheritance_of(series: &Series, mode: Mode) -> String {
     let verdict = match (&series.verdict, series.verdict.reason()) {
@@ -116,7 +116,7 @@ pub fn inheritance_of(series: &Series, mode: Mode) -> String {
     }
 }
 
-/// One line for each pair and caller, for all pairs of a caller, and for everything.
+/// One line for each pair and caller, one for all pairs of each caller, and one for all calls.
 pub(crate) fn times(series: &Series) -> Table {
     let head = [Column::text("pair"), Column::text("caller"), Column::narrow("calls", "")];
     let moments = ["min", "mean", "stdev"].map(|name| Column::narrow(name, "us"));
@@ -177,7 +177,7 @@ pub(crate) fn legs(series: &Series) -> Table {
     table
 }
 
-/// What the scheduler did to each kind of caller's threads, and to the servers', over all pairs.
+/// What the scheduler did to the threads of each kind of caller and to the servers, over all pairs.
 pub(crate) fn scheduling(series: &Series) -> Table {
     let mut table = Table::new([
         Column::text("threads of"),
@@ -209,7 +209,7 @@ pub(crate) fn scheduling(series: &Series) -> Table {
     table
 }
 
-/// In how many calls the server's policy was its caller's, in percent.
+/// The percentage of calls in which the server's policy was that of its caller.
 fn inherited(series: &Series, caller: &CallerResult) -> String {
     match series.verdict {
         Verdict::Unseen { .. } if caller.not_inherited != 0 => "by futex".to_owned(),
@@ -270,7 +270,8 @@ pub(super) mod fixture {
 
     use super::*;
 
-    /// One pair with fixed samples with inheritance on, and with inheritance off but no samples.
+    /// One pair with fixed samples with inheritance on, and one without samples with inheritance
+    /// off.
     pub(crate) fn result() -> LatencyResult {
         let plan = LatencyPlan {
             amount: Amount::Iterations(3),

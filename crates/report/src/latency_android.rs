@@ -8,7 +8,8 @@ use run::ipc::Mode;
 use run::ipc::latency::{Amount, CallerResult, LatencyResult, PairResult, Series, ThreadReport, Verdict};
 use serde_json::json;
 
-/// From this share of calls on, server threads count as woken on the caller's CPU.
+/// If the server's thread was on the caller's CPU in more than this share of calls, wakeups count
+/// as synchronous.
 const GOOD_SYNC: f64 = 0.6;
 
 /// The JSON value for one series. With `raw`, it includes the latencies of the real-time callers.
@@ -29,7 +30,7 @@ pub fn json(result: &LatencyResult, series: &Series, warnings: &[String], raw: b
         u8::from(plan.mode == Mode::Passthrough),
         json!(driver),
     );
-    // The keys have the order of libhwbinder_latency.
+    // The order of the keys is that of libhwbinder_latency.
     if raw {
         for (index, pair) in series.pairs.iter().enumerate() {
             let data: Vec<_> = realtime(pair)
@@ -78,7 +79,7 @@ fn block(out: &mut String, name: &str, pair: &PairResult) {
     out.push_str("},\n");
 }
 
-/// The calls of all callers of a kind; possibly none.
+/// All callers' calls of one kind; may be empty.
 fn together(callers: &[&CallerResult]) -> (Histogram, u64) {
     let mut latency = Histogram::new();
     callers.iter().for_each(|caller| latency.merge(&caller.latency));
@@ -124,8 +125,8 @@ fn number(value: Option<f64>, digits: i32, width: usize) -> String {
     format!("{text:width$}")
 }
 
-/// A block of `-v`: which thread runs where. A policy that was inherited for the call is not the
-/// thread's own, and has no name here.
+/// A block of `-v`: which thread runs where. If a policy was inherited for the call, it is not the
+/// thread's own, and the block does not name it.
 #[must_use]
 pub fn thread_block(report: &ThreadReport) -> String {
     let ThreadReport { role, pid, tid, cpu, scheduling, inherited } = report;

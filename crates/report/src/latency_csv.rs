@@ -7,8 +7,8 @@ use run::ipc::latency::{CallerResult, LatencyResult, PairResult, Series};
 use super::latency::{driver, served_as};
 use crate::csv::Line;
 
-/// One line per series, pair ("all" for all of them) and caller; units in the header, unknown
-/// fields empty.
+/// One line per series, pair ("all" for all of them) and caller. Units are in the header; unknown
+/// fields are empty.
 #[must_use]
 pub fn csv(result: &LatencyResult) -> String {
     let mut out = String::from(
@@ -91,7 +91,7 @@ fn field<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// One line per sample, for a plan that keeps them; times in nanoseconds of CLOCK_BOOTTIME.
+/// One line per sample, for a plan that keeps samples. Times are in nanoseconds of CLOCK_BOOTTIME.
 #[must_use]
 pub fn samples(result: &LatencyResult) -> String {
     let mut out = String::from(

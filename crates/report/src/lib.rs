@@ -1,6 +1,6 @@
 //! A run and its analysis by [`analysis`] as text, JSON and CSV, and in the formats of Perfetto,
 //! the kernel's trace, Google Benchmark and Android's programs. There is one file for each format.
-//! It converts plain data to text, measures nothing and opens no file.
+//! The crate converts plain data to text. It measures nothing and opens no file.
 //!
 //! [`run::text`] shows a whole run, [`run::first_page`] its short form. Each test has a module with
 //! its own tables and CSV ([`latency`], [`throughput`], [`storage`], ...). [`inert`] makes foreign

@@ -1,5 +1,5 @@
-//! Other programs' calls while they are observed: as a picture for a terminal ([`draw`]) and as
-//! plain lines ([`interval`]). Pure: a session in, cells or text out; must not know the terminal.
+//! Other programs' calls during observation: as a picture for a terminal ([`draw`]) and as plain
+//! lines ([`interval`]). Pure: a session in, cells or text out. Must not know the terminal.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::quantity::{duration, three_digits};
 /// The minimum width, in columns, at which a row's figures and its name fit in one line.
 const ONE_LINE: u16 = 140;
 
-/// The maximum number of rows that are printed for an interval without a terminal.
+/// The maximum number of rows that are printed for an interval if there is no terminal.
 const MOST_LINES: usize = 10;
 
 /// What has been observed so far.

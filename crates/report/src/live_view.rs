@@ -1,19 +1,19 @@
-//! What both pictures for a terminal share: what they show besides a session, and lines of text.
-//! Must not know what was measured.
+//! What both pictures for a terminal share: what they show in addition to a session, and lines of
+//! text. Must not know what was measured.
 
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::terminal::Frame;
 use ratatui_widgets::paragraph::Paragraph;
 
-/// What to show besides the measurements.
+/// What to show in addition to the measurements.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// The title.
     pub title: &'a str,
     /// Whether the terminal shows colours.
     pub colour: bool,
-    /// Whether keys can be pressed.
+    /// Whether the user can press keys.
     pub keys: bool,
     /// The time since the start, in nanoseconds.
     pub elapsed_ns: u64,
@@ -27,7 +27,7 @@ impl View<'_> {
     }
 }
 
-/// The first line, if there is room for more than that.
+/// Writes the title, if there is room for more than one line.
 pub(crate) fn title(frame: &mut Frame<'_>, room: &mut Rect, view: &View<'_>) {
     if room.height > 1 {
         let text = format!("{} s  {}", view.elapsed_ns / 1_000_000_000, view.title);

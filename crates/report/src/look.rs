@@ -1,4 +1,5 @@
-//! The appearance of text at its destination: coloured or not, and how wide. Knows no terminal.
+//! How text looks at its destination: with or without colours, and how wide. Must not know the
+//! terminal.
 
 use textwrap::{Options, WordSplitter};
 
@@ -8,9 +9,9 @@ pub const NARROWEST: usize = 40;
 /// The destination of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Whether it shows colours.
+    /// Whether the destination shows colours.
     pub colour: bool,
-    /// The width of lines in columns; `None`: unlimited.
+    /// The width of lines in columns; `None` if unlimited.
     pub width: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Text and tables in Markdown, with foreign text escaped. Knows no data.
+//! Text and tables in Markdown, with foreign text escaped. Must not know what the data means.
 
 use std::fmt::Write as _;
 
@@ -16,14 +16,15 @@ pub(crate) fn cell(text: &str) -> String {
     out
 }
 
-/// A command in a cell, which can be copied. Within code, only the end of the cell and the end of
-/// the code are special.
+/// A command in a cell, which users can copy. In a code span, only the characters that end the cell
+/// or the span are special.
 pub(crate) fn code(command: &str) -> String {
     let command = inert::line(command).replace('|', "\\|");
     if command.contains('`') { format!("`` {command} ``") } else { format!("`{command}`") }
 }
 
-/// A table: column headers, each with whether its column has numbers, then rows of inert text.
+/// A table. Each column has a header and a flag that says whether it contains numbers. The rows
+/// contain inert text.
 pub(crate) fn table<'a>(
     columns: impl Iterator<Item = (String, bool)>,
     rows: impl IntoIterator<Item = &'a Vec<String>>,

@@ -11,7 +11,7 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 use crate::inert;
 
-/// The maximum number of rows shown, those with the most total time; CSV and JSON have all.
+/// The maximum number of rows shown: those with the most total time. CSV and JSON contain all rows.
 const MOST_ROWS: usize = 40;
 
 /// The table, and notes on what was not observed.
@@ -25,7 +25,7 @@ pub fn tables(result: &ObserveResult, look: Look) -> String {
     out + &notes
 }
 
-/// A row for each client, server, pool, node and method, and notes, one line each.
+/// A row for each client, server, pool, node and method. Then notes, one line each.
 pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
     let mut notes = String::new();
     for line in unseen(result) {
@@ -110,7 +110,7 @@ pub fn subject(subject: &Subject) -> String {
     }
 }
 
-/// A process with its number: "system_server (812)".
+/// A process with its id: "system_server (812)".
 pub(crate) fn process(Process { pid, name }: &Process) -> String {
     match (*pid, name.as_str()) {
         (0, _) => "not known".to_owned(),
@@ -168,8 +168,8 @@ fn calls(result: &ObserveResult) -> Table {
     table
 }
 
-/// A method's code. The codes that every binder object understands are four characters, as in
-/// "_PNG" for a ping (IBinder.h), and are shown as such.
+/// A method's code. The codes that every binder object understands consist of four characters, such
+/// as "_PNG" for a ping (IBinder.h). They are shown as text.
 pub(crate) fn code(code: u32) -> String {
     let bytes = code.to_be_bytes();
     match std::str::from_utf8(&bytes) {
@@ -178,7 +178,7 @@ pub(crate) fn code(code: u32) -> String {
     }
 }
 
-/// The mean over all calls for which it is known, in nanoseconds.
+/// The mean wait for a server thread, over all calls for which it is known, in nanoseconds.
 fn behind_pool_ns(flow: &Flow) -> Option<u64> {
     flow.behind_pool.mean_ns().map(|ns| ns.round() as u64)
 }

@@ -1,5 +1,5 @@
-//! Other programs' synchronous writes as tables: how long they took, and where the time went. Pure:
-//! a result in, text out.
+//! Other programs' synchronous writes as tables: how long they took, and where the time was spent.
+//! Pure: a result in, text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 use crate::inert;
 
-/// The maximum number of rows shown, those with the most total time; CSV and JSON have all.
+/// The maximum number of rows shown: those with the most total time. CSV and JSON contain all rows.
 const MOST_ROWS: usize = 40;
 
 /// "1200 synchronous writes of postgres in 10.0 s, 3 longer than 20.0 ms; 71% of their time is the
@@ -172,7 +172,7 @@ fn calls(result: &ObserveWritesResult) -> Table {
     table
 }
 
-/// "walwriter (812)"; only the number if the thread has its process's name.
+/// "walwriter (812)", or just the id if the thread has its process's name.
 fn thread(row: &WriteRow) -> String {
     if row.thread.is_empty() || row.thread == row.process.name {
         return row.tid.to_string();
@@ -219,7 +219,7 @@ fn layers(result: &ObserveWritesResult) -> Table {
     table
 }
 
-/// The journal commits that writes waited for, one line per thread that started them, the longest
+/// The journal commits that writes waited for: one line per thread that started them, the longest
 /// wait first.
 fn commits(result: &ObserveWritesResult) -> Vec<String> {
     let mut sums: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
@@ -247,7 +247,7 @@ fn commits(result: &ObserveWritesResult) -> Vec<String> {
 /// How many other threads' commits are listed.
 const MOST_COMMITS: usize = 8;
 
-/// Where the time of the slowest writes went, one line each.
+/// Where the slowest writes spent their time, one line each.
 fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
     let line = |Slow { write, layers }: &Slow<'_>| {
         let row = result.rows.get(write.row)?;

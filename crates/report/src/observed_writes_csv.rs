@@ -8,7 +8,7 @@ use run::storage::observe::{Divided, Durable, ObserveWritesResult};
 use crate::csv::Line;
 use crate::inert;
 
-/// One line for each row, with every digit.
+/// One line for each row, unrounded.
 #[must_use]
 pub fn csv(result: &ObserveWritesResult) -> String {
     let mut out = String::from(

@@ -1,5 +1,5 @@
-//! Numbers for people: with a suitable unit, three significant digits, and always a decimal point,
-//! independent of the locale.
+//! Numbers for people: with a suitable unit, three significant digits, and a decimal point in every
+//! locale.
 
 /// A duration in nanoseconds with a suitable unit: `950 ns`, `2.31 us`, `48.0 ms`, `3.20 s`, `12.5
 /// min`.
@@ -13,10 +13,10 @@ pub fn duration(ns: f64) -> String {
         return format!("{} min", three_digits(ns / 60e9));
     }
     if ns.abs() < 1000.0 {
-        // Only averages have fractions of a nanosecond.
+        // Only means have fractions of a nanosecond.
         return if ns.fract() == 0.0 { format!("{ns:.0} ns") } else { format!("{} ns", three_digits(ns)) };
     }
-    // 999.6 us is 1.00 ms, because the unit is chosen after rounding.
+    // The unit is chosen after rounding, so 999.6 us is 1.00 ms.
     let (scale, unit) =
         UNITS.into_iter().rev().find(|(scale, _)| ns.abs() >= scale * 0.9995).unwrap_or(UNITS[0]);
     format!("{} {unit}", three_digits(ns / scale))
@@ -35,13 +35,13 @@ pub fn byte_rate(bytes_per_s: f64) -> String {
     format!("{} {unit}", three_digits(bytes_per_s / scale))
 }
 
-/// A size in bytes in the names of benchmarks: `4`, `1024`, `2k`, `64k`.
+/// A size in bytes, as in the names of benchmarks: `4`, `1024`, `2k`, `64k`.
 #[must_use]
 pub fn size(bytes: usize) -> String {
     if bytes > 1024 && bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() }
 }
 
-/// A size in bytes in a sentence: `4 B`, `64 KiB`.
+/// A size in bytes, for a sentence: `4 B`, `64 KiB`.
 #[must_use]
 pub fn length(bytes: usize) -> String {
     if bytes >= 1024 && bytes.is_multiple_of(1024) {
@@ -51,7 +51,7 @@ pub fn length(bytes: usize) -> String {
     }
 }
 
-/// Three significant digits, but at least those of the whole number.
+/// Three significant digits, but at least all digits of the whole number.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {

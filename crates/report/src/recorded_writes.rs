@@ -14,7 +14,7 @@ use tracefs::Trace;
 use super::look::Look;
 use super::{inert, observed_writes, observed_writes_csv, storage_words};
 
-/// Events that show more than the layers of a write, and what each shows.
+/// Optional events that show more than a write's layers, and what each group of them shows.
 const WANTED: [(&[&str], &str); 3] = [
     (
         &[
@@ -30,7 +30,7 @@ const WANTED: [(&[&str], &str); 3] = [
     (&["io_uring/io_uring_submit_req"], "the writes of io_uring: they are missing"),
 ];
 
-/// What the recording lacks for its writes, one sentence each.
+/// What the recording of these writes lacks, one sentence each.
 #[must_use]
 pub fn lacks(writes: &RecordedWrites, trace: &Trace) -> Vec<String> {
     let mut lines = Vec::new();
@@ -48,7 +48,8 @@ pub fn lacks(writes: &RecordedWrites, trace: &Trace) -> Vec<String> {
             inert::name(machine)
         ));
     }
-    // Binder calls need the scheduler's events, too: missing ones are reported once for both.
+    // Binder calls need the scheduler's events, too. If they are missing, that is reported only
+    // once.
     let said = |doubt: &&Doubt| match doubt {
         Doubt::NotEveryInterrupt => false,
         Doubt::Lacks(Expected::SysEnter | Expected::SysExit) => !writes.within_file_systems,
@@ -91,20 +92,20 @@ pub fn csv(writes: &RecordedWrites) -> String {
     observed_writes_csv::csv(&writes.result)
 }
 
-/// The same tables as [`text`] has.
+/// The same tables as in [`text`].
 #[must_use]
 pub fn markdown(writes: &RecordedWrites, only: Option<usize>) -> String {
     let parts = observed_writes::parts(&writes.result, &chosen(writes, only));
     format!("{}\n{}", parts.calls.markdown(), parts.layers.markdown())
 }
 
-/// The slow writes, or only the one of this number, from 1.
+/// The slow writes, or only the one with this number, counted from 1.
 fn chosen(writes: &RecordedWrites, only: Option<usize>) -> Vec<Slow<'_>> {
     let slow = (1..).zip(writes.slow());
     slow.filter(|(number, _)| only.is_none_or(|only| only == *number)).map(|(_, slow)| slow).collect()
 }
 
-/// The writes as a part of the JSON of explanations.
+/// The writes, as a part of the JSON of explanations.
 #[derive(Serialize)]
 pub(crate) struct Json<'a> {
     elapsed_ns: u64,

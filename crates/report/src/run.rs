@@ -13,14 +13,14 @@ use analysis::interference::Explained;
 use analysis::observed_writes::Slow;
 use analysis::storage::SeriesLayers;
 
-/// How a run's writes and comparisons were divided, if their recordings were read.
+/// A run's writes and comparisons, divided into layers, if their recordings were read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Divided<'a> {
     /// The writes of each series.
     pub layers: &'a [SeriesLayers<'a>],
     /// The comparisons with background load.
     pub beside: &'a [Explained<'a>],
-    /// The slow ones of other programs' writes.
+    /// The slow writes of other programs.
     pub slow_writes: &'a [Slow<'a>],
 }
 

@@ -151,7 +151,7 @@ fn percentiles(series: &StorageSeries) -> [String; 3] {
 /// The layers in which any of these calls spent time.
 pub(crate) fn used(ours: &[&SeriesLayers<'_>]) -> Vec<Layer> {
     let has = |layer: &Layer| ours.iter().any(|one| one.breakdown.layers.contains_key(layer));
-    // Unexplained time is shown even if there is none.
+    // Unexplained time is shown even if it is 0.
     Layer::ALL.into_iter().filter(|layer| *layer == Layer::Unexplained || has(layer)).collect()
 }
 
@@ -187,7 +187,7 @@ fn bars(out: &mut String, ours: &[&SeriesLayers<'_>]) {
         let mut share = 0.0;
         for layer in Layer::ALL {
             share += breakdown.share(layer);
-            // Ends are rounded, rather than lengths, so that all bars are equally long.
+            // The ends are rounded, not the lengths, so that all bars are equally long.
             let end = (share * BAR as f64).round() as usize;
             bar.extend(std::iter::repeat_n(letter(layer), end.saturating_sub(bar.len())));
         }

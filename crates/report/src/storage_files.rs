@@ -28,8 +28,8 @@ pub(super) fn place(path: &StoragePath) -> [String; 5] {
     ]
 }
 
-/// A line for each writer, size and part, and one for each part of each of the slowest calls; times
-/// in nanoseconds.
+/// A line for each writer, size and part, and one for each part of each of the slowest calls. Times
+/// are in nanoseconds.
 pub fn csv(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String {
     let mut out = format!(
         "writer,durability,position,size_bytes,layer,calls,mean_ns,p50_ns,p90_ns,p99_ns,max_ns,share,of,lost_calls,\
@@ -68,7 +68,7 @@ fn of<'a, 's>(layers: &'a [SeriesLayers<'s>], series: &StorageSeries) -> Option<
     layers.iter().find(|one| std::ptr::eq(one.series, series))
 }
 
-/// What a reader must know before trusting a breakdown.
+/// What users must know before they trust a breakdown.
 fn trust(breakdown: &Breakdown) -> [String; 7] {
     let Breakdown { lost_calls, unexplained_calls, disturbed_calls, doubts, .. } = breakdown;
     let Breakdown { unrecorded_switches, unrecorded_switch_calls, unexplained_for_switches_ns, .. } =
@@ -92,7 +92,8 @@ fn parts(slow: &SlowCall) -> Vec<(&'static str, u64, f64)> {
     all.map(|(part, ns)| (part, ns, ns as f64 / whole_ns.max(1) as f64)).collect()
 }
 
-/// The run as in a run directory, with its divided writes as `layers` beside the series.
+/// The run as in a run directory, plus its divided writes: `results.storage.layers` has one element
+/// for each series.
 ///
 /// # Errors
 /// As [`Run::to_json`].

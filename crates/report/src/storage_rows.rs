@@ -7,7 +7,7 @@ use run::storage::{StorageSeries, StraceBlock};
 
 use analysis::storage::SeriesLayers;
 
-/// The percentiles in files.
+/// The percentiles in files, 0 to 100.
 pub(crate) const PERCENTS: [(&str, f64); 4] =
     [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0), ("max_ns", 100.0)];
 
@@ -30,16 +30,16 @@ pub(crate) struct Row {
 pub(crate) struct Straced {
     /// The application's response times.
     pub response: Histogram,
-    /// The duration of its system calls by strace.
+    /// The duration of its system calls according to strace.
     pub system: Histogram,
-    /// The difference of the two, which the study attributed to the platform.
+    /// Response time minus system call time. The study attributed this difference to the platform.
     pub platform: Histogram,
     /// Calls for which strace showed no system call.
     pub without: u64,
 }
 
 impl Straced {
-    /// `None` for a series without strace.
+    /// The strace figures of a series; `None` if it was measured without strace.
     pub(crate) fn of(series: &StorageSeries) -> Option<Self> {
         let mut straced = Self::default();
         for StraceBlock { calls, system_ns } in &series.strace {
@@ -58,7 +58,7 @@ impl Straced {
     }
 }
 
-/// All rows of a series, in the order of files.
+/// All rows of a series, in the order in which files contain them.
 pub(crate) fn rows(series: &StorageSeries, layers: Option<&SeriesLayers<'_>>) -> Vec<Row> {
     let mut out = vec![row("response", &series.latency, Some(1.0))];
     if let Some(SeriesLayers { breakdown, .. }) = layers {
@@ -84,7 +84,7 @@ fn row(part: &str, times: &Histogram, share: Option<f64>) -> Row {
     }
 }
 
-/// Over all calls, including those without time in the layer.
+/// The distribution over all calls, including those that spent no time in the layer.
 fn of_layer(breakdown: &Breakdown, layer: Layer) -> Row {
     Row {
         part: layer.name().to_owned(),

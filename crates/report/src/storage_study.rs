@@ -1,11 +1,11 @@
-//! The findings of the study of 2012 on a write's layers, compared with ours. Says "cannot tell" if
-//! the measured figure does not decide it. Pure: a figure in, words out.
+//! The findings of the study of 2012 on a write's layers, compared with ours. The verdict is
+//! "cannot tell" if the measured figure does not decide it. Pure: a figure in, words out.
 
 use layers::storage::{Breakdown, HostShare};
 use serde_json::{Value, json};
 
-/// The study found that the host's share (runtime and kernel) of a write of this size was above
-/// this.
+/// The study found that the host's share (runtime and kernel) of a write of `SIZE_BYTES` was above
+/// this, from 0 to 1.
 const HOST_SHARE: f64 = 0.9;
 pub(crate) const SIZE_BYTES: u64 = 16 << 10;
 
@@ -64,7 +64,7 @@ pub(crate) fn line(breakdown: &Breakdown) -> String {
     )
 }
 
-/// The same for programs.
+/// The study's finding and ours, for programs.
 pub(crate) fn json(breakdown: &Breakdown) -> Value {
     let share = breakdown.host_shares.share();
     let of = |part: fn(&HostShare) -> f64| share.as_ref().map(part);
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls of 100 us with this much time at the device; some also wait behind other tasks.
+    /// Calls of 100 us, with this much time at the device. Some also wait behind other tasks.
     fn measured(device_us: impl Iterator<Item = u64>, waiting_us: impl Fn(u64) -> u64) -> Breakdown {
         let mut breakdown = Breakdown::keeping(0);
         for (at, device_us) in (0..).zip(device_us) {
@@ -119,7 +119,8 @@ mod tests {
         for load in [|_| 0, |at: u64| at % 2 * 4_000, |at: u64| at % 5 * 900, |_| 3_000] {
             let breakdown = measured((0..100).map(device), load);
             assert_eq!(said(&breakdown), "no", "{}", line(&breakdown));
-            // The mean, on which the verdict used to be based, is above the study's.
+            // An earlier version based the verdict on the mean, which such waits raise above the
+            // study's figure.
             let waits = (0..100).any(|at| load(at) > 0);
             assert_eq!(breakdown.host_share() > HOST_SHARE, waits);
         }

@@ -43,7 +43,7 @@ pub(crate) fn begin(begin: Begin) -> &'static str {
     }
 }
 
-/// The event that shows when a controller was done.
+/// The event that shows when a controller finished a command.
 pub(crate) fn end(end: End) -> &'static str {
     match end {
         End::Complete => "block_rq_complete",
@@ -84,12 +84,12 @@ fn doubt(doubt: &Doubt) -> String {
         Doubt::SilentCpu(cpu) => {
             format!("CPU {cpu} has no events although threads were woken there: its activity is not known")
         }
-        // A doubt that is newer than this report.
+        // A doubt that this report does not know yet.
         _ => "the recording is incomplete".into(),
     }
 }
 
-/// What is uncertain without an event.
+/// What is uncertain if this event is missing.
 fn effect(expected: Expected) -> &'static str {
     match expected {
         Expected::SysEnter | Expected::SysExit => "the layers platform and fs cannot be distinguished",

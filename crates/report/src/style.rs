@@ -1,4 +1,4 @@
-//! Styled text, if colours are wanted. Must not know where it goes.
+//! Styled text, if colours are wanted. Must not know where the text goes.
 
 use anstyle::Style;
 

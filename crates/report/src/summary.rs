@@ -1,4 +1,4 @@
-//! A run in a few sentences: what a newcomer wants to know first. Pure: a result in, text out.
+//! A run in a few sentences: what a new user wants to know first. Pure: a result in, text out.
 
 use std::fmt::Write as _;
 
@@ -71,13 +71,13 @@ fn line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<20} {text}");
 }
 
-/// A line about writes, whose names are longer.
+/// A line about writes, which have longer names.
 fn long_line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<26} {text}");
 }
 
-/// The baseline, the driver and both stacks in the same interleaved run: ratios are only meaningful
-/// there.
+/// The baseline, the driver and both stacks, from one interleaved run: ratios are only meaningful
+/// within one run.
 fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
     let Some(&least) = baseline.plan.sizes_bytes.iter().min() else { return };
     for transport in [FUTEX, "binder-driver", "binder", "hwbinder"] {
@@ -102,7 +102,8 @@ fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
 fn throughput_line(out: &mut String, row: &ThroughputRow) {
     let Some(rate) = row.bytes_per_second() else { return };
     let percentile = |percent| row.latency.as_ref().and_then(|latency| latency.percentile_ns(percent));
-    // From single calls if there are some: the mean of a batch includes disturbances.
+    // Percentiles of single calls if there are some, because the mean of a batch includes
+    // disturbances.
     let mut text = match (percentile(50.0), percentile(99.0), row.real_time_ns()) {
         (Some(p50), Some(p99), _) => {
             format!("p50 {}, p99 {}", duration(p50 as f64), duration(p99 as f64))
@@ -159,7 +160,7 @@ fn workers_line(out: &mut String, result: &WorkersResult) {
     );
 }
 
-/// The number of layers in a line.
+/// The maximum number of layers in a line.
 const LAYERS: usize = 3;
 
 fn storage_lines(out: &mut String, result: &StorageResult, layers: &[SeriesLayers<'_>]) {

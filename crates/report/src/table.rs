@@ -1,5 +1,5 @@
-//! Tables for a terminal: units in the header, numbers right-aligned. Knows no data: every cell is
-//! already text.
+//! Tables for a terminal: units in the header, numbers right-aligned. Must not know any data: every
+//! cell is already text.
 
 use anstyle::Style;
 use comfy_table::presets::NOTHING;
@@ -93,8 +93,8 @@ impl Table {
 
     /// The table as lines without trailing spaces. The header has one or two lines, in bold if
     /// colours are wanted. A table that is too wide is split into several, one below the other.
-    /// Each repeats the text columns at the start of the rows, or the first column if that is a
-    /// number.
+    /// Each of them repeats the text columns at the start of the rows, or the first column if that
+    /// contains numbers.
     #[must_use]
     pub fn render(&self, look: Look) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width(column)).collect();
@@ -112,7 +112,7 @@ impl Table {
         markdown::table(self.columns(), &self.rows)
     }
 
-    /// The table as CSV, with the header as shown.
+    /// The table as CSV, with the same header as on a terminal.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut out = String::new();
@@ -121,10 +121,10 @@ impl Table {
         out
     }
 
-    /// How many of the first columns identify a row.
+    /// How many columns at the start identify a row.
     fn keys(&self) -> usize {
         let text = |column: &&Column| column.alignment == CellAlignment::Left;
-        // If all columns are text, the last ones have content.
+        // If all columns are text, only the first one identifies a row.
         let keys = self.columns.iter().take_while(text).count();
         if keys == self.columns.len() { 1 } else { keys.max(1) }
     }
@@ -167,8 +167,8 @@ impl Table {
     }
 }
 
-/// Splits the columns into groups that fit into `most` characters, each after the first `keys`
-/// columns.
+/// Splits the columns into groups that fit into `most` characters. Each group starts with the first
+/// `keys` columns.
 fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     let keys = 0..keys.min(widths.len());
     let of_keys: usize = widths.iter().take(keys.end).sum();
@@ -176,7 +176,7 @@ fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     let mut part: Vec<usize> = keys.clone().collect();
     let mut used = of_keys;
     for (column, width) in widths.iter().enumerate().skip(keys.end) {
-        // The gap after the last column is not shown.
+        // The gap after the last column of a part is not shown.
         if used + width > most + GAP && part.len() > keys.end {
             parts.push(std::mem::replace(&mut part, keys.clone().collect()));
             used = of_keys;

@@ -1,9 +1,9 @@
-//! All terms in reports with their meanings: for `roundtrip help terms`, and for the glossary in
-//! the documents, which is generated from this list. Must not know which report prints a term.
+//! All terms in reports, with their meanings. `roundtrip help terms` shows this list, and the
+//! documents' glossary is generated from it. Must not know which report prints a term.
 
 use std::fmt::Write as _;
 
-/// Terms with the same meaning, or that explain each other, and their meaning. Both may contain
+/// Terms that have the same meaning or explain each other, and their meaning. Both may contain
 /// Markdown.
 type Term = (&'static str, &'static str);
 
@@ -304,7 +304,7 @@ pub fn markdown() -> String {
     out
 }
 
-/// Whether the words of a table's header are a sequence of terms. Figures such as sizes need no
+/// Whether the words of a table's header are a sequence of terms. Figures, such as sizes, need no
 /// term.
 #[must_use]
 pub fn explain(header: &str) -> bool {

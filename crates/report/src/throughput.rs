@@ -10,7 +10,7 @@ use super::quantity::{self, cpus, three_digits};
 use super::table::{Column, Table, under_headings};
 use crate::csv::Line;
 
-/// The driver that was measured, or that there was none.
+/// The driver that was measured, or text that says that there was none.
 pub fn driver(result: &ThroughputResult) -> String {
     result.backend.as_ref().map_or_else(|| "no driver (in-process calls)".to_owned(), ToString::to_string)
 }
@@ -76,7 +76,8 @@ pub(crate) fn parts(result: &ThroughputResult) -> (Vec<(String, Table)>, String)
     (tables, out)
 }
 
-/// The unit of a table's times, and its nanoseconds. A call in process only takes some nanoseconds.
+/// The unit of a table's times, and its length in nanoseconds. A call in process takes only a few
+/// nanoseconds.
 fn time_unit(mode: Mode) -> (&'static str, f64) {
     match mode {
         Mode::Binderize => ("us", 1000.0),
@@ -121,14 +122,15 @@ fn figures(row: &ThroughputRow, result: &ThroughputResult) -> Vec<String> {
     cells
 }
 
-/// A percentile of the individually timed calls, if there are enough to distinguish it from the
-/// maximum.
+/// A percentile of the individually timed calls; `None` if they are too few to distinguish it from
+/// the maximum.
 fn percentile_ns(row: &ThroughputRow, percent: f64) -> Option<u64> {
     let latency = row.latency.as_ref().filter(|latency| latency::resolvable(latency.count(), percent))?;
     latency.percentile_ns(percent)
 }
 
-/// One line per stack and size, each with the driver; units in the header, unknown fields empty.
+/// One line per stack and size, each with the driver. Units are in the header; unknown fields are
+/// empty.
 pub fn csv(result: &ThroughputResult) -> String {
     let mut out = String::from(
         "driver,stack,mode,client_cpus,server_cpus,size_bytes,repetitions,iterations,real_time_ns,real_time_q1_ns,real_time_q3_ns,\

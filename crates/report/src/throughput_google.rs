@@ -10,8 +10,8 @@ use run::ipc::{Mode, Stack};
 use super::google_benchmark::{BYTES_PER_SECOND, Cache, Context, Counter, Row, RowKind};
 use super::quantity;
 
-/// The context keys that only this program may set: an emulated result must never look like a
-/// kernel's.
+/// The context keys that only this program may set, because an emulated result must never look like
+/// a kernel's.
 pub const OWN_KEYS: [&str; 3] = ["driver", "kernel", BYTES_PER_SECOND];
 
 /// A family's name, as in Android's programs.

@@ -8,7 +8,7 @@ use super::look::Look;
 use super::quantity::duration;
 use super::table::{Column, Table};
 
-/// A few lines, and one for each CPU.
+/// A few lines about the trace, and one line for each CPU.
 #[must_use]
 pub fn text(status: &Status) -> String {
     let state = if status.on { "is running" } else { "was stopped, and holds what it recorded" };

@@ -50,7 +50,7 @@ pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
     (table, out)
 }
 
-/// One line per aspect and stack. `finding` is for programs, `detail` for people.
+/// One line per aspect and stack. The column `finding` is for programs, and `detail` for people.
 #[must_use]
 pub fn csv(result: &TraitsResult) -> String {
     let mut out = String::from("backend,aspect,stack,finding,detail\n");
@@ -153,7 +153,7 @@ fn words(finding: &Finding) -> String {
     }
 }
 
-/// A number of times: whole unless something is odd.
+/// A number of copies: a whole number unless something is unusual.
 fn times(copies: f64) -> String {
     if (copies - copies.round()).abs() < 0.005 {
         format!("{:.0}", copies.round() + 0.0)

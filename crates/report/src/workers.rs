@@ -11,8 +11,8 @@ use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 use crate::csv::Line;
 
-/// The lines that Android's programs print at a stage: those of hwbinderThroughputTest for a plan
-/// with separate services, else those of binderThroughputTest. Empty if they print nothing.
+/// The lines that Android's programs print at a stage: those of hwbinderThroughputTest if the plan
+/// has separate services, else those of binderThroughputTest. Empty if they print nothing.
 #[must_use]
 pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
     let services = match (plan.topology, plan.mode) {
@@ -40,8 +40,8 @@ pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
     }
 }
 
-/// What binderThroughputTest prints about calls that took longer than expected; nothing without
-/// any.
+/// What binderThroughputTest prints about calls that took longer than expected; empty if there are
+/// none.
 #[must_use]
 pub fn android_above(result: &WorkersResult) -> String {
     let Some(Above { count, worst_ns, .. }) = result.above.filter(|above| above.count > 0) else {
@@ -147,7 +147,7 @@ pub(crate) fn parts(result: &WorkersResult) -> (String, Table, String) {
     (heading, table, notes)
 }
 
-/// A line for each caller and one for all, whose `worker` is empty.
+/// A line for each caller, and one for all callers, whose `worker` is empty.
 #[must_use]
 pub fn csv(result: &WorkersResult) -> String {
     let mut out = String::from(
@@ -199,16 +199,16 @@ fn figures_ns(latency: &Histogram) -> [Option<f64>; 7] {
     ]
 }
 
-/// The driver, or the mode that needs none.
+/// The driver, or the mode if it needs none.
 pub fn backend_name(backend: Option<&Backend>) -> String {
     backend.map_or_else(|| format!("in process ({})", Mode::Passthrough), ToString::to_string)
 }
 
-/// Six significant digits like a C++ stream, but without an exponent, and with at least the digits
-/// of the whole number.
+/// Six significant digits, as a C++ stream prints them, but without an exponent, and with at least
+/// all digits of the whole number.
 fn six_digits(value: f64) -> String {
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10().floor() as usize + 1 };
-    // Trailing zeros of a fraction do not count.
+    // Leading zeros of a fraction are not significant digits.
     let zeros =
         if value == 0.0 || value.abs() >= 1.0 { 0 } else { (-value.abs().log10()).ceil() as usize - 1 };
     let text = format!("{value:.*}", 6_usize.saturating_sub(whole_digits) + zeros);

@@ -49,7 +49,8 @@ impl Buffers {
         cleared.map(drop).map_err(|cause| Error::file("clear", &path, cause))
     }
 
-    /// Sets the clock to CLOCK_BOOTTIME, or to the best that the kernel has. Returns its name.
+    /// Sets the clock to CLOCK_BOOTTIME or, if the kernel lacks it, to the next best one. Returns
+    /// its name.
     pub(crate) fn set_clock(&self) -> Result<String> {
         let path = self.directory.join("trace_clock");
         let known = read(&path)?;
@@ -77,16 +78,17 @@ impl Buffers {
         Ok(parse_stats(&read(&self.per_cpu(cpu, "stats"))?))
     }
 
-    /// Takes everything out of the buffers. `started_ns` is an instant at which recording had
-    /// certainly started, with empty buffers, `stopped_ns` one at which it had certainly stopped.
+    /// Takes everything out of the buffers. At `started_ns`, recording had certainly started, with
+    /// empty buffers. At `stopped_ns`, it had certainly stopped.
     pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
         let cpus = self.take(None)?;
         let (processes, comms) = self.who_is_who();
         Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
     }
 
-    /// Takes out the contents of each CPU's buffer. While recording is on, this needs an end, an
-    /// instant on the trace's clock: taking pages out causes new events, so it would never finish.
+    /// Takes out the contents of each CPU's buffer, up to `until_ns` on the trace's clock. While
+    /// recording is on, that limit is required: taking pages out causes new events, so without it
+    /// this would never finish.
     pub(crate) fn take(&self, until_ns: Option<u64>) -> Result<Vec<CpuSnapshot>> {
         let cpus = self.cpus()?.into_iter();
         let one = |cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu, until_ns)? });
@@ -152,7 +154,7 @@ impl Buffers {
     }
 }
 
-/// The clock in brackets, which is the current one.
+/// The current clock, which is the one in brackets.
 pub(crate) fn current(clocks: &str) -> Option<String> {
     let chosen = clocks.split_whitespace().find(|clock| clock.starts_with('['))?;
     Some(chosen.trim_matches(['[', ']']).to_owned())

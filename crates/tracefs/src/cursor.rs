@@ -104,9 +104,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The latest possible time of the current page, taken from the next two pages. With two, a
-    /// page with a damaged time neither makes the good page before it look late, nor goes unnoticed
-    /// itself.
+    /// The latest possible time of the current page's records: the later of the start times of the
+    /// next two pages. With two pages, a page with a damaged time does not make the good page
+    /// before it look late, and is still noticed itself.
     fn ceiling(&self) -> u64 {
         let next =
             self.rest.chunks(self.layout.size).take(2).filter_map(|next| Page::parse(self.layout, next).ok());

@@ -112,5 +112,5 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Where the thread id is in every event of every kernel so far.
+/// The location of the thread id, the same in every event of every kernel so far.
 const COMMON_PID: Number = Number::new(4, 4, true);

@@ -50,7 +50,7 @@ pub enum Error {
         /// Why, and what to do.
         reason: String,
     },
-    /// An event without which nothing can be explained does not exist.
+    /// The kernel lacks an event that every explanation needs.
     #[error("this kernel has no event {event}: it needs CONFIG_TRACING with the scheduler's events")]
     MissingEvent {
         /// `system/event`.
@@ -73,7 +73,7 @@ pub enum Error {
     /// Another process of this program is starting or stopping the global trace.
     #[error("another process is starting or stopping the trace")]
     Busy,
-    /// Another user's tracer is on.
+    /// Another program has set a tracer.
     #[error("another program uses the global trace: {}/current_tracer is {tracer}; to end that, write nop to \
              it", root.display())]
     TracerInUse {
@@ -82,7 +82,7 @@ pub enum Error {
         /// The tracer.
         tracer: String,
     },
-    /// Another user's events are on.
+    /// Another program has enabled events.
     #[error(
         "another program uses the global trace: {events} events are on in {}, {first} among them; to switch \
          them off, `echo > {}/set_event`",
@@ -92,12 +92,12 @@ pub enum Error {
     EventsInUse {
         /// The root of tracefs.
         root: PathBuf,
-        /// How many are on.
+        /// How many are enabled.
         events: usize,
         /// One of them.
         first: String,
     },
-    /// Another user's events are still in the buffers.
+    /// Events of another program are still in the buffers.
     #[error(
         "the global trace holds {events} events of another program; to discard them, `echo > {}/trace`",
         root.display()

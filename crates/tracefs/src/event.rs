@@ -47,7 +47,7 @@ impl TaskState {
         self.0 == 0 || self == Self::PREEMPTED
     }
 
-    /// How a thread that is not runnable is off the CPU, from the lowest bit; `None` if it is
+    /// Why a thread that is not runnable is off the CPU; the lowest bit decides. `None` if it is
     /// runnable, or if that bit is unknown.
     #[must_use]
     pub fn off(self) -> Option<OffCpu> {
@@ -64,8 +64,8 @@ impl TaskState {
         STATES.get(self.0.trailing_zeros() as usize).copied()
     }
 
-    /// What `ps` and the kernel's text form show: the letter of [`OffCpu::letter`], `R` for
-    /// runnable, `R+` for preempted, and `?` for any other state.
+    /// The state as `ps` and the kernel's text form show it: the letter of [`OffCpu::letter`], `R`
+    /// for runnable, `R+` for preempted, and `?` for any other state.
     #[must_use]
     pub fn letter(self) -> &'static str {
         match self {
@@ -76,12 +76,12 @@ impl TaskState {
     }
 }
 
-/// How a thread is off the CPU.
+/// Why a thread is off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OffCpu {
-    /// It sleeps, and a signal would wake it.
+    /// It sleeps, and a signal can wake it.
     Interruptible,
-    /// It sleeps, and no signal wakes it: usually it waits for a device.
+    /// It sleeps, and no signal can wake it. Usually it waits for a device.
     Uninterruptible,
     /// A signal stopped it.
     Stopped,
@@ -127,12 +127,12 @@ pub enum Body {
         /// The thread that runs next.
         next: ThreadRef,
     },
-    /// `sched_waking`: [`Event::tid`] (or an interrupt above it) wakes a thread. Always recorded on
-    /// the waker's CPU.
+    /// `sched_waking`: [`Event::tid`], or an interrupt on top of it, wakes a thread. Always
+    /// recorded on the waker's CPU.
     Waking {
         /// The woken thread.
         thread: ThreadRef,
-        /// The CPU that it ran on *before*. [`Body::Wakeup`] has the one that it will run on.
+        /// The CPU that it ran on *before*. [`Body::Wakeup`] has the CPU that it will run on.
         target_cpu: u32,
     },
     /// `sched_wakeup` and `sched_wakeup_new`: the thread is on a run queue.
@@ -319,7 +319,7 @@ pub enum Body {
         target_node: i32,
         /// The receiving process.
         to_proc: u32,
-        /// The receiving thread, 0 when any may take it, or the event does not say which.
+        /// The receiving thread; 0 if any thread may receive it, or if the event does not name it.
         to_thread: u32,
         /// Whether it is a reply.
         reply: bool,
@@ -335,7 +335,7 @@ pub enum Body {
     },
     /// `binder_wait_for_work`: [`Event::tid`] starts to read from the driver, and may sleep there.
     BinderWait {
-        /// Whether it also takes its process's work, as a looper does.
+        /// Whether it also takes work that is queued for its process, as a looper does.
         proc_work: bool,
         /// Whether it waits for a reply or serves a call.
         transaction_stack: bool,

@@ -68,7 +68,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// [`Error::Format`] if it has no id or an invalid field.
+    /// [`Error::Format`] if the text has no id or an invalid field.
     pub fn parse(system: &str, name: &str, text: &str) -> Result<Self, Error> {
         let wrong = |what: String| Error::Format { file: format!("events/{system}/{name}/format"), what };
         let mut id = None;

@@ -1,6 +1,5 @@
 //! Everything needed to read a recording's pages: the events' formats, the layout of pages, and the
-//! names of addresses. All of it comes from the recording kernel, and nothing that these files
-//! contain is assumed.
+//! names of addresses. All of it comes from the recording kernel. No layout is assumed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -88,7 +87,8 @@ impl Formats {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Like [`Formats::parse`], for the formats of events only: for records that are not in pages.
+    /// Like [`Formats::parse`], but only with the formats of events, for records that are not in
+    /// pages.
     ///
     /// # Errors
     ///
@@ -101,9 +101,8 @@ impl Formats {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Adds the functions of `/proc/kallsyms` (`ADDRESS TYPE NAME …` lines, or those of them that
-    /// are wanted), to name the functions of events that contain addresses. Lines with
-    /// hidden addresses (all zero) are skipped.
+    /// Adds the functions of `/proc/kallsyms` (lines `ADDRESS TYPE NAME …`, all or a subset), which
+    /// name the addresses in events. Lines with hidden addresses (all zero) are skipped.
     #[must_use]
     pub fn with_kallsyms(self, text: &str) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);
@@ -146,7 +145,7 @@ impl Formats {
     /// offset). `None` if the recording does not have it.
     #[must_use]
     pub fn symbol(&self, address: u64) -> Option<&str> {
-        /// No function is longer, so an address further after a function's start belongs to
+        /// No function is longer than this. An address further from a function's start belongs to
         /// something that is not listed.
         const LONGEST_FUNCTION: u64 = 1 << 16;
         if let Some(text) = self.0.addresses.get(&address) {
@@ -177,7 +176,7 @@ fn parse_header_page(text: &str) -> Result<PageLayout, Error> {
     if time.size != 8 || !matches!(commit.size, 4 | 8) {
         return Err(wrong("its time or length has an unknown size"));
     }
-    // A time extend is the longest record without data, and bits of the length above 27 are flags.
+    // The longest record without data is a time extend, and length bits above 27 are flags.
     if layout.data_at < layout.time_at + 8
         || layout.data_at < layout.commit_at + layout.commit_size
         || data.size < 8
@@ -188,8 +187,8 @@ fn parse_header_page(text: &str) -> Result<PageLayout, Error> {
     Ok(layout)
 }
 
-/// The record header has been the same since Linux 2.6.30. Another description is rejected, rather
-/// than misread.
+/// Checks that the record header is the one that kernels have had since Linux 2.6.30. Any other
+/// description is rejected rather than misread.
 fn check_header_event(text: &str) -> Result<(), Error> {
     let expected = [
         ("type_len", ':', 5),

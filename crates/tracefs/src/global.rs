@@ -1,10 +1,10 @@
 //! The global trace: starts it with the user's events, stops it, and restores its earlier settings.
-//! Meanwhile a file contains these (`global_state.rs`), so that another process can stop what one
-//! has started, even after a crash.
+//! Until then, a state file (`global_state.rs`) holds the earlier settings, so that any process can
+//! stop a trace that another one has started, even after a crash.
 //!
-//! A command may be killed between any two of its system calls. So each step is written to the file
-//! before it is carried out, each step can be repeated, and the next command, whichever it is,
-//! first completes what was interrupted. Must not know who reads the trace.
+//! A command may be killed between any two of its system calls. So it writes each step to the state
+//! file before it carries the step out, and each step can be repeated. The next command, whatever
+//! it is, first completes an interrupted one. Must not know who reads the trace.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::namespace::foreign_clock;
 use crate::recording::{Header, Recording};
 use crate::status::Status;
 
-/// The source name of our mount, so that we recognise it.
+/// The source name of our mount, by which we recognise it.
 const SOURCE: &str = "roundtrip-trace";
 
 /// The events that a global trace records.
@@ -286,7 +286,7 @@ fn is_our_mount(place: &Path) -> bool {
     last.is_some_and(|(_, rest)| rest.starts_with(&format!("tracefs {SOURCE} ")))
 }
 
-/// The trace of another program is neither changed nor discarded.
+/// Fails if another program uses the trace. Its trace is neither changed nor discarded.
 fn refuse_if_used(buffers: &Buffers) -> Result<()> {
     let root = &buffers.directory;
     let tracer = read(&root.join("current_tracer"))?;

@@ -1,6 +1,6 @@
-//! The settings of the global trace before it was started, and how far a command has come, in a
-//! file that is always complete: each change replaces the file. Only one command at a time can use
-//! it. Must not know what the settings mean.
+//! The state file of the global trace: its settings from before the start, and how far a command
+//! has come. The file is always complete, because each change replaces it. Only one command at a
+//! time can use it. Must not know what the settings mean.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};

@@ -1,6 +1,6 @@
 //! A private trace instance as a flight recorder: it overwrites the oldest events, and is stopped
-//! when something has happened. All settings belong to the instance, and end with it. Must not know
-//! what it waits for.
+//! when something has happened. All settings belong to the instance, and vanish with it. Must not
+//! know what it waits for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,7 @@ impl Instance {
     ///
     /// # Errors
     /// [`Error::NotAvailable`] if this process lacks permission, [`Error::File`] if the kernel
-    /// refuses a setting or lacks memory. Then nothing of it remains.
+    /// refuses a setting or lacks memory. On failure, no instance remains.
     pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Self> {
         remove_abandoned(tracefs);
         let instances = tracefs.root().join("instances");
@@ -61,11 +61,11 @@ impl Instance {
             _owned: owned,
         };
         if nobody_else_records(tracefs) {
-            // The kernel records the names of threads on each switch, which costs a short round
-            // trip as much as two events. We do not need that, because the events contain the
-            // names. If other traces are on, this option would affect them, too
-            // (`trace_event_enable_cmd_record` in the kernel's trace_events.c), so it is left
-            // alone.
+            // By default, the kernel stores the names of threads on each context switch. For a
+            // short round trip, that costs as much as two events. We do not need it, because the
+            // events contain the names. The option also affects other active traces
+            // (`trace_event_enable_cmd_record` in the kernel's trace_events.c). So it is left alone
+            // if there are any.
             let _ = write(&instance.buffers.directory.join("trace_options"), "norecord-cmd");
         }
         instance.set_up(selection, kilobytes)?;
@@ -78,7 +78,8 @@ impl Instance {
         self.clock = self.buffers.set_clock()?;
         write(&directory.join("buffer_size_kb"), &kilobytes.to_string())?;
         write(&directory.join("options/overwrite"), "1")?;
-        // Since Linux 4.13. Without it processes are unknown, but events are not affected.
+        // Since Linux 4.13. Without it, the processes of threads are unknown, but events are
+        // unaffected.
         let _ = write(&directory.join("options/record-tgid"), "1");
         for (event, filter) in &selection.filters {
             write(&directory.join("events").join(event).join("filter"), filter)?;
@@ -125,9 +126,8 @@ impl Instance {
         self.buffers.switch()
     }
 
-    /// Takes out what was recorded, which empties the buffers. `started_ns` is an instant at which
-    /// recording had certainly started, with empty buffers, `stopped_ns` one at which it had
-    /// certainly stopped.
+    /// Takes out what was recorded, which empties the buffers. At `started_ns`, recording had
+    /// certainly started, with empty buffers. At `stopped_ns`, it had certainly stopped.
     ///
     /// # Errors
     /// [`Error::File`] if the kernel refuses.

@@ -21,25 +21,26 @@ use crate::namespace::{foreign_clock, foreign_ids};
 /// through debugfs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The prefix of directories that serve as temporary mount points.
+/// The prefix of the temporary directories that serve as mount points.
 const MOMENT: &str = "roundtrip-tracefs-";
 
 /// A tracefs that this process may use.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// Keeps a private mount alive, which ends with this value.
+    /// Keeps the private mount alive. The mount ends with this value.
     private: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Opens a private mount if possible. It is in no directory, so it leaves nothing behind, does
-    /// not change the machine's mounts, and no process can unmount it. Otherwise opens the mount
-    /// that exists.
+    /// Opens a private mount if possible. Such a mount is in no directory: it leaves nothing
+    /// behind, does not change the machine's mounts, and no process can unmount it. Otherwise opens
+    /// the existing mount.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] if there is none and none can be mounted. Also for a process in
-    /// another pid or time namespace, where thread ids or times differ from those in the events.
+    /// [`Error::NotAvailable`] if tracefs is not mounted and cannot be mounted. Also if this
+    /// process is in another pid or time namespace, where thread ids or times differ from those in
+    /// the events.
     pub fn open() -> Result<Self> {
         if let Some(reason) = foreign_ids().or_else(foreign_clock) {
             return Err(not_available(reason));
@@ -58,7 +59,8 @@ impl Tracefs {
                 });
             }
         };
-        // Through the pid, so that other processes of the same user can open files below it, too.
+        // The path contains the pid, so that other processes of the same user can open files below
+        // it.
         let root = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()));
         Ok(Self { root, private: Some(descriptor) })
     }
@@ -122,8 +124,8 @@ fn not_available(reason: impl Into<String>) -> Error {
     Error::NotAvailable { reason: reason.into() }
 }
 
-/// A detached mount: by the mount calls of Linux 5.2, else on a new directory that is unmounted and
-/// removed at once.
+/// Makes a detached mount, with the mount calls of Linux 5.2. On older kernels, mounts on a new
+/// directory, which is unmounted and removed at once.
 fn detached() -> Result<OwnedFd, Errno> {
     let made = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
         fsconfig_create(&context)?;

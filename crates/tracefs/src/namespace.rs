@@ -1,5 +1,5 @@
 //! Whether this process uses the same thread ids and clock as the kernel's events. Must not know
-//! what for.
+//! who asks.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn link(name: &str) -> String {
     link.to_string_lossy().into_owned()
 }
 
-/// The clock's offset, in words. The offsets are those of the namespace for children.
+/// The clock's offset, in words. `offsets` are those of the namespace for new children.
 fn shift(own: &str, children: &str, offsets: &str) -> Option<String> {
     if own.is_empty() || own == FIRST_TIME {
         return None;

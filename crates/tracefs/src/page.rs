@@ -76,7 +76,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Whether a page makes sense only as big-endian.
+/// Whether a page is valid only as big-endian.
 pub(crate) fn looks_big_endian(layout: PageLayout, bytes: &[u8]) -> bool {
     let Some(little) = commit(layout, bytes) else { return false };
     let big = if layout.commit_size == 8 { little.swap_bytes() } else { little.swap_bytes() >> 32 };
@@ -103,7 +103,7 @@ pub(crate) struct Records<'a> {
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// The bits of a time that an absolute timestamp has no room for (`TS_MSB`).
+/// The top bits of a time, which an absolute timestamp cannot hold (`TS_MSB`).
 const TOP_BITS: u64 = 0xf8 << 56;
 
 impl<'a> Records<'a> {
@@ -118,8 +118,8 @@ impl<'a> Records<'a> {
                 Ok(Step::Record(record)) => return Some(Ok(record)),
                 Ok(Step::Time) => {}
                 Ok(Step::End) => {
-                    // Padding marks the end of the data. If the page is truncated all the same, it
-                    // was not written like this.
+                    // Padding marks the end of the data. So a page that is truncated after it is
+                    // damaged.
                     let cut = std::mem::take(&mut self.cut);
                     self.end();
                     return cut.then_some(Err(Damaged));
@@ -151,15 +151,16 @@ impl<'a> Records<'a> {
             }
             TIME_STAMP => {
                 let time_ns = (delta + (u64::from(word()?) << 27)) | (self.time_ns & TOP_BITS);
-                // The stored bits overflow every 18 years. Any smaller step back is the clock's.
+                // The stored bits overflow every 18 years. A smaller step back comes from the
+                // clock.
                 let overflowed = self.time_ns.checked_sub(time_ns).is_some_and(|back| back > 1 << 58);
                 self.time_ns =
                     if overflowed { time_ns.checked_add(1 << 59).ok_or(Damaged)? } else { time_ns };
                 self.at += 8;
                 Ok(Step::Time)
             }
-            // The end of a page without room for another event, so at most the two words of the
-            // smallest one are left.
+            // The end of a page that has no room for another event: at most two words are left, the
+            // size of the smallest event.
             PADDING if delta == 0 => {
                 if self.data.len() - self.at <= 8 {
                     Ok(Step::End)
@@ -168,7 +169,7 @@ impl<'a> Records<'a> {
                 }
             }
             PADDING => {
-                // A discarded event. Its delta counts all the same, because the next one is
+                // A discarded event. Its delta still counts, because the next event's time is
                 // relative to it.
                 let length = word()? as usize;
                 self.time_ns = self.time_ns.checked_add(delta).ok_or(Damaged)?;

@@ -8,7 +8,7 @@
 //! formats/SYSTEM/EVENT             the event's format
 //! snapshots/0001/snapshot.json     SnapshotHeader
 //! snapshots/0001/cpuN.pages        sub-buffers, oldest first
-//! snapshots/0001/...               what the recorder's user stores beside them
+//! snapshots/0001/...               files that the caller stores with the snapshot
 //! ```
 
 #[cfg(feature = "live")]
@@ -39,7 +39,7 @@ const MOST_JSON_BYTES: u64 = 64 << 20;
 /// The largest total size of all formats and names of addresses, in bytes.
 const MOST_FORMAT_BYTES: u64 = 256 << 20;
 
-/// The longest file stored beside a snapshot, in bytes.
+/// The longest file stored with a snapshot, in bytes.
 const MOST_BESIDE_BYTES: u64 = 1 << 30;
 
 /// The largest total size of a snapshot's pages, in bytes: half of this machine's memory, or 1 GiB.
@@ -140,7 +140,7 @@ impl Recording {
         &self.header
     }
 
-    /// A file stored beside a snapshot; `None` if there is no file of that name.
+    /// A file stored with a snapshot; `None` if there is no file of that name.
     ///
     /// # Errors
     /// [`Error::File`] if it exists but cannot be read.

@@ -1,4 +1,5 @@
-//! The events that an instance records, as its creator selects them. Must not know why.
+//! The events that an instance records, as its creator selects them. Must not know why they are
+//! wanted.
 
 /// The events to record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

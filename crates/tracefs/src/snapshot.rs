@@ -35,9 +35,9 @@ pub struct Snapshot {
     /// An instant at which recording had certainly stopped, in nanoseconds of CLOCK_BOOTTIME: no
     /// event is later. `None` if it had not stopped.
     pub stopped_ns: Option<u64>,
-    /// An instant from which on everything is present that the kernel had not overwritten, in
-    /// nanoseconds of the same clock: when recording started or, if older pages were left out on
-    /// purpose, from when on they were kept.
+    /// From this instant on, everything is present that the kernel had not overwritten, in
+    /// nanoseconds of the same clock. It is when recording started or, if older pages were left out
+    /// on purpose, the first instant that was kept.
     pub started_ns: Option<u64>,
     /// By CPU.
     pub cpus: Vec<CpuSnapshot>,
@@ -48,8 +48,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Drops pages without events from `from_ns` on, in nanoseconds of the trace's clock. A page
-    /// starts with the time of its first event, in the running machine's byte order
+    /// Drops pages that have no events from `from_ns` on, in nanoseconds of the trace's clock. A
+    /// page starts with the time of its first event, in the running machine's byte order
     /// (Documentation/trace/ring-buffer-design.rst).
     pub fn keep_from(&mut self, from_ns: u64, page_bytes: usize) {
         for cpu in &mut self.cpus {

@@ -1,6 +1,6 @@
-//! Reads a recording in progress: pages arrive as the kernel fills them, each event is returned
-//! once, and the latest pages are kept for a while, so that the period before something that has
-//! just ended can still be stored. Must not know where pages come from.
+//! Reads a recording in progress: pages arrive as the kernel fills them, and each event is returned
+//! once. The latest pages are kept for a while, so that the time before an incident can still be
+//! stored after the incident. Must not know where pages come from.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,8 +31,9 @@ struct Kept {
     last: (u64, usize),
     /// The same for the last event that was looked at.
     seen: (u64, usize),
-    /// How many pages begin no later than the last returned event. Counted as they arrive: there
-    /// are thousands of pages, so counting them again for each took a third of an observer's time.
+    /// How many pages begin no later than the last returned event. Counted as pages arrive: there
+    /// are thousands of pages, and counting them again for each page took a third of an observer's
+    /// time.
     begun: usize,
 }
 
@@ -48,7 +49,8 @@ impl Kept {
         self.begun.saturating_sub(1)
     }
 
-    /// Counts the pages again that begin no later than the last returned event, after more were.
+    /// Counts again how many pages begin no later than the last returned event, after more events
+    /// were returned.
     fn count_begun(&mut self) {
         let more = self.pages.iter().skip(self.begun);
         self.begun += more.take_while(|page| Self::begins_ns(page) <= self.last.0).count();
@@ -67,7 +69,8 @@ impl Kept {
         bytes
     }
 
-    /// Whether all events of the oldest page have been returned, and it ended before an instant.
+    /// Whether all events of the oldest page have been returned, and the page ended before an
+    /// instant.
     fn oldest_ended_before(&self, ns: u64) -> bool {
         self.unread() > 0 && self.pages.get(1).is_some_and(|next| Self::begins_ns(next) < ns)
     }
@@ -86,23 +89,23 @@ impl Kept {
 }
 
 impl Stream {
-    /// A stream for events with these formats. It keeps pages for `keep_ns` nanoseconds, and at
-    /// most `most_bytes` of pages that were already read before the last call.
+    /// A stream for events with these formats. It keeps pages for `keep_ns` nanoseconds. Of pages
+    /// that were already read before the last call, it keeps at most `most_bytes`.
     #[must_use]
     pub fn new(formats: Formats, keep_ns: u64, most_bytes: usize) -> Self {
         Self { formats, keep_ns, most_bytes, cpus: BTreeMap::new(), complete_from_ns: 0 }
     }
 
     /// Adds the contents of the CPUs' buffers, and returns the new events in chronological order.
-    /// `until_ns` is an instant, on the trace's clock, before which every event must have been in
-    /// the buffers. Later events stay for the next call, when the pages of other CPUs have caught
-    /// up. An event that arrives late is returned late, and is not lost.
+    /// `until_ns` is an instant on the trace's clock: every event before it must already have been
+    /// in the buffers. Later events wait for the next call, when the pages of other CPUs have
+    /// caught up. An event that arrives late is returned late, and is not lost.
     ///
     /// # Errors
     /// As [`read`].
     pub fn take_in(&mut self, cpus: Vec<CpuSnapshot>, until_ns: u64) -> Result<Trace, Error> {
-        // Before anything is added, so that what has just arrived is kept until the next call in
-        // any case.
+        // Old pages are dropped before anything is added, so that new pages are always kept until
+        // the next call.
         self.drop_old(until_ns);
         let page_bytes = self.formats.page().size;
         for CpuSnapshot { cpu, stats, pages } in cpus {

@@ -51,7 +51,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The CPUs with damaged pages. Their missing events are not the kernel's losses.
+    /// The CPUs with damaged pages. The kernel did not lose the events that are missing there.
     #[must_use]
     pub fn damaged(&self) -> BTreeSet<u32> {
         self.losses.iter().filter(|loss| loss.damaged).map(|loss| loss.cpu).collect()

@@ -1,6 +1,6 @@
 //! Instances on the running kernel: they record, stop, and leave nothing behind, however their
 //! process ends. Without root, each test is skipped.
-#![allow(clippy::print_stdout)] // How a victim tells its instance.
+#![allow(clippy::print_stdout)] // The killed process prints the path of its instance.
 
 #[allow(dead_code)]
 mod common;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use common::tracefs;
 use tracefs::{Body, Instance, Recording, Selection, Tracefs, remove_abandoned};
 
-/// Set for the process to be killed.
+/// Set in the environment of the process that the test kills.
 const VICTIM: &str = "ROUNDTRIP_TEST_VICTIM";
 
 fn recorder(tracefs: &Tracefs) -> Instance {
@@ -39,7 +39,7 @@ fn it_records_until_it_is_stopped_and_goes_on_for_the_next() {
     for _ in 0..2 {
         let started_ns = instance.on().unwrap();
         sleep();
-        // Like a client: opened by path.
+        // Clients open it by path, too.
         std::fs::write(instance.switch_path(), "0").unwrap();
         let stopped_ns = instance.off().unwrap();
         let before = entries();

@@ -1,5 +1,5 @@
-//! Events whose layout differs on kernels without fixtures: each with a format of such a kernel,
-//! and one record.
+//! Events whose layout differs on kernels without fixtures. Each test uses a format of such a
+//! kernel, and one record.
 
 use tracefs::{Body, CpuPages, Event, Formats, Period, TaskState, ThreadRef, Trace, Value};
 

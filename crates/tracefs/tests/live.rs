@@ -1,6 +1,6 @@
-//! The running kernel, recorded both ways: its pages must agree with its text, and overwritten
-//! events must be reported exactly. Without root, each test is skipped.
-#![allow(clippy::print_stderr)] // How a test says so.
+//! Records the running kernel both ways: its pages must agree with its text, and the number of
+//! overwritten events must be exact. Without root, each test is skipped.
+#![allow(clippy::print_stderr)] // A skipped test prints why.
 
 #[allow(dead_code)]
 mod common;
@@ -87,7 +87,7 @@ fn what_is_overwritten_while_it_is_read_is_told_to_the_event() {
         marks += losses.len();
         let read = trace.events.iter().filter(|event| event.cpu == *cpu).count() as u64;
         assert_eq!(instance.stat(*cpu, "read events").unwrap(), read, "on CPU {cpu}");
-        // A page without room for the count only has the mark.
+        // If a page has no room for the count, it only has the mark.
         if let Some(lost) = losses.iter().map(|loss| loss.events).sum::<Option<u64>>() {
             assert_eq!(instance.stat(*cpu, "overrun").unwrap(), lost, "on CPU {cpu}: {losses:?}");
         }

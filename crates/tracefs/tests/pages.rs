@@ -36,7 +36,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         .prop_map(|(long, page)| Machine { long, page })
 }
 
-/// Times with and without bits that an absolute timestamp has no room for.
+/// Times with and without the bits that an absolute timestamp cannot hold.
 fn starts() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(1_u64),
@@ -81,7 +81,8 @@ fn ordered(trace: &Trace) -> bool {
     trace.events.is_sorted_by_key(|event| (event.time_ns, event.cpu))
 }
 
-/// The expected losses for those that a writer put in: from the event before to the event after.
+/// The losses to expect for those that the writer added, each from the event before it to the event
+/// after it.
 fn expected_losses(writer: &Writer, cpu: u32) -> Vec<Loss> {
     let mut losses: Vec<(usize, Loss)> = Vec::new();
     for &(page, events) in &writer.losses {
@@ -130,7 +131,7 @@ proptest! {
         prop_assert!(ordered(&trace));
         let found = events(&trace, 0);
         for event in writer.expected.iter().filter(|event| event.page.abs_diff(page) > 1) {
-            // After the damage, a time may be raised by as much as a clock may step back.
+            // After damage, a time may be raised by as much as a clock may step back.
             prop_assert!(
                 found.iter().any(|(time_ns, tid, record)| (*tid, record) == (event.tid, &event.record) && time_ns.abs_diff(event.time_ns) <= 10_000),
                 "{:?} is missing, page {} was damaged", event, page

@@ -1,7 +1,7 @@
 //! Reconstructs other programs' binder transactions from the driver's trace events: which thread
-//! called which, when the server received the request, when the client received the reply. Takes
-//! events in time order, live or recorded, in bounded memory. This crate does not know how events
-//! were recorded or what transactions are used for.
+//! called which, when the server received the request, and when the client received the reply.
+//! Takes events in time order, live or recorded, in bounded memory. Must not know how events were
+//! recorded, nor what transactions are used for.
 //!
 //! # Example
 //!

@@ -6,21 +6,21 @@ use tracefs::{Body, Event};
 
 use crate::observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};
 
-/// The returns that end a call without a reply (linux/android/binder.h): `BR_DEAD_REPLY`,
+/// The return commands that end a call without a reply (linux/android/binder.h): `BR_DEAD_REPLY`,
 /// `BR_FAILED_REPLY`, `BR_FROZEN_REPLY`.
 pub const FAILURES: [u32; 3] = [0x7205, 0x7211, 0x7212];
 
 /// Counts of what could not be matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
-    /// Received requests and replies whose sending was not seen: it preceded the recording, or the
-    /// event was lost.
+    /// Received requests and replies whose sending was not recorded: it preceded the recording, or
+    /// the event was lost.
     pub received: u64,
-    /// Replies to requests whose receipt was not seen.
+    /// Replies to requests whose receipt was not recorded.
     pub replies: u64,
-    /// Requests whose end was not seen: an event was lost, or a process died.
+    /// Requests whose end was not recorded: an event was lost, or a process died.
     pub ended: u64,
-    /// Requests and replies dropped because too many were in flight.
+    /// Requests and replies that were dropped because too many were in flight.
     pub forgotten: u64,
 }
 
@@ -62,8 +62,8 @@ impl Thread {
 #[derive(Debug)]
 pub struct Matcher {
     most: usize,
-    /// Requests that nobody has received yet. The oldest have the lowest numbers, until the
-    /// driver's count wraps.
+    /// Requests that no thread has received yet. The oldest have the lowest numbers, until the
+    /// driver's counter wraps.
     sent: BTreeMap<i32, Sent>,
     replies: BTreeMap<i32, Reply>,
     threads: HashMap<u32, Thread>,
@@ -71,7 +71,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// Makes a matcher that tracks at most this many requests, and as many replies, at a time.
+    /// Makes a matcher that tracks at most `most` requests and `most` replies at a time.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
@@ -83,13 +83,14 @@ impl Matcher {
         }
     }
 
-    /// What could not be matched so far.
+    /// Counts of what could not be matched so far.
     #[must_use]
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched
     }
 
-    /// Takes the next event, in time order, and reports each transaction that it completes.
+    /// Takes the next event, in time order. Calls `tell` with each transaction that the event
+    /// completes.
     pub fn add(&mut self, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let Event { time_ns, tid, .. } = *event;
         match event.body {
@@ -114,7 +115,8 @@ impl Matcher {
                 let thread = self.threads.entry(tid).or_default();
                 thread.wait_ns = Some(time_ns);
                 if !transaction_stack {
-                    // All its earlier calls and served requests have ended, seen or not.
+                    // All its earlier calls and served requests have ended, even if their end was
+                    // not recorded.
                     self.unmatched.ended += (thread.calls.len() + thread.serves.len()) as u64;
                     thread.calls.clear();
                     thread.serves.clear();
@@ -160,16 +162,16 @@ impl Matcher {
             return;
         }
         let thread = self.threads.entry(tid).or_default();
-        // If this thread began to wait after the request was sent, it had been busy until then, and
-        // so had all others.
+        // If this thread began to wait only after the request was sent, it was busy until then. So
+        // were all other threads, or one of them would have taken the request.
         let behind_pool_ns = thread.wait_ns.map(|wait_ns| wait_ns.saturating_sub(sent.start_ns));
         thread.serves.push(Served { sent, received_ns: time_ns, behind_pool_ns });
     }
 
     fn replied(&mut self, id: i32, server: u32, client: u32, replied_ns: u64) {
         let serves = self.threads.get_mut(&server).map(|thread| &mut thread.serves);
-        // Some drivers' events do not name the thread that gets the reply. It is the one whose call
-        // the server took last.
+        // The events of some drivers do not name the thread that gets the reply. It is the client
+        // of the request that this thread took last.
         let is_clients = |served: &Served| client == 0 || served.sent.client == client;
         let Some((serves, at)) =
             serves.and_then(|serves| serves.iter().rposition(is_clients).map(|at| (serves, at)))
@@ -177,7 +179,7 @@ impl Matcher {
             self.unmatched.replies += 1;
             return;
         };
-        // Requests above it on the stack ended unseen.
+        // The end of the requests above it on the stack was not recorded.
         self.unmatched.ended += (serves.len() - at - 1) as u64;
         serves.truncate(at + 1);
         if let Some(served) = serves.pop() {
@@ -186,7 +188,7 @@ impl Matcher {
         }
     }
 
-    /// A thread's call has ended, and with it all calls nested in it.
+    /// A thread's call has ended, and so have all calls nested in it.
     fn ended(&mut self, client: u32, id: i32) {
         let Some(thread) = self.threads.get_mut(&client) else { return };
         if let Some(at) = thread.calls.iter().rposition(|call| call.id == id) {
@@ -198,9 +200,9 @@ impl Matcher {
         }
     }
 
-    /// The call that a returned error ends. A call that the driver refuses at once leaves no event,
-    /// so the error belongs to the thread's last call only if the thread has taken no request since
-    /// that call.
+    /// The call that a returned error ends; `None` if there is none. A call that the driver refuses
+    /// at once leaves no event. So the error belongs to the thread's last call only if the thread
+    /// has taken no request since that call.
     fn failed(&mut self, tid: u32) -> Option<Sent> {
         let thread = self.threads.get_mut(&tid)?;
         let &sent = thread.calls.last()?;
@@ -214,7 +216,7 @@ impl Matcher {
     }
 }
 
-/// Drops the oldest beyond `most`, and returns the number dropped.
+/// Drops the oldest entries beyond `most`, and returns how many.
 fn forget<T>(all: &mut BTreeMap<i32, T>, most: usize) -> u64 {
     let mut forgotten = 0;
     while all.len() > most {

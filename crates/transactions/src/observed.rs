@@ -7,19 +7,20 @@ pub const TF_ONE_WAY: u32 = 1;
 /// A request as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// The driver's number of the transaction.
+    /// The driver's debug id of the transaction.
     pub id: i32,
     /// The thread that sent it.
     pub client: u32,
     /// The target process.
     pub to_process: u32,
-    /// The driver's number of the node.
+    /// The driver's debug id of the target node.
     pub node: i32,
-    /// The method.
+    /// The transaction code, which selects the method.
     pub code: u32,
     /// `TF_*`.
     pub flags: u32,
-    /// The number of the call during whose handling this one was made.
+    /// The id of the call that the client was handling when it made this one; `None` if it was not
+    /// handling any.
     pub parent: Option<i32>,
     /// When the driver accepted it. All times here are nanoseconds of the trace's clock.
     pub start_ns: u64,
@@ -33,7 +34,7 @@ pub struct Call {
     /// The thread that served.
     pub server: u32,
     /// How long the request waited because no thread of the server was ready, in nanoseconds; 0 if
-    /// one was ready. `None` if the events do not show it.
+    /// a thread was ready. `None` if the events do not show it.
     pub behind_pool_ns: Option<u64>,
     /// When the server's thread received the request.
     pub received_ns: u64,
@@ -56,18 +57,18 @@ impl Call {
 pub struct Oneway {
     /// The request.
     pub sent: Sent,
-    /// The thread that took it.
+    /// The thread that received it.
     pub server: u32,
-    /// When it did. Until then the request was queued at its node or process.
+    /// When that thread received it. Until then, the request was queued at its node or process.
     pub received_ns: u64,
 }
 
-/// A call that ended with an error of the driver instead of a reply.
+/// A call that the driver ended with an error instead of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// The thread that called.
     pub client: u32,
-    /// The request; `None` if the driver refused it before it got a number.
+    /// The request; `None` if the driver refused it before it gave it an id.
     pub sent: Option<Sent>,
     /// `BR_DEAD_REPLY`, `BR_FAILED_REPLY` or `BR_FROZEN_REPLY`.
     pub command: u32,
@@ -96,7 +97,7 @@ impl Observed {
         }
     }
 
-    /// The thread that served, where one did.
+    /// The thread that served; `None` for a failed call.
     #[must_use]
     pub fn server(&self) -> Option<u32> {
         match self {
@@ -105,7 +106,7 @@ impl Observed {
         }
     }
 
-    /// The request; `None` where the driver refused it before it gave it a number.
+    /// The request; `None` if the driver refused it before it gave it an id.
     #[must_use]
     pub fn sent(&self) -> Option<&Sent> {
         match self {

@@ -11,9 +11,9 @@ use crate::operation::Operation;
 /// all machines that use the generic table.
 const MACHINES: [&str; 2] = ["x86_64", "aarch64"];
 
-/// The recording's own machine if it names one. Otherwise the machine on which most of the calls
-/// that slept uninterruptibly, or that entered a file system's fsync, are writes. `None` without
-/// any such call.
+/// The machine that the recording names. Otherwise, the machine by whose numbers most of the
+/// relevant calls are writes. Relevant are calls that slept uninterruptibly, or that entered a file
+/// system's fsync. `None` if none of them is a write on any machine.
 #[must_use]
 pub fn machine_of(trace: &Trace) -> Option<String> {
     if !trace.machine.is_empty() {

@@ -12,11 +12,11 @@ const RWF_DURABLE: u32 = 0x2 | 0x4;
 /// `MS_SYNC` (`include/uapi/asm-generic/mman-common.h`).
 const MS_SYNC: u32 = 4;
 
-/// The events that file systems emit when a file is made durable, by whichever call.
+/// The events that file systems emit when any call starts to make a file durable.
 pub(crate) const MAKES_DURABLE: [&str; 4] =
     ["ext4/ext4_sync_file_enter", "f2fs/f2fs_sync_file_enter", "xfs/xfs_file_fsync", "btrfs/btrfs_sync_file"];
 
-/// The events that end the first two of these; XFS and btrfs have none.
+/// The events that end the first two of these. XFS and btrfs have none.
 const MADE_DURABLE: [&str; 2] = ["ext4/ext4_sync_file_exit", "f2fs/f2fs_sync_file_exit"];
 
 /// How many calls could not be matched.
@@ -24,9 +24,9 @@ const MADE_DURABLE: [&str; 2] = ["ext4/ext4_sync_file_exit", "f2fs/f2fs_sync_fil
 pub struct Unmatched {
     /// Calls that were in flight when the recording began, or whose entry was lost.
     pub begun_before: u64,
-    /// Calls without a return: their thread exited, or the event was lost.
+    /// Calls without a recorded return: their thread exited, or the event was lost.
     pub not_ended: u64,
-    /// Calls dropped because too many were in flight.
+    /// Calls that were dropped because too many were in flight.
     pub forgotten: u64,
 }
 
@@ -35,18 +35,18 @@ pub struct Unmatched {
 pub struct Matcher {
     machine: String,
     most: usize,
-    /// Calls in flight, by thread; and whether the thread has slept uninterruptibly meanwhile.
+    /// By thread: the call in flight, and whether the thread has slept uninterruptibly during it.
     calls: HashMap<u32, (Observed, bool)>,
     /// io_uring operations in flight, by the address of the kernel's request.
     operations: HashMap<u64, Observed>,
-    /// Whether the file systems' events stand in for system calls.
+    /// Whether the file systems' events replace system calls, which were not recorded.
     within_file_systems: bool,
     unmatched: Unmatched,
 }
 
 impl Matcher {
-    /// A matcher for recordings of a machine, named as by `uname -m`. It follows at most `most`
-    /// calls and as many io_uring operations at a time.
+    /// A matcher for recordings of a machine, named as by `uname -m`. It tracks at most `most`
+    /// calls and `most` io_uring operations at a time.
     #[must_use]
     pub fn new(machine: &str, most: usize) -> Self {
         Self {
@@ -59,28 +59,29 @@ impl Matcher {
         }
     }
 
-    /// For recordings without system calls: a write is then the time between the two events that
-    /// ext4 and f2fs emit when they make a file durable.
+    /// For recordings without system calls. A write then lasts from the first to the second of the
+    /// two events that ext4 and f2fs emit when they make a file durable.
     #[must_use]
     pub fn within_file_systems(self) -> Self {
         Self { within_file_systems: true, ..self }
     }
 
-    /// What could not be matched so far.
+    /// Counts of what could not be matched so far.
     #[must_use]
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched
     }
 
-    /// When the oldest call in flight began, in nanoseconds.
+    /// When the oldest call in flight began, in nanoseconds of the trace's clock; `None` if none
+    /// is.
     #[must_use]
     pub fn oldest_ns(&self) -> Option<u64> {
         let calls = self.calls.values().map(|(call, _)| call);
         calls.chain(self.operations.values()).map(|call| call.start_ns).min()
     }
 
-    /// Adds the next event of a trace, in time order. Calls `tell` with the write that it
-    /// completes.
+    /// Takes the next event of a trace, in time order. Calls `tell` with the write that the event
+    /// completes, if any.
     pub fn add(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let Event { time_ns, tid, .. } = *event;
         match event.body {
@@ -131,7 +132,7 @@ impl Matcher {
             self.unmatched.forgotten += 1;
             return;
         }
-        // The event of its return was lost.
+        // The event of the previous call's return was lost.
         self.unmatched.not_ended += u64::from(self.calls.insert(tid, (call, false)).is_some());
     }
 
@@ -139,7 +140,7 @@ impl Matcher {
         let Some(operation) = Operation::of_system_call(&self.machine, number) else { return };
         let under_way = self.calls.remove(&tid);
         let Some((call, waited)) = under_way.filter(|(call, _)| call.operation == operation) else {
-            // An msync without MS_SYNC was never added.
+            // An msync without MS_SYNC was never added, so its return is no surprise.
             self.unmatched.begun_before += u64::from(operation != Operation::Msync);
             return;
         };
@@ -148,7 +149,7 @@ impl Matcher {
         }
     }
 
-    /// Handles a file system's event that it has made a file durable.
+    /// Handles a file system's event that it made a file durable.
     fn synced(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let result = trace.field(event, "ret").and_then(|value| value.number());
         match self.calls.remove(&event.tid) {
@@ -160,7 +161,7 @@ impl Matcher {
         }
     }
 
-    /// The calling thread has entered the file system's fsync.
+    /// Handles the event that the calling thread entered the file system's fsync.
     fn made_durable(&mut self, trace: &Trace, event: &Event) {
         let Some((call, _)) = self.calls.get_mut(&event.tid) else { return };
         let number = |name| trace.field(event, name).and_then(|value| value.number());
@@ -177,7 +178,7 @@ impl Matcher {
     }
 
     fn throttled(&mut self, trace: &Trace, event: &Event) {
-        // In jiffies. Below 1 the write does not sleep.
+        // In jiffies. If it is below 1, the write does not sleep.
         let pause = trace.field(event, "pause").and_then(|value| value.number());
         if let Some((call, _)) = self.calls.get_mut(&event.tid)
             && pause.is_some_and(|pause| pause.cast_signed() > 0)

@@ -18,14 +18,15 @@ impl std::fmt::Display for FileId {
     }
 }
 
-/// What asked for the data to be durable when the call returns.
+/// What requested that the data be durable when the call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The call itself, such as fsync.
     Call,
-    /// A flag of the call, or the flags that the file was opened with: the file system synced it.
+    /// A flag of the call, or a flag that the file was opened with. The file system made it
+    /// durable.
     Flag,
-    /// No event asked for it, but the call slept uninterruptibly, as it does when it waits for a
+    /// No event shows a request, but the call slept uninterruptibly, as it does when it waits for a
     /// device.
     Unknown,
 }
@@ -35,7 +36,7 @@ pub enum Asked {
 pub struct Observed {
     /// The operation.
     pub operation: Operation,
-    /// What asked for durability.
+    /// What requested durability.
     pub asked: Asked,
     /// The thread that made it.
     pub tid: u32,

@@ -36,8 +36,8 @@ pub enum Operation {
     FileSync,
 }
 
-/// A system call, its number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`) and on arm64 and
-/// the other machines that share `include/uapi/asm-generic/unistd.h`.
+/// A system call, its number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`), and its number
+/// on arm64 and the other machines that share `include/uapi/asm-generic/unistd.h`.
 const NUMBERS: [(Operation, i64, i64); 11] = [
     (Operation::Write, 1, 64),
     (Operation::Writev, 20, 66),
@@ -67,7 +67,7 @@ const OPCODES: [(u64, Operation); 6] = [
 /// same on all machines.
 const IO_URING_ENTER: i64 = 426;
 
-/// The system calls that must be recorded to find synchronous writes and attribute their time:
+/// The system calls that must be recorded to find synchronous writes and to attribute their time:
 /// their names in the kernel's events, and their numbers on a machine, named as by `uname -m`.
 /// Empty if the machine's numbers are unknown.
 #[must_use]
@@ -89,17 +89,18 @@ fn number(row: &(Operation, i64, i64), machine: &str) -> Option<i64> {
 }
 
 impl Operation {
-    /// The operation of a system call number on a machine, if it is one of these.
+    /// The operation of a system call number on a machine; `None` if it is not in the list.
     pub(crate) fn of_system_call(machine: &str, called: i64) -> Option<Self> {
         NUMBERS.iter().find(|row| number(row, machine) == Some(called)).map(|row| row.0)
     }
 
-    /// The operation of an io_uring opcode, if it is one of these.
+    /// The operation of an io_uring opcode; `None` if it is not in the list.
     pub(crate) fn of_opcode(opcode: u64) -> Option<Self> {
         OPCODES.iter().find(|row| row.0 == opcode).map(|row| row.1)
     }
 
-    /// Whether it writes data. It is then synchronous only if a flag of the file or call says so.
+    /// Whether it writes data. Such an operation is synchronous only if a flag of the file or the
+    /// call says so.
     #[must_use]
     pub fn writes(self) -> bool {
         matches!(
@@ -114,7 +115,7 @@ impl Operation {
         !matches!(self, Self::Msync | Self::Sync | Self::FileSync)
     }
 
-    /// The name in the manual pages, after "io_uring" for io_uring's operations: "fdatasync",
+    /// The name in the manual pages: "fdatasync". io_uring's operations have the prefix "io_uring":
     /// "io_uring fsync".
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -31,7 +31,7 @@ impl Head {
                 (5, Value::Number(clock)) => head.clock = clock,
                 (6, Value::Number(ns)) => head.clock_ns = ns.cast_signed(),
                 (7, Value::Number(ns)) => head.boot_ns = ns.cast_signed(),
-                // The time of the last event before this bundle; the field was renumbered once.
+                // The time of the last event before this bundle. The field was once renumbered.
                 (9 | 10, Value::Number(ns)) => head.before_ns = head.before_ns.max(ns),
                 _ => {}
             }
@@ -44,7 +44,7 @@ impl Head {
 }
 
 impl Reader {
-    /// Descriptions of events in the trace itself.
+    /// Reads the trace's own descriptions of events.
     pub(super) fn descriptions(&mut self, bytes: &[u8]) -> Result<(), String> {
         for field in Message::new(bytes) {
             if let (11, Value::Bytes(one)) = field?
@@ -69,7 +69,7 @@ impl Reader {
         if head.before_ns > 0 {
             self.collected.complete_from(head.cpu, before_ns);
         }
-        // Events that were read but are missing here were lost in Perfetto's own buffer.
+        // Perfetto had read events that are missing here. It lost them in its own buffer.
         let gap =
             head.before_ns > 0 && self.collected.last_ns(head.cpu).is_some_and(|last_ns| last_ns < before_ns);
         if head.lost || gap {
@@ -170,7 +170,7 @@ impl Reader {
     }
 }
 
-/// An event's message, with fields by the kernel's names.
+/// The message of an event, with fields named as in the kernel.
 struct Said<'a> {
     number: u32,
     fields: &'a Fields<'a>,
@@ -194,7 +194,7 @@ impl<'a> Said<'a> {
         }
         if let Some(event) = schema::event(self.number) {
             let &(number, _) = event.fields.iter().find(|(_, field)| *field == name)?;
-            // A missing proto2 field was not recorded: Perfetto writes zeros too.
+            // A missing proto2 field was not recorded, because Perfetto also writes zeros.
             return self.fields.value(number);
         }
         let (number, _) = self.described?.fields.iter().find(|(_, field)| field == name)?;

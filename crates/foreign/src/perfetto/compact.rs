@@ -1,4 +1,4 @@
-//! `CompactSched`: switches and wakings as columns, without what the previous switch implies.
+//! `CompactSched`: switches and wakings as columns. Omits what the previous switch implies.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl Found {
                 if let Body::Switch { next, .. } = event.body {
                     running.insert(cpu, next);
                 } else if before.is_none_or(|before| before.tid != event.tid) {
-                    // Its priority and name are not known until it is switched to again.
+                    // The thread's priority and name are unknown until the next switch to it.
                     running.insert(cpu, ThreadRef { tid: event.tid, prio: 120, comm: Name(0) });
                 }
                 Some(event)
@@ -96,7 +96,7 @@ pub(super) fn state(bits: i64, old: bool) -> TaskState {
     if bits & !0x7ff != 0 {
         return TaskState::PREEMPTED;
     }
-    // Dead and zombie are the other way round, and parked has another place.
+    // The bits of dead and zombie are swapped, and the bit of parked is another one.
     let moved = [(0x10, 0x20), (0x20, 0x10), (0x40, 0x10), (0x200, 0x40)];
     let rest = moved.iter().filter(|(from, _)| bits & from != 0).fold(0, |all, (_, to)| all | to);
     TaskState(bits & 0xf | rest)

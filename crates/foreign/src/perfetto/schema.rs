@@ -123,10 +123,10 @@ fn storage(number: u32) -> Option<Event> {
     }
 }
 
-/// The field for events without their own message, in traces before Perfetto 50.
+/// The number of the field for events without their own message, in traces before Perfetto 50.
 pub(super) const GENERIC: u32 = 327;
 
-/// An event described in the trace itself: its name, and its fields' names by number.
+/// An event that the trace itself describes: its name, and its fields' names by number.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) name: String,

@@ -87,7 +87,7 @@ pub(super) fn packed(bytes: &[u8]) -> Result<Vec<u64>, String> {
     Ok(numbers)
 }
 
-/// A small message's fields by number; the first of each.
+/// A small message's fields by number. Of repeated fields, only the first counts.
 pub(super) struct Fields<'a>(Vec<(u32, Value<'a>)>);
 
 impl<'a> Fields<'a> {
@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
         self.number(number).map(|value| value as u32)
     }
 
-    /// A string, if it is UTF-8.
+    /// A string field; `None` if it is missing or is not UTF-8.
     pub(super) fn text(&self, number: u32) -> Option<&'a str> {
         match self.value(number)? {
             Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),

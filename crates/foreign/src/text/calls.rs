@@ -1,6 +1,6 @@
-//! System calls that the kernel's text names: `sys_fsync(fd: 3)`, `sys_fsync -> 0x0` (the events of
-//! the group `syscalls`). The text does not name the machine, so the calls get the numbers of
-//! x86-64. Must not know what the calls are used for.
+//! System calls that the kernel's text names (the events of the group `syscalls`):
+//! `sys_fsync(fd: 3)`, `sys_fsync -> 0x0`. The text does not name the machine, so the calls get the
+//! numbers of x86-64. Must not know what the calls are used for.
 
 use tracefs::Body;
 

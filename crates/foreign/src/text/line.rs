@@ -6,7 +6,7 @@ use tracefs::{Name, Names, TaskState};
 use super::storage;
 use crate::fields::Fields;
 
-/// `TASK-PID (TGID) [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: what it says`; TGID and FLAGS may be
+/// `TASK-PID (TGID) [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: fields`. TGID and FLAGS may be
 /// missing.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
@@ -44,7 +44,8 @@ impl<'a> Line<'a> {
         let time_ns = time_ns(word.strip_suffix(':')?)?;
         let after = after.trim_start();
         let (event, said) = match after.starts_with("sys_") {
-            // `sys_fsync(fd: 3)`, `sys_fsync -> 0x0`; the event for all calls has a colon.
+            // `sys_fsync(fd: 3)` and `sys_fsync -> 0x0` have no colon. `sys_enter` and `sys_exit`
+            // have one.
             true if !after.starts_with("sys_enter:") && !after.starts_with("sys_exit:") => {
                 after.split_at(after.find(['(', ' '])?)
             }
@@ -69,7 +70,7 @@ fn digits(text: &str) -> Option<u32> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// `100.000001`, with six or nine decimals.
+/// `100.000001`, with six or nine decimals, in nanoseconds.
 fn time_ns(text: &str) -> Option<u64> {
     let (seconds, part) = text.split_once('.')?;
     let unit = match part.len() {
@@ -80,7 +81,7 @@ fn time_ns(text: &str) -> Option<u64> {
     u64::from(digits(seconds)?).checked_mul(1_000_000_000)?.checked_add(u64::from(digits(part)?) * unit)
 }
 
-/// An event's text: `key=value` as a rule.
+/// An event's text, usually `key=value`.
 pub(super) struct Said<'a> {
     event: &'a str,
     text: &'a str,
@@ -202,12 +203,12 @@ impl Fields for Said<'_> {
     }
 
     fn function(&self, name: &str, names: &mut Names) -> Name {
-        // `f+0x12/0x80`: only the function matters.
+        // `f+0x12/0x80`: only the function's name matters.
         self.text(name).map_or(Name(0), |text| names.intern(text.split('+').next().unwrap_or(text)))
     }
 }
 
-/// A decimal number, also one above `i64::MAX`, or a hexadecimal one behind `0x`.
+/// A decimal number, which may exceed `i64::MAX`, or a hexadecimal one after `0x`.
 fn number(word: &str) -> Option<i64> {
     if let Some(digits) = word.strip_prefix("0x") {
         return hexadecimal(digits);

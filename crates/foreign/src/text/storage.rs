@@ -1,5 +1,5 @@
 //! Parses the kernel's text of events of file systems, the block layer and io_uring. It is not
-//! `key=value`; each event has its own layout. Source: each event's `TP_printk`. Must not know what
+//! `key=value`: each event has its own layout. Source: each event's `TP_printk`. Must not know what
 //! the fields are used for.
 
 /// The word of an event's text that contains this field; `None` for events that use `key=value`.
@@ -15,8 +15,8 @@ pub(super) fn word<'a>(event: &str, text: &'a str, field: &str) -> Option<&'a st
     }
 }
 
-/// `8,0 WS 4096 () 2048 + 8 none,0,0 [comm]`: a number of bytes, a command and a priority may be
-/// missing.
+/// `8,0 WS 4096 () 2048 + 8 none,0,0 [comm]`. The number of bytes, the command and the priority may
+/// be missing.
 fn block<'a>(text: &'a str, field: &str) -> Option<&'a str> {
     let (before, behind) = text.split_once(" + ")?;
     match field {
@@ -48,7 +48,7 @@ fn opcode(name: &str) -> Option<&str> {
         "WRITE" => Some("23"),
         "WRITEV_FIXED" => Some("61"),
         number if number.bytes().all(|byte| byte.is_ascii_digit()) => Some(number),
-        // Any operation that does not write.
+        // Any other operation does not write.
         _ => Some("0"),
     }
 }

@@ -7,7 +7,7 @@ pub(super) struct Bytes<'a> {
     at: usize,
 }
 
-/// What is damaged, and the position.
+/// A value, or a sentence that says what is damaged and where.
 pub(super) type Found<T> = Result<T, String>;
 
 impl<'a> Bytes<'a> {
@@ -37,7 +37,7 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    /// Takes up to `length` bytes. Also returns whether the file has all of them.
+    /// Takes up to `length` bytes. Also returns whether the file contains all of them.
     pub(super) fn take_what_is_there(&mut self, length: u64) -> (&'a [u8], bool) {
         let rest = &self.all[self.at..];
         let there = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
@@ -75,7 +75,7 @@ impl<'a> Bytes<'a> {
         Ok(String::from_utf8_lossy(&rest[..end]).into_owned())
     }
 
-    /// A string after its length of 32 or 64 bits.
+    /// A string that follows its length of 32 or 64 bits.
     pub(super) fn long_text(&mut self, wide: bool) -> Found<String> {
         let length = if wide { self.u64()? } else { u64::from(self.u32()?) };
         self.take(length).map(|bytes| String::from_utf8_lossy(bytes).into_owned())

@@ -1,4 +1,4 @@
-//! Version 6: a fixed order of contents, without compression.
+//! Version 6: the contents are in a fixed order, without compression.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         }
         parts.cpus.insert(cpu, Cow::Borrowed(pages));
     }
-    // The clock names follow the page offsets; the options only announce them.
+    // The clock names follow the page offsets. The options only announce them.
     if parts.clock.as_deref() == Some("") {
         parts.clock = bytes.long_text(true).ok();
     }

@@ -9,7 +9,7 @@ use crate::MOST_UNPACKED_BYTES;
 use crate::collect::MOST_CPUS;
 use crate::compressed::{Method, unpack};
 
-/// The most option sections in a chain, each of which points to the next.
+/// The maximum number of option sections in a chain. Each section points to the next.
 const MOST_SECTIONS: usize = 1000;
 
 struct Reader<'a> {
@@ -42,7 +42,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         let options = reader.section(next, 0)?;
         next = reader.options(&options, &mut buffers)?;
     }
-    // The top instance's buffer, which has no name, or else the first buffer.
+    // The top instance's buffer, which has no name. Without one, the first buffer.
     let top = buffers.iter().position(|(named, _)| !named).unwrap_or(0);
     reader.parts.other_buffers = buffers.len().saturating_sub(1);
     if let Some((_, data)) = buffers.get(top) {
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         let clock = option.text()?;
         option.u32()?;
         let cpus = option.u32()?;
-        // The flags say whether the pages are compressed.
+        // The flags show whether the pages are compressed.
         let mut place = self.file.at(section)?;
         let (_, flags) = (place.u16()?, place.u16()?);
         for _ in 0..cpus.min(MOST_CPUS) {

@@ -1,4 +1,4 @@
-//! The stored form of a histogram: plain JSON, from which any number of runs can be merged. Rejects
+//! The stored form of a histogram: plain JSON that can be merged with that of other runs. Rejects
 //! inconsistent data.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,9 +9,9 @@ use crate::Error;
 const FORM_VERSION: u32 = 1;
 const UNIT: &str = "ns";
 
-/// The stored form. `counts` are pairs of a bucket's highest value in ns and its count, ascending.
-/// The fields after `counts` are for other readers: they are derived from the counts, and are not
-/// read back.
+/// The stored form. `counts` are pairs of a bucket's highest value in nanoseconds and its count,
+/// ascending. The fields after `counts` are for other programs: they are derived from the counts,
+/// and are ignored when this form is read.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {

@@ -1,4 +1,4 @@
-//! Many calls together: the time in each layer, the slowest calls in full, and how reliable the
+//! Combines many calls: the time in each layer, the slowest calls in full, and how reliable the
 //! figures are. Must not know how they are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::host::HostShares;
 use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, OthersCommit, Piece, Request, Write};
 
-/// From this percentage of a call on, unexplained time makes the call count as unexplained.
+/// If more than this percentage of a call is unexplained, the whole call counts as unexplained.
 const UNEXPLAINED_PERCENT: u64 = 1;
 
 /// The time of many calls in one layer.
@@ -17,7 +17,7 @@ const UNEXPLAINED_PERCENT: u64 = 1;
 pub struct LayerTimes {
     /// The total over all calls, in nanoseconds.
     pub sum_ns: u64,
-    /// The time of each call that spent any time in it.
+    /// The time of each call that spent some time in the layer.
     pub calls: Histogram,
 }
 
@@ -39,12 +39,12 @@ pub struct Breakdown {
     pub sum_ns: u64,
     /// The time by layer. Layers without any time are missing.
     pub layers: BTreeMap<Layer, LayerTimes>,
-    /// Requests to devices with nothing below them, without flushes.
+    /// Requests to devices with nothing below them, not counting flushes.
     pub requests: u64,
     /// Flushes of such devices.
     pub flushes: u64,
-    /// Reads from such devices: a write that changes part of something not in memory must read it
-    /// first.
+    /// Reads from such devices. A write that changes part of a block that is not in memory must
+    /// read the block first.
     pub reads: u64,
     /// The number of requests by the events that start and end their time at the controller.
     pub boundaries: BTreeMap<(Begin, End), u64>,
@@ -54,7 +54,7 @@ pub struct Breakdown {
     pub cpu_interrupts: InterruptUse,
     /// The number of requests by the CPU that handled the controller's interrupt.
     pub interrupt_cpus: BTreeMap<u32, u64>,
-    /// Requests that completed on another CPU than the interrupt's.
+    /// Requests that completed on another CPU than the one that handled the interrupt.
     pub completed_elsewhere: u64,
     /// Calls with lost events. They are included, but nothing about them is certain.
     pub lost_calls: u64,
@@ -63,7 +63,7 @@ pub struct Breakdown {
     pub unrecorded_switches: u64,
     /// Calls that may contain such a switch.
     pub unrecorded_switch_calls: u64,
-    /// How much of these calls is unexplained because of such switches, in nanoseconds.
+    /// How much time of these calls is unexplained because of such switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
     /// Calls of which more than one percent is unexplained.
     pub unexplained_calls: u64,
@@ -73,14 +73,14 @@ pub struct Breakdown {
     pub host: LayerTimes,
     /// The host's share of each call's own time, which excludes waiting behind other tasks.
     pub host_shares: HostShares,
-    /// Other threads' commits that these calls waited for, by the thread that started them (id and
-    /// name; 0 if unknown): the number of waits, and their total duration in nanoseconds.
+    /// Commits of other threads that these calls waited for, by the thread that started the commit
+    /// (id and name; 0 if unknown): the number of waits, and their total duration in nanoseconds.
     pub others_commits: BTreeMap<(u32, String), (u64, u64)>,
     /// Why the figures are uncertain: what the recordings lack.
     pub doubts: BTreeSet<Doubt>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
-    /// How many of them to keep.
+    /// How many of the slowest calls to keep.
     keep: usize,
 }
 
@@ -183,13 +183,13 @@ impl Breakdown {
         self.calls - self.layers.get(&layer).map_or(0, |times| times.calls.count())
     }
 
-    /// A percentile of the time that calls spent in a layer, in nanoseconds. Calls without any
-    /// count as 0.
+    /// A percentile of the time that calls spent in a layer, in nanoseconds. Calls that spent no
+    /// time in it count as 0.
     #[must_use]
     pub fn percentile_ns(&self, layer: Layer, percent: f64) -> u64 {
         let Some(times) = self.layers.get(&layer) else { return 0 };
         let without = (self.calls - times.calls.count()) as f64;
-        // The rank among the calls with time in the layer, which follow those without.
+        // The rank among the calls with time in the layer. They follow the calls without any.
         let place = percent / 100.0 * self.calls as f64 - without;
         if place <= 0.0 {
             return 0;

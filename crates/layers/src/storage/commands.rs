@@ -1,5 +1,5 @@
-//! Controllers' commands in the events of each bus: the controller, the number that identifies the
-//! answer, and the sectors. Reads events. Must not know requests, nor whom they are for.
+//! The commands of storage controllers, from the events of each bus: the controller, the number
+//! that identifies the answer, and the sectors. Must not know requests, nor whom they are for.
 
 use tracefs::{Event, Trace, Value};
 
@@ -19,10 +19,10 @@ pub enum Begin {
     Ufs,
 }
 
-/// The event that shows when a controller is done.
+/// The event that shows when a controller finished a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// `block_rq_complete`. Used if there is nothing better.
+    /// `block_rq_complete`. Used if there is no better event.
     #[default]
     Complete,
     /// The controller's interrupt (`irq_handler_entry`).
@@ -38,7 +38,7 @@ pub enum End {
 }
 
 impl Begin {
-    /// The event that marks its answer.
+    /// The event that marks the command's answer.
     pub(super) fn answer(self) -> End {
         match self {
             Self::Issue => End::Complete,
@@ -61,7 +61,8 @@ pub(super) enum Purpose {
     Either(u64),
     /// Flushes the device's cache.
     Flush,
-    /// A status query, or the event does not show it. It belongs to what the controller is doing.
+    /// A status query, or a command whose purpose the event does not show. It belongs to the
+    /// request that the controller is processing.
     Unknown,
 }
 
@@ -72,7 +73,7 @@ pub(super) struct Label {
     pub(super) bus: Begin,
     /// The controller's name in the bus's events.
     pub(super) controller: String,
-    /// The number that its answer has, unique among commands in flight.
+    /// The command's number, which its answer repeats. It is unique among commands in flight.
     pub(super) number: u64,
     /// On NVMe, the queue whose interrupt signals the answer.
     pub(super) queue: Option<u64>,
@@ -92,7 +93,7 @@ pub(super) enum Step {
     },
 }
 
-/// A step from an event of a bus; `None` for other events, and if a field is missing.
+/// The step that an event of a bus shows; `None` for other events, and if a field is missing.
 pub(super) fn step(trace: &Trace, event: &Event, kind: &str) -> Option<Step> {
     let fields = Fields { trace, event };
     match kind {
@@ -186,7 +187,7 @@ fn nvme(fields: &Fields<'_>) -> Option<Label> {
 fn scsi(fields: &Fields<'_>) -> Option<Label> {
     let [host, channel, id, lun] =
         ["host_no", "channel", "id", "lun"].map(|name| fields.number(name)).map(Option::unwrap_or_default);
-    // Kernels before 5.12 do not report the tag. There the command itself identifies it.
+    // Kernels before 5.12 do not report the tag. Then the command's bytes identify it.
     let number = fields.number("driver_tag").unwrap_or_else(|| {
         let command = fields.bytes("cmnd").unwrap_or_default();
         command.iter().fold(1 << 63, |sum: u64, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
@@ -214,11 +215,11 @@ fn scsi_purpose(command: &[u8]) -> Option<Purpose> {
     }
 }
 
-/// One event reports both start and end. Kernels before 5.12 use words for them.
+/// One event reports both start and end. Kernels before 5.12 name them in words.
 fn ufs(fields: &Fields<'_>) -> Option<Step> {
     const SYNCHRONIZE_CACHE: [u64; 2] = [0x35, 0x91];
-    // enum ufs_trace_str_t (include/ufs/ufs.h): 0 is a command sent, 1 a command completed; the
-    // others are not for data.
+    // enum ufs_trace_str_t (include/ufs/ufs.h): 0 is a command sent, 1 a command completed. The
+    // other values do not concern data.
     let sent = match (fields.number("str_t"), fields.text("str").as_deref()) {
         (Some(0), _) | (None, Some("send")) => true,
         (Some(1), _) | (None, Some("complete")) => false,

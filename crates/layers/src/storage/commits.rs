@@ -20,13 +20,13 @@ struct Commit {
     by: Option<u32>,
 }
 
-/// A commit that was in progress when a call began, and whose end the call awaited before its own
-/// commit could start.
+/// A commit that was in progress when a call began. The call had to wait for its end before the
+/// call's own commit could start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OthersCommit {
-    /// The thread that started it: the one that woke the journal thread for it, else the first that
-    /// requested durability after the start of the previous commit. `None` if the journal started
-    /// it by itself after its commit interval, or if no event shows it.
+    /// The thread that started it: the one that woke the journal thread for it or, without one, the
+    /// first that requested durability after the start of the previous commit. `None` if the
+    /// journal started it by itself after its commit interval, or if no event shows the thread.
     pub by: Option<u32>,
     /// That thread's name at the time; empty if unknown.
     pub comm: String,
@@ -60,7 +60,8 @@ impl Commits {
                     let before = all.iter().rev().find(|one| one.journal == event.tid);
                     let since_ns = before.map_or(0, |one| one.end_ns);
                     let wakings = timeline.wakings_of(event.tid, since_ns, event.time_ns);
-                    // A worker, or an interrupt, ends its waits for a device.
+                    // Workers and interrupts do not request commits: they end the journal's waits
+                    // for a device.
                     let asks = |waking: &Waking| match waking.by {
                         WakingBy::Thread(by) if by != 0 && !is_worker(&comm(timeline, by)) => Some(by),
                         _ => None,
@@ -82,8 +83,8 @@ impl Commits {
         Self { all }
     }
 
-    /// The commits that were in progress when a call began, and that it waited for: it slept until
-    /// the journal thread woke it.
+    /// The commits that were in progress when a call began, and that the call waited for: the
+    /// caller slept until the journal thread woke it.
     pub(super) fn of_others(&self, timeline: &Timeline<'_>, write: Write) -> Vec<OthersCommit> {
         let Write { start_ns, end_ns, tid } = write;
         let under_way = |one: &&Commit| one.begin_ns < start_ns && start_ns < one.end_ns;

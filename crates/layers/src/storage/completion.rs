@@ -1,6 +1,6 @@
-//! The path of a completion: from the controller's interrupt to the code that completes the
-//! request, to the code that wakes the application; and the interrupts of all CPUs meanwhile. Must
-//! not know what this means for the call.
+//! The path of a completion: from the controller's interrupt, to the code that completes the
+//! request, to the code that wakes the application. Also the interrupts of all CPUs during the
+//! call. Must not know what this means for the call.
 
 use super::{InterruptUse, Layers, Request, Write, Writes};
 use crate::kernel_names::is_from_cpus;
@@ -35,8 +35,8 @@ pub struct Completion {
 }
 
 impl Writes<'_> {
-    /// The path of the last completion of a divided call. If the caller polled for a request, that
-    /// of the last polled one. `None` without a request.
+    /// The path of the last completion of a divided call. If the caller polled for requests, that
+    /// of the last polled request. `None` if there is no request.
     #[must_use]
     pub fn completion(&self, write: Write, layers: &Layers) -> Option<Completion> {
         let polled = layers.requests.iter().rfind(|request| self.is_polled(request, write));
@@ -56,7 +56,7 @@ impl Writes<'_> {
         })
     }
 
-    /// The interrupts of all CPUs during a call, including timers, without softirqs.
+    /// The interrupts of all CPUs during a call. Includes timers, but not softirqs.
     #[must_use]
     pub fn interrupts(&self, write: Write) -> InterruptUse {
         let mut all = InterruptUse::default();
@@ -71,7 +71,7 @@ impl Writes<'_> {
         all
     }
 
-    /// Whether the caller itself, not an interrupt above it, completed a request.
+    /// Whether the caller itself, and not an interrupt on top of it, completed a request.
     pub(super) fn is_polled(&self, request: &Request, write: Write) -> bool {
         request.leaf
             && request.completed_by == write.tid

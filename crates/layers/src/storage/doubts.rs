@@ -1,6 +1,6 @@
-//! What a recording of writes must have, but lacks: an event that occurs in every write, the end of
-//! an interrupt, or a CPU that other events mention. Its figures are then uncertain, even if they
-//! add up. Must not know any layer's share, nor how a doubt is described.
+//! What a recording of writes lacks although it must have it: an event that occurs in every write,
+//! the end of an interrupt, or a CPU that other events mention. The figures are then uncertain,
+//! even if they add up. Must not know any layer's share, nor how a doubt is described.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ pub enum Expected {
     Waking,
     /// A woken thread enters a run queue.
     Wakeup,
-    /// A part of a request is queued.
+    /// A bio is queued.
     BioQueue,
     /// A request is passed to the driver.
     RequestIssue,
@@ -120,7 +120,7 @@ pub(super) fn doubts(trace: &Trace, devices: &Devices, knows: Knows) -> Vec<Doub
     trace.events.iter().for_each(|event| seen.observe(trace, devices, event));
     let mut out = Vec::new();
     for expected in Expected::ALL {
-        // Results are less precise without it, but not wrong. The recorder reports this.
+        // Without wakeups, results are less precise, but not wrong. The recorder reports the lack.
         let needless = expected == Expected::Wakeup && !trace.has(expected.event());
         // A file system without a device makes no requests.
         let no_device = expected.is_of_block_layer() && devices.leaves.is_empty();
@@ -144,7 +144,7 @@ pub(super) fn doubts(trace: &Trace, devices: &Devices, knows: Knows) -> Vec<Doub
         out.push(Doubt::NotEveryInterrupt);
     }
     for (kind, &[begun, ended]) in &seen.pairs {
-        // On each CPU, one interrupt may extend across either end of the recording.
+        // On each CPU, one interrupt may extend beyond either end of the recording.
         if begun.abs_diff(ended) > seen.cpus.len() as u64 {
             out.push(Doubt::Unpaired { of: kind.clone(), begun, ended });
         }

@@ -7,20 +7,20 @@ const DEVIATIONS: f64 = 2.58;
 /// The fewest calls for which there are bounds.
 const ENOUGH: usize = 9;
 
-/// The number of consecutive parts into which the calls are divided. A drifting median is not known
-/// more precisely than the medians of the parts.
+/// The number of consecutive parts into which the calls are divided. If the median drifts, it is
+/// known no more precisely than the spread of the parts' medians.
 const PARTS: usize = 5;
 
 /// Collects the host's share of each call's own time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostShares {
-    /// For each call: the share if all unexplained time was the device's, and if none was.
+    /// For each call: the share if the device caused all unexplained time, and if it caused none.
     calls: Vec<[f64; 2]>,
     sum_ns: u64,
     waited_ns: u64,
 }
 
-/// The result, each value from 0 to 1.
+/// The host's share, each value from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostShare {
     /// The median over all calls.
@@ -29,13 +29,13 @@ pub struct HostShare {
     pub low: f64,
     /// The upper bound.
     pub high: f64,
-    /// The part of all time that was left out: waiting behind other tasks.
+    /// The share of all time that was left out because calls waited behind other tasks.
     pub left_out: f64,
 }
 
 impl HostShares {
-    /// Adds a call: its duration, and how much of it was at the device, unexplained, or waiting
-    /// behind other tasks. The latter does not belong to its own time.
+    /// Adds a call: its duration, and how much of that was at the device, unexplained, or spent
+    /// waiting behind other tasks. A call's own time excludes that waiting.
     pub(super) fn add(&mut self, duration_ns: u64, device_ns: u64, unexplained_ns: u64, waited_ns: u64) {
         self.sum_ns += duration_ns;
         self.waited_ns += waited_ns;
@@ -46,8 +46,8 @@ impl HostShares {
         }
     }
 
-    /// The median and its bounds. The bounds come from order statistics, and include the medians of
-    /// all parts of the run. `None` if there are too few calls.
+    /// The median and its bounds; `None` if there are too few calls. The bounds come from order
+    /// statistics, and include the medians of all parts of the run.
     #[must_use]
     pub fn share(&self) -> Option<HostShare> {
         let ((low, _), (_, high)) = (self.bounds(0)?, self.bounds(1)?);

@@ -9,7 +9,7 @@ struct Seen {
     name: Name,
     irq: u32,
     cpu: u32,
-    /// The times of the last one and of the one before, in nanoseconds.
+    /// The times of the last interrupt and of the one before it, in nanoseconds.
     time_ns: u64,
     before_ns: u64,
     handling: bool,
@@ -33,16 +33,16 @@ impl Interrupts {
     pub(super) fn leave(&mut self, cpu: u32, irq: u32, handled: bool) {
         for seen in self.seen.iter_mut().filter(|seen| seen.handling && (seen.cpu, seen.irq) == (cpu, irq)) {
             seen.handling = false;
-            // On a shared line, the interrupt was for another device.
+            // The line is shared, and the interrupt was for another device.
             if !handled {
                 seen.time_ns = seen.before_ns;
             }
         }
     }
 
-    /// The CPU and time of the interrupt that signalled an answer now seen on a CPU: the one being
-    /// handled there, else the last one. It must be after `since_ns`, and `ours` must accept its
-    /// name.
+    /// The CPU and time of the interrupt that signalled an answer which is now seen on a CPU. It is
+    /// the interrupt that the CPU is handling or, without one, the last interrupt on any CPU. It
+    /// must be after `since_ns`, and `ours` must accept its name.
     pub(super) fn that_reported(
         &self,
         cpu: u32,
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(interrupts.that_reported(0, 50, |_| true), Some((1, 110)));
         assert_eq!(interrupts.that_reported(0, 50, |name| name == first), Some((0, 100)));
         assert_eq!(interrupts.that_reported(0, 110, |_| true), None);
-        // The line is shared, and the next interrupt is not ours.
+        // The line is shared, and the next interrupt is for another device.
         interrupts.enter(0, 25, first, 200);
         interrupts.leave(0, 25, false);
         assert_eq!(interrupts.that_reported(0, 50, |name| name == first), Some((0, 100)));

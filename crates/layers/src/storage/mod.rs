@@ -39,25 +39,25 @@ use throttled::Throttled;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
-    /// The device has one of the call's requests: from when its controller received it to the
-    /// controller's interrupt.
+    /// The device has one of the call's requests: from when its controller received the request to
+    /// the controller's interrupt.
     Device,
-    /// From the interrupt to the wake-up of the waiting thread.
+    /// From the interrupt to the wakeup of the waiting thread.
     Irq,
     /// A request is in the block layer: from its queueing to the controller, and between the phases
     /// of a flush.
     Block,
-    /// The write waits before its request is even queued: it is throttled, or left to another
+    /// The write waits before its request is even queued: it is throttled, or depends on another
     /// thread that is late.
     Held,
-    /// A waiting thread has been woken, but does not run yet.
+    /// The waiting thread has been woken, but does not run yet.
     Wake,
     /// Another thread (a journal's, a worker) works for the call.
     Helper,
     /// That thread is runnable, but other tasks or interrupts use its CPU.
     Stolen,
-    /// The application runs within the system call: the file system, copying, and the block layer's
-    /// code.
+    /// The application runs within the system call: code of the file system and of the block layer,
+    /// and copying.
     Fs,
     /// The application is runnable within the system call, but other tasks use its CPU.
     Preempted,
@@ -113,18 +113,18 @@ pub struct Piece {
     pub layer: Layer,
 }
 
-/// What is known about the devices that a file's writes end up on.
+/// What is known about the devices that store a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
     /// The devices with nothing below them, as `dev_t`. If empty, nothing is known, and every
-    /// device is treated as one of them.
+    /// device is treated as such.
     pub leaves: Vec<u32>,
     /// The names of their controllers' interrupts.
     pub interrupts: Vec<String>,
     /// The names of each device's controller in its bus's events.
     pub controllers: Vec<Controller>,
-    /// Pairs of a partition and its disk: a part of a request is queued for a partition, but the
-    /// request is issued to the disk, or to a path to it.
+    /// Pairs of a partition and its disk. A bio is queued for the partition, but its request is
+    /// issued to the disk, or to a path to the disk.
     pub partitions: Vec<(u32, u32)>,
 }
 
@@ -135,8 +135,8 @@ pub struct Controller {
     pub dev: u32,
     /// Its controller's names in events: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
     pub names: Vec<String>,
-    /// The hidden disks to which its requests are issued, by their names in events ("nvme0c0n1"),
-    /// if an NVMe disk has, or could have, more than one controller.
+    /// If an NVMe disk has, or could have, more than one controller: the hidden disks to which its
+    /// requests are issued, by their names in events ("nvme0c0n1").
     pub paths: Vec<String>,
     /// The names of its interrupts.
     pub interrupts: Vec<String>,
@@ -158,11 +158,11 @@ impl Devices {
         self.controllers.iter().find(|controller| controller.dev == dev)
     }
 
-    /// Whether a command belongs to a request. `None` if the controller is the right one, but the
-    /// purpose of the command is unknown.
+    /// Whether a command belongs to a request. `None` if it is for the right controller, but its
+    /// purpose is unknown.
     fn is_for(&self, request: &Request, label: &Label, purpose: Purpose) -> Option<bool> {
         let Some(controller) = self.controller(request.dev) else { return Some(false) };
-        // Some kernels do not report the controller.
+        // Some kernels' events do not name the controller.
         if !label.controller.is_empty() && !controller.names.contains(&label.controller) {
             return Some(false);
         }
@@ -172,7 +172,7 @@ impl Devices {
             Purpose::Sector(sector) => request.covers(sector),
             Purpose::Blocks(block) => request.covers(block.saturating_mul(sectors)),
             Purpose::Either(place) => request.covers(place) || request.covers(place.saturating_mul(sectors)),
-            // A memory card does one thing at a time.
+            // A memory card processes one request at a time.
             Purpose::Unknown if label.bus == Begin::Mmc => return None,
             Purpose::Unknown => false,
         })
@@ -208,15 +208,15 @@ pub struct Layers {
     pub requests: Vec<Request>,
     /// The interrupts from its devices and from other CPUs during the call.
     pub interruptions: Interruptions,
-    /// How long the call, or a thread that worked for it, was runnable while other tasks used the
-    /// CPU, in nanoseconds. Part of block (if a worker has to issue a request), wake, preempted and
-    /// stolen.
+    /// How long the caller, or a thread that worked for it, was runnable while other tasks used the
+    /// CPU, in nanoseconds. This time is part of the layers block (if a worker has to issue a
+    /// request), wake, preempted and stolen.
     pub behind_others_ns: u64,
     /// Whether events during the call were lost. Then nothing about it is certain.
     pub lost: bool,
     /// The least number of context switches during the call that the kernel may not have recorded.
     pub unrecorded_switches: u64,
-    /// How much of the unexplained time is where such switches must have been, in nanoseconds.
+    /// How much of the unexplained time is due to such switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
     /// Journal commits of other threads that the call waited for.
     pub others_commits: Vec<OthersCommit>,
@@ -252,14 +252,14 @@ impl<'t> Writes<'t> {
         Writes { commits, throttled: Throttled::of(trace), timeline, devices, requests }
     }
 
-    /// All completed requests in the order of completion, whoever they were for.
+    /// All completed requests in the order of completion, for any caller.
     #[must_use]
     pub fn requests(&self) -> &[Request] {
         &self.requests.done
     }
 
-    /// Why the figures of this recording are uncertain: what it lacks that every recording of
-    /// writes must have. Usually empty.
+    /// Why the figures of this recording are uncertain: what it lacks although every recording of
+    /// writes must have it. Usually empty.
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         doubts::doubts(self.timeline.trace, &self.devices, self.timeline.knows)

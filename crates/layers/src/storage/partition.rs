@@ -1,4 +1,4 @@
-//! Resolves claims on stretches of a call to pieces with one owner each. Must not know why anything
+//! Resolves claims on stretches of a call into pieces of one layer each. Must not know why anything
 //! is claimed.
 
 use super::{Layer, Piece, Write};
@@ -26,7 +26,7 @@ pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<
     out
 }
 
-/// How much of these stretches is in pieces of waiting for a CPU, in nanoseconds.
+/// How much of these stretches is in pieces that wait for a CPU, in nanoseconds.
 pub(super) fn within(pieces: &[Piece], stretches: &[(u64, u64)]) -> u64 {
     let mut stretches = stretches.to_vec();
     stretches.sort_unstable();

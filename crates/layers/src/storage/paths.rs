@@ -9,14 +9,14 @@ use tracefs::{Body, Trace};
 
 use super::Devices;
 
-/// Pairs of numbers: each hidden disk of these devices with requests in a recording, and the disk
-/// that it is a path to.
+/// Pairs of device numbers: a hidden disk that has requests in the recording, and the disk of
+/// `devices` that it is a path to.
 pub(super) fn of(trace: &Trace, devices: &Devices) -> Vec<(u32, u32)> {
     if devices.controllers.iter().all(|controller| controller.paths.is_empty()) {
         return Vec::new();
     }
-    // The disk of the last command that was set up on a CPU. An interrupt may have set up another
-    // one since.
+    // By CPU: the disk of the last command that was set up there. An interrupt may have set up
+    // another command since.
     let mut ready: HashMap<u32, String> = HashMap::new();
     let mut named: BTreeMap<u32, HashMap<String, u32>> = BTreeMap::new();
     for event in &trace.events {

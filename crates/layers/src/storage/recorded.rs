@@ -1,6 +1,6 @@
-//! What the events of a recording tell of its devices, where the machine that made it cannot be
-//! asked: which are disks, which of them a partition is on, and which interrupts announce their
-//! answers. Must not know for which writes requests are.
+//! What a recording's events show about its devices, for analysis on another machine: which are
+//! disks, which partition is on which disk, and which interrupts signal their answers. Must not
+//! know which writes the requests belong to.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -8,24 +8,24 @@ use tracefs::{Body, Event, Name, Trace};
 
 use super::Devices;
 
-/// The loop driver's major number (Documentation/admin-guide/devices.txt): its requests become
-/// others'.
+/// The loop driver's major number (Documentation/admin-guide/devices.txt). Requests to a loop
+/// device cause requests to the device that stores its file.
 const LOOP: u32 = 7;
 
-/// How many queued parts of a device may wait for their request.
+/// How many queued bios of a device are kept until their request is issued.
 const MOST_WAITING: usize = 256;
 
-/// A completion may follow its interrupt by so much, in a softirq or a thread.
+/// A completion in a softirq or a thread follows its interrupt within this time, in nanoseconds.
 const FOLLOWS_NS: u64 = 200_000;
 
-/// An interrupt is a controller's if it came with one completion of so many at least: another
-/// device's may interrupt the same CPU at the same time.
+/// An interrupt counts as a controller's if it came with at least one in this many completions.
+/// Fewer may be chance: another device may interrupt the same CPU at the same time.
 const ONE_OF: u64 = 20;
 
 impl Devices {
-    /// The devices of a recording, as far as its events tell. Every device with requests counts as
-    /// one with nothing below it, but loop devices beside others. Controllers are not told: the
-    /// block layer's events bound a device's time.
+    /// The devices of a recording, as far as its events show them. Every device with requests
+    /// counts as one with nothing below it, except loop devices if there are others. The
+    /// controllers stay unknown, so the block layer's events bound a device's time.
     #[must_use]
     pub fn of_recording(trace: &Trace) -> Self {
         let mut seen = Seen::default();
@@ -37,16 +37,17 @@ impl Devices {
 #[derive(Default)]
 struct Seen {
     issued: BTreeSet<u32>,
-    /// Sectors that were queued and are in no request yet, by device.
+    /// By device: sectors that were queued and are not in a request yet.
     waiting: BTreeMap<u32, VecDeque<u64>>,
-    /// How many parts were queued for a device, and how many of them became a part of a request of
-    /// another one.
+    /// How many bios were queued for a device, and how many of them were issued in a request of
+    /// which device.
     queued: BTreeMap<u32, u64>,
     became: BTreeMap<(u32, u32), u64>,
-    /// By CPU: the interrupt whose handler runs, and the last one that took what it was told of.
+    /// By CPU: the interrupt whose handler runs, and the last one that its handler recognised, with
+    /// the end of that handler in nanoseconds.
     handler: HashMap<u32, Name>,
     handled: HashMap<u32, (Name, u64)>,
-    /// How many completions came within a handler, and how many shortly after one.
+    /// By interrupt: how many completions came within its handler, and how many shortly after it.
     within: BTreeMap<Name, u64>,
     after: BTreeMap<Name, u64>,
 }
@@ -104,7 +105,7 @@ impl Seen {
     fn devices(&self, trace: &Trace) -> Devices {
         let beside = self.issued.iter().any(|dev| major(*dev) != LOOP);
         let leaves = self.issued.iter().copied().filter(|dev| !beside || major(*dev) != LOOP);
-        // A part for a partition has the sector of its disk.
+        // A bio for a partition has the sector of its disk.
         let on_disk = |(&(of, disk), &parts): (&(u32, u32), &u64)| {
             let all = self.queued.get(&of).copied().unwrap_or(0);
             let is = !self.issued.contains(&of) && major(of) == major(disk) && parts * 2 > all;

@@ -1,5 +1,5 @@
 //! Assembles the block layer's requests from its events: which threads queued them, when the device
-//! got them, and when it answered. Must not know for which write they were.
+//! received them, and when it answered. Must not know which write a request was for.
 
 mod flushes;
 
@@ -27,22 +27,23 @@ pub struct Request {
     pub flush: bool,
     /// Whether it writes.
     pub write: bool,
-    /// Whether nothing is known to be below its device.
+    /// Whether its device has nothing below it, as far as is known.
     pub leaf: bool,
-    /// When its parts were queued, in nanoseconds, and by which threads.
+    /// When its bios were queued, in nanoseconds, and by which threads.
     pub queued: Vec<(u64, u32)>,
-    /// When it was passed to the driver, in nanoseconds (`block_rq_issue`); 0 if that was not seen.
+    /// When it was passed to the driver, in nanoseconds (`block_rq_issue`); 0 if that was not
+    /// recorded.
     pub issued_ns: u64,
     /// The thread that passed it.
     pub issued_by: u32,
-    /// When the controller received it, in nanoseconds: its first command, on buses with events;
+    /// When the controller received it, in nanoseconds: its first command if the bus has events,
     /// else [`Request::issued_ns`].
     pub started_ns: u64,
-    /// When the controller was done with it, in nanoseconds: the interrupt of the last command;
+    /// When the controller finished it, in nanoseconds: the interrupt of the last command or,
     /// without one, the event in [`Request::end`].
     pub ended_ns: u64,
-    /// When the controller had it, as start and end in nanoseconds: once for each command, because
-    /// a request may need several.
+    /// When the controller processed it: start and end, in nanoseconds, of each command. A request
+    /// may need several commands.
     pub device: Vec<(u64, u64)>,
     /// The event that [`Request::started_ns`] comes from.
     pub begin: Begin,
@@ -52,7 +53,7 @@ pub struct Request {
     pub completed_ns: u64,
     /// The CPU where it was completed.
     pub completed_cpu: u32,
-    /// The thread that ran there, or was interrupted.
+    /// The thread that was running there, possibly interrupted.
     pub completed_by: u32,
     /// The CPU that handled the interrupt.
     pub interrupt_cpu: Option<u32>,
@@ -64,7 +65,7 @@ impl Request {
     }
 }
 
-/// A part that has been queued and is not in a request yet.
+/// A bio that has been queued and is not in a request yet.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     time_ns: u64,
@@ -72,12 +73,12 @@ struct Queued {
     sector: u64,
 }
 
-/// A write that asks for flushes around it: one before, unless it has nothing to wait for, and one
-/// after, unless the device can do without. Each flush is a request of its own.
+/// A write with flushes around it: one before the data, unless the write depends on no earlier one,
+/// and one after the data, unless the device does not need it. Each flush is a separate request.
 #[derive(Clone, Copy, Debug)]
 struct Phased {
     queued: Queued,
-    /// It has no data. Then the two flushes follow each other. The device mapper asks for this.
+    /// It has no data, so the two flushes follow each other. The device mapper uses this.
     empty: bool,
     written: bool,
 }
@@ -94,9 +95,9 @@ struct Fields {
     sector: u64,
     sectors: u64,
     flush: bool,
-    /// Whether it asks for flushes before or after the data.
+    /// Whether it requests flushes before or after the data.
     phased: bool,
-    /// Whether the data must be durable without a flush after them (FUA).
+    /// Whether the data must be durable without a flush after it (FUA).
     fua: bool,
     write: bool,
 }
@@ -115,7 +116,7 @@ struct Command {
 #[derive(Debug, Default)]
 struct Running {
     request: Request,
-    /// The device itself makes it durable: no flush follows.
+    /// The device itself makes it durable, so no flush follows.
     fua: bool,
     commands: Vec<Command>,
 }
@@ -125,8 +126,7 @@ struct Builder<'a> {
     devices: &'a Devices,
     waiting: HashMap<u32, Vec<Queued>>,
     flushes: HashMap<u32, Vec<Queued>>,
-    /// When each device's last flush was set up. Flushes requested later are served by the next
-    /// one.
+    /// When each device's last flush was set up. The next flush serves what is requested later.
     ready_ns: HashMap<u32, u64>,
     /// When each thread was last woken.
     woken_ns: HashMap<u32, u64>,
@@ -198,7 +198,8 @@ impl Builder<'_> {
             dev: self.devices.disk(u32::try_from(number("dev")?).ok()?),
             sector: number("sector")?,
             sectors,
-            // An F before the W asks for a flush before the data, an F after it for durable data.
+            // An F before the W requests a flush before the data. An F after the W requests durable
+            // data.
             flush: sectors == 0 && kind.starts_with('F'),
             phased: if sectors > 0 { kind.contains('F') } else { kind.starts_with("FWF") },
             fua: sectors > 0 && kind.contains("WF"),
@@ -248,7 +249,7 @@ impl Builder<'_> {
             let one = &one.request;
             (one.dev, one.sector, one.sectors, one.flush) == (dev, sector, sectors, flush)
         };
-        // The driver requeued it, and receives it again.
+        // The driver had requeued it, and now receives it again.
         if let Some(at) = self.running.iter().position(same) {
             request.queued.append(&mut self.running.remove(at).request.queued);
         }
@@ -260,8 +261,8 @@ impl Builder<'_> {
         self.running.push(running);
     }
 
-    /// A controller received a command: for the request that the command names, else for the oldest
-    /// one at the controller.
+    /// A controller received a command, for the request that the command names or, if it names
+    /// none, for the oldest request at the controller.
     fn sent(&mut self, event: &Event, label: Label, purpose: Purpose) {
         let is_for = |one: &Running| self.devices.is_for(&one.request, &label, purpose);
         let exactly = self.running.iter().position(|one| is_for(one) == Some(true));
@@ -301,7 +302,7 @@ impl Builder<'_> {
     fn complete(&mut self, event: &Event) {
         let Some(Fields { dev, sector, sectors, flush, .. }) = self.fields(event) else { return };
         let flush = flush || sector == NO_SECTOR;
-        // This is the end of all phases together, reported for the write as it was queued.
+        // This event is the end of all phases together. It reports the write as it was queued.
         if !flush && sectors == 0 {
             if let Some(phased) = self.phased.get_mut(&dev) {
                 phased.retain(|one| one.queued.sector != sector);
@@ -324,7 +325,8 @@ impl Builder<'_> {
         }
         let Running { mut request, fua, commands } = self.running.remove(at);
         if let Some(phased) = self.phased.get_mut(&dev) {
-            // It ends with the flush after the data or, without such a flush, with the data.
+            // A phased write ends with the flush after the data or, without such a flush, with the
+            // data.
             phased.retain_mut(|one| {
                 let later = one.queued.time_ns < request.issued_ns;
                 let covered = request.covers(one.queued.sector);
@@ -345,7 +347,8 @@ impl Builder<'_> {
     }
 
     /// For buses without events: the controller has a request from its issue to the interrupt
-    /// before its completion, on any CPU, because completions may be sent to another.
+    /// before its completion. That interrupt may be on any CPU, because completions may be sent to
+    /// another CPU.
     fn bound_by_block(&self, request: &mut Request) {
         let ours = |name: Name| self.devices.raises(request.dev, None, self.trace.names.text(name));
         let interrupt = self.interrupts.that_reported(request.completed_cpu, request.started_ns, ours);
@@ -357,8 +360,8 @@ impl Builder<'_> {
     }
 }
 
-/// The controller has a request while it processes one of its commands, and while a card reports
-/// that it is busy.
+/// For buses with events: the controller has a request while it processes one of the request's
+/// commands, and while a card reports that it is busy.
 fn bound_by_commands(request: &mut Request, mut commands: Vec<Command>) {
     // UFS uses SCSI commands, whose events are further from the controller.
     if commands.iter().any(|command| command.label.bus == Begin::Ufs) {

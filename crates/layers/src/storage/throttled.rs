@@ -1,5 +1,5 @@
 //! Pauses that the kernel imposed on a thread during a write because too many pages were dirty
-//! (mm/page-writeback.c). Must not know for which call that was.
+//! (mm/page-writeback.c). Must not know which call they delayed.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ impl Throttled {
         throttled
     }
 
-    /// Whether a wait of a thread is such a pause.
+    /// Whether a wait of a thread that begins at `begin_ns` is such a pause.
     pub(super) fn pauses(&self, tid: u32, begin_ns: u64) -> bool {
         let began_ns = self.began_ns.get(&tid).map_or(&[][..], |began_ns| began_ns);
         let after = began_ns.partition_point(|&began_ns| began_ns <= begin_ns);

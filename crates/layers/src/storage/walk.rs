@@ -15,11 +15,11 @@ const DEEPEST: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) claims: Vec<Piece>,
-    /// Claims that apply where there are no others: a stacked device has a request, and what the
-    /// devices below did is unknown.
+    /// Claims that apply where there are no others: a stacked device has a request, and it is
+    /// unknown what the devices below it did.
     pub(super) fallback: Vec<Piece>,
     /// When a thread that worked for the call waited for a CPU that another task used: start and
-    /// end.
+    /// end, in nanoseconds.
     pub(super) behind_others: Vec<(u64, u64)>,
     /// Indices of the completed requests, ascending.
     pub(super) requests: Vec<usize>,
@@ -29,7 +29,7 @@ struct Walk<'a, 't> {
     writes: &'a Writes<'t>,
     write: Write,
     found: Found,
-    /// Stretches in which a thread worked for the call.
+    /// Each thread that worked for the call, with the start and end of that stretch in nanoseconds.
     workers: Vec<(u32, u64, u64)>,
 }
 
@@ -48,9 +48,9 @@ impl<'a> Walk<'a, '_> {
         self.found.claims.push(Piece { begin_ns, end_ns, layer });
     }
 
-    /// Everything outside system calls belongs to the platform, whatever has the CPU. There is no
-    /// write without a system call: if there are none, they were lost, and it is unknown what was
-    /// outside.
+    /// All time outside system calls belongs to the platform, whatever has the CPU. Every write
+    /// makes system calls. If the recording has none, they were lost, and it is unknown which time
+    /// was outside.
     fn system_calls(&mut self) {
         let Write { start_ns, end_ns, tid } = self.write;
         if !self.writes.timeline.knows.system_calls {
@@ -66,7 +66,7 @@ impl<'a> Walk<'a, '_> {
         self.platform(from_ns, end_ns);
     }
 
-    /// Claims time outside system calls, as far as it is known what the application did.
+    /// Claims time outside system calls, as far as the application's activity is known.
     fn platform(&mut self, begin_ns: u64, end_ns: u64) {
         for during in self.writes.timeline.doing(self.write.tid, begin_ns, end_ns) {
             if during.what != Doing::Unknown {
@@ -135,8 +135,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// The parts of a stretch within the application's system calls. All of it for a helper, or
-    /// without such events.
+    /// The parts of a stretch within the application's system calls. The whole stretch for a
+    /// helper, or if system calls were not recorded.
     fn system_call_parts(&self, begin_ns: u64, end_ns: u64, depth: u32) -> Vec<(u64, u64)> {
         if depth > 0 || !self.writes.timeline.knows.system_calls {
             return vec![(begin_ns, end_ns)];
@@ -186,8 +186,8 @@ impl<'a> Walk<'a, '_> {
             && waker != 0
             && waker != tid
         {
-            // A thread that does a device's work received this request when it was queued, and
-            // worked on others before.
+            // A thread that does a stacked device's work received this request when it was queued.
+            // Before that, the thread worked on other requests.
             let request = request.map(|index| &self.writes.requests.done[index]);
             let given = request.filter(|request| !request.leaf && request.completed_by == waker);
             let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
@@ -214,9 +214,10 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// The thread that is waited for may have been started earlier: by a thread that works for the
-    /// call, and continued to run for a while. Its requests to devices in that time belong to the
-    /// call. Its own time does not, because the thread that waits later is not waiting yet.
+    /// The awaited thread may have started its work before the wait: a thread that works for the
+    /// call woke it, and then continued to run for a while. The awaited thread's requests to
+    /// devices in that time belong to the call. Its own time does not, because the call does not
+    /// wait for it yet.
     fn begun_before(&mut self, waker: u32, begin_ns: u64) {
         let earlier = self.writes.timeline.wakings_of(waker, self.write.start_ns, begin_ns);
         let by_us = |waking: &&Waking| match waking.by {
@@ -227,12 +228,13 @@ impl<'a> Walk<'a, '_> {
         self.workers.extend(first.map(|time_ns| (waker, time_ns, begin_ns)));
     }
 
-    /// The last request that completed on a CPU within a wait and just before its end, or in the
-    /// interrupt that ended it. The wait was for this request if the thread or interrupt that
-    /// completed it also did the wake-up.
+    /// The last request that completed on a CPU during a wait, either just before the wait's end or
+    /// in the interrupt that ended it. The wait was for this request if the thread or interrupt
+    /// that completed it also did the wakeup.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
-        /// From a completion to the wake-up that it causes: the file system and the page cache end
-        /// the write in between. A single interrupt may take longer: a hypervisor may take its CPU.
+        /// The longest time from a completion to the wakeup that it causes. In between, the file
+        /// system and the page cache finish the write. Within one interrupt, it may take even
+        /// longer, because a hypervisor may take the CPU.
         const WITHIN_NS: u64 = 1_000_000;
         let entered_ns =
             self.writes.timeline.cpu(cpu).and_then(|line| line.interrupts.entered_before(end_ns));
@@ -246,8 +248,8 @@ impl<'a> Walk<'a, '_> {
             .map(|(index, _)| index)
     }
 
-    /// The thread that queued a request during the wait for it, if that thread is not known to work
-    /// for the call, and when.
+    /// The thread that queued a request during the wait for it, and when; `None` if that thread is
+    /// known to work for the call.
     fn queued_by_another(&self, request: &'a Request, begin_ns: u64) -> Option<(u32, u64)> {
         let within = request.queued.iter().filter(|queued| queued.0 > begin_ns);
         let &(queued_ns, by) = within.min()?;
@@ -260,9 +262,9 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Another thread queued the awaited request. If a thread that works for the call had woken it,
-    /// it has worked for the call all the time. Otherwise the write was held: until a timer woke
-    /// that thread, or until the thread reached this write among other work, like a worker that was
-    /// already awake when the timer expired.
+    /// it worked for the call during the whole wait. Otherwise the write was held, either until a
+    /// timer woke that thread, or until the thread came to this write after other work. The latter
+    /// happens if a worker was already awake when the timer expired.
     fn queuer(&mut self, tid: u32, begin_ns: u64, queued_ns: u64, depth: u32) {
         let waking = self.writes.timeline.wakings_of(tid, begin_ns, queued_ns).last().copied();
         let from_ns = match waking {

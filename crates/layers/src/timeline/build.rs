@@ -200,7 +200,7 @@ impl<'t> Builder<'t> {
         self.name(prev, time_ns);
         self.name(next, time_ns);
         if prev.tid != event.tid {
-            // Only damaged bytes contradict themselves.
+            // The two differ only if the bytes are damaged.
             self.prove(prev.tid, time_ns, Doing::Running { cpu });
         }
         let after = if prev_state.runnable() {
@@ -243,7 +243,7 @@ impl<'t> Builder<'t> {
         }
         let tick_ns = tick::length_ns(&self.cpus);
         if !self.switched {
-            // Then the kernel did not omit single switches.
+            // Without any switch, the kernel did not just omit single ones.
             self.unrecorded.clear();
         }
         let Builder { trace, knows, threads, cpus, gaps, unrecorded, .. } = self;
@@ -251,7 +251,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Notes a start. If another one is still open, its end was lost, and it is dropped.
+/// Notes a start. If another call is still open, its end was lost, and it is dropped.
 fn begin(calls: &mut Vec<Call>, call: Call) {
     calls.pop_if(|last| last.end_ns == u64::MAX);
     calls.push(call);

@@ -1,5 +1,5 @@
-//! When the recording is incomplete: nothing that spans such a gap is certain. Must not know what
-//! it is asked for.
+//! When the recording is incomplete. Nothing that spans such a gap is certain. Must not know who
+//! asks.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl Gaps {
             Some(cpu) => self.by_cpu.get(&cpu)?,
         };
         let first = gaps.partition_point(|gap| gap.1 <= from_ns);
-        // Events that one CPU lost may have the same time as another's event.
+        // An event that one CPU lost may have the same time as an event of another CPU.
         let after = gaps.partition_point(|gap| gap.0 < to_ns || (cpu.is_none() && gap.0 == to_ns));
         (first < after).then(|| (gaps[first].0.max(from_ns), gaps[after - 1].1.min(to_ns)))
     }

@@ -1,5 +1,5 @@
-//! The interrupts of one CPU, flattened: at each instant the innermost one. Must not know whose
-//! time they took.
+//! The interrupts of one CPU, flattened so that at each instant only the innermost one counts. Must
+//! not know whose time they took.
 
 use tracefs::{Body, Name, Names};
 
@@ -52,7 +52,7 @@ impl Interrupts {
         self.open.last().copied()
     }
 
-    /// Whether there is certainly none.
+    /// Whether it is certain that no interrupt is in progress.
     pub(crate) fn is_outside(&self) -> bool {
         self.open.is_empty() && !self.doubtful
     }
@@ -71,8 +71,8 @@ impl Interrupts {
             }
             Body::VectorExit { kind } => self.leave(time_ns, |source| source == Source::Vector(kind)),
             Body::IpiExit { reason } => self.leave(time_ns, |source| source == Source::Vector(reason)),
-            // There are no context switches within an interrupt, so the end of an open one was
-            // lost. (On PREEMPT_RT softirqs run in threads, and appear as such.)
+            // There are no context switches within an interrupt. So if one is open, its end was
+            // lost. (On PREEMPT_RT, softirqs run in threads, and appear as such.)
             Body::Switch { .. } => {
                 self.forget();
                 self.doubtful = false;
@@ -103,7 +103,7 @@ impl Interrupts {
                     self.stretches.append(&mut self.pending);
                 }
             }
-            // Its start was not recorded, or the end of an inner one.
+            // Its own start, or the end of an inner interrupt, was not recorded.
             _ => self.forget(),
         }
     }

@@ -69,12 +69,12 @@ pub(crate) struct ThreadLine {
     blocked_at: Vec<(u64, Name)>,
     /// `sched_stat_runtime`: when, and how many nanoseconds.
     accounted: Vec<(u64, u64)>,
-    /// The last instant at which an event proved its activity.
+    /// The last instant at which an event proved the thread's activity.
     confirmed_ns: u64,
-    /// Since when its activity depends on the assumption that it slept before it was woken.
+    /// From when on its activity depends on the assumption that it slept before it was woken.
     doubted_ns: Option<u64>,
-    /// The time and target CPU of a waking that came while it still had a CPU, until its wake-up
-    /// follows.
+    /// The time and target CPU of a waking that came while the thread still had a CPU, until its
+    /// wakeup follows.
     woken_early: Option<(u64, u32)>,
     seen: bool,
 }
@@ -109,7 +109,7 @@ pub(crate) struct During<T> {
 struct Unrecorded {
     after_ns: u64,
     before_ns: u64,
-    /// Whether its time is known all the same: an idle CPU ran the thread when the thread was
+    /// Whether its time is known nevertheless: an idle CPU ran the thread when the thread was
     /// woken.
     inferred: bool,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Knows {
     pub(crate) wakings: bool,
     pub(crate) wakeups: bool,
     pub(crate) migrations: bool,
-    /// Whether wake-ups by an interrupt can be distinguished from wake-ups by the thread below it.
+    /// Whether wakeups by an interrupt can be distinguished from wakeups by the thread below it.
     pub(crate) interrupts: bool,
     pub(crate) system_calls: bool,
 }
@@ -165,9 +165,9 @@ impl<'t> Timeline<'t> {
         self.gaps.within(None, from_ns, to_ns).is_some()
     }
 
-    /// The least number of context switches that the kernel did not record: the CPU had another
-    /// thread than the previous event had left it with, and no event was lost in between. A switch
-    /// that was reverted before the CPU's next event goes unnoticed.
+    /// The least number of context switches that the kernel did not record although no event was
+    /// lost. At each, the CPU had another thread than the previous event had left on it. If a
+    /// switch was reverted before the CPU's next event, it goes unnoticed.
     #[must_use]
     pub fn unrecorded_switches(&self) -> u64 {
         self.unrecorded.len() as u64
@@ -178,8 +178,8 @@ impl<'t> Timeline<'t> {
         self.unrecorded_between(from_ns, to_ns).count() as u64
     }
 
-    /// How much of a stretch is where a CPU switched between two of its events at an unknown time,
-    /// so that its thread is unknown.
+    /// How much of a stretch is unknown because some CPU switched threads at an unknown time
+    /// between two of its events, in nanoseconds.
     pub(crate) fn unknown_for_switches_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let unknown = self.unrecorded_between(from_ns, to_ns).filter(|switch| !switch.inferred);
         let mut stretches: Vec<(u64, u64)> =
@@ -277,14 +277,14 @@ impl ThreadLine {
         calls_within(&self.locks, from_ns, to_ns)
     }
 
-    /// Where it was blocked, from the event at its wake-up.
+    /// Where the thread was blocked, from the event at its wakeup.
     pub(crate) fn blocked_at(&self, from_ns: u64, to_ns: u64) -> Option<Name> {
         let after = self.blocked_at.partition_point(|at| at.0 <= to_ns);
         self.blocked_at[..after].last().filter(|at| at.0 >= from_ns).map(|at| at.1)
     }
 
-    /// The CPU time that the scheduler accounted to it during a stretch: the time from the first to
-    /// the last accounting event, and the CPU time between them, in nanoseconds.
+    /// The CPU time that the scheduler accounted to the thread during a stretch: the time from the
+    /// first to the last accounting event, and the CPU time between them, in nanoseconds.
     pub(crate) fn accounted_within(&self, from_ns: u64, to_ns: u64) -> Option<(During<()>, u64)> {
         let first = self.accounted.partition_point(|at| at.0 < from_ns);
         let after = self.accounted.partition_point(|at| at.0 <= to_ns);

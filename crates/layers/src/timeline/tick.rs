@@ -9,11 +9,12 @@ const PERIODS_NS: [u64; 4] = [1_000_000, 3_333_333, 4_000_000, 10_000_000];
 /// The fewest intervals that prove a period.
 const ENOUGH: usize = 8;
 
-/// After this many tenths of a period without events, a CPU counts as not running.
+/// If a CPU has no events for this many tenths of a period, it counts as not running.
 const SILENT_PERIODS_TENTHS: u64 = 25;
 
-/// The tick's period, if busy CPUs show one. Other timers expire between ticks, so no interval is
-/// longer than a period. The period is what the longest tenth of the intervals agrees on.
+/// The tick's period, if busy CPUs show one. Other timers also expire, so an interval may be
+/// shorter than a period, but not longer. So the 80th percentile of the intervals must match a
+/// period.
 pub(super) fn length_ns(cpus: &[CpuLine]) -> Option<u64> {
     let mut spacings: Vec<u64> = cpus.iter().flat_map(busy_spacings).collect();
     if spacings.len() < ENOUGH {
@@ -24,7 +25,7 @@ pub(super) fn length_ns(cpus: &[CpuLine]) -> Option<u64> {
     PERIODS_NS.into_iter().find(|period| long.abs_diff(*period) <= period / 20)
 }
 
-/// Intervals between timer interrupts during which the CPU was not idle.
+/// Intervals between timer interrupts during which the CPU was never idle.
 fn busy_spacings(line: &CpuLine) -> impl Iterator<Item = u64> {
     line.ticks.windows(2).filter_map(|pair| {
         let from = line.current.partition_point(|change| change.0 <= pair[0]).saturating_sub(1);

@@ -1,19 +1,19 @@
-//! The block layer's events as blktrace writes them (include/uapi/linux/blktrace_api.h), and what
-//! `btt` of Debian's blktrace package makes of them.
+//! Writes the block layer's events as blktrace does (include/uapi/linux/blktrace_api.h), and reads
+//! the report that `btt` of Debian's blktrace package makes from them.
 
 use std::path::Path;
 use std::process::Command;
 
 use tracefs::{Body, Event, Trace};
 
-/// Actions and what they are of: a queued, an issued, a completed write.
+/// Action and category of each event: a write is queued, issued, completed.
 const QUEUE: u32 = 1 | (1 << 4 | WRITE) << 16;
 const ISSUE: u32 = 7 | (1 << 6 | WRITE) << 16;
 const COMPLETE: u32 = 8 | (1 << 7 | WRITE) << 16;
 const WRITE: u32 = 1 << 1;
 
 /// The wanted events of a device as a blktrace file. Flushes have no sectors, and are left out, as
-/// `btt` leaves them out.
+/// `btt` does.
 pub(crate) fn blktrace(trace: &Trace, dev: u32, wanted: impl Fn(&Event) -> bool) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sequence = 0_u32;
@@ -39,14 +39,14 @@ pub(crate) fn blktrace(trace: &Trace, dev: u32, wanted: impl Fn(&Event) -> bool)
         out.extend(event.tid.to_ne_bytes());
         out.extend(dev.to_ne_bytes());
         out.extend(event.cpu.to_ne_bytes());
-        // No error, nothing behind it.
+        // No error, and no further data.
         out.extend([0; 4]);
     }
     out
 }
 
-/// How long requests were with the device by btt, in seconds: the least, the mean, the most; and
-/// how many parts they had.
+/// How long the device had requests according to btt, in seconds (minimum, mean, maximum), and the
+/// number of bios in them.
 pub(crate) fn btt(events: &[u8], name: &str) -> Option<([f64; 3], usize)> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("btt-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

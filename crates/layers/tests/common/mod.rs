@@ -34,7 +34,7 @@ pub(crate) struct Machine {
     now_ns: u64,
     current: Vec<u32>,
     in_interrupt: Vec<bool>,
-    /// Pending wake-ups: thread and target CPU.
+    /// Pending wakeups: thread and target CPU.
     pending: Vec<(u32, u32)>,
     states: Vec<Truth>,
     pub(crate) trace: Trace,
@@ -42,7 +42,7 @@ pub(crate) struct Machine {
     pub(crate) truth: Vec<Vec<(u64, Truth)>>,
     /// By CPU: threads with start times.
     pub(crate) on_cpu: Vec<Vec<(u64, u32)>>,
-    /// Wake-ups: time, woken thread, and waker; `None` for an interrupt.
+    /// Wakeups: time, woken thread, and waker; `None` for an interrupt.
     pub(crate) woken: Vec<(u64, u32, Option<u32>)>,
 }
 
@@ -96,7 +96,7 @@ impl Machine {
 
     fn event(&mut self, cpu: u32, body: Body) {
         let tid = self.current[cpu as usize];
-        // A CPU does one thing at a time, but two CPUs may act in the same nanosecond.
+        // All events of one CPU have different times, but two CPUs may act in the same nanosecond.
         if self
             .trace
             .events

@@ -231,7 +231,7 @@ fn a_cpu_that_did_not_run_is_no_work() {
     assert_eq!(blamed(&explanation), (Kind::Gap, None));
     assert!(explanation.flags.contains(&Flag::Gap));
 
-    // The tick comes every 4 ms on a busy CPU, and was missing for 30 ms.
+    // The tick comes every 4 ms on a busy CPU, but none came for 30 ms.
     let mut tape = Tape::new();
     tape.switch(10, 1, TaskState(0), HOG);
     let kind = tracefs::Name(5);

@@ -46,7 +46,7 @@ fn switches_that_the_kernel_did_not_record_are_counted() {
     assert_eq!(tape.explain(136).flags, [Flag::SwitchesUnrecorded { count: 2 }]);
     let before = tape.explain_trip(&RoundTrip { start_ns: 50_000, end_ns: 100_000, ..trip(136) });
     assert_eq!(before.flags, []);
-    // A recording without any switches was made or stored without them.
+    // If a recording has no switches at all, it was made or stored without them.
     tape.trace.events.retain(|event| !matches!(event.body, Body::Switch { .. }));
     assert_eq!(Timeline::new(&tape.trace).unrecorded_switches(), 0);
 }
@@ -120,7 +120,7 @@ fn without_events_only_counters_and_stamps_are_told_and_that_is_said() {
     assert_eq!(blamed(&explanation).0, Kind::CannotTell);
     let longest = What::Unknown(Unknown::LongestLeg(Leg::Handling));
     assert_eq!(explanation.main().unwrap().what, Some(longest));
-    // A recording without the scheduler's events counts as none.
+    // A recording without the scheduler's events counts as no recording.
     let trace = Trace::default();
     assert_eq!(explain(&Timeline::new(&trace), &trip), explanation);
 }

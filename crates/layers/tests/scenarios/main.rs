@@ -1,5 +1,5 @@
-//! How the kernel records each cause, and how it is named. Times are in microseconds. The client
-//! (tid 10, process 1) is on CPU 0, the server (20, process 2) on CPU 1.
+//! How the kernel records each cause, and how the analysis names it. Times are in microseconds. The
+//! client (tid 10, process 1) is on CPU 0, the server (tid 20, process 2) on CPU 1.
 
 mod causes;
 mod incomplete;
@@ -91,7 +91,7 @@ impl Tape {
         self.switch(105, 1, TaskState(0), SERVER);
     }
 
-    /// The server replies; the client runs 4 later.
+    /// The server replies, and the client runs 4 later.
     fn reply(&mut self, us: u64) {
         self.wake(us, 1, CLIENT, 0);
         self.switch(us + 1, 1, SLEEPS, 0);

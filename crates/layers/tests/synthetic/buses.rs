@@ -58,7 +58,7 @@ fn ufs_commands_are_joined_to_their_requests_by_block_and_to_their_answers_by_ta
 
     let layers = layers(&mut written, devices(&["1d84000.ufshc", "0:0:0:1"], &["ufshcd"], 4096));
     let tag_4 = (800, vec![(1_500, 3_000)], Begin::Ufs, End::Interrupt);
-    // One interrupt signalled both, and its thread handled this one later.
+    // One interrupt signalled both answers. Its thread handled this one later.
     let tag_3 = (80, vec![(1_400, 3_000)], Begin::Ufs, End::Interrupt);
     let flush = (0, vec![(5_100, 6_000)], Begin::Ufs, End::Interrupt);
     assert_eq!(found(&layers), [tag_4, tag_3, flush]);
@@ -126,7 +126,7 @@ fn a_cards_write_and_its_questions_for_the_status_are_one_request_and_a_busy_car
     written.interrupt((2_500, 2_550), 0, "mmc0");
     mmc_done(&mut written, 2_540, 13, 0xffff_9000, BUSY);
     mmc(&mut written, 4_000, 13, 0xffff_9000, 0);
-    // This one's interrupt was not recorded.
+    // The interrupt of this command was not recorded.
     mmc_done(&mut written, 4_100, 13, 0xffff_9000, READY);
     written.block(4_300, 0, WRITER, COMPLETE, DISK, (80, 32, "WS"));
 
@@ -214,7 +214,7 @@ fn requests_for_a_hidden_path_of_an_nvme_disk_are_the_disks_and_anothers_are_not
         (layers.requests[0].dev, layers.requests[0].queued.as_slice()),
         (DISK, &[(1_100, WRITER)][..])
     );
-    // If no event shows which controller they belong to, that is reported.
+    // If no event shows which controller the requests belong to, that is reported.
     let trace = written(["", ""]).read();
     let doubts = Writes::new(&trace, ours).doubts();
     assert!(doubts.contains(&Doubt::NoRequestForDevice), "{doubts:?}");

@@ -71,7 +71,7 @@ fn a_request_whose_worker_waits_for_a_cpu_waits_behind_who_has_it() {
     assert_eq!(layers.behind_others_ns, 5_000 - 1_160);
 }
 
-/// A waking and its wake-up, on the CPU where the woken thread will run.
+/// A waking and its wakeup, on the CPU where the woken thread will run.
 fn wake_up(written: &mut Written, (waking_ns, wakeup_ns): (u64, u64), tid: u32) {
     let cpu = u32::from(tid != WRITER);
     let fields = [("comm", Text("c")), ("pid", Int(tid)), ("prio", Int(120)), ("target_cpu", Int(cpu))];

@@ -1,5 +1,5 @@
-//! Writes in synthetic recordings, for what real recordings contain too rarely, or only on some
-//! kernels.
+//! Writes in synthetic recordings. They cover what real recordings contain too rarely, or only on
+//! some kernels.
 
 mod buses;
 mod flushes;

@@ -9,8 +9,8 @@ use super::{
 use crate::written::Is::{Int, Text};
 use crate::written::Written;
 
-/// A write that waits while a kernel worker does something else, and that this worker then queues.
-/// What wakes the worker shows whether the write was held. `other` has the worker's CPU first.
+/// A write that waits while a kernel worker does something else, until this worker queues it. The
+/// write was held or not, depending on what wakes the worker. `other` has the worker's CPU first.
 fn throttled(other: u32, wake_worker: impl FnOnce(&mut Written)) -> Layers {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
@@ -58,7 +58,7 @@ fn a_write_is_held_as_long_as_the_worker_that_queues_it_does_others_work() {
     });
     let of = |layer| layers.total_ns(layer);
     assert_eq!((of(Layer::Held), of(Layer::Helper)), (6_000 - 1_200, 0));
-    // It has been awake since before the write.
+    // The worker has been awake since before the write.
     let layers = throttled(WORKER, |_| {});
     assert_eq!(layers.total_ns(Layer::Held), 6_000 - 1_200);
 }
@@ -86,10 +86,10 @@ fn a_switch_that_was_not_recorded_leaves_no_more_open_than_when_it_was() {
     system_call(&mut written);
     let layers = layers(&mut written, devices(&[], &[], 512));
     let of = |layer| layers.total_ns(layer);
-    // It waited for the CPU at least as long as another thread was seen there.
+    // It waited for the CPU at least until another thread was last seen there.
     assert_eq!(of(Layer::Wake), 8_100 - 5_000);
     assert_eq!(of(Layer::Unexplained), (8_400 - 8_100) + (5_000 - 1_200));
-    // The missing switch does not explain the rest: that is what the writer waited for.
+    // The missing switch does not explain the rest, in which the writer waited for something.
     assert_eq!((layers.unrecorded_switches, layers.unexplained_for_switches_ns), (1, 8_400 - 8_100));
 }
 
@@ -99,7 +99,7 @@ fn a_wake_up_that_was_not_recorded_leaves_no_doubt_that_the_writer_had_been_woke
     switch(&mut written, 900, 0, (0, 0), WRITER);
     switch(&mut written, 1_200, 0, (WRITER, 2), 0);
     wake(&mut written, 5_000, 1, 96, WRITER);
-    // An event that the kernel records for other wake-ups, but not for this one.
+    // The kernel records this event for other wakeups, but not for this one.
     let fields = [("comm", Text("c")), ("pid", Int(97)), ("prio", Int(120)), ("target_cpu", Int(0))];
     written.event(5_100, 1, 96, "sched/sched_wakeup", &fields);
     switch(&mut written, 6_000, 0, (0, 0), WRITER);
@@ -129,7 +129,7 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
     const SLEEPING: u64 = 1;
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
-    // A thread is only known to be the waker if softirqs are recorded, too.
+    // A thread is only known to be the waker if softirqs are recorded as well.
     for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
         written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
     }
@@ -179,8 +179,8 @@ fn a_completion_may_take_long_to_wake_the_writer_within_one_interrupt() {
         layers_of(&mut written, devices(&[], &["virtio0-req.0"], 512), write).total_ns(Layer::Irq)
     };
     assert_eq!(handled_ns(LONG + 100), LONG - 7_000);
-    // An interrupt that ended long before the wake-up did not cause it: only the completion itself
-    // is its work.
+    // An interrupt that ended long before the wakeup did not cause it. So only the completion
+    // itself counts as interrupt handling.
     assert_eq!(handled_ns(7_200), 100);
 }
 

@@ -15,7 +15,7 @@ fn wakeup(written: &mut Written, time_ns: u64) {
     written.event(time_ns, 1, WAKER, "sched/sched_wakeup", &fields);
 }
 
-/// The writer is woken at 2,000, leaves its CPU at 3,000 and runs again at 6,000. The wake-ups are
+/// The writer is woken at 2,000, leaves its CPU at 3,000 and runs again at 6,000. The wakeups are
 /// at the given times.
 fn woken(wakeups: &[u64]) -> Layers {
     let mut written = Written::default();

@@ -11,7 +11,7 @@ pub enum Statistic {
     Mean,
     /// The median.
     Median,
-    /// The standard deviation of a sample: divided by the number of repetitions minus one.
+    /// The standard deviation of a sample: the divisor is the number of repetitions minus one.
     Stddev,
     /// The standard deviation as a share of the mean.
     Cv,
@@ -51,7 +51,7 @@ impl Statistic {
     }
 }
 
-/// The length of the longest suffix of an aggregate: `_median`.
+/// The length of the longest suffix of an aggregate's name: `_median`.
 pub(super) const LONGEST_ENDING: usize = "_median".len();
 
 /// The aggregates of one benchmark's repetitions; empty if fewer than two have figures.
@@ -61,7 +61,7 @@ pub fn aggregates(repetitions: &[Row]) -> Vec<Row> {
     let [first, _, ..] = good[..] else { return Vec::new() };
     let column = |get: &dyn Fn(&Row) -> f64| good.iter().map(|row| get(row)).collect::<Vec<f64>>();
     let (real, cpu) = (column(&|row| row.real_time_ns), column(&|row| row.cpu_time_ns));
-    // A figure that some repetition lacks has no aggregate.
+    // A figure has no aggregate if one of the repetitions lacks it.
     let counters: Vec<(&String, &Counter, Vec<f64>)> = first
         .counters
         .iter()

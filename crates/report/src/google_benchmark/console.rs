@@ -1,5 +1,5 @@
-//! Google Benchmark's console format: context on standard error, a table of fixed columns on
-//! standard output.
+//! Google Benchmark's console format: the context on standard error, and a table with fixed columns
+//! on standard output.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::aggregate::LONGEST_ENDING;
 use super::format::Format;
 use super::{Context, Counter, Row, TimeUnit, general};
 
-/// The console format in progress.
+/// The state of the console format.
 pub struct Console {
     unit: TimeUnit,
     colour: bool,
@@ -150,8 +150,9 @@ pub(super) fn basic_context(context: &Context, err: &mut dyn Write) -> io::Resul
     err.flush()
 }
 
-/// A time in ten columns: the fewer digits before the point, the more after it. Nanoseconds are
-/// whole, as in the version that Android's scripts were written for: they read integers.
+/// A time in ten columns. The fewer digits there are before the point, the more are after it.
+/// Nanoseconds are whole numbers, as in the version that Android's scripts were written for: they
+/// read integers.
 fn time(value: f64, unit: TimeUnit) -> String {
     match value {
         v if unit == TimeUnit::Nanosecond && v <= 9_999_999_999.0 => format!("{v:>10.0}"),
@@ -174,7 +175,7 @@ fn human_readable(counter: Counter) -> String {
     let (one_k, binary) = if counter.is_binary { (1024.0, "i") } else { (1000.0, "") };
     let sign = if counter.value < 0.0 { "-" } else { "" };
     let value = counter.value.abs();
-    // A value has no prefix up to one less than a thousand of its unit, and down to 0.01.
+    // A value from 0.01 to one less than a thousand of its unit has no prefix.
     let limit = one_k - 1.0;
     if value > limit {
         let mut scaled = value;

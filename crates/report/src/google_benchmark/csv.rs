@@ -1,4 +1,4 @@
-//! Google Benchmark's CSV format: context on standard error, one header, one line per row.
+//! Google Benchmark's CSV format: the context on standard error, one header, one line per row.
 
 use std::io::{self, Write};
 
@@ -7,10 +7,11 @@ use super::format::Format;
 use super::{BYTES_PER_SECOND, Context, Row, TimeUnit, general};
 use crate::csv::Line;
 
-/// The CSV format in progress.
+/// The state of the CSV format.
 pub struct Csv {
     unit: TimeUnit,
-    /// The counters with a column at the end, determined by the first rows; `None` before them.
+    /// The counters that have a column at the end. The first rows determine them; `None` before
+    /// that.
     counters: Option<Vec<String>>,
 }
 

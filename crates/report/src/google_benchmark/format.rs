@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{Context, Row};
 
-/// A format, called in the order begin, rows, rows, …, end.
+/// A format. The caller calls `begin` once, `rows` for each benchmark, then `end`.
 pub trait Format {
     /// Writes the context; the console format writes it to standard error.
     fn begin(&mut self, context: &Context, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()>;

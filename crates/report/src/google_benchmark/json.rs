@@ -1,5 +1,5 @@
-//! Google Benchmark's JSON format. The value is written after all rows, so that a reader never sees
-//! a partial one.
+//! Google Benchmark's JSON format. The value is written after all rows, so that no program ever
+//! reads a partial value.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::format::Format;
 use super::{Context, Row, RowKind, TimeUnit};
 
-/// The JSON format in progress.
+/// The state of the JSON format.
 pub struct Json {
     unit: TimeUnit,
     context: Option<Context>,

@@ -1,6 +1,6 @@
 //! Google Benchmark's output: results as plain data, and its three formats. Scripts read these
-//! formats, so they follow a current Google Benchmark (its `docs/user_guide.md` and what its
-//! reporters print). Measures nothing: the caller provides the figures.
+//! formats, so they match a current Google Benchmark (its `docs/user_guide.md`, and the output of
+//! its reporters). Measures nothing: the caller provides the figures.
 
 mod aggregate;
 mod console;
@@ -31,13 +31,13 @@ pub struct Context {
     pub mhz_per_cpu: f64,
     /// Whether a cpufreq governor other than `performance` is in use; `None` if unknown.
     pub cpu_scaling_enabled: Option<bool>,
-    /// Whether addresses are randomised; `None` if unknown.
+    /// Whether addresses are randomised (ASLR); `None` if unknown.
     pub aslr_enabled: Option<bool>,
     /// The caches of the first CPU.
     pub caches: Vec<Cache>,
     /// The 1, 5 and 15 minute load averages.
     pub load_avg: Vec<f64>,
-    /// The version of this program, in place of the library's.
+    /// The version of this program, instead of the library's.
     pub library_version: String,
     /// Whether this program was built with debug assertions.
     pub debug_build: bool,
@@ -50,11 +50,11 @@ pub struct Context {
 pub struct Cache {
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
-    /// 1 is the closest.
+    /// The cache's level; 1 is the closest to the CPU.
     pub level: u32,
     /// Its size, in bytes.
     pub size_bytes: u64,
-    /// CPUs that share it.
+    /// The number of CPUs that share it.
     pub num_sharing: u32,
 }
 
@@ -63,15 +63,15 @@ pub struct Cache {
 pub struct Row {
     /// The index of the family of benchmarks.
     pub family_index: usize,
-    /// The index within the family, counted from 0.
+    /// The index of the benchmark within its family, from 0.
     pub per_family_instance_index: usize,
-    /// `BM_sendVec_binder/4`, without an aggregate's suffix.
+    /// The benchmark's name without an aggregate's suffix: `BM_sendVec_binder/4`.
     pub run_name: String,
     /// Whether it is a repetition or an aggregate.
     pub kind: RowKind,
     /// The number of repetitions of the benchmark.
     pub repetitions: u32,
-    /// Threads that ran it.
+    /// The number of threads that ran it.
     pub threads: u32,
     /// The number of timed calls; for an aggregate, the number of repetitions in it.
     pub iterations: u64,
@@ -83,7 +83,7 @@ pub struct Row {
     pub counters: BTreeMap<String, Counter>,
     /// The benchmark's label.
     pub label: String,
-    /// Why there are no figures.
+    /// Why there are no figures; `None` if there are.
     pub error: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl Counter {
 }
 
 impl Row {
-    /// The name as printed. That of an aggregate ends with the statistic.
+    /// The printed name. The name of an aggregate ends with the statistic.
     #[must_use]
     pub fn name(&self) -> String {
         match self.kind {
@@ -137,7 +137,7 @@ impl Row {
         }
     }
 
-    /// Whether the times are ratios instead of times.
+    /// Whether the times are ratios.
     fn is_ratio(&self) -> bool {
         self.kind == RowKind::Aggregate(Statistic::Cv)
     }

@@ -1,4 +1,5 @@
-//! What to do about causes of delays: one step for each cause, most effective first. Knows no page.
+//! What users can do about causes of delays: one step for each cause, most effective first. Must
+//! not know the page.
 
 use analysis::slow_calls::Explained;
 use analysis::storage::SeriesLayers;
@@ -55,7 +56,7 @@ fn latency(result: &LatencyResult, explained: &[Explained]) -> Vec<String> {
     against_delays(explained)
 }
 
-/// What to do about delayed calls: causes by their total delay over all calls.
+/// What to do about delayed calls. Causes are ordered by their total delay over all calls.
 fn against_delays(explained: &[Explained]) -> Vec<String> {
     let mut steps: Vec<(String, u64)> = Vec::new();
     for one in explained {

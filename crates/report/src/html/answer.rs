@@ -1,4 +1,4 @@
-//! The answer of a run in one or two sentences. Knows no page.
+//! The answer of a run in one or two sentences. Must not know the page.
 
 use latency::Histogram;
 use layers::storage::Layer;
@@ -105,7 +105,7 @@ fn sentence(subject: &Subject<'_>) -> Option<String> {
     results.traits.as_ref().map(|_| "Binder and hwbinder, aspect by aspect.".to_owned())
 }
 
-/// What a layer does during a write, as words that follow a share of the time.
+/// What a layer does during a write, in words that follow a share of the time.
 fn goes_to(layer: Layer) -> &'static str {
     match layer {
         Layer::Device => "goes to the device",
@@ -121,7 +121,7 @@ fn goes_to(layer: Layer) -> &'static str {
     }
 }
 
-/// The name of a layer in a sentence about time in it.
+/// The name of a layer, for a sentence about time in it.
 fn place(layer: Layer) -> &'static str {
     match layer {
         Layer::Device => "with the device",
@@ -154,7 +154,8 @@ fn under(condition: Condition) -> String {
     format!("{words} ({condition})")
 }
 
-/// The effect of background load on a write: the largest difference beyond chance, and its layer.
+/// The effect of background load on a write: the largest difference beyond chance, and the layer
+/// that causes it.
 fn of_conditions(subject: &Subject<'_>) -> String {
     let Some(noise) = beside::chance(subject.beside) else {
         return "Too few rounds to tell how background load affects a write.".to_owned();

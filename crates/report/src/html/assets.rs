@@ -1,5 +1,5 @@
 //! The page's style and script, the chart library, and the frame that combines them with the data.
-//! The policy lists each of them by its hash, which the build computes.
+//! The page's Content-Security-Policy lists each of them by its hash, which the build computes.
 
 use crate::inert;
 

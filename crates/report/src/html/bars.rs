@@ -1,6 +1,6 @@
 //! Charts without a script: ranges on one axis, stacked bars, and lanes over time. They are SVG
-//! with positions in percent of the width, so that text keeps its size on every screen. Knows no
-//! run.
+//! with positions in percent of the width, so that text keeps its size on every screen. Must not
+//! know any run.
 
 use serde_json::{Value, json};
 
@@ -29,13 +29,13 @@ pub(super) struct Range {
 /// Rows on one axis.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// What the chart shows, for readers who cannot see it.
+    /// What the chart shows, for screen readers.
     pub(super) title: String,
     pub(super) scale: Scale,
     pub(super) rows: Vec<Range>,
     /// Values to compare every row with, each with its name.
     pub(super) marks: Vec<(f64, String)>,
-    /// The range of chance.
+    /// The range that chance explains.
     pub(super) chance: Option<(f64, f64)>,
     /// The axis: values with their labels.
     pub(super) ticks: Vec<(f64, String)>,
@@ -95,12 +95,13 @@ impl Place {
         }
     }
 
-    /// The same for marks in a row. Values that a logarithmic scale cannot show are at the edge.
+    /// The position of a mark in a row. Values that a logarithmic scale cannot show are at the
+    /// edge.
     fn inside(&self, value: f64) -> f64 {
         self.percent(value).max(0.0)
     }
 
-    /// The position in percent of the width.
+    /// The position of a value, in percent of the width.
     fn percent(&self, value: f64) -> f64 {
         let (low, high) = (self.laid_out(self.low), self.laid_out(self.high));
         if high > low {
@@ -115,13 +116,13 @@ impl Place {
     }
 }
 
-/// A position as an attribute value.
+/// A position as the value of an attribute.
 pub(super) fn at(percent: f64) -> String {
     format!("{percent:.3}%")
 }
 
 impl Page {
-    /// Ranges, one per row; nothing if there are none.
+    /// Draws ranges, one per row; nothing if there are none.
     pub(super) fn ranges(&mut self, ranges: &Ranges) {
         let place = Place::of(ranges);
         if ranges.rows.is_empty() || !place.low.is_finite() {
@@ -189,13 +190,13 @@ impl Page {
         });
     }
 
-    /// A rectangle between two positions in percent.
+    /// Draws a rectangle between two positions in percent.
     pub(super) fn bar(&mut self, class: &str, from: f64, to: f64, y: &str, height: &str) {
         let (x, width) = (at(from), at((to - from).max(0.0)));
         self.empty("rect", &[("class", class), ("x", &x), ("width", &width), ("y", y), ("height", height)]);
     }
 
-    /// Text below or above a position, kept inside at the edges.
+    /// Writes text at a position in percent. At the edges, the text stays inside.
     pub(super) fn label(&mut self, percent: f64, y: &str, class: &str, text: &str) {
         let anchor = match percent {
             ..4.0 => "start",

@@ -1,12 +1,12 @@
 //! Charts that the page's script draws: lines of points with their texts, on axes whose labels are
-//! already text. The script formats no numbers. Knows no run.
+//! already text. The script formats no numbers. Must not know any run.
 
 use serde_json::{Value, json};
 
 use crate::quantity::duration;
 use crate::table::Table;
 
-/// The number of colours before they repeat.
+/// The number of colours. After that, they repeat.
 pub(super) const COLOURS: usize = 8;
 
 /// A chart, and the table of its data.
@@ -19,7 +19,7 @@ pub(super) struct Chart {
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
-    /// Points further apart than this on the x axis are not connected.
+    /// Lines do not connect points that are further apart than this on the x axis.
     pub(super) widest: Option<f64>,
     /// Vertical lines, each at a value of the x axis.
     pub(super) marks: Vec<(f64, String)>,
@@ -44,7 +44,8 @@ pub(super) enum Kind {
 pub(super) enum Scale {
     Linear,
     Log,
-    /// Shares from 0 to 1, with each further nine as long as the previous one.
+    /// Shares from 0 to 1. Each further nine (0.9, 0.99, 0.999) takes as much room as the previous
+    /// one.
     Nines,
 }
 
@@ -63,7 +64,7 @@ pub(super) struct Line {
     pub(super) label: String,
     /// In ascending order: x, y, and the point's text.
     pub(super) points: Vec<(f64, f64, String)>,
-    /// Whether its points are not connected although the chart has lines.
+    /// Whether its points are not connected, even if the chart has lines.
     pub(super) apart: bool,
 }
 
@@ -118,7 +119,7 @@ pub(super) fn log_ticks(low: f64, high: f64, text: impl Fn(f64) -> String) -> Ve
     ticks.map(|(value, rank)| (value, text(value), rank)).collect()
 }
 
-/// An axis of durations in nanoseconds: logarithmic unless all are similar.
+/// An axis of durations in nanoseconds. It is logarithmic unless all durations are similar.
 pub(super) fn durations(label: &str, low_ns: f64, high_ns: f64) -> Axis {
     if high_ns < low_ns * ALIKE {
         let ticks = round_ticks(low_ns, high_ns, short_duration);
@@ -128,7 +129,8 @@ pub(super) fn durations(label: &str, low_ns: f64, high_ns: f64) -> Axis {
     Axis { label: label.to_owned(), scale: Scale::Log, ticks }
 }
 
-/// Up to this ratio, a logarithmic axis would have too few ticks.
+/// The largest ratio of durations that count as similar: a logarithmic axis would have too few
+/// ticks.
 const ALIKE: f64 = 4.0;
 
 /// A round duration without unnecessary digits: `20 ms`.

@@ -1,5 +1,5 @@
-//! A comparison of runs as a page: the answer, each figure's ratio as an interval, and how reliable
-//! it is. Knows no run.
+//! A comparison of runs as a page: the answer, the ratio of each figure as an interval, and how
+//! reliable the comparison is. Must not know any run.
 
 use analysis::compare::{Compared, Verdict};
 use serde_json::{Map, json};
@@ -74,8 +74,8 @@ fn first(page: &mut Page, comparison: &Comparison<'_>) {
     });
 }
 
-/// The three most important figures: those with the most significant verdict that changed most,
-/// then those whose ratio has no interval.
+/// The three most important figures. They are ordered by verdict (worse, better, same, cannot
+/// tell). Within a verdict, figures with an interval come first, then those with the larger change.
 fn carrying<'a>(comparison: &Comparison<'a>) -> Vec<&'a Compared> {
     let rank = |compared: &Compared| {
         let telling = match compared.verdict {
@@ -94,7 +94,7 @@ fn carrying<'a>(comparison: &Comparison<'a>) -> Vec<&'a Compared> {
     all
 }
 
-/// The ratio of each figure with its interval, over the range in which sides count as the same.
+/// The ratio of each figure with its interval, and the range within which sides count as the same.
 fn ratios(comparison: &Comparison<'_>) -> Ranges {
     let rows: Vec<Range> = comparison
         .figures

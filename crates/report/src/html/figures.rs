@@ -1,4 +1,4 @@
-//! The three figures that support a run's answer. Knows no page.
+//! The three figures that support a run's answer. Must not know the page.
 
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
@@ -113,7 +113,8 @@ fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
     }
     let chance = |one: &&Explained<'_>| one.beside.condition == Condition::Alone;
     let ratio = |one: &Explained<'_>| one.beside.response().map(|response| response.median);
-    // The comparison that the answer is about, else the one closest to a difference.
+    // The comparison that the answer is about or, without one, the comparison closest to a
+    // difference.
     let (one, changed, what) = match beside::found(subject.beside).first() {
         Some(found) => {
             let what = match found.change {

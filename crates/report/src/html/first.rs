@@ -90,7 +90,7 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
     page.paragraphs("machine", &environment::header(&run.environment));
 }
 
-/// Emulated or kernel, as a badge beside the run's name.
+/// A badge beside the run's name that says whether the driver is emulated or the kernel's.
 fn kind(run: &Run) -> Option<(&'static str, String)> {
     let driver = run.environment.driver.as_deref()?;
     Some(match driver {
@@ -100,7 +100,7 @@ fn kind(run: &Run) -> Option<(&'static str, String)> {
     })
 }
 
-/// The summary of each test, as on a terminal.
+/// The summary of each test, as a terminal shows it.
 fn lead(page: &mut Page, subject: &Subject<'_>) {
     let text = summary::paragraphs(&subject.run.results, subject.layers, subject.beside);
     if text.is_empty() {
@@ -110,7 +110,7 @@ fn lead(page: &mut Page, subject: &Subject<'_>) {
     page.within("div", &[("class", "summary")], |page| {
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
-            // After a long name, the text is on a separate line.
+            // If a name is long, its text is on a separate line.
             let below = lines.next_if(|next| next.starts_with("    ")).map(|said| (line, said));
             let beside = || line.trim().split_once("  ").filter(|_| line.starts_with(' '));
             match below.or_else(beside) {

@@ -1,5 +1,5 @@
-//! Writes with background load on the page: each condition's ratio as an interval, compared with
-//! the effect of chance on a writer without it.
+//! Writes with background load on the page: the ratio of each condition as an interval, compared
+//! with the effect of chance on a writer without background load.
 
 use analysis::interference::Explained;
 use latency::Comparison;
@@ -51,7 +51,7 @@ fn of_run(page: &mut Page, explained: &[Explained<'_>], result: &InterferenceRes
     page.paragraphs("note", &legend);
 }
 
-/// The ratio of each condition to the writer without it.
+/// The ratio of the writer with each condition to the writer without it.
 fn ratios(title: &str, ours: &[&Explained<'_>], of: impl Fn(&Explained<'_>) -> Option<Comparison>) -> Ranges {
     let mut chance = None;
     let mut rows = Vec::new();

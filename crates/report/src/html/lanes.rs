@@ -33,7 +33,8 @@ const LEGEND: [(&str, &str); 7] = [
     ("unknown", "unknown"),
 ];
 
-/// A stretch of a lane: start and end after the start of the call, colour and text.
+/// A stretch of a lane: its start and end in nanoseconds since the start of the call, its colour
+/// and text.
 pub(super) struct Stretch {
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
@@ -66,14 +67,16 @@ impl Lane {
     }
 }
 
-/// Parts shorter than this fraction of a call would be invisible. They are in the call's table.
+/// Parts shorter than this fraction of a call are not drawn, because they would be invisible. The
+/// call's table lists them.
 const NARROWEST: u64 = 5000;
 
-/// Consecutive parts shorter than this fraction of a call are drawn as one. No screen has room for
-/// each, and thousands would make the page large.
+/// Consecutive parts shorter than this fraction of a call are drawn as one. Screens have no room
+/// for each of them, and thousands of parts would make the page large.
 const TOGETHER: u64 = 500;
 
-/// Combines consecutive stretches shorter than `least_ns`, with the colour of the longest of them.
+/// Combines consecutive stretches that are shorter than `least_ns`. The result has the colour of
+/// the longest of them.
 fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::new();
     let mut together: Vec<Stretch> = Vec::new();
@@ -93,7 +96,7 @@ fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
     out
 }
 
-/// Several stretches as one.
+/// Combines several stretches into one.
 fn as_one(together: Vec<Stretch>) -> Option<Stretch> {
     let (begin_ns, count) = (together.first()?.begin_ns, together.len());
     let end_ns = together.last()?.end_ns;
@@ -155,7 +158,7 @@ impl Page {
         });
     }
 
-    /// Lanes of a call with this duration.
+    /// Draws the lanes of a call of `length_ns`.
     pub(super) fn lanes(&mut self, label: &str, length_ns: u64, lanes: &[Lane]) {
         let ticks = round_ticks(0.0, length_ns.max(1) as f64, short_duration);
         let ticks: Vec<_> = ticks.iter().filter(|tick| tick.2 == 0).collect();

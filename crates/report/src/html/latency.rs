@@ -68,7 +68,7 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// The calls of a series over the run; `None` for runs of earlier versions.
+/// The calls of a series over the run; `None` for runs of earlier versions, which lack them.
 fn over_time(result: &LatencyResult, series: &Series, title: String) -> Option<Chart> {
     let all = series.all()?;
     let calls = |caller: &CallerResult| {
@@ -269,8 +269,8 @@ fn cumulated(calls: &Calls) -> Line {
             (top_ns.min(times.max_ns().unwrap_or(top_ns)), below)
         })
         .collect();
-    // The curve's tail has the fewest buckets, and is kept completely. Points are dropped where it
-    // is dense.
+    // The curve's tail has the fewest buckets, and all its points are kept. Where the curve is
+    // dense, points are dropped.
     let tail = all.len().saturating_sub(POINTS / 2);
     let every = tail.div_ceil(POINTS / 2).max(1);
     let kept = all.iter().enumerate().filter(|(index, _)| *index >= tail || index % every == 0);
@@ -278,13 +278,13 @@ fn cumulated(calls: &Calls) -> Line {
         let share = below as f64 / total;
         let text =
             format!("{}% of calls took at most {}", share_text(share * 100.0, total), duration(ns as f64));
-        // 100% cannot be drawn, so the last point is half a call lower.
+        // The axis cannot show 100%, so the last point is half a call lower.
         (ns as f64, share.min(1.0 - 0.5 / total), text)
     });
     Line { label: calls.name.clone(), points: points.collect(), apart: false }
 }
 
-/// A share with as many digits as this many calls justify.
+/// A share with only as many digits as this many calls justify.
 fn share_text(percent: f64, calls: f64) -> String {
     let digits = (calls.log10() - 2.0).ceil().clamp(0.0, 6.0) as usize;
     format!("{percent:.digits$}")

@@ -1,7 +1,7 @@
 //! A run, or several side by side, as one self-contained HTML page: the answer, what to do about
 //! it, how reliable it is, and below that every figure as a chart with its table. The page loads
-//! nothing, and its policy allows only its own scripts and styles. Pure: runs and explanations in,
-//! text out.
+//! nothing, and its Content-Security-Policy allows only its own scripts and styles. Pure: runs and
+//! explanations in, text out.
 
 mod advice;
 mod answer;

@@ -14,8 +14,8 @@ use crate::quantity::{byte_rate, duration, length};
 use crate::table::{Column, Table};
 use crate::{baseline, observed_calls, observed_writes, throughput, traits, workers};
 
-/// The number of rows of observed calls that are drawn: those with the most time. The table has
-/// all.
+/// The number of rows of observed calls that are drawn: those with the most time. The table has all
+/// rows.
 const DRAWN: usize = 30;
 
 /// Adds each of these tests that a run has.
@@ -105,7 +105,7 @@ fn observed(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// A section with the output of `show` for each run that has any.
+/// Adds a section with the output of `show` for each run that has any.
 fn section(
     page: &mut Page,
     subjects: &[Subject<'_>],

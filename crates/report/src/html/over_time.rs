@@ -1,5 +1,5 @@
-//! Calls over the time of a run: the median in each interval as a line, and the maximum as a point,
-//! so that outliers appear at their time. Knows no run.
+//! Calls over the time of a run: for each interval the median as a line, and the maximum as a
+//! point, so that outliers appear at their time. Must not know any run.
 
 use ::latency::{Deadline, Timeline, resolvable};
 

@@ -1,6 +1,6 @@
 //! A page under construction: HTML whose elements are always closed and whose text is always
-//! escaped, and the page's data as JSON. Every table, figure and chart is added to both. Knows no
-//! run.
+//! escaped, and the page's data as JSON. Every table, figure and chart is added to both. Must not
+//! know any run.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -8,7 +8,7 @@ use super::chart::Chart;
 use crate::inert;
 use crate::table::Table;
 
-/// Attributes: the names are ours, the values may be foreign text.
+/// Attributes. The names are ours. The values may be foreign text.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 /// The page so far.
@@ -20,7 +20,7 @@ pub(super) struct Page {
     tables: Vec<Value>,
     charts: Vec<Value>,
     pictures: Vec<Value>,
-    /// The nesting depth within items whose data is added as a whole.
+    /// The nesting depth within items whose data is added as a whole; 0 outside.
     whole: u32,
 }
 
@@ -44,14 +44,14 @@ impl Page {
         self.within(tag, attributes, |inside| inside.text(text));
     }
 
-    /// Adds a text to the data, unless it belongs to an item that is added as a whole.
+    /// Adds a text to the data, unless the text belongs to an item that is added as a whole.
     fn tell(&mut self, text: &str) {
         if self.whole == 0 && !text.is_empty() {
             self.texts.push(text.into());
         }
     }
 
-    /// Adds an item whose data is added as a whole, so its texts are not added one by one.
+    /// Adds an item whose data is added as a whole. Its texts are not added one by one.
     fn wholly(&mut self, fill: impl FnOnce(&mut Self)) {
         self.whole += 1;
         fill(self);
@@ -90,8 +90,8 @@ impl Page {
         }
     }
 
-    /// Notes below tables: a paragraph for each sentence that starts a line. Continuation lines
-    /// belong to it.
+    /// Notes below tables: one paragraph for each note. A line that continues the sentence of the
+    /// line before belongs to the same note.
     pub(super) fn notes(&mut self, text: &str) {
         let mut all: Vec<String> = Vec::new();
         for line in text.lines().map(str::trim) {
@@ -228,7 +228,7 @@ impl Page {
     /// The HTML, and the data as JSON text that is safe within a script element.
     ///
     /// # Errors
-    /// None: all of it is text, numbers and lists.
+    /// None in practice, because all of it is text, numbers and lists.
     pub(super) fn finish(self, facts: Map<String, Value>) -> Result<(String, String), crate::Error> {
         let Self { html, figures, texts, tables, charts, pictures, whole: _ } = self;
         let mut data = facts;
@@ -250,7 +250,7 @@ fn side(scope: &str, number: bool) -> Attributes<'_> {
     }
 }
 
-/// The first cell is a row header if it is text.
+/// The cells of a row. The first cell is a row header if it is text.
 fn cells(page: &mut Page, row: &[String], columns: &[(String, bool)]) {
     for (index, (cell, (_, number))) in row.iter().zip(columns).enumerate() {
         match (index, number) {
@@ -260,7 +260,7 @@ fn cells(page: &mut Page, row: &[String], columns: &[(String, bool)]) {
     }
 }
 
-/// A cell as data: a number, with its mark if it has one, or text.
+/// A cell as data: text, or a number, with its mark if it has one.
 fn data(cell: &str) -> Value {
     let number = |text: &str| {
         let plain = text.starts_with(|c: char| c.is_ascii_digit() || c == '-')

@@ -1,4 +1,4 @@
-//! Histograms as ranges from the median to the maximum on one axis. Knows no run.
+//! Histograms as ranges from the median to the maximum on one axis. Must not know any run.
 
 use latency::Histogram;
 

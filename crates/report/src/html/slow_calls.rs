@@ -13,11 +13,11 @@ use crate::quantity::duration;
 use crate::table::{Column, Table};
 use crate::{explanation, explanation_summary, explanation_words};
 
-/// The number of a run's calls that are drawn. The causes of the others are in the table.
+/// The maximum number of a run's calls that are drawn. The table shows the causes of all others.
 const DRAWN: usize = 40;
 
-/// If the page is longer than this, in bytes, no further call is drawn. With its data it stays
-/// below twice this size.
+/// If the page is longer than this, in bytes, no further call is drawn. With its data, the page
+/// stays below twice this size.
 const LONGEST: usize = 2_000_000;
 
 /// Adds the slow calls of every run that explains some.
@@ -78,7 +78,7 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, kept: &Kept) {
     page.paragraphs("note", &explanation::over_limit(kept).unwrap_or_default());
 }
 
-/// One call. The slowest is expanded, the others are collapsed.
+/// One call. The slowest one is expanded, and the others are collapsed.
 fn call(page: &mut Page, one: &Explained, open: bool) {
     let heading = explanation::heading(one);
     let attributes: &[(&str, &str)] =

@@ -1,10 +1,11 @@
-//! Stacked bars: rows of consecutive parts, all on one scale. Knows no run.
+//! Stacked bars: each row consists of consecutive parts, and all rows have one scale. Must not know
+//! any run.
 
 use serde_json::{Value, json};
 
 use super::page::Page;
 
-/// A row: its label, its figure as text, and its parts, each with a name that determines its
+/// A row: its label, its figure as text, and its parts. Each part has a name that determines its
 /// colour, a size, and a text.
 pub(super) struct Stack {
     pub(super) label: String,
@@ -35,7 +36,7 @@ impl Stacks {
 }
 
 impl Page {
-    /// Stacked bars.
+    /// Draws stacked bars.
     pub(super) fn stacks(&mut self, stacks: &Stacks) {
         let whole = |row: &Stack| row.parts.iter().map(|part| part.1).sum::<f64>();
         let most = stacks.rows.iter().map(whole).fold(0.0_f64, f64::max);

@@ -73,7 +73,7 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, result: &StorageResult) {
         .for_each(|line| page.paragraphs("note", &line));
 }
 
-/// The writes of each size over the run.
+/// The writes of each size over the time of the run.
 fn over_time(who: &str, ours: &[&SeriesLayers<'_>]) -> Option<Chart> {
     let calls = |index: usize| ours[index].series.blocks.iter().flat_map(|block| &block.calls);
     let start_ns = (0..ours.len()).flat_map(calls).map(|call| call.start_ns).min()?;
@@ -145,7 +145,7 @@ fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
     table
 }
 
-/// Platform, kernel and device, as in the study of 2012. Unexplained time is separate.
+/// Platform, kernel and device, as in the study of 2012. Unexplained time is shown separately.
 fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
     const PARTS: [&str; 4] = ["platform", "kernel", "device", "unexplained"];
     let shares = |one: &SeriesLayers<'_>| {

@@ -1,4 +1,4 @@
-//! The content of a page: a run with everything that explains it. Knows no page.
+//! The content of a page: a run with everything that explains it. Must not know the page.
 
 use analysis::interference;
 use analysis::observed_writes::Slow;
@@ -10,7 +10,7 @@ use run::Run;
 pub struct Subject<'a> {
     /// Its name on the page.
     pub label: String,
-    /// The run. All text must be inert ([`crate::inert::run`]).
+    /// The run. All its text must be inert ([`crate::inert::run`]).
     pub run: &'a Run,
     /// The slow calls that were kept, slowest first.
     pub explained: &'a [Explained],
@@ -18,7 +18,7 @@ pub struct Subject<'a> {
     pub layers: &'a [SeriesLayers<'a>],
     /// Its comparisons of writes, explained.
     pub beside: &'a [interference::Explained<'a>],
-    /// The slow ones of other programs' writes, divided.
+    /// The slow writes of other programs, divided into layers.
     pub slow_writes: &'a [Slow<'a>],
     /// What is damaged or unreadable, one sentence each.
     pub damage: Vec<String>,

@@ -1,5 +1,5 @@
-//! Tests of the whole page: it contains what the terminal shows, its data contain what it shows
-//! itself, and foreign text has no effect.
+//! Tests of the whole page: it contains what the terminal shows, its data contains what the page
+//! shows, and foreign text has no effect.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -188,7 +188,7 @@ fn every_number_of_the_page_is_in_its_data() {
 fn foreign_names_end_neither_an_element_nor_the_data() {
     let (page, _) = shown(&|_| "</script><img src=x>\u{202e}".to_owned());
     assert!(page.contains("&lt;/script&gt;&lt;img src=x&gt;") && !page.contains("<img"), "it is shown");
-    // Those of the data, the library, and the page's own script.
+    // The script elements of the data, of the library, and of the page's own script.
     assert_eq!(page.matches("</script>").count(), 3);
     assert!(!page.contains('\u{202e}'));
     assert!(data_of(&page).to_string().contains("</script><img"), "in the data it means the same");

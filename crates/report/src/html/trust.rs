@@ -1,4 +1,4 @@
-//! How reliable a run is: facts for and against its figures. Knows no page.
+//! How reliable a run is: facts for and against its figures. Must not know the page.
 
 use run::Results;
 use run::ipc::throughput::Batch;
@@ -12,7 +12,7 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
     let run = subject.run;
     let mut lines = Vec::new();
     lines.extend(run.partial.as_ref().map(environment::partial));
-    // How threads are woken is shown below, with the machine.
+    // The page shows below, with the machine, how threads are woken.
     let driver = run.environment.driver.as_deref().map(|driver| driver.split(';').next().unwrap_or(driver));
     lines.extend(driver.map(|driver| match driver.starts_with("emulated") {
         true => format!(

@@ -1,4 +1,4 @@
-//! The text and the CSV of a made-up comparison.
+//! Tests of the text and the CSV, with a made-up comparison.
 
 use layers::storage::{Breakdown, Completion, Context, Doubt, Expected, InterruptUse, Layers, Piece, Write};
 use run::storage::interference::InterferencePlan;
@@ -23,7 +23,7 @@ fn block(latency_ns: u64, hog: bool) -> Measured {
     }
 }
 
-/// A comparison in which a call takes `percent` percent of its time without the condition.
+/// A comparison in which a call with the condition takes `percent` percent of its time without it.
 fn beside(condition: Condition, percent: u64) -> Beside {
     let pair = |round: u64| Pair {
         alone: block(300_000 + round * 1000, false),

@@ -1,5 +1,5 @@
-//! A latency test that is watched: as a picture for a terminal ([`draw`]) and as plain lines. Pure:
-//! a session in, cells or text out. Must not know the terminal.
+//! A running latency test: as a picture for a terminal ([`draw`]) and as plain lines. Pure: a
+//! session in, cells or text out. Must not know the terminal.
 
 mod picture;
 
@@ -14,7 +14,7 @@ pub use picture::{Chosen, draw};
 use crate::comparison::verdict;
 use crate::quantity::duration;
 
-/// "binder, other"; with the inheritance setting if lines differ in it.
+/// "binder, other". Includes the inheritance setting if the lines differ in it.
 fn name(line: &Line, session: &Session) -> String {
     let inheritance = |line: &Line| line.of.iter().find(|(key, _)| *key == "inheritance").cloned();
     let alike = session.lines.iter().all(|other| inheritance(other) == inheritance(line));
@@ -49,7 +49,8 @@ pub fn interval(session: &Session, elapsed_ns: u64) -> String {
     out
 }
 
-/// What changed at the last mark: a sentence, and a line for each figure. Empty without a mark.
+/// What has changed since the last mark: a sentence, and a line for each figure. Empty without a
+/// mark.
 #[must_use]
 pub fn changes(session: &Session) -> Vec<(Option<Verdict>, String)> {
     let Some([before, after]) = session.halves() else { return Vec::new() };

@@ -1,5 +1,6 @@
 //! The picture of a session: lines over time, the last interval as a table and a histogram, and
-//! what changed at the mark. If there is not enough room, the least important items are left out.
+//! what has changed since the mark. If there is not enough room, the least important items are left
+//! out.
 
 use analysis::compare;
 use analysis::live::{Line, Point, Session};
@@ -17,17 +18,17 @@ use crate::live_view::{View, put, take, title};
 use crate::look::Look;
 use crate::quantity::duration;
 
-/// The fewest rows of a useful chart.
+/// The minimum number of rows of a useful chart.
 const LEAST_CHART: u16 = 6;
 
-/// The fewest rows of a useful histogram, and the most that it uses.
+/// The minimum number of rows of a useful histogram, and the maximum that it uses.
 const HISTOGRAM: (u16, u16) = (8, 14);
 
 /// The columns to the left of a chart: the longest label and the axis.
 const LEFT_OF_CHART: u16 = 10;
 
-/// The least number of intervals that the chart has room for, so that the first ones do not fill
-/// it.
+/// The minimum number of intervals that a chart has room for. Otherwise, the first intervals would
+/// fill the chart.
 const LEAST_INTERVALS: usize = 40;
 
 /// What the picture shows of a session.
@@ -104,7 +105,7 @@ fn table(frame: &mut Frame<'_>, room: &mut Rect, (session, selected): (&Session,
 
 /// The percentiles of a line over time, on a logarithmic scale, below a legend.
 fn chart(frame: &mut Frame<'_>, at: Rect, (session, line): (&Session, &Line), view: &View<'_>) {
-    // A cell is two dots wide.
+    // A terminal cell is two dots wide.
     let most = usize::from(at.width - LEFT_OF_CHART) * 2;
     let skipped = line.points.len().saturating_sub(most);
     let window = (line.points.len() - skipped).max(LEAST_INTERVALS);
@@ -129,7 +130,7 @@ fn chart(frame: &mut Frame<'_>, at: Rect, (session, line): (&Session, &Line), vi
     let caption = format!("max, p99, p50 of each {interval}: {}", name(line, session));
     put(frame, take(&mut room, 1), caption, Style::new());
     let dropped = session.intervals - line.points.len();
-    // A cell is four dots high.
+    // A terminal cell is four dots high.
     let dots = 4 * usize::from(room.height);
     let upright =
         |x: f64| (0..dots).map(|dot| (x, low + (high - low) * dot as f64 / dots as f64)).collect::<Vec<_>>();

@@ -54,7 +54,7 @@ fn drawn(session: &Session, size: (u16, u16), view: &View<'_>) -> Terminal<TestB
     drawn_with(0, session, size, view)
 }
 
-/// With a line of its own in the chart and the histogram.
+/// Draws a session, with the selected line in the chart and the histogram.
 fn drawn_with(
     selected: usize,
     session: &Session,

@@ -1,8 +1,9 @@
-//! Kernel events in bundles for Perfetto, each with the events of one CPU. A bundle says if events
+//! Kernel events in bundles for Perfetto, each with the events of one CPU. A bundle shows if events
 //! before it were lost. Must not know what the events mean.
 //!
-//! The start of each CPU's complete events is not written (`previous_bundle_end_timestamp`),
-//! because Perfetto would discard everything before the latest of these times.
+//! The bundles do not contain the start of each CPU's complete events
+//! (`previous_bundle_end_timestamp`), because Perfetto would discard all events before the latest
+//! of these times.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -24,14 +25,14 @@ struct Pending {
     events: Message,
     /// Whether events are missing before them.
     lost: bool,
-    /// Losses to come, last first.
+    /// Later losses, in reverse order.
     losses: Vec<Loss>,
 }
 
 /// Writes all events, with the losses between them.
 pub(super) fn write(packets: &mut Packets<'_>, trace: &Trace, coding: Coding) -> io::Result<()> {
     let mut pending: BTreeMap<u32, Pending> = BTreeMap::new();
-    // Events that were overwritten before the recording starts are not a gap.
+    // Events that were overwritten before the start of the recording are not a gap.
     let mut losses: Vec<&Loss> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
     for loss in losses {
@@ -80,7 +81,7 @@ fn flush(packets: &mut Packets<'_>, cpu: u32, pending: &mut Pending) -> io::Resu
     Ok(())
 }
 
-/// Names a kernel function before the first event that refers to it.
+/// Writes the name of a kernel function before the first event that refers to it.
 fn symbol(packets: &mut Packets<'_>, name: Name, text: &str) -> io::Result<()> {
     packets.write(Sequence::Kernel, |message| {
         message.nested(packet::interned_data, |data| {

@@ -39,17 +39,17 @@ pub(super) fn event(message: &mut Message, trace: &Trace, event: &Event, coding:
         || kernel::binder(message, event)
         || by_text(message, trace, event);
     if !known {
-        // A kind newer than this file must not be omitted silently.
+        // A kind of event that is newer than this file must not be omitted silently.
         generic(message, "unknown_to_roundtrip", |_| {});
     }
 }
 
-/// Writes an event that consists of a text. Returns whether it was one.
+/// Writes an event that consists of a text. Returns whether the event was one.
 fn by_text(message: &mut Message, trace: &Trace, event: &Event) -> bool {
     let text = |name: Name| trace.names.text(name);
     match event.body {
-        // Perfetto reads the text as a slice's start or end or as a counter. Anything else is an
-        // error to it.
+        // Perfetto interprets the text as a counter, or as the start or end of a slice. It treats
+        // any other text as an error.
         Body::Print { text: written } if marks(text(written)) => {
             _ = message.nested(ftrace::print, |one| {
                 one.text(print::buf, &format!("{}\n", text(written)));

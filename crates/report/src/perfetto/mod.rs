@@ -1,10 +1,10 @@
 //! A recording as a Perfetto trace: kernel events, names of processes and threads, and our own
-//! tracks for round trips and their explanations. Can be opened at <https://ui.perfetto.dev> and in
-//! Perfetto's trace processor. A pure function of plain data. Must not know where a recording comes
-//! from, nor what a track shows.
+//! tracks for round trips and their explanations. Users can open it at <https://ui.perfetto.dev>
+//! and in Perfetto's trace processor. A pure function of plain data. Must not know where a
+//! recording comes from, nor what a track shows.
 //!
-//! All times are CLOCK_BOOTTIME nanoseconds, which Perfetto uses for kernel events, so nothing is
-//! converted.
+//! All times are CLOCK_BOOTTIME nanoseconds. Perfetto uses the same for kernel events, so no times
+//! are converted.
 
 mod bundles;
 mod ftrace;
@@ -35,8 +35,8 @@ use packets::Packets;
 pub struct Contents<'a> {
     /// The kernel's events.
     pub trace: &'a Trace,
-    /// The recording kernel's release ("6.1.0-44-amd64"), by which Perfetto interprets thread
-    /// states; empty if unknown.
+    /// The recording kernel's release ("6.1.0-44-amd64"); empty if unknown. Perfetto interprets
+    /// thread states by it.
     pub release: &'a str,
     /// Thread names that the trace may lack.
     pub comms: &'a BTreeMap<u32, String>,
@@ -47,7 +47,7 @@ pub struct Contents<'a> {
 /// Writes a trace file. Memory use does not depend on the number of events.
 ///
 /// # Errors
-/// The stream's, and [`io::ErrorKind::InvalidInput`] for a slice that ends before it starts.
+/// The errors of `out`, and [`io::ErrorKind::InvalidInput`] for a slice that ends before it starts.
 pub fn write(contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Contents { trace, release, tracks, .. } = *contents;
     let mut packets = Packets::new(out);

@@ -52,7 +52,7 @@ pub(super) fn system(
 pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents<'_>) -> io::Result<()> {
     let trace = contents.trace;
     let seen = names(trace);
-    // A name from an event is newer than a noted one.
+    // A name in an event is newer than one in `comms`.
     let name = |tid: u32| {
         let seen = seen.get(&tid).map(|&name| trace.names.text(name));
         seen.or_else(|| contents.comms.get(&tid).map(String::as_str))
@@ -60,7 +60,7 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
     let mut processes: Vec<u32> = trace.processes.values().copied().filter(|&pid| pid != 0).collect();
     processes.sort_unstable();
     processes.dedup();
-    // Perfetto treats a process's name as a command line, and shows its first word.
+    // Perfetto treats a process's name as a command line, and shows only its first word.
     let (blank, plain): (Vec<u32>, Vec<u32>) =
         processes.into_iter().partition(|&pid| name(pid).is_some_and(|name| name.contains(' ')));
     packets.write(Sequence::Kernel, |message| {
@@ -68,7 +68,7 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
             for &pid in &plain {
                 tree.nested(process_tree::processes, |one| {
                     one.int(process::pid, pid);
-                    // A process has the name of its main thread, because its command line is not
+                    // A process gets the name of its main thread, because its command line is not
                     // recorded.
                     if let Some(name) = name(pid) {
                         one.text(process::cmdline, name).uint(process::cmdline_is_comm, 1u32);

@@ -1,12 +1,12 @@
 //! The messages and fields of Perfetto's trace format that we write, with their names and numbers
-//! from its public `.proto` files (`protos/perfetto/trace`). Knows no values. A test compares the
-//! table with the published schema.
+//! from its public `.proto` files (`protos/perfetto/trace`). Must not know any values. A test
+//! compares the table with the published schema.
 #![allow(non_upper_case_globals, reason = "fields have the names of the schema")]
 
 use super::wire::{Fixed64, Int, Nested, Text, Uint};
 
-/// Declares messages: a module of typed field numbers for each, and a table of all of them for the
-/// test.
+/// Declares messages. Each becomes a module of typed field numbers. For the test, there is also a
+/// table of all of them.
 macro_rules! messages {
     ($($module:ident $message:literal { $($field:ident: $kind:ident = $number:literal),* $(,)? })*) => {
         $(pub(super) mod $module {
@@ -26,7 +26,7 @@ macro_rules! messages {
 /// A kernel event whose message has the same fields with the same names.
 #[derive(Debug)]
 pub(super) struct Named {
-    /// The event without its system.
+    /// The event's name without its system.
     pub(super) event: &'static str,
     /// Its field in `FtraceEvent`.
     pub(super) field: Nested,

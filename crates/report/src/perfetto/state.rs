@@ -1,6 +1,6 @@
-//! Encodes a sleeping thread's state as a number. The bits of the kernel's `prev_state` have
-//! changed between versions, and Perfetto interprets them by the trace's kernel release. Must not
-//! know anything else about a switch.
+//! Encodes the state of a sleeping thread as a number. The bits of the kernel's `prev_state` differ
+//! between versions, and Perfetto interprets them by the trace's kernel release. Must not know
+//! anything else about a switch.
 
 use tracefs::TaskState;
 
@@ -9,13 +9,13 @@ use tracefs::TaskState;
 pub(super) enum Coding {
     /// Linux 4.14 and later (`TASK_STATE_MAX` and `TASK_REPORT` of its `sched.h`).
     Modern,
-    /// What Perfetto assumes without a release: those of Linux 4.4.
+    /// The bits of Linux 4.4, which Perfetto assumes if there is no release.
     Old,
 }
 
 impl Coding {
-    /// The bits that Perfetto expects for this release. A release that it cannot parse must not be
-    /// written.
+    /// The bits that Perfetto expects for this release. If Perfetto cannot parse a release, the
+    /// trace must not contain it.
     pub(super) fn of(release: &str) -> Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         match (numbers.next(), numbers.next()) {
@@ -32,7 +32,7 @@ impl Coding {
             (Self::Modern, TaskState::PREEMPTED) => 0x100,
             (Self::Old, TaskState::PREEMPTED) => 0x800,
             (Self::Old, PARKED) => 0x200,
-            // Linux 4.4 had no such state, but used `D` (2) with the flag for no load (0x400).
+            // Linux 4.4 had no such state. It used `D` (2) with the flag `TASK_NOLOAD` (0x400).
             (Self::Old, IDLE) => 0x402,
             (_, TaskState(bits)) => bits,
         }

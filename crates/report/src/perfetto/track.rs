@@ -1,5 +1,5 @@
-//! Our own tracks as plain data: the form of a round trip's legs and an explanation's parts before
-//! they are written. Must not know the format.
+//! Our own tracks as plain data: the legs of round trips and the parts of explanations, before they
+//! are written. Must not know the format.
 
 /// A track of slices.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct Slice {
     pub name: String,
     /// CLOCK_BOOTTIME, in nanoseconds.
     pub begin_ns: u64,
-    /// The same clock; not before the start.
+    /// CLOCK_BOOTTIME, in nanoseconds; not before the start.
     pub end_ns: u64,
     /// What is shown when the slice is selected.
     pub annotations: Vec<Annotation>,

@@ -43,8 +43,8 @@ pub(super) fn write(packets: &mut Packets<'_>, tracks: &[Track]) -> io::Result<(
     Ok(())
 }
 
-/// The unique id of a track in the file. Different kinds cannot collide: a pid has at most 22 bits
-/// (`PID_MAX_LIMIT`).
+/// The id of a track, unique in the file. Ids of different kinds cannot collide, because a pid has
+/// at most 22 bits (`PID_MAX_LIMIT`).
 fn uuid(kind: u64, number: u64) -> u64 {
     0x726f_0000_0000_0000 | kind << 40 | number
 }
@@ -61,7 +61,7 @@ fn row_uuid(track: usize, row: usize) -> u64 {
     uuid(3 + row as u64, track as u64)
 }
 
-/// Declares a process, so that tracks can be shown below it, with a name if there is one.
+/// Declares a process, with its name if known, so that tracks can be shown below it.
 pub(super) fn process(packets: &mut Packets<'_>, pid: u32, name: Option<&str>) -> io::Result<()> {
     packets.write(Sequence::Tracks, |message| {
         message.nested(packet::track_descriptor, |track| {
@@ -88,7 +88,7 @@ fn thread(packets: &mut Packets<'_>, pid: u32, tid: u32) -> io::Result<()> {
     })
 }
 
-/// Names that have already been written, by number.
+/// Names that have already been written, with their numbers.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
@@ -125,7 +125,7 @@ impl Writer {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
         }
         let mut slices: Vec<&Slice> = track.slices.iter().collect();
-        // Outer slices before inner ones with the same start.
+        // Of slices with the same start, outer ones come before inner ones.
         slices.sort_by_key(|slice| (slice.begin_ns, Reverse(slice.end_ns)));
         let mut rows = vec![Row::default()];
         row(packets, index, 0, track)?;

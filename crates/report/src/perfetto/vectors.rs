@@ -1,4 +1,4 @@
-//! Our own tracks for what Perfetto has no track for: x86's interrupt vectors other than the timer,
+//! Our own tracks for what Perfetto does not show: x86's interrupt vectors other than the timer,
 //! interrupts from other CPUs, and gaps where events were lost. Must not know the format.
 
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use tracefs::{Body, Name, Trace};
 
 use super::track::{Annotation, Parent, Slice, Track};
 
-/// A track for each CPU with interrupt vectors other than the timer, or with interrupts from other
-/// CPUs. Interrupts whose start or end was not recorded are left out.
+/// A track for each CPU that has interrupt vectors other than the timer, or interrupts from other
+/// CPUs. Leaves out interrupts whose start or end was not recorded.
 pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
     let mut open: BTreeMap<(u32, Name), u64> = BTreeMap::new();
     let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! The wire format of Protocol Buffers, as far as a writer needs it: numbers, texts and nested
-//! messages, appended to one buffer. Each field has a type, so the compiler rejects a number
+//! messages, appended to one buffer. Fields are typed, so the compiler rejects a number that is
 //! written as text. Must not know what the fields mean. Source: protobuf.dev, "Encoding".
 
 /// An integer field (`int32`, `int64`, an enum). The format encodes negative numbers in ten bytes.
@@ -61,8 +61,8 @@ impl Message {
     /// A nested message, which the closure writes in place.
     pub(super) fn nested(&mut self, field: Nested, fill: impl FnOnce(&mut Self)) -> &mut Self {
         self.tag(field.0, LENGTH);
-        // Most messages are short, so one byte is reserved for the length. If it needs more, the
-        // rest is moved.
+        // Most messages are short, so one byte is reserved for the length. If the length needs more
+        // bytes, the content is moved.
         let at = self.bytes.len();
         self.bytes.push(0);
         fill(self);

@@ -1,4 +1,5 @@
-//! Interrupts: of devices, softirqs, interrupt vectors (x86), and inter-processor interrupts.
+//! Interrupts: device interrupts, softirqs, interrupt vectors (x86), and inter-processor
+//! interrupts.
 
 use super::Reader;
 use super::slots::{Bytes, Number, Text};
@@ -87,8 +88,8 @@ fn between_processors(format: &Format, event: &str) -> Option<Reader> {
     })
 }
 
-/// The vectors whose number in the recording kernel differs from ours, from the names in its print
-/// format. No kernel so far has any.
+/// Pairs of the recording kernel's softirq number and ours, where they differ. The print format
+/// maps the kernel's numbers to names. No kernel so far differs.
 fn softirqs(format: &Format) -> Vec<(u32, u32)> {
     let symbols = format.symbols("vec").into_iter();
     let both = symbols.filter_map(|(kernels, name)| {
@@ -98,7 +99,7 @@ fn softirqs(format: &Format) -> Vec<(u32, u32)> {
     both.filter(|(kernels, ours)| kernels != ours).collect()
 }
 
-/// Why another processor is interrupted: the function to run there, else the caller.
+/// Why another processor is interrupted: the function to run there or, if unknown, the caller.
 struct Callback {
     callback: Number,
     callsite: Number,

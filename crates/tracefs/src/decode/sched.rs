@@ -1,4 +1,4 @@
-//! Events of the scheduler and of the creation and end of threads.
+//! The scheduler's events, and the start and end of threads.
 
 use super::Reader;
 use super::slots::{Number, Text, Thread};
@@ -88,7 +88,7 @@ struct States {
 }
 
 impl States {
-    /// `None` for a kernel that does not list its bits: a wrong state would be worse than none.
+    /// `None` for a kernel that does not list its bits, because a wrong state is worse than none.
     fn of(format: &Format) -> Option<Self> {
         const LETTERS: [(&str, u32); 9] = [
             ("S", 1),

@@ -1,5 +1,5 @@
-//! The location of one value in a record, precomputed from a format, so that reading it takes a
-//! bounds check and a load.
+//! The precomputed location of one value in a record. To read the value then takes only a bounds
+//! check and a load.
 
 use super::texts::Texts;
 use crate::event::ThreadRef;

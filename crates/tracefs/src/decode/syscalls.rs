@@ -1,5 +1,5 @@
-//! System calls: the two events for all of them (`raw_syscalls`), and the pair of each one
-//! (`syscalls`).
+//! System calls: the two events for all of them (`raw_syscalls`), and the two events of each single
+//! one (`syscalls`).
 
 use super::Reader;
 use super::slots::Number;

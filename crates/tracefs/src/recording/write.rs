@@ -54,7 +54,7 @@ impl Recording {
             }
             // Only some events need it, and only root may read it.
             let _ = copy(&tracefs.join("printk_formats"), &formats.join("printk_formats"));
-            // What programs write to trace_marker is always recorded.
+            // The trace always contains what programs write to trace_marker.
             for event in header.recorded.iter().map(String::as_str).chain(["ftrace/print"]) {
                 let format = events.join(event).join("format");
                 if let Some((system, name)) = event.split_once('/').filter(|_| format.exists()) {
@@ -74,7 +74,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::File`] if it cannot be written, for example because there is no space. Then nothing
-    /// of it remains.
+    /// of the snapshot remains.
     pub fn add(&self, snapshot: &Snapshot) -> Result<u32> {
         let number = self.snapshots()?.last().map_or(1, |last| last + 1);
         self.put(number, snapshot)?;
@@ -102,11 +102,11 @@ impl Recording {
         })
     }
 
-    /// Stores a file of the caller's beside a snapshot. It is removed with the snapshot.
+    /// Stores a file of the caller with a snapshot. It is removed with the snapshot.
     ///
     /// # Errors
     /// [`Error::File`] if it cannot be written, for example because there is no space. Then nothing
-    /// of it remains.
+    /// of the file remains.
     pub fn put_beside(&self, number: u32, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.place(number).join(name);
         files::write(&path, bytes, Existing::Keep).map_err(|cause| Error::file("write", &path, cause))
@@ -144,7 +144,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     create(to, &read_bytes(from)?)
 }
 
-/// Writes a file in a new folder, which is discarded unless all of the file was written.
+/// Writes a file in a new folder. If not all of it can be written, the caller discards the folder.
 fn create(path: &Path, bytes: &[u8]) -> Result<()> {
     let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
     written.map_err(|cause| Error::file("write", path, cause))

@@ -1,4 +1,4 @@
-//! Records the same buffers as pages and as the kernel's own text, to compare them. Used by the
+//! Records the same buffers as pages and as the kernel's own text, to compare the two. Used by the
 //! tests on the running kernel and by the example that makes fixtures. Knows nothing of the reader.
 
 use std::fs::{self, File, OpenOptions};
@@ -91,8 +91,8 @@ impl Instance {
                 continue;
             }
             if event.starts_with("raw_syscalls/") {
-                // Otherwise these events outnumber the others. On some kernels, the pages then also
-                // contain discarded events.
+                // Without the filter, these events outnumber the others. On some kernels, the
+                // filter also makes the pages contain discarded events.
                 fs::write(folder.join("filter"), "comm ~ \"work*\"")?;
             }
             fs::write(folder.join("enable"), "1")?;

@@ -1,5 +1,5 @@
-//! Compares each line of the kernel's own text of a buffer with what the reader returned. Knows
-//! both, and neither recording nor files.
+//! Compares each line of the kernel's own text of a buffer with the events that the reader
+//! returned. Knows neither recording nor files.
 
 use tracefs::{Body, Event, TaskState, ThreadRef, Trace, Value};
 
@@ -73,8 +73,8 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
     true
 }
 
-// These return the name in the line and how its text must start or, after `…`, what it must
-// contain.
+// Each function returns the event's name in the line, and the text that the fields must start with
+// or, after `…`, must contain.
 
 /// Events of the scheduler and of the creation and end of threads.
 fn scheduling(trace: &Trace, event: &Event) -> Option<(&'static str, String)> {

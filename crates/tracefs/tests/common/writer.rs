@@ -1,5 +1,5 @@
-//! Writes ring-buffer pages like the kernel, from a list of their contents. The opposite of the
-//! reader, and based on the kernel's description of the pages rather than on the reader.
+//! Writes ring-buffer pages as the kernel does, from a list of their contents. It is the opposite
+//! of the reader, and is based on the kernel's description of the pages rather than on the reader.
 
 use tracefs::Formats;
 

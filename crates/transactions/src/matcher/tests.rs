@@ -169,8 +169,8 @@ fn a_failed_call_is_reported_with_its_request_if_it_had_one() {
             other => panic!("{other:?}"),
         })
         .collect();
-    // The server has ended, so the request that it served is unknown. The second call never had a
-    // number.
+    // The server has ended, so the request that it served is unknown. The driver never gave the
+    // second call an id.
     assert_eq!(failed, [Some(1), None]);
     driver.event(81, Body::BinderReturn { command: 0x7203 });
     assert_eq!(driver.observed.len(), 2, "other returns are no failures");
@@ -183,7 +183,7 @@ fn an_error_in_a_nested_call_is_not_attributed_to_the_outer_call() {
     driver.receive(91, 1);
     driver.send(91, 2, 0);
     driver.receive(81, 2);
-    // While it serves 2, a call that the driver refuses at once.
+    // While it serves 2, the driver refuses a call at once.
     driver.event(81, Body::BinderReturn { command: DEAD_REPLY });
     assert!(
         matches!(driver.observed[..], [Observed::Failed(Failed { sent: None, client: 81, .. })]),
@@ -204,7 +204,7 @@ fn unseen_and_lost_events_are_counted_and_affect_no_later_call() {
     driver.reply(91, 2, 81);
     driver.receive(81, 2);
     assert_eq!(driver.matcher.unmatched(), Unmatched { received: 2, replies: 1, ..Unmatched::default() });
-    // The reply's event is lost: the thread reads again without a transaction.
+    // The reply's event is lost. The thread waits again without a transaction.
     driver.send(81, 3, 0);
     driver.receive(91, 3);
     driver.wait(91, false);

@@ -91,7 +91,7 @@ fn incomplete_calls_are_counted_and_memory_is_bounded() {
     let mut kernel = Kernel::new();
     kernel.exit(7, FSYNC, 0);
     kernel.enter(7, FSYNC, [0, 0]);
-    // The event of its return was lost.
+    // The event of the call's return was lost.
     kernel.enter(7, FSYNC, [0, 0]);
     kernel.event(7, Body::Exit);
     for tid in 0..6 {
@@ -110,7 +110,7 @@ fn every_sync_in_a_recording_has_its_file_and_directory() {
     for event in &trace.events {
         matcher.add(&trace, event, &mut |observed| calls.push(observed));
     }
-    // Three files in one directory on a loop device; other programs wrote to the disk meanwhile.
+    // Three files in one directory on a loop device. Meanwhile, other programs wrote to the disk.
     let on_loop = |call: &&Observed| call.file.is_some_and(|file| file.dev == 7 << 20);
     let syncs = || calls.iter().filter(on_loop).filter(|call| call.operation == Operation::Fsync);
     assert!(syncs().count() > 10, "{}", syncs().count());

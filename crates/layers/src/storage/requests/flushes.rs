@@ -1,14 +1,15 @@
-//! Which threads a flush serves: the kernel issues one flush for all that have requested one,
-//! without an event for that. Must not know which layer a flush's time belongs to.
+//! Which threads a flush serves. The kernel issues one flush for all threads that have requested
+//! one, and no event shows which they are. Must not know which layer a flush's time belongs to.
 
 use super::{Builder, Request};
 
 impl Builder<'_> {
-    /// A flush serves all threads that had requested one when it was set up (block/blk-flush.c),
-    /// which happens at the first request, or when the previous flush has ended. No event shows
-    /// this. So a thread that requested a flush before the issue counts as served, until another
-    /// flush is issued and either the end of the first one has not woken the thread, or no other
-    /// thread has requested the second one. Then the second flush is the thread's.
+    /// A flush serves all threads that had requested one when it was set up (block/blk-flush.c).
+    /// The kernel sets it up at the first request, or when the previous flush has ended. No event
+    /// shows this. So a thread that requested a flush before the issue first counts as served. That
+    /// changes if another flush is issued, and either the end of the first flush has not woken the
+    /// thread, or no other thread has requested the second flush. Then the second flush serves the
+    /// thread.
     pub(super) fn flush_for(&mut self, flush: &mut Request) {
         let dev = flush.dev;
         let running = self.running.iter_mut().map(|one| &mut one.request).rev();

@@ -10,11 +10,12 @@ use crate::timeline::{Doing, Waking, WakingBy};
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Walk<'_, '_> {
-    /// A thread that polls for the end of a request does not sleep, so no wake-up leads back to its
-    /// helpers. So all threads that it woke during the call work for it until the end of the call,
-    /// and so do the threads that those woke: io_uring's worker, which submits what the caller
-    /// could not submit without blocking; the worker that ends the write; the journal. Threads that
-    /// the journal wakes had waited for it, and do not count.
+    /// A thread that polls for the end of a request does not sleep, so no wakeup leads back to its
+    /// helpers. So every thread that it woke during the call counts as working for it until the end
+    /// of the call, and so does every thread that those woke. Examples are io_uring's worker, which
+    /// submits what the caller could not submit without blocking, the worker that ends the write,
+    /// and the journal. Threads that the journal wakes do not count, because they had waited for
+    /// it.
     pub(super) fn polled(&mut self) {
         let Write { start_ns, end_ns, tid } = self.write;
         let done = &self.writes.requests.done;
@@ -40,8 +41,8 @@ impl Walk<'_, '_> {
         self.workers.extend(set_to_work.into_iter().skip(1).map(|(by, since_ns)| (by, since_ns, end_ns)));
     }
 
-    /// The requests of the call: from each device to those below it, through the threads that do
-    /// its work.
+    /// Finds the requests of the call: from each device to the devices below it, through the
+    /// threads that do the upper device's work.
     pub(super) fn requests(&mut self) {
         let mut followed = Vec::new();
         loop {
@@ -63,14 +64,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The requests that were queued by threads that worked for the call.
+    /// The requests that threads queued while they worked for the call.
     fn own_requests(&mut self) {
         let Write { start_ns, end_ns, .. } = self.write;
         let done = &self.writes.requests.done;
         let first = done.partition_point(|request| request.completed_ns < start_ns);
         for (index, request) in done.iter().enumerate().skip(first) {
-            // Requests that were issued after the call do not belong to it, and completions are in
-            // order.
+            // A request that was issued after the call does not belong to it. The list is in the
+            // order of completion, so later entries may still belong to it.
             if request.issued_ns > end_ns {
                 continue;
             }
@@ -93,7 +94,8 @@ impl Walk<'_, '_> {
         let (mut claims, mut fallback, mut late) = (Vec::new(), Vec::new(), Vec::new());
         for request in requests {
             let mut claim = |begin_ns, end_ns, layer| claims.push(Piece { begin_ns, end_ns, layer });
-            // Since its first part for this call: a flush serves others, too.
+            // From the first bio that was queued during this call, because a flush serves other
+            // calls, too.
             let queued = request.queued.iter().map(|queued| queued.0);
             let first = queued.filter(|&time| time >= self.write.start_ns).min().unwrap_or(request.issued_ns);
             if request.leaf {
@@ -125,7 +127,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The thread that has to issue a request waits for a CPU that others use.
+    /// The thread that has to issue a request waits for a CPU that other threads use.
     pub(super) fn late_issue(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
         for during in self.writes.timeline.doing(tid, begin_ns, end_ns) {
             if let Doing::Runnable { cpu, preempted } = during.what {

@@ -36,8 +36,9 @@ impl Builder<'_> {
         self.last[cpu as usize] = Last { time_ns, tid, any: true };
     }
 
-    /// A CPU has another thread than before, and no event showed the switch. Some virtual machines
-    /// do not record switches out of idle. In all other cases an event was lost without a mark.
+    /// A CPU has another thread than before, although no event showed a switch. Some virtual
+    /// machines do not record switches out of idle. In all other cases, an event was lost without a
+    /// mark.
     fn missed_switch(&mut self, cpu: u32, last: Last, tid: u32, time_ns: u64) {
         let doing = self.threads.get(&tid).and_then(|line| line.doing.last().copied());
         let from_idle = last.tid == 0 && tid != 0;
@@ -85,8 +86,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Something is proved about a thread just before an instant. The time since the previous proof
-    /// either agrees with it, or is unknown.
+    /// An event proves what a thread did just before an instant. The last known activity either
+    /// agrees with the proof, or the time since the previous proof is unknown.
     pub(super) fn prove(&mut self, tid: u32, time_ns: u64, now: Doing) {
         if tid == 0 {
             return;
@@ -145,7 +146,7 @@ fn agree(before: Doing, now: Doing, knows: Knows) -> Agreement {
             Agreement::Yes
         }
         (Doing::Waking { .. }, Doing::Runnable { .. }) if !knows.wakeups => Agreement::Rather(now),
-        // An unrecorded wake-up: whether the thread waited for it or for the CPU is unknown.
+        // An unrecorded wakeup: whether the thread waited for it or for the CPU is unknown.
         (Doing::Waking { .. }, Doing::Runnable { cpu: Some(cpu), .. }) => {
             Agreement::Rather(Doing::Moved { cpu })
         }

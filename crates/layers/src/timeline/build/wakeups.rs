@@ -1,5 +1,5 @@
-//! How a waiting thread gets onto a run queue, and from one to another: which thread woke it, where
-//! it goes, and whether it slept at all. Must not know what a thread does on its CPU.
+//! How a waiting thread gets onto a run queue, and from one run queue to another: which thread woke
+//! it, where it goes, and whether it slept at all. Must not know what a thread does on its CPU.
 
 use tracefs::Event;
 
@@ -7,7 +7,7 @@ use super::Builder;
 use crate::timeline::{Doing, Waking, WakingBy};
 
 impl Builder<'_> {
-    /// A thread is woken. A thread below an interrupt is not the waker if the interrupt is.
+    /// A thread is woken. If an interrupt wakes it, the interrupted thread is not the waker.
     pub(super) fn woken(&mut self, event: &Event, tid: u32) {
         let interrupts = &self.cpus[event.cpu as usize].interrupts;
         let by = match (interrupts.current(), event.tid) {
@@ -35,7 +35,7 @@ impl Builder<'_> {
     }
 
     /// A thread may be woken after it has decided to sleep, but before it has left its CPU. Then
-    /// the waker waits for that (`try_to_wake_up` in kernel/sched/core.c), and the wake-up follows
+    /// the waker waits for that (`try_to_wake_up` in kernel/sched/core.c), and the wakeup follows
     /// the switch. In between, the thread is being woken on this CPU.
     pub(super) fn woken_early(&mut self, tid: u32, time_ns: u64) -> Option<u32> {
         let (woken_ns, cpu) = self.threads.get_mut(&tid)?.woken_early.take()?;
@@ -63,15 +63,15 @@ impl Builder<'_> {
                 self.prove(tid, time_ns, Doing::Blocked { state: None });
             }
             (_, Some(true)) if !complete => self.prove(tid, time_ns, Doing::Waking { cpu: target_cpu }),
-            // Every wake-up follows a waking, so this one's was lost.
+            // Every wakeup follows a waking, so the waking of this one was lost.
             _ => self.doubt(tid, time_ns),
         }
         self.set(tid, time_ns, Doing::Runnable { cpu: Some(target_cpu), preempted: false });
     }
 
-    /// Whether a woken thread slept. A thread that is still on a CPU, about to sleep, is woken
-    /// without having slept. So is one that was preempted at that moment. Threads that only wait
-    /// for a CPU are not woken, and have no such event. `None`: unknown.
+    /// Whether a woken thread slept; `None` if unknown. A thread that is still on a CPU, about to
+    /// sleep, is woken without having slept. So is a thread that was preempted at that moment.
+    /// Threads that only wait for a CPU are not woken, and have no such event.
     fn sleeping(&self, tid: u32, time_ns: u64) -> Option<bool> {
         if let Some(line) = self.threads.get(&tid).filter(|line| line.seen) {
             let complete = |cpu| self.gaps.within(cpu, line.confirmed_ns, time_ns).is_none();
@@ -90,7 +90,7 @@ impl Builder<'_> {
                     Some((first_ns, first)) => {
                         (self.gaps.within(Some(cpu), 0, *first_ns).map_or(0, |gap| gap.1), *first)
                     }
-                    // If events were recorded but there are none, a thread may have run all the
+                    // If the CPU was recorded but has no events, one thread may have run all the
                     // time.
                     None => return !self.trace.complete_from_ns.contains_key(&cpu),
                 },
@@ -100,8 +100,8 @@ impl Builder<'_> {
         elsewhere.then_some(true)
     }
 
-    /// A thread is woken, and whether it slept is unknown. If it did, it is runnable next. What it
-    /// does next shows that, and may undo this assumption.
+    /// A thread is woken, and it is unknown whether it slept. It is assumed to have slept, and to
+    /// be runnable next. Its next activity confirms or undoes this assumption.
     fn doubt(&mut self, tid: u32, time_ns: u64) {
         self.prove(tid, time_ns, Doing::Unknown);
         if let Some(line) = self.threads.get_mut(&tid) {

@@ -5,8 +5,8 @@ use tracefs::{Event, Trace, Value};
 use crate::perfetto::schema::{Kind, NAMED, event as ftrace, generic, generic_field};
 use crate::perfetto::wire::{Int, Message, Text, Uint};
 
-/// An event without a decoded form: as Perfetto's message if it has one, else with all fields in
-/// its format.
+/// An event without a decoded form: Perfetto's message for it or, without one, all fields in the
+/// event's format.
 pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &str) {
     let name = name.split_once('/').map_or(name, |(_, name)| name);
     if let Ok(at) = NAMED.binary_search_by_key(&name, |named| named.event) {
@@ -49,7 +49,8 @@ pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &
     });
 }
 
-/// A device's number as Perfetto has it, the C library's `makedev(3)`, from the kernel's.
+/// Converts the kernel's device number to Perfetto's, which is that of the C library's
+/// `makedev(3)`.
 fn makedev(kernel: u64) -> u64 {
     let (major, minor) = (kernel >> 20, kernel & 0xf_ffff);
     (major & !0xfff) << 32 | (major & 0xfff) << 8 | (minor & !0xff) << 12 | minor & 0xff
@@ -70,7 +71,7 @@ impl Fields<'_> {
     pub(super) fn uint(&mut self, name: &str, value: u64) -> &mut Self {
         match i64::try_from(value) {
             Ok(_) => self.field(name, |one| _ = one.uint(generic_field::uint_value, value)),
-            // A kernel address: Perfetto would show it as a negative number.
+            // A kernel address. Perfetto would show the number as negative.
             Err(_) => self.text(name, &format!("{value:#x}")),
         }
     }
@@ -95,7 +96,7 @@ pub(super) fn generic(message: &mut Message, name: &str, fields: impl FnOnce(&mu
 mod tests {
     use super::makedev;
 
-    /// The kernel's number of a device (`MKDEV` in `include/linux/kdev_t.h`).
+    /// A device number as the kernel encodes it (`MKDEV` in `include/linux/kdev_t.h`).
     fn kernel(major: u64, minor: u64) -> u64 {
         major << 20 | minor
     }

@@ -30,8 +30,8 @@ pub(super) fn interrupts(message: &mut Message, trace: &Trace, event: &Event) ->
         Body::SoftirqRaise { vector } => softirq(message, ftrace::softirq_raise, softirq_raise::vec, vector),
         Body::SoftirqEntry { vector } => softirq(message, ftrace::softirq_entry, softirq_entry::vec, vector),
         Body::SoftirqExit { vector } => softirq(message, ftrace::softirq_exit, softirq_exit::vec, vector),
-        // Of x86's interrupt vectors, Perfetto only knows the timer. The others also have our own
-        // tracks.
+        // Of x86's interrupt vectors, Perfetto only knows the timer. Our own tracks also show the
+        // others.
         Body::VectorEntry { kind } if text(kind) == "local_timer" => {
             message.nested(ftrace::local_timer_entry, |_| {});
         }

@@ -1,4 +1,4 @@
-//! Events of the scheduler, and of the creation and end of threads, as Perfetto's messages.
+//! Events of the scheduler, and of the start and end of threads, as Perfetto's messages.
 
 use tracefs::{Body, Event, Name, ThreadRef, Trace};
 
@@ -11,7 +11,8 @@ use crate::perfetto::schema::{
 use crate::perfetto::state::Coding;
 use crate::perfetto::wire::{Int, Message, Nested, Text};
 
-/// Which thread has a CPU, and where a runnable one waits. Returns whether the event was one.
+/// Which thread has a CPU, and on which CPU a runnable one waits. Returns whether the event was
+/// one.
 pub(super) fn places(message: &mut Message, trace: &Trace, event: &Event, coding: Coding) -> bool {
     match event.body {
         Body::Switch { prev, prev_state, next } => {

@@ -206,7 +206,7 @@ fn the_trace_processor_reads_the_text_format() {
     // A microsecond apart, which is the precision of the text format.
     let mut made = one_of_each();
     made.0.events.iter_mut().for_each(|event| event.time_ns *= 1000);
-    // Perfetto takes other text for a damaged mark, even in the kernel's text format.
+    // Perfetto treats any other text as a damaged mark, even in the kernel's text format.
     let words = made.name("just words");
     made.0.events.retain(|event| event.body != Body::Print { text: words });
     let expected = [
@@ -245,7 +245,7 @@ fn the_trace_processor_reads_the_text_format() {
     ];
     let queries: Vec<&str> = expected.iter().map(|(query, _)| *query).collect();
     for ((query, expected), rows) in expected.iter().zip(&ask_text("text", &made, &queries)) {
-        // It reads times as floating-point numbers.
+        // Perfetto reads the times in this format as floating-point numbers.
         let rounded = |rows: &Json| -> Vec<Vec<Json>> {
             let number =
                 |cell: &Json| cell.as_i64().filter(|&ns| ns > 100).map(|ns| json!((ns + 50) / 100 * 100));

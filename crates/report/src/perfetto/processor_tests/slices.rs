@@ -3,7 +3,7 @@
 use super::events::one_of_each;
 use super::*;
 
-/// Tracks below each kind of parent, with slices that touch, overlap and last no time.
+/// Tracks below each kind of parent, with slices that touch, overlap, or have no duration.
 fn awkward_tracks() -> [Track; 5] {
     let slice =
         |name: &str, begin_ns, end_ns| Slice { name: name.into(), begin_ns, end_ns, ..Slice::default() };

@@ -142,7 +142,7 @@ fn lost_events_are_reported() {
         .events
         .retain(|event| event.cpu != 1 || !(middle_ns..middle_ns + 5_000_000).contains(&event.time_ns));
     made.0.losses = vec![
-        // Events that were overwritten before the recording starts are not a loss within it.
+        // Events that were overwritten before the start of the recording are not a loss within it.
         loss(0, 0, first_ns, Some(9)),
         loss(1, middle_ns, middle_ns + 5_000_000, Some(77)),
         loss(2, last_ns - 1_000, u64::MAX, None),
