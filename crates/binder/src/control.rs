@@ -39,7 +39,7 @@ impl Process {
     pub fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
         self.own_driver()?
             .frozen_info(pid)
-            .map_err(|cause| Error::Driver { operation: "ask what arrived for a frozen process", cause })
+            .map_err(|cause| Error::Driver { operation: "query the calls to a frozen process", cause })
     }
 
     /// Enables or disables oneway spam detection (`ProcessState::enableOnewaySpamDetection`). The
@@ -51,6 +51,6 @@ impl Process {
     pub fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
         self.own_driver()?
             .set_oneway_spam_detection(on)
-            .map_err(|cause| Error::Driver { operation: "switch oneway spam detection", cause })
+            .map_err(|cause| Error::Driver { operation: "enable or disable oneway spam detection", cause })
     }
 }

@@ -134,7 +134,7 @@ pub enum Error {
     },
     /// The calling process is a fork of the one that opened the driver.
     #[error(
-        "this process is a fork of the one that opened the binder driver; open it anew, or start the program with exec"
+        "this process is a fork of the one that opened the binder driver; open it again, or start the program with exec"
     )]
     Forked,
     /// Received bytes are invalid.
@@ -264,7 +264,7 @@ fn refusal(errno: i32) -> &'static str {
              process)"
         }
         Some(Errno::INVAL) => "the handle is unknown, or an object in the data is malformed",
-        Some(Errno::PERM) => "the receiver takes no file descriptors",
+        Some(Errno::PERM) => "the receiver does not accept file descriptors",
         Some(Errno::MFILE) => {
             "a process has no room for one more file descriptor; raise its limit (ulimit -n)"
         }

@@ -25,7 +25,7 @@ pub(crate) fn replace(uid: u32) -> WorkSource {
 /// (`setCallingWorkSourceUid`). Drop nested values in reverse order. A call that this thread serves
 /// meanwhile starts without a work source.
 #[derive(Debug)]
-#[must_use = "the work source is what it was as soon as this is dropped"]
+#[must_use = "dropping this restores the previous work source"]
 pub struct WorkSource {
     outer: u32,
     of_this_thread: std::marker::PhantomData<*const ()>,

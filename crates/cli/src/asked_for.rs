@@ -45,7 +45,7 @@ pub(crate) fn scheduling(option: &str, wanted: &Scheduling) -> Result<(), Usage>
 fn realtime(option: &str, wanted: &Scheduling, permission: &RealtimePermission) -> Result<(), Usage> {
     match permission {
         RealtimePermission::Refused { reason } => {
-            Err(Usage(format!("{option}: {wanted} is not allowed, other and nice are: {reason}")))
+            Err(Usage(format!("{option}: {wanted} is not allowed ({reason}); use other or nice:N")))
         }
         RealtimePermission::Allowed { max_priority } if wanted.priority > *max_priority => {
             Err(Usage(format!(
@@ -83,7 +83,7 @@ mod tests {
             realtime("--callers", &Scheduling::fifo(99), permission).unwrap_err().to_string()
         };
         let reason = RealtimePermission::Refused { reason: "no CAP_SYS_NICE".into() };
-        assert!(refused(&reason).ends_with("fifo:99 is not allowed, other and nice are: no CAP_SYS_NICE"));
+        assert!(refused(&reason).ends_with("fifo:99 is not allowed (no CAP_SYS_NICE); use other or nice:N"));
         let some = RealtimePermission::Allowed { max_priority: 50 };
         assert!(refused(&some).contains("50 is the highest priority here"), "{}", refused(&some));
         realtime("--callers", &Scheduling::fifo(50), &some).unwrap();

@@ -71,7 +71,7 @@ fn a_write_error_is_a_runtime_error() {
         executable: "roundtrip".to_owned(),
     };
     let failure = run(vec!["version".into()], &mut terminal).expect_err("nothing can be written");
-    let line = "roundtrip: no storage space; free some space there, or name another place";
+    let line = "roundtrip: no storage space; free some space there, or choose another directory";
     assert_eq!((failure.line.as_str(), failure.exit), (line, Exit::FAILED));
 }
 

@@ -141,11 +141,11 @@ fn of_trace(error: &tracefs::Error) -> &'static str {
 fn remedy_of(operation: &str, kind: ErrorKind) -> &'static str {
     match (operation, kind) {
         ("read" | "open", ErrorKind::NotFound) => "; check the path",
-        ("create", ErrorKind::NotFound) => "; files cannot be created there: name another place",
+        ("create", ErrorKind::NotFound) => "; files cannot be created there: choose another directory",
         (_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            "; free some space there, or name another place"
+            "; free some space there, or choose another directory"
         }
-        (_, ErrorKind::PermissionDenied) => "; name another place, or run as a user who may",
+        (_, ErrorKind::PermissionDenied) => "; choose another directory, or run as a user who may",
         (_, ErrorKind::ReadOnlyFilesystem) => "; name a place on another file system",
         ("write" | "write to", ErrorKind::AlreadyExists) => "; name another, or replace it with --force",
         (_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => "; name a directory",

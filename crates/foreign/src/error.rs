@@ -6,7 +6,7 @@
 pub enum Error {
     /// The format is unknown.
     #[error(
-        "neither a Perfetto trace, nor trace-cmd's trace.dat, nor the kernel's text of a trace: name one of these, or a \
+        "neither a Perfetto trace, nor trace-cmd's trace.dat, nor the kernel's text of a trace: give one of these, or a \
          run directory"
     )]
     Unknown,

@@ -64,7 +64,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     if reader.without_thread > 0 {
         let events = reader.without_thread;
         foreign.notes.push(format!(
-            "{events} wakings and switches precede the record that names the running thread, and were not \
+            "{events} wakings and switches come before the first full switch event, and were not \
              read"
         ));
     }
@@ -180,7 +180,7 @@ impl Reader {
         foreign: &mut Foreign,
     ) -> Result<(), String> {
         if depth > 0 {
-            return Err("compressed within what is compressed".to_owned());
+            return Err("nested compressed packets".to_owned());
         }
         let unpacked = unpack(method, packed, &mut self.budget)?;
         self.packets(&unpacked, depth + 1, foreign);

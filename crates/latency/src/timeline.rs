@@ -216,18 +216,18 @@ impl TryFrom<Stored> for Timeline {
     fn try_from(stored: Stored) -> Result<Self, Error> {
         let doublings = stored.width_ns / Self::FINEST_NS;
         if !doublings.is_power_of_two() || !stored.width_ns.is_multiple_of(Self::FINEST_NS) {
-            return Err(Error::TimelineContent("no bins are that wide"));
+            return Err(Error::TimelineContent("invalid bin width"));
         }
         let mut timeline = Self { start_ns: stored.start_ns, width_ns: stored.width_ns, bins: Vec::new() };
         for StoredBin { from_ns, count, missed, min_ns, max_ns, counts, .. } in stored.bins {
             if !from_ns.is_multiple_of(stored.width_ns) || from_ns / stored.width_ns >= Self::MOST_BINS as u64
             {
-                return Err(Error::TimelineContent("a bin begins where none does"));
+                return Err(Error::TimelineContent("a bin starts at an invalid time"));
             }
             let sum = counts.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
             let bin = Bin { count, missed, min_ns, max_ns, counts: counts.into_iter().collect() };
             if count == 0 || sum != Some(count) || missed > count || min_ns > max_ns {
-                return Err(Error::TimelineContent("a bin's figures do not fit each other"));
+                return Err(Error::TimelineContent("a bin's figures contradict each other"));
             }
             let empty = timeline.bin(from_ns);
             if empty.count > 0 {

@@ -90,10 +90,7 @@ fn device_lines(out: &mut String, device: &Device, depth: usize) {
         device.model.clone(),
         device.size_bytes.map(|bytes| format!("{} GB", three_digits(bytes as f64 / 1e9))),
         device.backing_file.as_ref().map(|file| format!("file {file}")),
-        device
-            .rotational
-            .filter(|&rotational| rotational)
-            .map(|_| "rotational, by its own account".to_owned()),
+        device.rotational.filter(|&rotational| rotational).map(|_| "reports itself as rotational".to_owned()),
         device.scheduler.as_ref().map(|name| format!("scheduler {name}")),
         device.queues.map(|queues| format!("{queues} hardware queue{}", if queues == 1 { "" } else { "s" })),
         device.nr_requests.map(|requests| format!("{requests} requests deep")),
@@ -207,7 +204,7 @@ fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
         let _ = writeln!(
             out,
             "{:>8}  a write: {} requests, {} flushes; {} device interrupts of {} on CPU {}, {} interrupts between \
-             CPUs; {} of {} requests completed on another CPU than the interrupt's",
+             CPUs; {} of {} requests completed on another CPU than the one that handled the interrupt",
             length(series.size_bytes as usize),
             per_call(breakdown.requests),
             per_call(breakdown.flushes),
@@ -291,7 +288,7 @@ pub(super) fn not_attributed(breakdown: &Breakdown) -> [(u64, String); 3] {
         "spent no time in the device: they caused no request, or no request could be attributed to them";
     [
         (breakdown.unrecorded_switch_calls, switches),
-        (breakdown.unexplained_calls, "are unexplained for more than 1% of their time".to_owned()),
+        (breakdown.unexplained_calls, "have more than 1% of their time unexplained".to_owned()),
         (breakdown.calls_without(Layer::Device), without_device.to_owned()),
     ]
 }

@@ -193,7 +193,10 @@ static TERMS: &[(&str, &[Term])] = &[
                 "irqs/write, IPIs, IPIs /write",
                 "interrupts for each write; IPIs are interrupts that CPUs send each other",
             ),
-            ("completed elsewhere", "the share of requests completed on another CPU than the interrupt's"),
+            (
+                "completed elsewhere",
+                "the share of requests completed on another CPU than the one that handled the interrupt",
+            ),
             ("others' CPU/write", "the CPU time that other tasks used on the writer's CPU, for each write"),
             ("writes disturbed", "the share of writes that other tasks delayed"),
             ("waited for CPU/write", "how long the writer was runnable without a CPU, for each write"),

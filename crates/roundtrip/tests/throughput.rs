@@ -370,7 +370,7 @@ fn a_missing_device_is_named_with_a_way_to_get_it() {
 fn a_file_that_is_not_a_binder_device_is_named() {
     assert_eq!(
         refusal(&["ipc", "throughput", "--device", "/dev/null"]),
-        "roundtrip: cannot ask for the binder version of /dev/null: Inappropriate ioctl for device (os error 25); \
+        "roundtrip: cannot query the binder version of /dev/null: Inappropriate ioctl for device (os error 25); \
          is it a binder device?"
     );
 }

@@ -108,7 +108,7 @@ fn a_wrong_or_incomplete_argument_of_an_old_name_prints_one_line_and_exits_with_
         ("binderThroughputTest", "-w x", "-w x: expected a whole number"),
         ("binderThroughputTest", "-x", "unknown flag -x"),
         ("binderThroughputTest", "-w 1 -p", "1 workers cannot form pairs: choose 2 or more"),
-        ("binderThroughputTest", "-w 1", "a single worker has no other to call"),
+        ("binderThroughputTest", "-w 1", "a single worker has no other worker to call"),
         ("binderThroughputTest", "-m 0", "-m 0: expected a whole number from 1 to"),
         ("binderThroughputTest", "-t x", "unexpected argument 'x'"),
         ("hwbinderThroughputTest", "-m", "-m needs a value"),

@@ -62,7 +62,7 @@ pub enum TextFault {
         most: u32,
     },
     /// A load without a number of hogs.
-    #[error("give their number: hogs=N")]
+    #[error("give the number of hogs: hogs=N")]
     NoHogs,
     /// Disturbances that last longer than half of their interval.
     #[error("for=TIME must be at most half of every=TIME")]
@@ -135,7 +135,7 @@ pub enum PlanFault {
     PassthroughOverBinder,
 
     /// A single worker, which has no other worker to call.
-    #[error("a single worker has no other to call: choose 2 or more")]
+    #[error("a single worker has no other worker to call: choose 2 or more")]
     LonelyWorker,
     /// Too few workers for a pair.
     #[error("{workers} workers cannot form pairs: choose 2 or more")]
@@ -147,7 +147,7 @@ pub enum PlanFault {
     #[error("there is no service to call: choose 1 service or more")]
     NoService,
     /// Services without a worker.
-    #[error("there is no worker that calls: choose 1 worker or more")]
+    #[error("there is no worker to make calls: choose 1 worker or more")]
     NoWorker,
     /// Too many workers and services.
     #[error("{processes} processes are too many: choose at most {most} workers and services together")]

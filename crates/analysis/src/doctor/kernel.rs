@@ -47,7 +47,7 @@ pub(super) static VERSION: &[Check] = &[
     Check {
         name: "tick",
         title: "tick rate",
-        why: "An ordinary thread that waits for its turn runs only after a tick ends the other thread's turn.",
+        why: "A runnable ordinary thread runs only after a tick ends the running thread's time slice.",
         source: "Documentation/timers/no_hz.rst, kernel/Kconfig.hz",
         judge: tick,
     },

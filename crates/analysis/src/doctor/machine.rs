@@ -7,7 +7,7 @@ use super::{Check, Judged, Verdict};
 pub(super) static DISTURBANCE: &[Check] = &[
     Check {
         name: "steal",
-        title: "time taken by a hypervisor",
+        title: "time stolen by a hypervisor",
         why: "The host runs something else on this machine's CPU. A call then stands still, and nothing \
               inside this machine shows when.",
         source: "proc_stat(5), Documentation/virt/kvm/x86/msr.rst",

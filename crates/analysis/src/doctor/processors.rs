@@ -62,7 +62,7 @@ pub(super) static PLACEMENT: &[Check] = &[
     Check {
         name: "smt",
         title: "simultaneous multi-threading",
-        why: "Two threads on one core share its units: each runs slower while the other runs.",
+        why: "Two threads on one core share its execution units: each runs slower while the other runs.",
         source: "Documentation/ABI/testing/sysfs-devices-system-cpu (smt)",
         judge: smt,
     },

@@ -175,7 +175,7 @@ fn realtime(run: &Run) -> Option<String> {
         let mut callers = series.pairs.iter().flat_map(|pair| &pair.callers);
         callers.any(|caller| caller.caller.policy.is_realtime())
     };
-    (!result.series.iter().all(called)).then(|| "no real-time caller called".to_owned())
+    (!result.series.iter().all(called)).then(|| "no real-time caller made calls".to_owned())
 }
 
 fn kernel_driver(run: &Run) -> Option<String> {

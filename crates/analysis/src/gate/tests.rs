@@ -190,7 +190,7 @@ fn requirements_are_met_only_by_what_the_run_used() {
     for caller in latency.series.iter_mut().flat_map(|one| &mut one.pairs).flat_map(|one| &mut one.callers) {
         caller.caller = run::Scheduling::other(0);
     }
-    assert_eq!(missing(Requirement::Realtime, &run), "no real-time caller called");
+    assert_eq!(missing(Requirement::Realtime, &run), "no real-time caller made calls");
     assert!(missing(Requirement::Events, &run).starts_with("no test of the run records events"));
 
     let mut storage = fixture("x86_64-6.1-ufs");

@@ -143,7 +143,7 @@ fn check_version(path: &str, answer: Result<i32, Errno>) -> Result<(), Error> {
         // A 32-bit driver (version 7) has different numbers for ioctls with addresses, but the same
         // number for this ioctl.
         Ok(found) => Err(Error::Version { device: path.into(), found }),
-        Err(errno) => Err(Error::device(path, "ask for the binder version of", errno)),
+        Err(errno) => Err(Error::device(path, "query the binder version of", errno)),
     }
 }
 

@@ -241,7 +241,7 @@ impl<'a> HwParcel<'a> {
         if self.data().is_empty() {
             return Err(Error::Unsendable {
                 what: "a buffer",
-                problem: "an interface token or a status comes first",
+                problem: "write an interface token or a status first",
             });
         }
         let (flags, (parent, parent_offset)) = match parent {

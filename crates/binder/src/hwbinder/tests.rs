@@ -67,7 +67,7 @@ fn a_buffer_at_offset_zero_is_refused() {
     let error = HwParcel::new().write_vec(&[1]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot write a buffer to a parcel: an interface token or a status comes first"
+        "cannot write a buffer to a parcel: write an interface token or a status first"
     );
 }
 

@@ -129,7 +129,7 @@ impl Process {
     pub fn set_max_threads(&self, threads: u32) -> Result<(), Error> {
         self.own_driver()?
             .set_max_threads(threads)
-            .map_err(|cause| Error::Driver { operation: "set the most looper threads", cause })
+            .map_err(|cause| Error::Driver { operation: "set the maximum number of looper threads", cause })
     }
 
     /// Returns true if a thread gets the background scheduling class while it serves a background

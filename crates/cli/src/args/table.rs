@@ -10,7 +10,7 @@ pub(crate) struct Opt<A: 'static> {
     /// Names in earlier versions. They still work, but help and completion do not show them.
     pub(crate) old_names: &'static [&'static str],
     pub(crate) action: Action<A>,
-    /// What applies if the option is not given; empty if there is nothing to say.
+    /// The default if the option is not given; empty if there is nothing to say.
     pub(crate) default: &'static str,
     /// One or more sentences.
     pub(crate) help: &'static str,

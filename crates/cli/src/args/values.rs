@@ -12,8 +12,8 @@ pub(crate) fn set<T, E: Display>(place: &mut Option<T>, value: Result<T, E>) -> 
     Ok(())
 }
 
-/// The name of a file or directory. An empty name would mean the current directory, which nobody
-/// intends.
+/// The name of a file or directory. An empty name would mean the current directory, so it is
+/// rejected.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("a name must not be empty".to_owned()) } else { Ok(text.into()) }
 }

@@ -143,5 +143,5 @@ fn special_file(path: &Path) -> io::Result<File> {
     let file = File::options().write(true).open(path)?;
     // Check again, because the file may have been replaced since the first check.
     let exchanged = file.metadata()?.is_file();
-    if exchanged { Err(io::Error::other("it has just become a regular file")) } else { Ok(file) }
+    if exchanged { Err(io::Error::other("a regular file has replaced it")) } else { Ok(file) }
 }

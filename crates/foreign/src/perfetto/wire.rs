@@ -73,7 +73,7 @@ impl<'a> Iterator for Message<'a> {
         if field.is_none() {
             self.at = self.bytes.len();
         }
-        Some(field.ok_or_else(|| "it is cut off, or no message".to_owned()))
+        Some(field.ok_or_else(|| "it is truncated, or not a protobuf message".to_owned()))
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn packed(bytes: &[u8]) -> Result<Vec<u64>, String> {
     let mut message = Message::new(bytes);
     let mut numbers = Vec::new();
     while message.at < bytes.len() {
-        numbers.push(message.varint().ok_or("numbers are cut off")?);
+        numbers.push(message.varint().ok_or("a packed field is truncated")?);
     }
     Ok(numbers)
 }

@@ -58,7 +58,7 @@ pub(super) fn headers(bytes: &mut Bytes<'_>, parts: &mut Parts<'_>) -> Found<()>
     for (name, into) in [("header_page", &mut parts.header_page), ("header_event", &mut parts.header_event)] {
         let found = bytes.text()?;
         if found != name {
-            return Err(format!("{name} is not where it should be"));
+            return Err(format!("{name} is missing at its expected place"));
         }
         *into = bytes.long_text(true)?;
     }

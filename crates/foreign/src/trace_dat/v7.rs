@@ -73,7 +73,9 @@ impl<'a> Reader<'a> {
     }
 
     fn unpack(&mut self, bytes: &[u8], offset: u64) -> Found<Vec<u8>> {
-        let method = self.method.ok_or_else(|| format!("at byte {offset}: compressed, by no method"))?;
+        let method = self
+            .method
+            .ok_or_else(|| format!("at byte {offset}: compressed, but the file names no method"))?;
         unpack(method, bytes, &mut self.budget).map_err(|what| format!("at byte {offset}: {what}"))
     }
 

@@ -133,7 +133,7 @@ fn place(layer: Layer) -> &'static str {
         Layer::Stolen | Layer::Preempted => "waiting for a CPU that other threads have",
         Layer::Fs => "in the file system",
         Layer::Platform => "in the application and its runtime",
-        Layer::Unexplained => "where no event explains it",
+        Layer::Unexplained => "that no event explains",
     }
 }
 

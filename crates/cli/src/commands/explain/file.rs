@@ -252,8 +252,9 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
             0 => "Events".to_owned(),
             events => format!("{events} events"),
         };
-        lines
-            .push(format!("{events} were lost, in {gaps} gaps: what spans one is missing or not explained."));
+        lines.push(format!(
+            "{events} were lost, in {gaps} gaps: calls and writes across a gap are missing or not explained."
+        ));
     }
     let unmatched = recorded.unmatched;
     let cut = unmatched.received + unmatched.replies + unmatched.ended;

@@ -105,8 +105,8 @@ impl Explained {
         }
         if self.before_comparison > 0 {
             warnings.push(format!(
-                "{} of the slowest calls were not kept: they came before there were others to compare them \
-                 with",
+                "{} of the slowest calls were not kept: they were made before there were enough calls \
+                 to compare them with",
                 self.before_comparison
             ));
         }
