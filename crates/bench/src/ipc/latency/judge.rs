@@ -203,7 +203,7 @@ mod tests {
     fn a_lower_limit_lowers_the_callers_with_a_warning() {
         let chosen = callers(&LatencyPlan::default(), &RealtimePermission::Allowed { max_priority: 50 }, 0);
         assert_eq!(chosen.callers, [Scheduling::fifo(50), Scheduling::other(0)]);
-        assert!(chosen.warnings[0].contains("fifo:99 calls as fifo:50"), "{:?}", chosen.warnings);
+        assert!(chosen.warnings[0].contains("caller fifo:99 runs as fifo:50"), "{:?}", chosen.warnings);
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             LatencyPlan { callers: vec![Scheduling::fifo(1), Scheduling::other(0)], ..Default::default() };
         let chosen = callers(&plan, &RealtimePermission::Allowed { max_priority: 99 }, 10);
         assert_eq!(chosen.callers, [Scheduling::fifo(1), Scheduling::other(10)]);
-        assert!(chosen.warnings[0].contains("other calls as nice:10"), "{:?}", chosen.warnings);
+        assert!(chosen.warnings[0].contains("caller other runs as nice:10"), "{:?}", chosen.warnings);
     }
 
     #[test]
