@@ -66,7 +66,7 @@ def alarms(run: Path, folder: Path, fleets: int, kinds: list[str]) -> None:
         counts: Counter = Counter()
         for number in range(fleets):
             healthy = kind == "healthy"
-            engine, truth = fleet(run, folder, (500 if healthy else 400) + number, healthy)
+            engine, truth = fleet(run, folder, (700 if healthy else 600) + number, healthy)
             counts["nights"] += NIGHTS - 1
             judge_fleet(engine, truth, counts)
             print(f"{number + 1} {kind} fleets of {DEVICES} devices, {counts['nights']} nights")

@@ -143,7 +143,7 @@ class DataSet:
             for table in ("sums", "series"):
                 hidden[table].rename(self.path / table / place / name)
                 sync(self.path / table / place)
-        except BaseException:
+        except (Exception, KeyboardInterrupt):
             for file in hidden.values():
                 file.unlink(missing_ok=True)
             raise
