@@ -188,26 +188,33 @@ def cost(path: str, url: str | None) -> dict[str, float]:
 
 
 def chart(paths: list[str], out: Path) -> None:
-    """Draws seconds against runs."""
+    """Measures data sets, and draws seconds against runs."""
+    sizes, seconds = [], []
+    for path in paths:
+        engine = engines.connect(None, DataSet.open(path))
+        sizes.append(int(engine.run(engine.series.agg(rows=engine.series.count()))["rows"][0]) // 2)
+        seconds.append(json.loads(subprocess.check_output([sys.executable, __file__, "cost", path, "--json"])))
+        print(sizes[-1], seconds[-1], flush=True)
+    draw(sizes, [of["seconds"] for of in seconds], out)
+
+
+def draw(sizes: list[int], seconds: list[dict[str, float]], out: Path) -> None:
+    """Draws a line for each query."""
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.fonttype"] = "none"
     from matplotlib import pyplot
 
-    sizes, seconds = [], []
-    for path in paths:
-        engine = engines.connect(None, DataSet.open(path))
-        sizes.append(int(engine.run(engine.series.agg(rows=engine.series.count()))["rows"][0]) / 2)
-        seconds.append(json.loads(subprocess.check_output([sys.executable, __file__, "cost", path, "--json"])))
     figure, axes = pyplot.subplots(figsize=(7, 4.2))
-    for name in QUERIES:
-        axes.plot([0, *[size / 1000 for size in sizes]], [None, *[of["seconds"][name] for of in seconds]], "o-", label=name)
+    axes.set_prop_cycle(color=pyplot.get_cmap("tab20").colors)
+    last = seconds[-1]
+    for name in sorted(last, key=lambda name: -last[name]):
+        axes.plot([size / 1000 for size in sizes], [of[name] for of in seconds], "o-", label=name)
     axes.set(xlabel="thousand runs", ylabel="seconds", xlim=(0, None), ylim=(0, None))
-    axes.legend(fontsize=7, frameon=False)
+    # In the order of the lines' ends.
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(out, bbox_inches="tight")
-    for size, of in zip(sizes, seconds, strict=True):
-        print(int(size), of)
 
 
 def main() -> None:
