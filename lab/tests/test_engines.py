@@ -124,6 +124,12 @@ def test_an_invalid_response_of_an_engine_is_reported_in_one_line(small_fleet, c
     assert error.startswith("cannot reach") and "\n" not in error
 
 
+def test_an_error_of_spark_is_reported_without_the_name_of_a_method():
+    error = "An error occurred while calling None.org.apache.Session.\n: java.lang.Failure: no space\n\tat org.apache"
+    assert engines.first_line(RuntimeError(error)) == "java.lang.Failure: no space"
+    assert engines.first_line(RuntimeError()) == "RuntimeError"
+
+
 @pytest.mark.parametrize("url", ["mysql://x", "trino", "spark//x", "http://[::1"])
 def test_an_unknown_engine_is_refused(url, small_fleet):
     with pytest.raises(LabError, match="unknown engine|is no URL"):

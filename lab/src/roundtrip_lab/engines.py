@@ -246,5 +246,7 @@ def hidden(url: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """An engine's error message, without its stack trace."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]
+    """An engine's error message, without its stack trace, and without Py4J's first line, which names a method."""
+    lines = [line.strip(" :\t") for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("An error occurred while calling")]
+    return next(iter(lines), type(error).__name__)[:300]
