@@ -127,7 +127,7 @@ fn without_permission_for_real_time_only_the_ordinary_caller_measures() {
     let script = script.replace("exec", "exec nice -n 5");
     let output = succeed(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_roundtrip")]));
     check_block(&json(&output)["P0"], 50, false);
-    assert!(stderr(&output).contains("other calls as nice:"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("caller other runs as nice:"), "{}", stderr(&output));
 }
 
 #[test]
