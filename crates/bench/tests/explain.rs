@@ -101,7 +101,7 @@ fn check_recording(directory: &Path, explained: &Explained) {
         let within = |ns: u64| (miss.sample.start_ns..=miss.sample.end_ns).contains(&ns);
         // The client woke the server. Or the server was preempted after its previous reply and had
         // not slept yet, so there is only a switch to it. If a virtual machine's kernel omits the
-        // switch, there is an event of the server itself.
+        // switch, there is an event of the server itself, or none in a short stretch.
         let server = miss.server.map(|server| server.tid);
         let served = trace.events.iter().filter(|event| within(event.time_ns)).any(|event| {
             let named = match &event.body {

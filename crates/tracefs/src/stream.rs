@@ -99,7 +99,7 @@ impl Stream {
     /// Adds the contents of the CPUs' buffers, and returns the new events in chronological order.
     /// `until_ns` is an instant on the trace's clock: every event before it must already have been
     /// in the buffers. Later events wait for the next call, when the pages of other CPUs have
-    /// caught up. An event that arrives late is returned late, and is not lost.
+    /// caught up. An event that reaches the buffers late is returned by a later call.
     ///
     /// # Errors
     /// As [`read`].

@@ -104,7 +104,7 @@ struct Observer<'a> {
     divide: &'a mut dyn Divide,
     /// Completed writes that are not divided yet.
     undivided: Vec<Ended>,
-    /// How many bytes of events have arrived since the last division.
+    /// The bytes of events that have arrived since writes were last divided.
     undivided_bytes: usize,
 }
 

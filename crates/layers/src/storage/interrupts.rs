@@ -40,9 +40,9 @@ impl Interrupts {
         }
     }
 
-    /// The CPU and time of the interrupt that signalled an answer which is now seen on a CPU. It is
-    /// the interrupt that the CPU is handling or, without one, the last interrupt on any CPU. It
-    /// must be after `since_ns`, and `ours` must accept its name.
+    /// The CPU and time of the interrupt that signalled an answer. `cpu` saw the answer: the
+    /// interrupt is the one that this CPU is handling or, without one, the last one on any CPU.
+    /// Only interrupts after `since_ns` whose name `ours` accepts are considered.
     pub(super) fn that_reported(
         &self,
         cpu: u32,

@@ -20,7 +20,8 @@ pub(super) struct Page {
     tables: Vec<Value>,
     charts: Vec<Value>,
     pictures: Vec<Value>,
-    /// The nesting depth within items whose data is added as a whole; 0 outside.
+    /// How deeply the current position is nested in items whose data is added in one piece; 0
+    /// outside such items.
     whole: u32,
 }
 

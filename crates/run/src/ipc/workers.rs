@@ -205,7 +205,7 @@ pub enum Stage {
     },
     /// The workers start to call each other.
     Waiting,
-    /// The workers are still calling. Reported periodically in long runs.
+    /// The progress of the calls, reported periodically in long runs.
     Calling {
         /// The number of calls so far, over all callers and rounds.
         done: u64,

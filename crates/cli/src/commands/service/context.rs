@@ -85,8 +85,8 @@ impl Found {
 pub(super) const NONE: &str = "this user can join no running context with a service manager; start a \
                                measurement, or use a device with Android running";
 
-/// The stack of a service manager, found by its interface. A manager rejects the other stack's
-/// interface.
+/// The stack that a service manager belongs to. A manager accepts only the interface of its own
+/// stack, so this tries one.
 fn stack_of(manager: &Proxy) -> Result<Stack, binder::Error> {
     match manager.interface_descriptor(Stack::Binder) {
         Ok(_) => Ok(Stack::Binder),

@@ -130,8 +130,8 @@ impl Default for HaltTrace {
 }
 
 impl Default for LatencyPlan {
-    /// One hwbinder pair, a real-time and an ordinary caller, 10 000 iterations, a deadline of 2.5
-    /// ms.
+    /// The default plan: one hwbinder pair with a real-time and an ordinary caller, 10 000
+    /// iterations and a deadline of 2.5 ms.
     fn default() -> Self {
         Self {
             driver: DriverPlan::default(),

@@ -81,7 +81,7 @@ pub struct Explained {
     /// Slow calls that were kept without a recording, because the recording of another call was
     /// being collected.
     pub while_busy: u64,
-    /// The calls whose samples are stored beside each snapshot, in order.
+    /// For each snapshot, in order, the calls whose samples are stored with it.
     #[serde(default)]
     pub recorded: Vec<RecordedCalls>,
     /// Calls that are among the slowest but were not kept, because they were made before there was
