@@ -1,4 +1,4 @@
-//! Long attacks on the program: the tests in `crates/roundtrip/tests/attack` with the requested
+//! Long attacks on the program: those in `crates/roundtrip/tests/program/attack` with the requested
 //! number of rounds, and those that kill `trace start` and `trace stop` before each system call.
 
 use std::process::ExitCode;
@@ -35,15 +35,17 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         "--package",
         "roundtrip",
         "--test",
-        "attack",
-        "--test",
-        "trace_killed",
+        "program",
         "--",
         "--nocapture",
         "--test-threads",
         "1",
     ]);
-    cargo.arg(&asked.attack).env(asked.variable.0, asked.variable.1.to_string());
+    match asked.attack.as_str() {
+        "" => cargo.args(["attack::", "trace_killed::"]),
+        attack => cargo.arg(attack),
+    };
+    cargo.env(asked.variable.0, asked.variable.1.to_string());
     match shell::run(&mut cargo) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {

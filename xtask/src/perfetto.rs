@@ -42,7 +42,7 @@ pub(crate) fn check() -> Result<Outcome> {
     };
     let engine = engine(&packages)?;
     // The formats first, then the program's trace of a recording on this machine.
-    for [target, name] in [["--lib", "processor_tests"], ["--test=explain", "perfetto_shows"]] {
+    for [target, name] in [["--lib", "processor_tests"], ["--test=program", "perfetto_shows"]] {
         // For the whole workspace: built alone, a package would have different features and be
         // compiled again.
         let tests = cargo_command()

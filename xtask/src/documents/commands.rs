@@ -61,7 +61,7 @@ enum Item {
 pub(crate) fn check() -> Result<Outcome> {
     // With the features that the tests use; built alone, the package would have different features
     // and be compiled again.
-    let _ = cargo(&["test", "--quiet", "--workspace", "--test", "explain", "--no-run"])?;
+    let _ = cargo(&["test", "--quiet", "--workspace", "--test", "program", "--no-run"])?;
     let program = target_dir().join("debug/roundtrip");
     let root_is_here = rustix_is_root();
     let scratch = Scratch::new()?;
