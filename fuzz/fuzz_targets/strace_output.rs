@@ -3,8 +3,11 @@
 
 #![no_main]
 
-use bench::storage::SystemCall;
+#[path = "../../crates/bench/src/storage/system_call.rs"]
+mod system_call;
+
 use libfuzzer_sys::fuzz_target;
+use system_call::SystemCall;
 
 fuzz_target!(|input: (u32, i64, &str)| {
     let (tid, boot_less_real_ns, text) = input;

@@ -6,6 +6,7 @@ pub mod interference;
 mod recorder;
 mod run;
 mod strace;
+mod system_call;
 mod target;
 mod writer;
 
@@ -13,7 +14,8 @@ pub use self::run::run;
 pub(crate) use device::disks;
 pub use device::way_down;
 pub use interference::BackgroundJob;
-pub use strace::{Strace, SystemCall};
+pub use strace::Strace;
+pub use system_call::SystemCall;
 pub use target::Target;
 pub use writer::java;
 pub use writer::{Block, Writer, WriterJob};
