@@ -4,21 +4,32 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::wire;
+
 /// A program with its arguments, environment and files.
 #[derive(Debug, Clone)]
 pub struct Job {
+    /// Programs with their arguments that run before it, in the same guest, one after the other. If
+    /// one does not exit with 0, it is the last.
+    pub earlier: Vec<(PathBuf, Vec<String>)>,
     /// A static program for the guest's architecture.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Its environment, besides PATH, HOME and TMPDIR.
+    /// The environment of all programs, besides PATH, HOME and TMPDIR.
     pub environment: Vec<(String, String)>,
-    /// Files that it finds in its working directory, under their own names.
+    /// Files that they find in their working directory, under their own names.
     pub files: Vec<PathBuf>,
-    /// Where files that it leaves in `/out` go; `None`: nowhere.
+    /// Where files that they leave in `/out` go; `None`: nowhere.
     pub out: Option<PathBuf>,
-    /// How long it may take, by the host's clock: a guest's may be wrong.
+    /// How long all of them may take, by the host's clock: a guest's may be wrong.
     pub limit: Duration,
+}
+
+/// Divides what a job wrote among its programs, in their order.
+#[must_use]
+pub fn outputs(written: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(written).split(wire::NEXT).map(str::to_owned).collect()
 }
 
 /// How a program ended.
@@ -71,6 +82,13 @@ impl fmt::Display for End {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_job_wrote_is_divided_among_its_programs() {
+        assert_eq!(outputs(b"a\nb\n"), ["a\nb\n"]);
+        let written = ["a\n", "", "c"].join(wire::NEXT);
+        assert_eq!(outputs(written.as_bytes()), ["a\n", "", "c"]);
+    }
 
     #[test]
     fn every_reported_end_reads_back_and_anything_else_is_refused() {

@@ -23,7 +23,7 @@ pub mod wire;
 
 pub use arch::Arch;
 pub use disk::Disk;
-pub use job::{End, Job};
+pub use job::{End, Job, outputs};
 pub use kernel::{Kernel, Source};
 pub use machine::run;
 pub use packaged::Packaged;

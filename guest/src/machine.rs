@@ -1,6 +1,7 @@
 //! Runs a job in a guest: makes its folder, starts QEMU, passes on what the program writes, and
 //! reads the report.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -23,8 +24,9 @@ const BOOT: Duration = Duration::from_secs(120);
 /// The same with KVM, after which emulation is tried.
 const BOOT_KVM: Duration = Duration::from_secs(15);
 
-/// Boots `kernel`, runs `job` with `init` as the first process, and passes on what the program
-/// writes while it does. Says on `err` when KVM is there and does not work.
+/// Boots `kernel`, runs `job` with `init` as the first process, and passes on what its programs
+/// write while they do. Says on `err` when KVM is there and does not work. Returns how the last
+/// program that ran ended.
 ///
 /// # Errors
 /// When QEMU is missing, the guest does not come up, or it dies before the program ends; with the
@@ -187,10 +189,15 @@ fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
     // The kernel opens the console for the first process before it mounts anything.
     disk.add("dev/console", Kind::Device(5, 1), b"");
     disk.add("init", Kind::Program, &read(init)?);
-    disk.add(wire::PROGRAM, Kind::Program, &read(&job.program)?);
-    let mut arguments = vec![name_of(&job.program)?.to_owned()];
-    arguments.extend(job.arguments.iter().cloned());
-    disk.add(wire::ARGUMENTS, Kind::File, &wire::zero_ended(&arguments));
+    let programs = || {
+        let earlier = job.earlier.iter().map(|(program, arguments)| (program, arguments));
+        earlier.chain([(&job.program, &job.arguments)])
+    };
+    for (number, (program, arguments)) in programs().enumerate() {
+        let words: Vec<String> =
+            [name_of(program)?.to_owned()].into_iter().chain(arguments.iter().cloned()).collect();
+        disk.add(&format!("{}{number}", wire::ARGUMENTS), Kind::File, &wire::zero_ended(&words));
+    }
     let environment: Vec<String> =
         job.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     disk.add(wire::ENVIRONMENT, Kind::File, &wire::zero_ended(&environment));
@@ -203,7 +210,8 @@ fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
         let name = format!("{}/{number:02}-{}", wire::MODULES, name_of(module)?);
         disk.add(&name, Kind::File, &read(module)?);
     }
-    for path in &job.files {
+    let files: BTreeSet<&PathBuf> = programs().map(|(program, _)| program).chain(&job.files).collect();
+    for path in files {
         disk.add(&format!("{}/{}", wire::WORK, name_of(path)?), Kind::Program, &read(path)?);
     }
     Ok(disk.finish())

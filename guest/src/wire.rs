@@ -1,11 +1,10 @@
 //! The interface between the host and the guest's first process: file names in the initial RAM
 //! disk, and the report. No I/O.
 
-/// The program.
-pub const PROGRAM: &str = "job/program";
-/// Its arguments, each ended by a zero byte.
+/// The name and the arguments of a program, each ended by a zero byte. The program's number is
+/// appended to this path: programs run in this order, until one fails.
 pub const ARGUMENTS: &str = "job/arguments";
-/// Its environment, `NAME=VALUE`, each ended by a zero byte.
+/// Their environment, `NAME=VALUE`, each ended by a zero byte.
 pub const ENVIRONMENT: &str = "job/environment";
 /// The serial ports for standard output, standard error and the report, a line each.
 pub const PORTS: &str = "job/ports";
@@ -21,10 +20,13 @@ pub const WORK: &str = "work";
 /// The folder whose contents the report contains.
 pub const OUT: &str = "out";
 
-/// The report's first line: the guest is up, and the program is about to start.
+/// Separates the outputs of two programs.
+pub const NEXT: &str = "\0next program\0\n";
+
+/// The report's first line: the guest is up, and the first program is about to start.
 pub const STARTED: &str = "started\n";
 /// In the report, an archive follows that first line. The name of the file in it that says how the
-/// program ended: "exit N", "signal N", or "error" and why it could not be started.
+/// last program that ran ended: "exit N", "signal N", or "error" and why it could not be started.
 pub const ENDED: &str = "ended";
 
 /// The binder devices that guests have.

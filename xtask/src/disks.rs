@@ -173,6 +173,7 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
 fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
     let job = Job {
+        earlier: Vec::new(),
         program: static_binary(ARCH.name()),
         arguments: split(arguments),
         environment: Vec::new(),

@@ -80,6 +80,7 @@ fn compare(kernel: &Kernel) -> Result<Outcome> {
 /// Measures in a guest, and copies the run into a folder.
 fn measure(kernel: &Kernel, binary: &std::path::Path, runs: &std::path::Path) -> Result<()> {
     let job = Job {
+        earlier: Vec::new(),
         program: binary.to_owned(),
         arguments: split(MEASURED),
         environment: Vec::new(),

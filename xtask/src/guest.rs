@@ -119,6 +119,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     };
     let limit = Duration::from_secs(limit_s);
     let job = Job {
+        earlier: Vec::new(),
         program: Path::new(program).into(),
         arguments: left.cloned().collect(),
         environment,

@@ -6,14 +6,17 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source, outputs};
 
 use crate::boot::{first_process, prepare, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{cargo_command, root, say, static_binary};
+use crate::shell::{cargo_command, root, say, split, static_binary};
 
-/// The timeout for one program. The slowest takes a minute.
-const LIMIT: Duration = Duration::from_secs(300);
+/// The timeout for all programs in one guest. The slowest guest takes two minutes.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// The tests that need the driver: packages and names.
+const TESTS: [(&str, &str); 2] = [("binder-emulator", "conformance"), ("guest", "devices")];
 
 /// The number of random command sequences for each kernel, always the same ones: a minute's worth
 /// on the first kernel. The first one finds what the driver does on all kernels, the others what is
@@ -74,48 +77,62 @@ pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
     with_kernel(arch, which, |kernel| run(&kernel, which))
 }
 
+/// Runs all programs in one guest, because booting it takes several seconds.
 fn run(kernel: &Kernel, which: Packaged) -> Result<Outcome> {
     let arch = kernel.arch;
-    let init = first_process(arch)?;
     let binary = static_binary(arch.name());
-    let boot = |program: PathBuf, arguments: &str| {
-        let name = program.file_name().unwrap_or_default().display().to_string();
-        say(&format!("{}: {name} {arguments}", kernel.name));
-        let job = Job {
-            files: if program == binary { Vec::new() } else { vec![binary.clone()] },
-            program,
-            arguments: arguments.split(' ').map(str::to_owned).collect(),
-            environment: vec![
-                ("PROPTEST_CASES".into(), sequences(arch, which).to_string()),
-                ("ROUNDTRIP".into(), format!("./roundtrip-{}", arch.name())),
-            ],
-            out: None,
-            limit: LIMIT,
-        };
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let end = guest::run(kernel, &init, &job, Clock::Wall, &mut out, &mut err);
-        let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();
-        match end {
-            Ok(End::Exit(0)) => Ok(said),
-            Ok(end) => bail!("{name} {end} on {}:\n{said}", kernel.name),
-            Err(error) => Err(error.context(format!("run {name}:\n{said}"))),
-        }
+    let mut programs = Vec::new();
+    for (package, tests) in TESTS {
+        programs.push((build(package, tests, arch)?, split("--ignored --test-threads=1")));
+    }
+    let explained = (arch == Arch::X86_64 && which != Packaged::Ubuntu).then_some(EXPLAINED);
+    let runs: Vec<_> = RUNS.into_iter().chain(explained).collect();
+    programs.extend(runs.iter().map(|(arguments, _)| (binary.clone(), split(arguments))));
+    let lines: Vec<String> = programs
+        .iter()
+        .map(|(program, arguments)| {
+            let name = program.file_name().unwrap_or_default().display().to_string();
+            format!("{}: {name} {}", kernel.name, arguments.join(" "))
+        })
+        .collect();
+    let (program, arguments) = programs.pop().context("programs to run")?;
+    let job = Job {
+        earlier: programs,
+        program,
+        arguments,
+        environment: vec![
+            ("PROPTEST_CASES".into(), sequences(arch, which).to_string()),
+            ("ROUNDTRIP".into(), format!("./roundtrip-{}", arch.name())),
+        ],
+        files: Vec::new(),
+        out: None,
+        limit: LIMIT,
     };
-    for (package, tests) in [("binder-emulator", "conformance"), ("guest", "devices")] {
-        let said = boot(build(package, tests, arch)?, "--ignored --test-threads=1")?;
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let end = guest::run(kernel, &first_process(arch)?, &job, Clock::Wall, &mut out, &mut err);
+    let (out, err) = (outputs(&out), outputs(&err));
+    let said: Vec<String> = out.iter().zip(&err).map(|(out, err)| format!("{out}{err}")).collect();
+    let last = said.last().map_or("", String::as_str);
+    let line = &lines[said.len().clamp(1, lines.len()) - 1];
+    match end {
+        Ok(End::Exit(0)) if said.len() == lines.len() => {}
+        Ok(end) => bail!("{line} {end}:\n{last}"),
+        Err(error) => return Err(error.context(format!("run {line}:\n{last}"))),
+    }
+    let (of_tests, of_runs) = said.split_at(TESTS.len());
+    for ((said, line), (_, tests)) in of_tests.iter().zip(&lines).zip(TESTS) {
         let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
         if !summary.contains(" passed") || summary.contains(" 0 passed") {
             bail!("{tests} tested nothing on {}:\n{said}", kernel.name);
         }
-        say(summary);
+        say(&format!("{line}\n{summary}"));
     }
-    let explained = (arch == Arch::X86_64 && which != Packaged::Ubuntu).then_some(EXPLAINED);
-    for (arguments, expected) in RUNS.into_iter().chain(explained) {
-        let said = boot(binary.clone(), arguments)?;
+    for (said, (arguments, expected)) in of_runs.iter().zip(runs) {
         let missing = |part: &&str| !said.contains(*part);
         if let Some(part) = [driver(which)].into_iter().chain(expected.iter().copied()).find(missing) {
             bail!("roundtrip {arguments} does not say '{part}' on {}:\n{said}", kernel.name);
         }
+        say(&format!("{}: roundtrip {arguments}", kernel.name));
     }
     Ok(Outcome::Passed)
 }

@@ -55,6 +55,7 @@ fn in_guest(
     let name = hub.file_name().unwrap_or_default().display().to_string();
     files.push(hub);
     let job = Job {
+        earlier: Vec::new(),
         program: build()?,
         arguments: arguments(format!("./{name}")),
         environment: Vec::new(),
@@ -97,6 +98,8 @@ fn build() -> Result<PathBuf> {
 fn build_hub() -> Result<PathBuf> {
     let tools = folder().join("tools");
     let root = tools.display().to_string();
-    run(&mut cargo(&["install", "--quiet", "--debug", TOOLS, "--bin", "rsb_hub", "--root", &root]))?;
+    // Not optimised: nothing of it is measured.
+    let mut command = cargo(&["install", "--quiet", "--debug", TOOLS, "--bin", "rsb_hub", "--root", &root]);
+    run(command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0"))?;
     Ok(tools.join("bin/rsb_hub"))
 }

@@ -43,6 +43,7 @@ fn count(kernel: &Kernel) -> Result<Outcome> {
     let roundtrip = static_binary(ARCH.name());
     let name = roundtrip.file_name().unwrap_or_default().display().to_string();
     let job = Job {
+        earlier: Vec::new(),
         program: build()?,
         arguments: [
             "compare",

@@ -69,8 +69,15 @@ fn carry_out(asked: &Asked) -> Result<()> {
     let (init, program) = (first_process(asked.arch)?, build("binder-emulator", "conformance", asked.arch)?);
     let boot = |test: &str, environment: Vec<(String, String)>, out: Option<PathBuf>| {
         let arguments = ["--ignored", "--exact", test, "--nocapture"].map(str::to_owned).into();
-        let job =
-            Job { program: program.clone(), arguments, environment, files: Vec::new(), out, limit: LIMIT };
+        let job = Job {
+            earlier: Vec::new(),
+            program: program.clone(),
+            arguments,
+            environment,
+            files: Vec::new(),
+            out,
+            limit: LIMIT,
+        };
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let end = guest::run(&kernel, &init, &job, Clock::Wall, &mut out, &mut err);
         let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();

@@ -1,6 +1,6 @@
 //! The first process of a guest: mounts what programs expect, loads the binder driver and those of
-//! a scratch disk, runs one program, reports, and restarts the machine, which ends QEMU. Panics on
-//! failure: the kernel's panic that follows ends the guest, and the console shows why.
+//! a scratch disk, runs the job's programs, reports, and restarts the machine, which ends QEMU.
+//! Panics on failure: the kernel's panic that follows ends the guest, and the console shows why.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -28,7 +28,7 @@ fn main() {
     name_ufs_controller();
     mount_disk();
     report.write_all(wire::STARTED.as_bytes()).expect("the report's port");
-    let ended = start(&out, &err).map_or_else(|error| format!("error {error}"), wait);
+    let ended = run_all(&out, &err);
     let mut archive = Writer::default();
     archive.add(wire::ENDED, Kind::File, ended.as_bytes());
     collect(&mut archive, wire::OUT);
@@ -141,16 +141,33 @@ fn mount_disk() {
     assert!(mounted.is_ok(), "cannot mount {}: {mounted:?}", device.display());
 }
 
-fn start(out: &File, err: &File) -> std::io::Result<Child> {
-    let read = |path: &str| fs::read(Path::new("/").join(path)).map(|bytes| wire::split(&bytes));
-    let arguments = read(wire::ARGUMENTS)?;
-    let environment = read(wire::ENVIRONMENT)?;
+/// Runs the programs in order, until one fails. Returns how the last of them ended.
+fn run_all(mut out: &File, mut err: &File) -> String {
+    let environment = zero_ended(wire::ENVIRONMENT).unwrap_or_default();
+    let mut ended = "error there is no program".to_owned();
+    for number in 0.. {
+        let Ok(arguments) = zero_ended(&format!("{}{number}", wire::ARGUMENTS)) else { break };
+        if number > 0 {
+            out.write_all(wire::NEXT.as_bytes()).expect("standard output's port");
+            err.write_all(wire::NEXT.as_bytes()).expect("standard error's port");
+        }
+        let child = start(&arguments, &environment, out, err);
+        ended = child.map_or_else(|error| format!("error {error}"), wait);
+        if ended != "exit 0" {
+            break;
+        }
+    }
+    ended
+}
+
+fn zero_ended(file: &str) -> std::io::Result<Vec<String>> {
+    fs::read(Path::new("/").join(file)).map(|bytes| wire::split(&bytes))
+}
+
+fn start(arguments: &[String], environment: &[String], out: &File, err: &File) -> std::io::Result<Child> {
     let set = environment.iter().filter_map(|line| line.split_once('='));
-    // Under its own name: a program may answer to several. Moved, since a large one does not fit in
-    // twice.
-    let program = Path::new("/").join(wire::WORK).join(&arguments[0]);
-    fs::rename(Path::new("/").join(wire::PROGRAM), &program)?;
-    Command::new(&program)
+    // Under its own name: a program may answer to several.
+    Command::new(Path::new("/").join(wire::WORK).join(&arguments[0]))
         .arg0(&arguments[0])
         .args(&arguments[1..])
         .env_clear()
