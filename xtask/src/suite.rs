@@ -1,23 +1,93 @@
-//! Runs all tests, and reports which of them could not run on this machine.
+//! Runs the tests with cargo-nextest, each in a process of its own, and reports which of them could
+//! not run on this machine and where the time went.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use crate::builds::{self, Builds};
+use crate::install;
 use crate::outcome::Outcome;
-use crate::shell;
+use crate::shell::{self, target_dir};
+use crate::timed::{self, Timed};
+
+/// Notes of the tests' times, in the folder of what is built.
+const TIMES: &str = "test-times";
+/// What was built for them, and how long that took.
+const BUILDS: &str = "test-builds";
+
+/// Builds the tests of the whole workspace.
+pub(crate) fn build() -> Result<Outcome> {
+    let notes = empty(BUILDS)?;
+    let mut cargo = shell::cargo_command();
+    cargo.args(["nextest", "run", "--workspace", "--no-run"]);
+    let (built, builds) = builds::watch(&target_dir(), || shell::run(&mut cargo));
+    builds::store(&builds, &notes)?;
+    built
+}
 
 /// Runs the tests of the whole workspace.
 pub(crate) fn all() -> Result<Outcome> {
+    let notes = empty(TIMES)?;
+    run(nextest(&notes)?.arg("--workspace"))
+}
+
+/// Runs the examples in the documentation of the libraries, which nextest leaves out.
+pub(crate) fn in_documentation() -> Result<Outcome> {
+    shell::cargo(&["test", "--quiet", "--workspace", "--doc"])
+}
+
+/// Runs this command with the tests' notes.
+pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let noted = empty("skipped-tests")?;
-    let mut cargo = shell::cargo_command();
-    shell::run(cargo.args(["test", "--workspace", "--no-fail-fast"]).env(skips::FILE, &noted))?;
+    if install::has_packages() {
+        command.env(skips::INSTALLED, "1");
+    }
+    shell::run(command.env(skips::FILE, &noted))?;
     Ok(Outcome::Skipped(read(&noted)?))
+}
+
+/// A command that runs tests, even after a failure, and notes their times in this file.
+pub(crate) fn nextest(notes: &Path) -> Result<Command> {
+    // Building the tests may replace this program's file while it is used.
+    let own = target_dir().join("timed");
+    let partial = own.with_extension(std::process::id().to_string());
+    std::fs::copy("/proc/self/exe", &partial)
+        .and_then(|_| std::fs::rename(&partial, &own))
+        .with_context(|| format!("write {}", own.display()))?;
+    let mut command = shell::cargo_command();
+    command.args([
+        "nextest",
+        "run",
+        "--no-fail-fast",
+        "--status-level",
+        "slow",
+        "--final-status-level",
+        "slow",
+    ]);
+    // The runner of Cargo's configuration, which has no name for "this machine" there.
+    let variable = format!("CARGO_TARGET_{}_RUNNER", host()?.to_uppercase().replace('-', "_"));
+    command.env(variable, format!("{} timed {}", own.display(), notes.display()));
+    Ok(command)
+}
+
+/// The target triple of this machine.
+pub(crate) fn host() -> Result<String> {
+    let version = shell::output("rustc", &["-vV"]).unwrap_or_default();
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("'rustc -vV' names no host")?.to_owned())
+}
+
+/// Where the time of the tests that ran last went.
+pub(crate) fn times() -> (Builds, Vec<Timed>) {
+    let note = |name| target_dir().join(name);
+    (builds::read(&note(BUILDS)), timed::read(&note(TIMES)))
 }
 
 /// Empties the file in which tests note what they skip.
 pub(crate) fn empty(name: &str) -> Result<PathBuf> {
-    let noted = shell::target_dir().join(name);
+    let noted = target_dir().join(name);
     match std::fs::remove_file(&noted) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", noted.display()))

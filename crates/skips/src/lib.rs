@@ -21,6 +21,10 @@ use std::path::{Path, PathBuf};
 /// test's binary and name, a tab, and the reason. If it is not set, skips are only printed.
 pub const FILE: &str = "ROUNDTRIP_SKIPS_FILE";
 
+/// The environment variable that is set if every program that tests use was installed. A test that
+/// then lacks one needs a package that `cargo xtask setup` does not know.
+pub const INSTALLED: &str = "ROUNDTRIP_PROGRAMS_INSTALLED";
+
 /// What a test needs and the machine lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,6 +62,10 @@ pub fn skip(need: Need<'_>, why: impl Display) {
     assert!(
         !need.is_met(),
         "{test} was about to be skipped although this machine offers what it needs: {why}"
+    );
+    assert!(
+        !matches!(need, Need::Program(_)) || std::env::var_os(INSTALLED).is_none(),
+        "{test} needs a program that `cargo xtask setup` does not install: {why}"
     );
     // A reason is one line, as the file's readers expect.
     let why = why.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -121,6 +129,7 @@ mod tests {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "tests::skipped_here", "--include-ignored"])
             .env(FILE, &file)
+            .env_remove(INSTALLED)
             .output()
             .unwrap();
         let noted = std::fs::read_to_string(&file).unwrap();
@@ -130,7 +139,17 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "is run by the test above"]
+    fn a_missing_program_is_no_reason_to_skip_where_all_were_installed() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::skipped_here", "--include-ignored"])
+            .env(INSTALLED, "1")
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+    }
+
+    #[test]
+    #[ignore = "is run by the tests above"]
     fn skipped_here() {
         skip(Need::Program("no-such-program-anywhere"), "no such\nthing");
     }
