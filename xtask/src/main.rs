@@ -4,6 +4,7 @@
 mod attack;
 mod boot;
 mod builds;
+mod changed;
 mod circles;
 mod disks;
 mod dist;
@@ -28,6 +29,7 @@ mod sizes;
 mod slowest;
 mod steps;
 mod storage;
+mod stress;
 mod suite;
 mod timed;
 
@@ -46,7 +48,9 @@ Tasks:
   setup     installs what the tests need
   test      setup, then: formatting, lints, all tests, dependency rules, static
             builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
+  test --changed [COMMIT]  formatting, lints, and the tests that a change since the commit (HEAD) can affect
   tests     builds and runs only the tests of the workspace
+  stress    runs a test 50 times beside four busy loops; see cargo xtask stress --help
   dist      builds the static binaries into target/dist and prints their sizes
   sizes     shows what takes up space in them: modules and functions, the largest first
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
@@ -86,7 +90,11 @@ fn main() -> ExitCode {
     let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["setup"] => setup,
         ["test"] => test,
+        ["test", "--changed"] => return changed::command("HEAD", test_changed),
+        ["test", "--changed", base] => return changed::command(base, test_changed),
         ["tests"] => tests_only,
+        ["stress", ..] => return stress::command(&args[1..]),
+        ["busy-loop"] => return stress::busy_loop(),
         ["dist"] => dist_only,
         ["sizes"] => sizes_only,
         ["documents"] => documents_only,
@@ -255,19 +263,29 @@ fn setup() -> bool {
     steps::run(&[&TOOLS[..], &DOWNLOADS].concat())
 }
 
+/// What is checked without running anything, and then built.
+const BUILDS: &[Step] = &[
+    FORMATTING,
+    LINTS,
+    CIRCLES,
+    ("documentation: rustdoc", documents::rustdoc),
+    DOCUMENTS[0],
+    DOCUMENTS[1],
+    ("each library by itself", libraries_alone),
+    BUILD_TESTS,
+    ("static binaries", dist::build),
+];
+
+const FORMATTING: Step = ("formatting", || shell::cargo(&["fmt", "--all", "--check"]));
+const LINTS: Step =
+    ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]));
+
+fn test_changed() -> bool {
+    let tests = ("tests that the change affects", changed::tests as _);
+    steps::run(&[FORMATTING, LINTS, CIRCLES, DOCUMENTS[0], DOCUMENTS[1], BUILD_TESTS, tests])
+}
+
 fn test() -> bool {
-    const BUILDS: &[Step] = &[
-        ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
-        ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
-        CIRCLES,
-        ("documentation: rustdoc", documents::rustdoc),
-        DOCUMENTS[0],
-        DOCUMENTS[1],
-        ("each library by itself", libraries_alone),
-        BUILD_TESTS,
-        ("static binaries", dist::build),
-    ];
-    // Tests measure, so no other step runs at the same time.
     const LAST: &[Step] = &[
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
         // Only dependencies of tests may build C code; the device binary may not.
