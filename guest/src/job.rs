@@ -26,7 +26,7 @@ pub struct Job {
     pub limit: Duration,
 }
 
-/// Divides what a job wrote among its programs, in their order.
+/// Splits a job's output into one text for each program, in order.
 #[must_use]
 pub fn outputs(written: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(written).split(wire::NEXT).map(str::to_owned).collect()

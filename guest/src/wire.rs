@@ -1,8 +1,8 @@
 //! The interface between the host and the guest's first process: file names in the initial RAM
 //! disk, and the report. No I/O.
 
-/// The name and the arguments of a program, each ended by a zero byte. The program's number is
-/// appended to this path: programs run in this order, until one fails.
+/// The start of a path: a program's number follows. The file has the program's name and arguments,
+/// each ended by a zero byte. Programs run in the order of their numbers, until one fails.
 pub const ARGUMENTS: &str = "job/arguments";
 /// Their environment, `NAME=VALUE`, each ended by a zero byte.
 pub const ENVIRONMENT: &str = "job/environment";

@@ -263,7 +263,7 @@ fn setup() -> bool {
     steps::run(&[&TOOLS[..], &DOWNLOADS].concat())
 }
 
-/// What is checked without running anything, and then built.
+/// Checks that run no test, then the builds.
 const BUILDS: &[Step] = &[
     FORMATTING,
     LINTS,

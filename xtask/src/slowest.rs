@@ -1,4 +1,4 @@
-//! The slowest steps, test programs and tests of a run, so that growth is seen. Measures nothing.
+//! The slowest steps, test programs and tests of a run, to make growth visible. Measures nothing.
 
 use std::collections::BTreeMap;
 

@@ -56,7 +56,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
 }
 
 fn run(asked: &Asked) -> Result<()> {
-    // Before the loops start, which would slow down building.
+    // First, because the loops would slow down the build.
     suite::build()?;
     let _loops: Vec<BusyLoop> = (0..asked.loops).map(|_| BusyLoop::start()).collect::<Result<_>>()?;
     let notes = suite::empty("stress-times")?;

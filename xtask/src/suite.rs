@@ -12,9 +12,9 @@ use crate::outcome::Outcome;
 use crate::shell::{self, target_dir};
 use crate::timed::{self, Timed};
 
-/// Notes of the tests' times, in the folder of what is built.
+/// The file with the tests' times, in Cargo's target folder.
 const TIMES: &str = "test-times";
-/// What was built for them, and how long that took.
+/// The file with the times of the builds, beside it.
 const BUILDS: &str = "test-builds";
 
 /// Builds the tests of the whole workspace.
@@ -38,7 +38,7 @@ pub(crate) fn in_documentation() -> Result<Outcome> {
     shell::cargo(&["test", "--quiet", "--workspace", "--doc"])
 }
 
-/// Runs this command with the tests' notes.
+/// Runs a command that runs tests, and returns which of them were skipped.
 pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let noted = empty("skipped-tests")?;
     if install::has_packages() {
@@ -85,7 +85,7 @@ pub(crate) fn times() -> (Builds, Vec<Timed>) {
     (builds::read(&note(BUILDS)), timed::read(&note(TIMES)))
 }
 
-/// Empties the file in which tests note what they skip.
+/// The path of a file with notes in Cargo's target folder. Removes what an earlier run left there.
 pub(crate) fn empty(name: &str) -> Result<PathBuf> {
     let noted = target_dir().join(name);
     match std::fs::remove_file(&noted) {
