@@ -1,6 +1,8 @@
 """What docs/lab.md says about cost and about alarms, measured on simulated fleets.
 
     python lab/measure.py alarms RUN FOLDER            planted regressions found, and nights with false alarms
+    python lab/measure.py scenarios [--fleets N]       a step of 5% found within 10 nights, and false alarms, in small
+                                                       fleets with the troubles of real labs
     python lab/measure.py cost DATASET [ENGINE]        how long each query takes, and the most memory it needs
     python lab/measure.py chart DATASET… -o FILE.svg   how the cost grows from set to set
 
@@ -19,9 +21,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import ibis
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import special
+
+sys.path.insert(0, str(Path(__file__).parent / "tests"))
+import scenarios
 
 from roundtrip_lab import engines, queries, simulation
 from roundtrip_lab.dataset import DataSet
@@ -29,7 +36,8 @@ from roundtrip_lab.queries import Filters
 
 DEVICES, NIGHTS, CALLS, FLEETS = 1000, 90, 200, 12
 # What the three queries read.
-ASKED_OF = ("series", "device", "build", "day", "model", "time", "calls", "missed", "p50_ns", "p99_ns")
+ASKED_OF = ("series", "device", "build", "day", "model", "time", "calls", "missed", "p50_ns", "p99_ns", "kernel", "machine",
+            "labels")
 QUERIES = {
     "percentiles": lambda engine: queries.percentiles(engine),
     "percentiles by label": lambda engine: queries.percentiles(engine, "label:site"),
@@ -43,6 +51,7 @@ QUERIES = {
     "layers, two builds": lambda engine: queries.layers(engine, base="build-001", new="build-002"),
     "regressions": lambda engine: queries.regressions(engine),
     "changes": lambda engine: queries.changes(engine),
+    "builds": lambda engine: queries.builds(engine),
     "distribution": lambda engine: queries.distribution(engine),
 }
 
@@ -96,7 +105,7 @@ def judge_fleet(engine: engines.Engine, truth: dict, counts: Counter) -> None:
 def regressions_said(engine: engines.Engine, filters: Filters) -> set[tuple]:
     """Series, build and verdict of what is not the same."""
     answer = queries.regressions(engine, filters)
-    answer = answer[answer["verdict"].isin(["worse", "better"])]
+    answer = answer[answer["verdict"].isin(["worse", "better"])].drop_duplicates(["series", "new", "verdict"])
     return set(answer[["series", "new", "verdict"]].itertuples(index=False, name=None))
 
 
@@ -168,6 +177,80 @@ def at_least(hits: int, tries: int) -> float:
     return float(special.betaincinv(hits, tries - hits + 1, 0.05)) if hits else 0.0
 
 
+# The troubles of small fleets, one at a time and all together. Each seed decides whether weekends are slower or faster.
+SCENARIOS = {
+    "none": {},
+    "weekends": {"weekend": 0.1},
+    "wrong clocks": {"wrong_clocks": 2},
+    "two branches": {"branches": 2},
+    "two kinds of devices": {"kinds": 0.5},
+    "all of them": {"weekend": 0.1, "wrong_clocks": 2, "branches": 2, "kinds": 0.5},
+}
+STEP, STEP_NIGHT, WITHIN, FIRST_SEED = 1.05, 28, 10, 90_000
+# The healthy fleets are asked on these nights.
+HEALTHY_NIGHTS = (8, 13, 18, 23, 28, 33, 38)
+
+
+class Again(engines.Fetched):
+    """Holds one fleet after the other. The queries' SQL is made once."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.table({}), None)
+        self.made: dict = {}
+
+    def hold(self, rows: pa.Table) -> None:
+        """Replaces the fleet."""
+        self.connection.con.register("held", rows)
+
+    def _table(self, name: str) -> ibis.Table:
+        return self.connection.table("held")
+
+    def fetch(self, expression: ibis.Table) -> pa.Table:
+        if expression.op() not in self.made:
+            self.made[expression.op()] = self.connection.compile(expression)
+        rows = self.connection.con.sql(self.made[expression.op()]).to_arrow_table()
+        return rows.cast(expression.schema().to_pyarrow())
+
+
+def in_scenarios(fleets: int) -> None:
+    """For each scenario, in how many fleets the step is found in time, and on how many nights something false is said."""
+    engine = Again()
+    for name, troubles in SCENARIOS.items():
+        found, late, nights, false = 0, [], 0, Counter()
+        for number in range(fleets):
+            seed = FIRST_SEED + number
+            given = troubles | {"weekend": troubles.get("weekend", 0.0) * (-1) ** number}
+            when = found_after(engine, scenarios.Fleet(**given, step=STEP, at=STEP_NIGHT, nights=STEP_NIGHT + WITHIN), seed)
+            found += when is not None
+            late += [when] if when is not None else []
+            if number % 4 == 0:
+                rows, night = scenarios.rows(scenarios.Fleet(**given), seed + fleets)
+                for until in HEALTHY_NIGHTS:
+                    engine.hold(rows.filter(pa.array(night < until)))
+                    nights += 1
+                    alarms = [query for query, ask in ASKED.items() if ask(engine, Filters())]
+                    false.update([*alarms, *(["any"] if alarms else [])])
+        print(f"{name}: found in {found} of {fleets} fleets (at least {at_least(found, fleets):.1%}), half of them within "
+              f"{sorted(late)[len(late) // 2] if late else '-'} nights; false on {false['any']} of {nights} nights "
+              f"(at most {1 - at_least(nights - false['any'], nights):.2%}) {dict(false)}, "
+              f"{time.process_time():.0f} s of CPU so far", flush=True)  # fmt: skip
+
+
+def found_after(engine: Again, fleet: scenarios.Fleet, seed: int) -> int | None:
+    """After how many nights the step is found; None if not within WITHIN."""
+    rows, night = scenarios.rows(fleet, seed)
+    build = scenarios.build(0, STEP_NIGHT // fleet.build_nights)
+    for after in (5, 7, 8, 9, 10):
+        engine.hold(rows.filter(pa.array(night < STEP_NIGHT + after)))
+        found = queries.changes(engine)
+        days = (pd.to_datetime(found["day"]) - pd.Timestamp(scenarios.MONDAY)).dt.days - STEP_NIGHT
+        right = (found["branch"] != "stable") & (found["figure"] == "p50") & (found["ratio"] > 1) & days.between(-1, fleet.rollout + 1)
+        worse = () if right.any() else regressions_said(engine, Filters())
+        if right.any() or any(thing[1:] == (build, "worse") for thing in worse):
+            return after
+    return None
+
+
 def day(night: int) -> datetime.date:
     """The day of a night."""
     return simulation.FIRST_NIGHT + datetime.timedelta(days=night)
@@ -220,8 +303,8 @@ def draw(sizes: list[int], seconds: list[dict[str, float]], out: Path) -> None:
 def main() -> None:
     """Reads the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["alarms", "cost", "chart"])
-    parser.add_argument("given", nargs="+")
+    parser.add_argument("what", choices=["alarms", "scenarios", "cost", "chart"])
+    parser.add_argument("given", nargs="*")
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--fleets", type=int, default=FLEETS, help="of each kind [default: %(default)s]")
     parser.add_argument("--only", choices=["planted", "healthy"], help="one kind of fleets")
@@ -230,6 +313,8 @@ def main() -> None:
     if arguments.what == "alarms":
         kinds = [arguments.only] if arguments.only else ["planted", "healthy"]
         alarms(*map(Path, arguments.given), arguments.fleets, kinds)
+    elif arguments.what == "scenarios":
+        in_scenarios(arguments.fleets)
     elif arguments.what == "chart":
         chart(arguments.given, arguments.out)
     else:
@@ -243,4 +328,5 @@ def main() -> None:
             print(f"{memory:8.2f} GiB at most")
 
 
-main()
+if __name__ == "__main__":
+    main()

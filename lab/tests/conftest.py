@@ -13,6 +13,9 @@ from roundtrip_lab import simulation
 from roundtrip_lab.cli import lab
 from roundtrip_lab.errors import LabError
 
+# Spark runs only for a minute: the second compiler of its Java machine takes longer than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # The same variable as in the crate `skips`: `cargo xtask test` lists the tests that are noted in this file.
 SKIPPED = "ROUNDTRIP_SKIPS_FILE"
 

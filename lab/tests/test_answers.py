@@ -18,15 +18,15 @@ class Gate:
     def __init__(self):
         self.open, self.attempts, self.error = threading.Event(), 0, None
 
-    def in_parts(self, _engine):
+    def in_parts(self, _engine, _order):
         self.attempts += 1
-        part = Fleet(f"attempt {self.attempts}", SOME, SOME, SOME)
+        part = Fleet(f"attempt {self.attempts}", SOME, SOME, SOME, SOME)
         yield part
         assert self.open.wait(20)
         self.open.clear()
         if self.error:
             raise LabError(self.error)
-        yield Fleet(part.asked, SOME, SOME, SOME, SOME, SOME, SOME, SOME)
+        yield Fleet(part.asked, *[SOME] * 8)
 
 
 class Files:
@@ -87,7 +87,7 @@ def test_a_failure_is_printed_once_and_the_next_page_runs_the_queries_again(gate
 def test_a_page_without_any_result_shows_the_reason(gated, monkeypatch):
     _, of = gated
 
-    def refuse(_engine):
+    def refuse(_engine, _order):
         raise LabError("the engine is down")
         yield
 
@@ -97,7 +97,16 @@ def test_a_page_without_any_result_shows_the_reason(gated, monkeypatch):
 
 
 def test_builds_that_are_still_being_compared_are_not_called_equal():
-    shown = [{"lines": [{"worse": None}]}]
+    shown = [{"name": "s", "lines": [{"name": "one", "newest": True}]}]
     percentiles = pd.DataFrame({"build": ["one"], "runs": [1], "calls": [1]})
-    assert views.headline(shown, percentiles, False)["text"] == "The builds are still being compared"
-    assert "proven" in views.headline(shown, percentiles, True)["text"]
+    assert views.headline(shown, percentiles, None)["text"] == "The builds are still being compared"
+    for verdict, lacks, text in (
+        ("same", "", "No newest build is proven to be slower than the one before"),
+        ("worse", "", "The newest build is slower than the one before in 1 of 1 series"),
+        ("cannot tell", "5 devices; needs 6", "The newest build cannot be judged: 5 devices; needs 6"),
+    ):
+        verdicts = pd.DataFrame({"series": ["s"], "new": ["one"], "verdict": [verdict], "lacks": [lacks]})
+        assert views.headline(shown, percentiles, verdicts)["text"] == text
+    # The build before was slower: the table lists it, and the headline says so.
+    verdicts = pd.DataFrame({"series": ["s", "s"], "new": ["one", "zero"], "verdict": ["same", "worse"], "lacks": ["", ""]})
+    assert views.headline(shown, percentiles, verdicts)["text"].endswith("; 1 earlier build is")

@@ -97,12 +97,12 @@ def test_the_next_write_repairs_a_write_that_was_killed_before_a_rename(table, t
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr("pathlib.Path.rename", rename)
         collect([second], str(tmp_path / "set"), None, 1)
-    left = list((tmp_path / "set").glob("*/*/*/.*.parquet"))
+    left = list((tmp_path / "set").glob("*/*/*/.*.writing"))
     assert left
     assert counted(tmp_path / "set") == 1
     assert collect([second], str(tmp_path / "set"), None, 1).new == 1
     assert counted(tmp_path / "set") == 2
-    assert not list((tmp_path / "set").glob("*/*/*/.*.parquet"))
+    assert not list((tmp_path / "set").glob("*/*/*/.*.writing"))
 
 
 def test_a_full_disk_is_reported_in_one_line_and_does_not_change_the_data_set(tmp_path, make_run, monkeypatch):

@@ -4,7 +4,9 @@ import json
 import shutil
 import socket
 import threading
+import time
 
+import ibis
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +34,7 @@ QUERIES = {
     "causes": lambda engine: queries.causes(engine),
     "causes by device": lambda engine: queries.causes(engine, "device", DEVICE),
     "new causes": lambda engine: queries.causes(engine, base="build-001", new="build-002"),
+    "builds": lambda engine: queries.builds(engine),
     "distribution": lambda engine: queries.distribution(engine),
     "layers": lambda engine: queries.layers(engine),
     "layers of two builds": lambda engine: queries.layers(engine, base="build-000", new="build-001"),
@@ -84,19 +87,107 @@ def test_clickhouse_and_duckdb_return_equal_results(name, duckdb, clickhouse):
     compare(QUERIES[name](duckdb), QUERIES[name](clickhouse))
 
 
+def test_duckdb_groups_by_hashes_as_others_do_by_names():
+    """Names that repeat in another column, and none at all."""
+    names = ["a", "b", None, "", "ab"]
+    rows = pa.Table.from_pylist([{"series": a, "device": b, "p50_ns": n} for n in (1, 2) for a in names for b in names])
+    engine = engines.Fetched(rows, None)
+
+    def answer(of):
+        grouped = of.group(engine.series, ["series", "device"], sum=engine.series.p50_ns.sum())
+        return sorted(engine.run(grouped).astype(object).fillna("none").itertuples(index=False, name=None))
+
+    assert answer(engine) == answer(engines.Engine(engine.connection, None, "plain"))
+    assert [row[2] for row in answer(engine)] == [3] * len(names) ** 2
+
+
+@pytest.mark.parametrize(("name", "statements"), [("regressions", 5), ("layers of two builds", 4), ("changes", 2), ("outliers", 1)])
+def test_a_query_reads_the_runs_of_a_fleet_only_so_often(name, statements, small_fleet, monkeypatch):
+    """Each statement takes half a second with 10,000 devices and 90 nights."""
+    engine, asked = engines.connect(None, DataSet.open(small_fleet)), []
+    fetch = engine.fetch
+    monkeypatch.setattr(engine, "fetch", lambda expression: asked.append(expression) or fetch(expression))
+    QUERIES[name](engine)
+    assert len(asked) == statements
+
+
+def test_a_night_of_a_fleet_is_not_cut_into_small_groups(fleet):
+    """With 512 rows in a group, a query over months took twice as long."""
+    for file in (fleet[0] / "series").rglob("*.parquet"):
+        found = pq.read_metadata(file)
+        assert found.num_row_groups == 1 + (found.num_rows - 1) // 4096
+
+
 def test_every_query_is_compared():
     compared = " ".join(QUERIES)
     for name in ("percentiles", "misses", "worst devices", "outliers", "causes", "regressions", "changes", "layers",
-                 "distribution"):  # fmt: skip
+                 "distribution", "builds"):  # fmt: skip
         assert name in compared
-    # The others are the filters, their check, and the runs of one device.
-    assert len(queries.__all__) == 12
+    # The others are the filters, their check, the order, and the runs of one device.
+    assert len(queries.__all__) == 14
 
 
-def test_the_error_for_missing_clickhouse_tables_says_how_to_load_them(small_fleet, clickhouse):
+def test_the_error_for_a_missing_clickhouse_copy_says_how_to_make_one(small_fleet, clickhouse):
     url = f"clickhouse://localhost:{clickhouse.port}/system"
-    with pytest.raises(LabError, match="has no table sums; copy the data set there with --load"):
+    with pytest.raises(LabError, match="has no copy of this data set; make one with --load"):
         queries.percentiles(engines.connect(url, DataSet.open(small_fleet)))
+
+
+def test_a_copy_of_another_data_set_or_of_an_earlier_state_does_not_answer(tmp_path, make_run, command, monkeypatch):
+    """One copy used to answer for every data set, and after every collect."""
+    for name in ("one", "other"):
+        command("collect", make_run(name, device=name), "--into", tmp_path / name)
+    with serve() as port:
+        def ask(name, *words):
+            url = f"clickhouse://localhost:{port}/default"
+            done = command("query", "percentiles", "--from", tmp_path / name, "--engine", url, "--format", "json", *words)
+            return str(done.exception) if done.exception else {row["runs"] for row in json.loads(done.stdout)}
+
+        url = f"clickhouse://localhost:{port}/default"
+        # The engine may still have the tables of other tests.
+        earlier = set(engines.connect(url, DataSet.open(tmp_path / "one")).connection.list_tables())
+        assert ask("one", "--load") == {1}
+        assert "no copy of this data set" in ask("other")
+        assert ask("other", "--load") == {1} and ask("one") == {1}
+        command("collect", make_run("late", device="late"), "--into", tmp_path / "one")
+        assert "only a copy from before the last collect" in ask("one")
+        # A copy that fails on the way is not seen, and leaves nothing.
+        engine = engines.connect(f"clickhouse://localhost:{port}/default", DataSet.open(tmp_path / "one"))
+        before, command_of = set(engine.connection.list_tables()), engine.connection.con.command
+
+        def lost(statement, *others, **options):
+            if statement.startswith("RENAME"):
+                raise OSError("lost")
+            return command_of(statement, *others, **options)
+
+        with monkeypatch.context() as patched, pytest.raises(LabError, match="lost"):
+            patched.setattr(engine.connection.con, "command", lost)
+            engine.load()
+        assert set(engine.connection.list_tables()) == before and "before the last collect" in ask("one")
+        assert ask("one", "--load") == {2}
+        assert len(set(engine.connection.list_tables()) - earlier) == 4
+
+
+@pytest.mark.parametrize("url", ["spark://localhost:{}", "clickhouse://user:secret@localhost:{}/lab"])
+def test_a_silent_server_ends_in_time(url, small_fleet, monkeypatch):
+    monkeypatch.setattr(engines, "CONNECT_S", 1)
+    with socket.create_server(("localhost", 0)) as silent:
+        with pytest.raises(LabError, match="cannot reach .*timed out"):
+            engines.connect(url.format(silent.getsockname()[1]), DataSet.open(small_fleet))
+
+
+def test_a_copy_whose_writer_was_killed_is_removed_a_day_later(small_fleet):
+    with serve() as port:
+        engine = engines.connect(f"clickhouse://localhost:{port}/default", DataSet.open(small_fleet))
+        now = int(time.time())
+        old, new, other = f"series_loading_{now - 90_000}_ab", f"sums_loading_{now - 3600}_ab", "others_loading_1_ab"
+        for table in (old, new, other):
+            engine.connection.create_table(table, schema=ibis.schema({"one": "int64"}), engine="MergeTree")
+        engine.load()
+        there = set(engine.connection.list_tables())
+        assert {new, other} <= there and old not in there
+        for table in (new, other):
+            engine._drop(table)
 
 
 @pytest.mark.parametrize("url", ["spark://localhost:{}", "clickhouse://user:secret@localhost:{}/lab"])
@@ -199,7 +290,8 @@ def test_a_damaged_parquet_file_is_named(copied, command):
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
         ('{"schema": "other", "version": 1}', "the schema in its dataset.json is 'other'"),
-        ('{"schema": "roundtrip.lab", "version": 2}', "has version 2"),
+        ('{"schema": "roundtrip.lab", "version": 1}', "has version 1"),
+        ('{"schema": "roundtrip.lab", "version": 2}', "has no id"),
     ],
 )
 def test_a_folder_that_is_not_a_data_set_is_reported_in_one_line(content, reason, tmp_path, command):

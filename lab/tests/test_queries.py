@@ -18,6 +18,7 @@ from roundtrip_lab.histogram import Histogram
 from roundtrip_lab.queries import Filters
 from roundtrip_lab.queries.changes import splits
 from roundtrip_lab.queries.devices import judged, named
+from roundtrip_lab.schema import LAYERS
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +229,7 @@ def test_a_few_devices_with_wrong_clocks_are_no_night(tmp_path):
     """Two devices a day ahead of the others, with a p99 far from their own mean: no level begins after them."""
     simulation.simulate([SEED], str(tmp_path / "set"), simulation.Plan(60, 14, 200, 12, True))
     engine = engines.connect(None, DataSet.open(tmp_path / "set"))
-    rows = engine.run(engine.series.select("series", "device", "day", "time", "p50_ns", "p99_ns"))
+    rows = engine.run(engine.series.select("series", "device", "build", "day", "time", "p50_ns", "p99_ns", "missed", "calls"))
     few = rows[(rows["day"] == rows["day"].min()) & rows["device"].isin(sorted(rows["device"])[:2])].copy()
     few["day"] = rows["day"].min() - datetime.timedelta(days=1)
     few[["p50_ns", "p99_ns"]] *= 20
@@ -281,6 +282,27 @@ def test_the_slower_layer_is_named(writes):
         before = f"build-{int(note['build'][-3:]) - 1:03d}"
         answer = queries.layers(writes[0], base=before, new=note["build"])
         assert set(answer[answer["verdict"] == "slower"]["layer"]) == {"all", note["layer"]}
+
+
+def test_slow_nights_are_no_slower_layer(writes):
+    """On the nights of one build everything takes longer, as it did on other nights before."""
+    times = ["divided_ns", *(f"{layer}_ns" for layer in LAYERS)]
+    of = writes[0].series
+    columns = ["series", "time", "device", "build", "day", "calls", "divided_calls", *times]
+    rows = writes[0].run(of.filter(of.divided_calls > 0).select(columns))
+    builds = sorted(rows["build"].unique())
+    nights = sorted(rows["day"].unique())
+    slow = rows["day"].isin(set(nights[::4]) | set(rows[rows["build"] == builds[-1]]["day"]))
+    rows.loc[slow, times] = (rows.loc[slow, times] * 1.1).astype("int64")
+    held = engines.Fetched(pa.Table.from_pandas(rows, preserve_index=False), writes[0].data)
+    answer = queries.layers(held, base=builds[-2], new=builds[-1])
+    assert "slower" not in set(answer[answer["layer"] == "all"]["verdict"])
+    # Without other nights to compare with, nothing can be told.
+    first = rows[rows["build"] == builds[-1]]["day"].mode()[0]
+    few = rows[[abs(day - first) <= datetime.timedelta(days=2) for day in rows["day"]]]
+    held = engines.Fetched(pa.Table.from_pandas(few, preserve_index=False), writes[0].data)
+    answer = queries.layers(held, base=builds[-2], new=builds[-1])
+    assert set(answer["verdict"]) == {"cannot tell"} and answer["lacks"].str.contains("5 nights; needs 6").all()
 
 
 def test_a_distribution_contains_all_calls_and_agrees_with_the_percentiles(engine):

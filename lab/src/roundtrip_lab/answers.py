@@ -25,6 +25,7 @@ class Fleet:
     """The results for the whole fleet. `None` means that a result is still being computed."""
 
     asked: str
+    builds: pd.DataFrame
     percentiles: pd.DataFrame
     distribution: pd.DataFrame
     layers: pd.DataFrame
@@ -42,8 +43,8 @@ class Fleet:
 class Answers:
     """Queries an engine. When the data set has changed, `connect` opens a new one."""
 
-    def __init__(self, connect: Callable[[], Engine]) -> None:
-        self.connect = connect
+    def __init__(self, connect: Callable[[], Engine], order: queries.Order = queries.Order()) -> None:
+        self.connect, self.order = connect, order
         self.engine = connect()
         # An engine's connection runs one query at a time.
         self.asking = threading.Lock()
@@ -99,7 +100,7 @@ class Answers:
         try:
             # Meanwhile pages of single devices use the previous connection.
             engine = self.connect()
-            for fleet in in_parts(engine):
+            for fleet in in_parts(engine, self.order):
                 self.publish(fleet)
             with self.asking:
                 self.engine = engine
@@ -125,20 +126,21 @@ class Answers:
         return [str(file) for file in self.engine.data.files("series")]
 
 
-def in_parts(engine: Engine) -> Iterator[Fleet]:
+def in_parts(engine: Engine, order: queries.Order = queries.Order()) -> Iterator[Fleet]:
     """Runs all queries about the whole fleet, the fast ones first. Yields the results after each step."""
     fleet = Fleet(
         time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        queries.builds(engine, order),
         queries.percentiles(engine),
         queries.distribution(engine),
         queries.layers(engine),
     )
     yield fleet
     rest = {
-        "regressions": lambda: queries.regressions(engine),
+        "regressions": lambda: queries.regressions(engine, order=order),
         "worst": lambda: queries.worst_devices(engine, limit=WORST),
         "outliers": lambda: queries.outliers(engine),
-        "changes": lambda: queries.changes(engine),
+        "changes": lambda: queries.changes(engine, order=order),
     }
     for name, ask in rest.items():
         fleet = replace(fleet, **{name: ask()})

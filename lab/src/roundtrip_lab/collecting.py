@@ -51,7 +51,7 @@ def collect(given: Iterable[Path], path: str, program: str | None, batch_rows: i
     collector = Collector(DataSet.create(path), program)
     for directory in directories(given):
         collector.add(directory)
-        if len(collector.rows) >= batch_rows:
+        if sum(map(len, collector.rows)) >= batch_rows:
             collector.store()
     collector.store()
     return collector.result
@@ -64,13 +64,16 @@ def directories(given: Iterable[Path]) -> Iterator[Path]:
             yield source
             continue
         count = 0
-        for place, folders, files in os.walk(source):
+        unreadable: list[Path] = []
+        for place, folders, files in os.walk(source, onerror=lambda error: unreadable.append(Path(error.filename))):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             if "run.json" in files or os.path.islink(os.path.join(place, "run.json")):
                 folders.clear()
                 count += 1
                 yield Path(place)
-        if not count:
+        # They become a line of the result.
+        yield from unreadable
+        if not count and not unreadable:
             yield source
 
 
@@ -80,21 +83,31 @@ class Collector:
     def __init__(self, data: DataSet, program: str | None) -> None:
         self.data, self.program = data, program
         self.result = Collected()
-        self.rows: list[dict] = []
+        self.rows: list[pa.Table] = []
         self.today = datetime.datetime.now(datetime.UTC).date()
         self.known: dict[tuple[str, str], set[str]] = {}
 
     def add(self, directory: Path) -> None:
-        """Reads one run. Records an invalid run in quarantine."""
+        """Reads one run. Records an invalid run in quarantine, so that it costs no other run."""
         try:
-            self.rows += self.read(directory)
+            rows = self.read(directory)
+            if rows:
+                self.rows.append(pa.Table.from_pylist(rows, schema.SERIES))
+        except LabError:
+            raise
         except runs.Damaged as reason:
-            self.data.quarantine(directory, str(reason))
-            self.result.damaged.append((directory, str(reason)))
+            self.refuse(directory, str(reason))
+        except Exception as error:
+            self.refuse(directory, f"it cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+
+    def refuse(self, directory: Path, reason: str) -> None:
+        """Records a run that cannot be collected."""
+        self.data.quarantine(directory, reason)
+        self.result.damaged.append((directory, reason))
 
     def read(self, directory: Path) -> list[dict]:
         """The rows of one run; none if the data set already contains it."""
-        if not directory.is_dir():
+        if not os.path.isdir(directory):
             raise runs.Damaged("not a directory")
         run = runs.read(directory)
         if self.is_known(run):
@@ -127,7 +140,7 @@ class Collector:
         """Writes the buffered rows."""
         if self.rows:
             # Another collector may have added a run meanwhile. `append` checks under the lock.
-            new, known = self.data.append(pa.Table.from_pylist(self.rows, schema.SERIES))
+            new, known = self.data.append(pa.concat_tables(self.rows))
             self.result.new += new
             self.result.known += known
             self.rows = []

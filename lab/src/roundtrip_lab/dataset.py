@@ -1,8 +1,8 @@
 """The data set: Parquet files that any engine can read, and rules that keep it consistent.
 
     DATASET/dataset.json                            marks the folder as a data set; has the schema's version
-    DATASET/series/day=…/build=…/GENERATION-ID.parquet      a row for each run and series
-    DATASET/sums/day=…/build=…/GENERATION-ID.parquet        the same runs, merged
+    DATASET/series/day_folder=…/build_folder=…/GENERATION-ID.parquet      a row for each run and series
+    DATASET/sums/day_folder=…/build_folder=…/GENERATION-ID.parquet        the same runs, merged
     DATASET/quarantine/NAME.json                    what could not be collected, and why
 
 A file is written under a hidden name and renamed when it is complete. The file of `sums` is renamed first, so
@@ -12,7 +12,10 @@ writer dies. They never change an existing file.
 
 Many small files are slow to read. A writer that finds MANY in a folder writes their rows to one file of the
 next generation. Only the files of a folder's highest generation are valid, so renaming this file makes the
-others invalid. They stay for an hour, for readers that have already opened them.
+others invalid. The writer then removes them: programs that know nothing of generations count each run once. A
+reader that had listed them lists again.
+
+The folders' names are not those of columns, because other programs would read them as columns.
 """
 
 import contextlib
@@ -22,7 +25,6 @@ import hashlib
 import json
 import os
 import re
-import time
 import urllib.parse
 import uuid
 from collections.abc import Iterator
@@ -37,31 +39,32 @@ from roundtrip_lab import schema, sums
 from roundtrip_lab.errors import LabError
 
 TABLES = {"series": schema.SERIES, "sums": schema.SUMS}
-# Rows are sorted by device, so a query for one device reads one row group of each file.
-ROWS_PER_GROUP = 512
+# Rows are sorted by device, so a query for one device reads one row group of each file. Each group has a cost of its
+# own: with 512 rows, reading all of them took twice as long.
+ROWS_PER_GROUP = 4096
 NO_DAY = "unknown"
 MANY = 32
-KEPT_S = 3600
 NAME = re.compile(r"([0-9]{4})-[0-9a-f]{32}\.parquet")
 
 
 @dataclass
 class DataSet:
-    """A directory with a data set."""
+    """A directory with a data set. `identity` differs from that of any other data set."""
 
     path: Path
+    identity: str
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "DataSet":
         """Opens an existing data set. Raises LabError if it is not one."""
-        path = Path(path)
+        path = readable(path)
         note = path / "dataset.json"
         for place in (path, path / "series", path / "sums", path / "quarantine"):
             if place.exists() and not place.is_dir():
                 raise LabError(f"{place} is a file: a data set has a folder there")
         try:
             content = json.loads(note.read_text())
-            name, version = content["schema"], content["version"]
+            name, version, identity = content["schema"], content["version"], str(content.get("id", ""))
         except FileNotFoundError as error:
             fix = "create one: roundtrip-lab collect RUN… --into " + str(path)
             raise LabError(f"{path} is not a data set: it has no dataset.json; {fix}") from error
@@ -71,12 +74,14 @@ class DataSet:
             raise LabError(f"{path} is not a data set: the schema in its dataset.json is {name!r}")
         if version != schema.VERSION:
             raise LabError(f"{path} has version {version!r} of the schema; this program reads {schema.VERSION}")
-        return cls(path)
+        if not re.fullmatch("[0-9a-f]{32}", identity):
+            raise LabError(f"{note} has no id of 32 digits")
+        return cls(path, identity)
 
     @classmethod
     def create(cls, path: str | os.PathLike) -> "DataSet":
         """Opens a data set, or creates it in a new or empty directory."""
-        path = Path(path)
+        path = readable(path)
         if path.is_file() or (path / "dataset.json").exists():
             return cls.open(path)
         try:
@@ -85,17 +90,17 @@ class DataSet:
             ours = {"dataset.json", "series", "sums", "quarantine"}
             if not set(foreign) <= ours:
                 raise LabError(f"{path} contains other files; choose a new or empty folder")
-            content = json.dumps({"schema": "roundtrip.lab", "version": schema.VERSION}) + "\n"
-            write_whole(path / "dataset.json", content.encode())
+            content = {"schema": "roundtrip.lab", "version": schema.VERSION, "id": uuid.uuid4().hex}
+            write_new(path / "dataset.json", (json.dumps(content) + "\n").encode())
         except OSError as error:
             raise LabError(f"cannot create a data set in {path}: {error.strerror}") from error
-        return cls(path)
+        return cls.open(path)
 
     def files(self, table: str) -> list[Path]:
         """The valid files of a table. A file of `sums` is valid only with its file of `series`."""
         found = []
-        for day in sorted((self.path / "series").glob("day=*")):
-            for place in sorted(day.glob("build=*")):
+        for day in sorted((self.path / "series").glob("day_folder=*")):
+            for place in sorted(day.glob("build_folder=*")):
                 found += current(place)
         if table == "series":
             return found
@@ -130,12 +135,14 @@ class DataSet:
                 generation += 1
             if new:
                 self._commit(place, rows, generation)
+            if generation != (generation_of(before[0]) if before else 0):
+                self._sweep(place)
         return new, given - new
 
     def _commit(self, place: Path, rows: pa.Table, generation: int) -> None:
         name = f"{generation:04d}-{uuid.uuid4().hex}.parquet"
         rows = rows.sort_by([("device", "ascending"), ("series", "ascending")])
-        hidden = {table: self.path / table / place / f".{name}" for table in ("sums", "series")}
+        hidden = {table: self.path / table / place / f".{name}.writing" for table in ("sums", "series")}
         try:
             for table, content in (("sums", sums.of(rows)), ("series", rows)):
                 hidden[table].parent.mkdir(parents=True, exist_ok=True)
@@ -157,17 +164,15 @@ class DataSet:
         return ids
 
     def _sweep(self, place: Path) -> None:
-        """Removes files that killed writers left, and files that were merged more than KEPT_S ago."""
+        """Removes files that killed writers left, and files that were merged."""
         for table in ("series", "sums"):
-            for file in (self.path / table / place).glob(".*.parquet"):
+            for file in (self.path / table / place).glob(".*.writing"):
                 file.unlink()
-        counting = {file.name for file in current(self.path / "series" / place)}
-        for file in (self.path / "series" / place).glob("*.parquet"):
-            if file.name not in counting and time.time() - file.stat().st_mtime > KEPT_S:
-                file.unlink()
-        for file in (self.path / "sums" / place).glob("*.parquet"):
-            if not (self.path / "series" / place / file.name).exists():
-                file.unlink()
+        valid = {file.name for file in current(self.path / "series" / place)}
+        for table in ("series", "sums"):
+            for file in (self.path / table / place).glob("*.parquet"):
+                if file.name not in valid:
+                    file.unlink()
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -188,6 +193,15 @@ class DataSet:
     def quarantined(self) -> list[dict]:
         """The recorded runs that could not be collected."""
         return [json.loads(note.read_text()) for note in sorted((self.path / "quarantine").glob("[!.]*.json"))]
+
+
+def readable(path: str | os.PathLike) -> Path:
+    """The path of a data set. Raises LabError if engines cannot open it, because it is not UTF-8."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        raise LabError(f"{path}: the path of a data set has to be UTF-8; choose another name") from error
+    return Path(path)
 
 
 def current(place: Path) -> list[Path]:
@@ -220,16 +234,18 @@ def day_name(day: datetime.date | None) -> str:
 
 def partition(day: str, build: str) -> Path:
     """The directory of a day and build, relative to the table's."""
-    return Path(f"day={day}") / f"build={folder(build)}"
+    return Path(f"day_folder={day}") / f"build_folder={folder(build)}"
 
 
 def folder(name: str) -> str:
     """Encodes any text as a directory name. The exact text is in a column."""
-    quoted = urllib.parse.quote(name, safe="").replace(".", "%2E") if name.strip(".") == "" else urllib.parse.quote(
-        name, safe="")
+    # A file's name may have bytes that are not UTF-8, which Python shows as unpaired surrogates.
+    quoted = urllib.parse.quote(name.encode(errors="surrogateescape"), safe="")
+    if not name.strip("."):
+        quoted = quoted.replace(".", "%2E")
     if len(quoted) <= 120:
         return quoted or "%00"
-    return quoted[:100] + "-" + hashlib.sha256(name.encode()).hexdigest()[:16]
+    return quoted[:100] + "-" + hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -244,6 +260,17 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """The same, unless another program has written the file meanwhile."""
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    write_whole(hidden, content)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(hidden, path)
+    finally:
+        hidden.unlink()
 
 
 def write_parquet(path: Path, rows: pa.Table) -> None:

@@ -3,10 +3,19 @@
 An engine offers the two tables. Queries are ibis expressions on them, the same for every engine.
 """
 
+import contextlib
+import hashlib
 import os
+import socket
+import struct
+import time
 import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import ibis
 import ibis.expr.types as ir
@@ -20,6 +29,8 @@ from roundtrip_lab.schema import ADDED
 MEMORY = "4GB"
 # The timeout for connecting to another machine.
 CONNECT_S = 10
+# A copy that is being made has the time of its start in its name. After so long, its writer is dead.
+LOADING_S = 86400
 URLS = "duckdb, spark://local, spark://HOST:PORT or clickhouse://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
@@ -48,10 +59,7 @@ class Engine:
     def _table(self, name: str) -> ir.Table:
         if not self.files[name]:
             return ibis.memtable(TABLES[name].empty_table())
-        try:
-            table = self.read(self.files[name], name)
-        except Exception as error:
-            raise self._failed(error) from error
+        table = self._anew(lambda: self.read(self.files[name], name))
         later = set(TABLES[name].names) - set(table.columns)
         if later - ADDED:
             raise self._failed(ValueError(f"{name} has other columns than ours"))
@@ -61,16 +69,38 @@ class Engine:
         """The table that these files hold. Columns that came later than a file are null, or left out."""
         return self.connection.read_parquet(files, table_name=name)
 
+    def key(self, rows: ir.Table, columns: list[str]) -> dict[str, ir.Value]:
+        """What to join rows by that are equal in these columns: values by name."""
+        return {name: rows[name] for name in columns}
+
+    def group(self, rows: ir.Table, columns: list[str], **figures: ir.Value) -> ir.Table:
+        """The figures of each group of rows that are equal in these columns. For many groups of long names."""
+        return rows.group_by(columns).agg(**figures)
+
     def run(self, expression: ir.Table) -> pd.DataFrame:
         """Runs an expression."""
         return self.fetch(expression).to_pandas()
 
     def fetch(self, expression: ir.Table) -> pa.Table:
         """Runs an expression. Returns an Arrow table."""
-        try:
-            return self.connection.to_pyarrow(expression)
-        except Exception as error:
-            raise self._failed(error) from error
+        return self._anew(lambda: self.connection.to_pyarrow(expression))
+
+    def _anew(self, ask: Callable[[], object]) -> object:
+        """Asks, and asks again if a writer has merged some of the files meanwhile."""
+        for last in (False, True):
+            try:
+                return ask()
+            except Exception as error:
+                if last or all(os.path.exists(file) for files in self.files.values() for file in files):
+                    raise self._failed(error) from error
+            self._list_again()
+
+    def _list_again(self) -> None:
+        """Lists the files that are valid now. Tables keep their names, so expressions on them stay valid."""
+        del self.files
+        for name in TABLES:
+            if name in self.__dict__ and self.files[name]:
+                self.read(self.files[name], name)
 
     def _failed(self, error: Exception) -> LabError:
         """What to tell: a file that is not ours, if there is one; else what the engine says."""
@@ -102,9 +132,16 @@ class DuckDb(Engine):
             for file in files:
                 check_parquet(Path(file), name)
         # The columns say day and build; a folder's name is quoted, and may be cut.
-        return self.connection.read_parquet(
-            files, table_name=name, hive_partitioning=False, union_by_name=self.mixed
-        )
+        return self.connection.read_parquet(files, table_name=name, hive_partitioning=False, union_by_name=self.mixed)
+
+    def key(self, rows: ir.Table, columns: list[str]) -> dict[str, ir.Value]:
+        """A hash of 64 bits. It costs a third of comparing names; that two of a million groups share one has a
+        probability of 3e-8."""
+        return {"key": ibis.struct({name: rows[name] for name in columns}).hash()}
+
+    def group(self, rows: ir.Table, columns: list[str], **figures: ir.Value) -> ir.Table:
+        names = {name: rows[name].arbitrary() for name in columns}
+        return rows.group_by(**self.key(rows, columns)).agg(**names, **figures).drop("key")
 
     def fetch(self, expression: ir.Table) -> pa.Table:
         try:
@@ -122,6 +159,8 @@ class DuckDb(Engine):
 
 class Fetched(DuckDb):
     """Rows of `series` that an engine has found: further questions about them read no files."""
+
+    files: ClassVar = {name: [] for name in TABLES}
 
     def __init__(self, rows: pa.Table, data: DataSet) -> None:
         super().__init__(embedded(), data, "duckdb")
@@ -146,21 +185,74 @@ class Spark(Engine):
 
 
 class ClickHouse(Engine):
-    """A ClickHouse server. Its tables are copies that `load` creates."""
+    """A ClickHouse server. Its tables are copies that `load` creates.
+
+    A copy's name has the data set's identity and a digest of its files. So a copy of another data set, or one from
+    before the last collect, is never taken for this one. Its tables get this name when they are complete.
+    """
+
+    def _anew(self, ask: Callable[[], object]) -> object:
+        # A copy does not change when a writer merges files.
+        try:
+            return ask()
+        except Exception as error:
+            raise self._failed(error) from error
+
+    @cached_property
+    def copy(self) -> str:
+        """The end of the names of this data set's copy."""
+        return f"{self.data.identity[:12]}_{self.version}"
+
+    @cached_property
+    def version(self) -> str:
+        """A digest of the files. Their names are unique, and files never change."""
+        names = "".join(f"{Path(file).relative_to(self.data.path)}\n" for file in self.files["series"])
+        return hashlib.sha256(names.encode()).hexdigest()[:12]
 
     def _table(self, name: str) -> ir.Table:
-        if name not in self.connection.list_tables():
-            raise LabError(f"{self.name} has no table {name}; copy the data set there with --load")
-        return self.connection.table(name)
+        there = self.connection.list_tables()
+        if f"{name}_{self.copy}" in there:
+            return self.connection.table(f"{name}_{self.copy}")
+        older = [table for table in there if table.startswith(f"series_{self.data.identity[:12]}_")]
+        state = "only a copy from before the last collect" if older else "no copy of this data set"
+        raise LabError(f"{self.name} has {state}; make one with --load")
 
     def load(self) -> None:
-        """Copies the data set to the server, and replaces an earlier copy."""
-        for name, schema in TABLES.items():
-            columns = ibis.Schema.from_pyarrow(schema)
-            columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
-            self.connection.create_table(name, schema=columns, engine="MergeTree", overwrite=True)
-            for file in map(Path, self.files[name]):
-                self.connection.con.insert_arrow(name, read_parquet(file, table=name))
+        """Copies the data set to the server, and removes its earlier copies. Readers see a copy only if it is complete."""
+        there = self.connection.list_tables()
+        for table in there:
+            name, _, made = table.partition("_loading_")
+            begun_s = made.partition("_")[0]
+            if name in TABLES and begun_s.isdigit() and time.time() - int(begun_s) > LOADING_S:
+                self._drop(table)
+        if {f"{name}_{self.copy}" for name in TABLES} <= set(there):
+            return
+        made = f"loading_{int(time.time())}_{uuid.uuid4().hex[:12]}"
+        try:
+            for name, schema in TABLES.items():
+                columns = ibis.Schema.from_pyarrow(schema)
+                columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
+                self.connection.create_table(f"{name}_{made}", schema=columns, engine="MergeTree")
+                for file in map(Path, self.files[name]):
+                    self.connection.con.insert_arrow(f"{name}_{made}", read_parquet(file, table=name))
+            for name in TABLES:
+                # What is left of a copy that was interrupted here.
+                self._drop(f"{name}_{self.copy}")
+            renamed = ", ".join(f"{name}_{made} TO {name}_{self.copy}" for name in TABLES)
+            self.connection.con.command(f"RENAME TABLE {renamed}")
+        except Exception as error:
+            for name in TABLES:
+                with contextlib.suppress(Exception):
+                    self._drop(f"{name}_{made}")
+            raise self._failed(error) from error
+        mine = tuple(f"{name}_{self.data.identity[:12]}_" for name in TABLES)
+        for table in self.connection.list_tables():
+            if table.startswith(mine) and not table.endswith(self.copy):
+                self._drop(table)
+
+    def _drop(self, table: str) -> None:
+        """Removes a table. Its name has only letters, digits and underscores."""
+        self.connection.con.command(f"DROP TABLE IF EXISTS {table}")
 
 
 def required(kind: ibis.expr.datatypes.DataType) -> ibis.expr.datatypes.DataType:
@@ -168,8 +260,10 @@ def required(kind: ibis.expr.datatypes.DataType) -> ibis.expr.datatypes.DataType
     return kind.copy(nullable=False) if kind.is_array() or kind.is_map() else kind
 
 
-def connect(url: str | None, data: DataSet) -> Engine:
-    """Opens an engine: `duckdb` (the default), spark://…, clickhouse://…"""
+def connect(url: str | None, data: DataSet, load: bool = False) -> Engine:
+    """Opens an engine: `duckdb` (the default), spark://…, clickhouse://… With `load`, copies the data set to it."""
+    if load and not (url or "").startswith("clickhouse:"):
+        raise LabError("--load is for clickhouse://: other engines read the files themselves")
     if url in (None, "duckdb"):
         return DuckDb(embedded(), data, "duckdb")
     try:
@@ -179,13 +273,16 @@ def connect(url: str | None, data: DataSet) -> Engine:
     if scheme not in ("spark", "clickhouse"):
         raise LabError(f"unknown engine {hidden(url)!r}: say {URLS}")
     try:
-        return spark(url, data) if scheme == "spark" else clickhouse(url, data)
+        engine = spark(url, data) if scheme == "spark" else clickhouse(url, data)
     except ImportError as error:
         raise LabError(f"{error}; install it: pip install 'roundtrip-lab[{scheme}]'") from error
     except LabError:
         raise
     except Exception as error:
         raise LabError(f"cannot reach {hidden(url)}: {first_line(error)}") from error
+    if load:
+        engine.load()
+    return engine
 
 
 def embedded() -> ibis.BaseBackend:
@@ -201,7 +298,12 @@ def spark(url: str, data: DataSet) -> Engine:
 
     local = url.removeprefix("spark://").strip("/") == "local"
     if not local:
-        answers(url, 7077)
+        with answers(url, 7077) as master:
+            # Spark itself waits a minute for a master that is silent. One that works answers even what it does not
+            # know: here a request (type 6 of Spark's protocol) for a stream.
+            asked = b"/roundtrip-lab"
+            master.sendall(struct.pack(">qBi", 13 + len(asked), 6, len(asked)) + asked)
+            master.recv(1)
     session = (
         SparkSession.builder.master("local[*]" if local else url)
         .appName("roundtrip-lab")
@@ -219,7 +321,11 @@ def spark(url: str, data: DataSet) -> Engine:
 def clickhouse(url: str, data: DataSet) -> Engine:
     """`clickhouse://USER:PASSWORD@HOST:PORT/DATABASE`, with the HTTP port."""
     parts = urllib.parse.urlsplit(url)
-    answers(url, 8123)
+    answers(url, 8123).close()
+    address = f"http://{parts.netloc.rpartition('@')[2] or 'localhost'}"
+    # Later requests may take minutes. A server that is silent now would never answer.
+    directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    directly.open(f"{address if parts.port else address + ':8123'}/ping", timeout=CONNECT_S).close()
     connection = ibis.clickhouse.connect(
         host=parts.hostname or "localhost",
         port=parts.port or 8123,
@@ -231,12 +337,10 @@ def clickhouse(url: str, data: DataSet) -> Engine:
     return ClickHouse(connection, data, hidden(url))
 
 
-def answers(url: str, port: int) -> None:
-    """Raises OSError if nothing listens at the address. Spark itself would retry for minutes."""
-    import socket
-
+def answers(url: str, port: int) -> socket.socket:
+    """Connects to the address. Raises OSError if nothing listens there. Spark itself would retry for minutes."""
     parts = urllib.parse.urlsplit(url)
-    socket.create_connection((parts.hostname or "localhost", parts.port or port), timeout=CONNECT_S).close()
+    return socket.create_connection((parts.hostname or "localhost", parts.port or port), timeout=CONNECT_S)
 
 
 def hidden(url: str) -> str:

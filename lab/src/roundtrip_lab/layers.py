@@ -48,7 +48,7 @@ def of_figures(text: str) -> Divided:
     sums: dict[tuple, dict[str, int]] = {}
     calls: dict[tuple, int] = {}
     for line in csv.DictReader(io.StringIO(text)):
-        layer, dot, what = line["figure"].removeprefix("alone.").partition(".")
+        layer, dot, what = line["metric"].removeprefix("alone.").partition(".")
         if line["test"] not in RECORDED or layer not in schema.LAYERS or dot + what != ".mean":
             continue
         key = place(line)
@@ -62,7 +62,8 @@ def of_figures(text: str) -> Divided:
 
 def place(line: dict[str, str]) -> tuple:
     """The key of the writes that a figure belongs to."""
+    written = line["writer"], line["durability"], int(line["size_bytes"])
     if line["test"] == "storage":
-        return "storage", line["writer"], line["durability"], int(line["size_bytes"])
-    side = "alone" if line["figure"].startswith("alone.") else "beside"
-    return side, line["beside"], int(line["writer"]), int(line["size_bytes"])
+        return "storage", *written
+    side = "alone" if line["metric"].startswith("alone.") else "beside"
+    return side, line["beside"], *written

@@ -38,7 +38,9 @@ class Picture:
 
 
 def duration(ns: float) -> str:
-    """Formats a duration with three digits and a unit."""
+    """Formats a duration with three digits and a unit, or `-` for a percentile of too few calls."""
+    if pd.isna(ns):
+        return "-"
     size, unit = next(((size, unit) for size, unit in UNITS if ns >= size), UNITS[-1])
     return f"{ns / size:.3g} {unit}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jsonschema_rs
 
-from roundtrip_lab import layers, series
+from roundtrip_lab import layers, schema, series
 
 # The same limit as in Roundtrip.
 LARGEST_RUN_BYTES = 256 << 20
@@ -56,8 +56,11 @@ def read_bytes(path: Path) -> bytes:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise Damaged(f"{path.name} is not a regular file")
-    with os.fdopen(descriptor, "rb") as file:
-        content = file.read(LARGEST_RUN_BYTES + 1)
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(LARGEST_RUN_BYTES + 1)
+    except OSError as error:
+        raise Damaged(f"{path.name}: {error.strerror}") from error
     if len(content) > LARGEST_RUN_BYTES:
         raise Damaged(f"{path.name} is larger than {LARGEST_RUN_BYTES >> 20} MiB")
     return content
@@ -84,15 +87,15 @@ def parse(content: bytes) -> dict:
 _validators: dict[str, jsonschema_rs.Validator] = {}
 
 
-def check(document: dict, schema: str) -> None:
+def check(document: dict, name: str) -> None:
     """Validates a document against a published schema. Raises Damaged if it does not conform."""
-    if schema not in _validators:
-        text = resources.files("roundtrip_lab.published").joinpath(schema).read_text()
-        _validators[schema] = jsonschema_rs.validator_for(json.loads(text))
-    error = next(_validators[schema].iter_errors(document), None)
+    if name not in _validators:
+        published = resources.files("roundtrip_lab.published").joinpath(name).read_text()
+        _validators[name] = jsonschema_rs.validator_for(json.loads(published))
+    error = next(_validators[name].iter_errors(document), None)
     if error is not None:
         where = "/".join(str(step) for step in error.instance_path) or "the document"
-        raise Damaged(f"against {schema}: {where}: {error.message[:200]}")
+        raise Damaged(f"against {name}: {where}: {error.message[:200]}")
 
 
 def rows(run: Run, explanations: dict | None, divided: layers.Divided, today: datetime.date) -> list[dict]:
@@ -102,7 +105,7 @@ def rows(run: Run, explanations: dict | None, divided: layers.Divided, today: da
     shown, running = place(document, today)
     common = {
         "run_id": run.run_id,
-        "source": run.directory.name,
+        "source": text(run.directory.name),
         "date": environment["date"],
         "device": labels.get("device") or environment["host_name"],
         "roundtrip_version": environment["roundtrip_version"],
@@ -116,9 +119,17 @@ def rows(run: Run, explanations: dict | None, divided: layers.Divided, today: da
         "labels": sorted(labels.items()),
     }
     try:
-        return [common | row for row in series.of(document["results"], explanations, divided)]
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        found = [common | row for row in series.of(document["results"], explanations, divided)]
+        for row in found:
+            schema.check(row)
+    except (ArithmeticError, ValueError, LookupError, TypeError) as error:
         raise Damaged(f"its results contradict each other: {error!s:.200}") from error
+    return found
+
+
+def text(name: str) -> str:
+    """The name of a file as text. Bytes that are not UTF-8 are escaped."""
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def place(document: dict, today: datetime.date) -> tuple[datetime.date | None, str]:

@@ -2,8 +2,10 @@
 
 import pyarrow as pa
 
+from roundtrip_lab.histogram import LARGEST_SUM_NS, MOST_CALLS
+
 # The version changes if an older reader would misread a column. A new column does not change it.
-VERSION = 1
+VERSION = 2
 # The layers of a write, as Roundtrip names them. Together they are its whole duration.
 LAYERS = (
     "device", "irq", "block", "held", "wake", "helper", "stolen", "fs", "preempted", "platform", "unexplained",
@@ -121,3 +123,26 @@ SUMS = pa.schema(
         *DIVIDED,
     ]
 )
+
+
+def check(row: dict) -> None:
+    """Raises ValueError if a row of `series` contradicts itself or has a number that no run has.
+
+    Queries rely on this. The row's histogram was checked when it was read.
+    """
+    counted = {name: row.get(name) for name, kind in [*COUNTS, *DIVIDED] if kind == pa.int64()}
+    counted |= {name: row.get(name) for name in ("size_bytes", "deadline_ns")}
+    for name, number in counted.items():
+        if number is not None and not 0 <= number <= (LARGEST_SUM_NS if name.endswith("_ns") else MOST_CALLS):
+            raise ValueError(f"{name} is {number}")
+    for name, most in (("missed", "calls"), ("clamped", "calls"), ("explained", "slow_calls"), ("divided_calls", "calls")):
+        if counted[name] is not None and counted[name] > counted[most]:
+            raise ValueError(f"{name} ({counted[name]}) is larger than {most} ({counted[most]})")
+    if sum(counted[f"{layer}_ns"] or 0 for layer in LAYERS) != (counted["divided_ns"] or 0):
+        raise ValueError("the layers of writes do not add up to the writes")
+    words = [row, dict(row["labels"]), *row["causes"]]
+    if any("\0" in text for place in words for text in [*place, *place.values()] if isinstance(text, str)):
+        raise ValueError("a name has the character NUL, which engines cannot look up")
+    for cause in row["causes"]:
+        if not 0 <= cause["excess_ns"] <= cause["latency_ns"] <= LARGEST_SUM_NS or not 0 <= cause["call"] <= MOST_CALLS:
+            raise ValueError("a cause took longer than its call, or a negative time")

@@ -253,12 +253,14 @@ def interference(result: dict, divided: layers.Divided) -> Iterator[dict]:
             durations = [call["end_ns"] - call["start_ns"] for call in calls]
             if min(durations, default=0) < 0:
                 raise ValueError("a write that ends before it starts")
-            parts = divided.get((side, compared["condition"], compared["writer"], compared["size_bytes"]), {})
+            alone = result["writers"][compared["writer"]]
+            key = (side, compared["condition"], alone["api"], alone["durability"], compared["size_bytes"])
+            parts = divided.get(key, {})
             yield {"test": "interference"} | about | {"histogram": Histogram.of(durations)} | parts
 
 
 TESTS = {
-    "floor": baseline,
+    "baseline": baseline,
     "interference": interference,
     "latency": latency,
     "observed_calls": observed,

@@ -1,8 +1,11 @@
 """A read-only web page for a data set: what each path shows, and who has access."""
 
 import hmac
+import ipaddress
 import subprocess
+import sys
 import tempfile
+import urllib.parse
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +18,7 @@ from starlette.routing import Route
 
 from roundtrip_lab import engines, queries, views
 from roundtrip_lab.answers import Answers
-from roundtrip_lab.errors import LabError
+from roundtrip_lab.errors import LabError, NotFoundError
 from roundtrip_lab.words import inert
 
 POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,8 +37,11 @@ MOST_RUNS = 500
 class Page:
     """Renders pages from query results."""
 
-    def __init__(self, answers: Answers, runs: Path | None, roundtrip: str, token: str | None) -> None:
+    def __init__(
+        self, answers: Answers, runs: Path | None, roundtrip: str, token: str | None, names: frozenset[str] = frozenset()
+    ) -> None:
         self.answers, self.runs, self.roundtrip, self.token = answers, runs, roundtrip, token
+        self.names = names | {"localhost"}
         loader = PackageLoader("roundtrip_lab", "pages")
         self.pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True,
                                  lstrip_blocks=True)  # fmt: skip
@@ -47,15 +53,20 @@ class Page:
         return Starlette(routes=[Route(path, self.guarded(show), methods=["GET"]) for path, show in paths.items()])
 
     def guarded(self, show: callable) -> callable:
-        """Requires the token, if there is one, and adds security headers to the response."""
+        """Requires a known host and the token, if there is one, and adds security headers to the response."""
 
         async def answer(request: Request) -> Response:
             response = self.admit(request)
             if response is None:
                 try:
                     response = await run_in_threadpool(show, request)
-                except LabError as error:
+                except NotFoundError as error:
                     response = self.page("error.html", 404, reason=str(error))
+                except LabError as error:
+                    response = self.page("error.html", 500, reason=str(error))
+                except Exception as error:
+                    print(f"roundtrip-lab: {request.url.path}: {inert(repr(error))}", file=sys.stderr)
+                    response = self.page("error.html", 500, reason="This page failed; see the terminal that serves it.")
             response.headers.setdefault("Content-Security-Policy", POLICY)
             response.headers["X-Content-Type-Options"] = "nosniff"
             response.headers["Referrer-Policy"] = "no-referrer"
@@ -66,16 +77,35 @@ class Page:
 
     def admit(self, request: Request) -> Response | None:
         """Returns None if the page may be shown. Otherwise a redirect that stores the token as a cookie, or an error."""
+        if not self.is_known(request.headers.get("host", "")):
+            return self.page(
+                "error.html", 421, reason="Open the address that roundtrip-lab serve printed, or allow this name with --name."
+            )
         if self.token is None:
             return None
         given = request.query_params.get("token")
         if given is not None and same(given, self.token):
-            response = RedirectResponse(str(request.url.path), 303)
+            clean = request.url.remove_query_params("token")
+            response = RedirectResponse(clean.path + (f"?{clean.query}" if clean.query else ""), 303)
             response.set_cookie(COOKIE, self.token, httponly=True, samesite="strict")
             return response
         if same(request.cookies.get(COOKIE, ""), self.token):
             return None
         return self.page("error.html", 403, reason="Open the address with the token that roundtrip-lab serve printed.")
+
+    def is_known(self, host: str) -> bool:
+        """Whether a request names this server by an address, as localhost or by an allowed name.
+
+        A foreign page can give its own name the address of this server (DNS rebinding). Its requests have its name.
+        """
+        try:
+            name = urllib.parse.urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        try:
+            return bool(ipaddress.ip_address(name))
+        except ValueError:
+            return name in self.names
 
     def page(self, template: str, status: int = 200, /, **values: object) -> HTMLResponse:
         """A page from its template."""
@@ -99,18 +129,23 @@ class Page:
         def shown(answer: pd.DataFrame | None) -> dict | None:
             return None if answer is None else views.table(of(answer))
 
-        series = views.series(of(fleet.percentiles), of(fleet.distribution), of(fleet.layers), worse)
+        series = views.series(of(fleet.percentiles), of(fleet.distribution), of(fleet.layers), worse, fleet.builds)
         if wanted is not None and not series:
-            raise LabError(f"the data set has no series {inert(wanted)!r}")
-        proven = fleet.regressions
+            raise NotFoundError(f"the data set has no series {inert(wanted)!r}")
+        proven = verdicts = of(fleet.regressions)
         if compared:
-            proven = proven[proven["verdict"] == "worse"].drop(columns="verdict")
+            proven = proven[proven["verdict"] == "worse"].drop(columns=["verdict", "lacks"])
+            lacks = [text for text in dict.fromkeys(verdicts["lacks"]) if text]
+            # Only if nothing could be judged.
+            proven.attrs["lacks"] = verdicts.attrs.get("lacks") or (
+                lacks[0] if (verdicts["lacks"] != "").all() and lacks else ""
+            )
         return self.page(
             "overview.html",
             wanted=wanted,
             asked=fleet.asked,
             complete=fleet.complete,
-            headline=views.headline(series, fleet.percentiles, compared),
+            headline=views.headline(series, fleet.percentiles, verdicts),
             series=series,
             regressions=shown(proven),
             changes=shown(fleet.changes),
@@ -123,11 +158,11 @@ class Page:
         name = request.query_params.get("name", "")
         found = self.answers.run(lambda engine: device_of(engine, name))
         if found is None:
-            raise LabError(f"the data set has no device {inert(name)!r}")
+            raise NotFoundError(f"the data set has no device {inert(name)!r}")
         percentiles, distribution, layers, runs = found
         sources = runs.drop_duplicates("run_id").tail(MOST_RUNS)
         listed = views.runs(sources, {source: self.folder(source) is not None for source in sources["source"]})
-        shown = views.series(percentiles, distribution, layers, {})
+        shown = views.series(percentiles, distribution, layers, {}, self.answers.fleet().builds)
         return self.page("device.html", device=inert(name), name=name, series=shown, runs=listed)
 
     def folder(self, source: str) -> Path | None:
@@ -149,7 +184,7 @@ class Page:
         found = self.answers.run(source)
         folder = None if found.empty else self.folder(found["source"][0])
         if folder is None:
-            raise LabError("the directory of this run was not found; pass its parent with --runs")
+            raise NotFoundError("the directory of this run was not found; pass its parent with --runs")
         with tempfile.TemporaryDirectory() as made:
             to = Path(made) / "report.html"
             command = [self.roundtrip, "report", str(folder.resolve()), "-o", str(to)]

@@ -15,13 +15,14 @@ from roundtrip_lab.histogram import HIGHEST_NS
 OF_ONE_DEVICE = {"device", "serial"}
 BITS = HIGHEST_NS.bit_length()
 MOST = np.iinfo(np.int64).max
+LARGEST_PART_NS = float(1 << 61)
 KEYS = [name for name, _ in schema.KEY]
 
 
 def of(rows: pa.Table) -> pa.Table:
     """Merges rows into one row per key."""
     rows = rows.set_column(rows.schema.get_field_index("labels"), "labels", shared(rows["labels"]))
-    group, first = groups(rows)
+    group, first = groups(rows, part_of(rows))
     size = len(first)
     columns: dict[str, pa.Array] = {name: rows[name].take(pa.array(first)) for name in KEYS}
     columns["runs"] = pa.array(np.bincount(group, minlength=size), pa.int64())
@@ -40,9 +41,14 @@ def shared(labels: pa.ChunkedArray) -> pa.Array:
     return pa.array(kept, schema.LABELS)
 
 
-def groups(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's group, and each group's first row."""
-    codes = np.zeros(len(rows), dtype=np.int64)
+def part_of(rows: pa.Table) -> np.ndarray:
+    """A number for each row. The sums of rows with the same number fit into 63 bits."""
+    largest = pc.max_element_wise(rows["sum_ns"], rows["divided_ns"]).cast(pa.float64(), safe=False)
+    return (np.cumsum(np.asarray(largest)) // LARGEST_PART_NS).astype(np.int64)
+
+
+def groups(rows: pa.Table, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's group, and each group's first row. Rows with different codes are in different groups."""
     for name in KEYS:
         column = rows[name]
         if name == "labels":
@@ -102,7 +108,9 @@ def causes(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
     lists = flat(column)
     parent = pc.list_parent_indices(lists)
     rows = lists.flatten()
-    named = {name: rows.field(name) for name in ("kind", "owner", "who", "excess_ns")}
+    named = {name: rows.field(name) for name in ("kind", "owner", "who")}
+    # Many causes of many runs may exceed 63 bits. Below 2^53 this is exact.
+    named["excess_ns"] = rows.field("excess_ns").cast(pa.float64(), safe=False)
     merged = (
         pa.table({"group": pa.array(group).take(parent), **named})
         .group_by(["group", "kind", "owner", "who"], use_threads=False)
@@ -112,5 +120,6 @@ def causes(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:
     offsets = np.searchsorted(np.asarray(merged["group"]), np.arange(size + 1))
     kind = schema.SUMS.field("causes").type
     fields = {name: flat(merged[name]) for name in ("kind", "owner", "who")}
-    fields |= {"causes": flat(merged["count_all"]), "excess_ns": flat(merged["excess_ns_sum"])}
+    excess = np.minimum(np.asarray(merged["excess_ns_sum"]), LARGEST_PART_NS).astype(np.int64)
+    fields |= {"causes": flat(merged["count_all"]), "excess_ns": excess}
     return list_of(offsets, kind, fields)

@@ -1,11 +1,11 @@
 """Turns query results into data for the templates: texts, positions and lengths. Must not know engines or the server."""
 
-import re
 from collections import defaultdict
 
 import pandas as pd
 
 from roundtrip_lab import plots, schema, tables
+from roundtrip_lab.queries.regressions import EVERY
 from roundtrip_lab.words import inert
 
 # The number of rows of a table, and of builds that a chart draws in a style of their own.
@@ -13,20 +13,33 @@ SHOWN = 50
 DISTINCT = 6
 
 
-def headline(shown: list[dict], percentiles: pd.DataFrame, compared: bool) -> dict:
+def headline(shown: list[dict], percentiles: pd.DataFrame, regressions: pd.DataFrame | None) -> dict:
     """The headline: in how many series the newest build is slower, and how much data this is based on.
 
-    `compared` says whether the builds have been compared yet.
+    It reads the verdicts that the table shows. They are `None` while the builds are being compared.
     """
-    worse = sum(1 for item in shown if item["lines"][-1]["worse"])
+    newest = {(item["name"], line["name"]) for item in shown for line in item["lines"] if line["newest"]}
+    verdicts = regressions if regressions is not None else pd.DataFrame(columns=["series", "new", "verdict", "lacks"])
+    worse = verdicts[verdicts["verdict"] == "worse"]
+    slower = {pair for pair in zip(worse["series"], worse["new"], strict=True)}
+    of_newest = verdicts[[pair in newest for pair in zip(verdicts["series"], verdicts["new"], strict=True)]]
+    before = len({build for series, build in slower - newest})
     if not shown:
         text = "Nothing has been measured yet"
-    elif not compared:
+    elif regressions is None:
         text = "The builds are still being compared"
-    elif not worse:
-        text = "No newest build is proven to be slower than the one before"
+    elif slower & newest:
+        several = any(sum(line["newest"] for line in item["lines"]) > 1 for item in shown)
+        which = "The newest build of a branch" if several else "The newest build"
+        text = f"{which} is slower than the one before in {len({series for series, _ in slower & newest})} of {len(shown)} series"
+    elif of_newest.empty:
+        text = "No build can be compared: " + (regressions.attrs.get("lacks") or "the newest builds have none before them")
+    elif (of_newest["lacks"] != "").all():
+        text = f"The newest build cannot be judged: {of_newest['lacks'].iloc[0]}"
     else:
-        text = f"The newest build is slower than the one before in {worse} of {len(shown)} series"
+        text = "No newest build is proven to be slower than the one before"
+    if before and regressions is not None:
+        text += f"; {before} earlier build{' is' if before == 1 else 's are'}"
     return {
         "text": text,
         "series": f"{len(shown):,}",
@@ -56,28 +69,38 @@ def table(answer: pd.DataFrame) -> dict:
         "numbers": numbers,
         "device": list(answer.columns).index("device") if "device" in answer.columns else -1,
         "left_out": max(0, len(answer) - SHOWN),
+        "lacks": answer.attrs.get("lacks", ""),
     }
 
 
-def series(percentiles: pd.DataFrame, distribution: pd.DataFrame, layers: pd.DataFrame, worse: dict) -> list[dict]:
+def series(
+    percentiles: pd.DataFrame, distribution: pd.DataFrame, layers: pd.DataFrame, worse: dict, order: pd.DataFrame
+) -> list[dict]:
     """For each series, its builds in order, with the curves, the figures, and the layers of writes.
 
-    `worse` contains the figures that became worse, in words, for pairs of series and build.
+    `worse` contains the figures that became worse, in words, for pairs of series and build. `order` is the answer of
+    the query `builds`. The branch that was measured last comes last.
     """
-    percentiles = percentiles.dropna(subset=["p50_ns", "p90_ns", "p99_ns", "max_ns"])
+    latest = order.groupby("branch")["day"].transform(lambda days: max((str(day) for day in days.dropna()), default=""))
+    order = order.assign(latest=latest).sort_values(["latest", "branch"], kind="stable")
+    place = {build: number for number, build in enumerate(order["build"])}
+    branch = dict(zip(order["build"], order["branch"], strict=True)) if order["branch"].nunique() > 1 else {}
+    percentiles = percentiles.dropna(subset=["max_ns"])
     curves, parts = dict(list(distribution.groupby("series"))), dict(list(layers.groupby("series")))
     found = []
     for name, rows in percentiles.groupby("series", sort=False):
-        rows = rows.sort_values("build", key=lambda column: column.map(natural))
+        rows = rows.sort_values("build", key=lambda column: column.map(lambda build: place.get(build, -1)))
         builds, marked = list(rows["build"]), {build: worse.get((name, build)) for build in rows["build"]}
-        top = max(1, int(rows["p99_ns"].max()))
+        top = max(1, int(rows["p99_ns"].fillna(rows["max_ns"]).max()))
         deadline = rows["deadline_ns"].dropna()
+        # A later build of the same branch replaces an earlier one.
+        newest = set({branch.get(build): build for build in builds}.values())
         kinds = drawn(builds, marked)
         found.append({
             "series": inert(name),
             "name": name,
             "top": plots.duration(top),
-            "lines": [line(row, top, marked[row.build]) for row in rows.itertuples()],
+            "lines": [line(row, top, marked[row.build], branch.get(row.build), row.build in newest) for row in rows.itertuples()],
             "picture": picture(curves.get(name), builds, kinds, int(deadline.max()) if len(deadline) else None),
             "legend": legend(builds, kinds, marked),
             "layers": stacks(parts.get(name), builds),
@@ -86,17 +109,19 @@ def series(percentiles: pd.DataFrame, distribution: pd.DataFrame, layers: pd.Dat
     return found
 
 
-def line(row: object, top: int, worse: str | None) -> dict:
+def line(row: object, top: int, worse: str | None, branch: str | None, newest: bool) -> dict:
     """A row of the table of builds. Its bars are scaled from 0 to the largest p99."""
     figures = (row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns)
     return {
-        "build": inert(row.build),
+        "build": inert(row.build) + (f" ({inert(branch)})" if branch else ""),
+        "name": row.build,
+        "newest": newest,
         "worse": worse,
         "calls": f"{row.calls:,}",
         "runs": f"{row.runs:,}",
         "figures": [plots.duration(value) for value in figures],
         "missed": "-" if pd.isna(row.missed_share) else f"{row.missed_share * 100:.3g} %",
-        "bars": [round(100 * value / top, 2) for value in figures[:3]],
+        "bars": [0 if pd.isna(value) else round(100 * value / top, 2) for value in figures[:3]],
     }
 
 
@@ -164,10 +189,6 @@ def worse_builds(regressions: pd.DataFrame) -> dict[tuple[str, str], str]:
     """The figures in which each build is worse than the one before."""
     figures: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in regressions[regressions["verdict"] == "worse"].itertuples():
-        figures[row.series, row.new].append(row.figure)
-    return {key: " and ".join(names) for key, names in figures.items()}
-
-
-def natural(text: str) -> list:
-    """Orders build-9 before build-10."""
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"([0-9]+)", text)]
+        part = "" if row.where == EVERY else f" with {row.where}"
+        figures[row.series, row.new].append(row.figure + part)
+    return {key: inert(" and ".join(names)) for key, names in figures.items()}

@@ -25,8 +25,10 @@ def register(group: click.Group) -> None:
     add(query, "causes", "Show what delayed slow calls; with --base and --new, which causes differ.", by, alpha(0.01), *builds())
     add(query, "layers", "Show where writes spend their time; with --base and --new, which layer became slower.", by, alpha(0.01),
         margin(0.03), *builds())  # fmt: skip
-    add(query, "regressions", "Compare each build with the one before it.", alpha(0.003), margin(0.03), *builds())
-    add(query, "changes", "Show since which day the fleet is slower or faster.", alpha(0.002), margin(0.02),
+    add(query, "builds", "Show the order of builds on each branch.", *order())
+    add(query, "regressions", "Compare each build with the one before it on its branch.", alpha(0.003), margin(0.03), *builds(),
+        *order())  # fmt: skip
+    add(query, "changes", "Show since which day the fleet is slower or faster.", alpha(0.002), margin(0.02), branch(),
         click.option("--by", help="Search each group separately: a column or label:KEY."))  # fmt: skip
 
 
@@ -35,6 +37,22 @@ def engine() -> Callable:
     return click.option("--engine", metavar="URL",
                         help="duckdb (the default), spark://local, spark://HOST:PORT or "
                         "clickhouse://USER:PASSWORD@HOST:PORT/DATABASE, with the HTTP port.")  # fmt: skip
+
+
+def branch() -> Callable:
+    """The option that names the label of a branch."""
+    return click.option("--branch", default="branch", show_default=True, metavar="KEY",
+                        help="The label that names a build's branch.")  # fmt: skip
+
+
+def order() -> list[Callable]:
+    """The options that say how builds follow one another."""
+    return [
+        branch(),
+        click.option("--order", "by", default="days", show_default=True, metavar="ORDER",
+                     help="days (on which devices first ran a build), label:KEY, git:REPOSITORY, or a file with a "
+                     "build on each line, the oldest first."),  # fmt: skip
+    ]
 
 
 def builds() -> list[Callable]:
@@ -69,7 +87,7 @@ def add(query: click.Group, name: str, words: str, *options: Callable) -> None:
     shared = [
         click.option("--from", "path", required=True, metavar="DATASET", help="The data set."),
         engine(),
-        click.option("--load", is_flag=True, help="Copy the data set to the ClickHouse server first."),
+        click.option("--load", is_flag=True, help="Copy the data set to the ClickHouse server first, unless it has this copy."),
         click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True),
         click.option("--time", type=click.Choice(TIMES), default="call", show_default=True,
                      help="The whole call, or one of its legs."),  # fmt: skip
@@ -96,6 +114,7 @@ def ask(name: str, path: str, url: str | None, load: bool, form: str, given: dic
     from roundtrip_lab import engines, queries, tables
     from roundtrip_lab.dataset import DataSet
     from roundtrip_lab.errors import LabError
+    from roundtrip_lab.words import inert
 
     filters = queries.Filters(
         labels=tuple(pair(text) for text in given.pop("labels")),
@@ -105,15 +124,19 @@ def ask(name: str, path: str, url: str | None, load: bool, form: str, given: dic
     )
     if filters.since and filters.until and filters.since > filters.until:
         raise LabError(f"--since {filters.since} lies behind --until {filters.until}")
-    engine = engines.connect(url, DataSet.open(path))
-    if load:
-        if not isinstance(engine, engines.ClickHouse):
-            raise LabError("--load is for clickhouse://: other engines read the files themselves")
-        engine.load()
+    if "branch" in given:
+        by = {"by": given.pop("by")} if name in ("builds", "regressions") else {}
+        given["order"] = queries.Order(branch=given.pop("branch"), **by)
+    engine = engines.connect(url, DataSet.open(path), load)
     queries.check(engine, filters)
-    result = getattr(queries, name)(engine, filters=filters, **given)
+    if name == "builds":
+        result = queries.builds(engine, **given)
+    else:
+        result = getattr(queries, name)(engine, filters=filters, **given)
     click.echo(tables.text(result, form), nl=False)
-    if result.empty and form == "table":
+    if result.attrs.get("lacks"):
+        click.echo(f"cannot be judged: {inert(result.attrs['lacks'])}", err=True)
+    elif result.empty and form == "table":
         click.echo("nothing found", err=True)
     return 0
 

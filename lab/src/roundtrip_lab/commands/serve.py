@@ -3,6 +3,7 @@
 import click
 
 from roundtrip_lab.commands.query import engine as engine_option
+from roundtrip_lab.commands.query import order
 
 
 def register(group: click.Group) -> None:
@@ -14,18 +15,28 @@ def register(group: click.Group) -> None:
     @click.option("--roundtrip", default="roundtrip", show_default=True, metavar="BIN", help="The binary that makes reports.")
     @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
     @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
+    @click.option("--name", "names", multiple=True, metavar="HOST",
+                  help="A host name under which browsers reach this page, such as a proxy's. May be repeated.")  # fmt: skip
+    @click.option("--no-token", is_flag=True, help="Show the page to every user and program of this machine.")
+    @click.option("--load", is_flag=True, help="Copy the data set to the ClickHouse server, again after each change.")
     @engine_option()
-    def serve(dataset: str, runs: str | None, roundtrip: str, host: str, port: int, engine: str | None) -> None:
+    @order()[0]
+    @order()[1]
+    def serve(
+        dataset: str, runs: str | None, roundtrip: str, host: str, port: int, names: tuple[str, ...], no_token: bool, load: bool,
+        engine: str | None, branch: str, by: str,
+    ) -> None:  # fmt: skip
         """Show a data set in a browser.
 
-        Only this machine can see it, unless --host says otherwise: then the page asks for a token.
+        The page asks for the token in the address that this command prints. Only this machine can reach it, unless
+        --host says otherwise.
         """
         import ipaddress
         import secrets
         import socket
         from pathlib import Path
 
-        from roundtrip_lab import engines
+        from roundtrip_lab import engines, queries
         from roundtrip_lab.dataset import DataSet
         from roundtrip_lab.errors import LabError
 
@@ -42,8 +53,10 @@ def register(group: click.Group) -> None:
             raise LabError(f"--host {host!r} is no address: say 127.0.0.1, or 0.0.0.0 for all") from error
         if runs and not Path(runs).is_dir():
             raise LabError(f"--runs {runs}: no such folder")
-        answers = Answers(lambda: engines.connect(engine, DataSet.open(dataset)))
-        token = None if address.is_loopback else secrets.token_urlsafe(24)
+        if no_token and not address.is_loopback:
+            raise LabError("--no-token is for this machine only: without --host")
+        answers = Answers(lambda: engines.connect(engine, DataSet.open(dataset), load), queries.Order(by, branch))
+        token = None if no_token else secrets.token_urlsafe(24)
         listening = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -52,7 +65,7 @@ def register(group: click.Group) -> None:
         except OSError as error:
             raise LabError(f"cannot listen on {host} port {port}: {error.strerror}") from error
         answers.start()
-        page = Page(answers, Path(runs) if runs else None, roundtrip, token)
+        page = Page(answers, Path(runs) if runs else None, roundtrip, token, frozenset(name.lower() for name in names))
         shown = f"[{host}]" if address.version == 6 else host
         tail = f"?token={token}" if token else ""
         click.echo(f"http://{shown}:{listening.getsockname()[1]}/{tail}")

@@ -6,6 +6,7 @@ of a test statistic is computed from these rows with scipy.
 An answer is a pandas DataFrame. `series` says what was measured, and starts with the test and the driver.
 """
 
+from roundtrip_lab.queries.builds import Order, builds
 from roundtrip_lab.queries.causes import causes
 from roundtrip_lab.queries.changes import changes
 from roundtrip_lab.queries.devices import outliers, worst_devices
@@ -16,6 +17,6 @@ from roundtrip_lab.queries.percentiles import fetched, misses, percentiles
 from roundtrip_lab.queries.regressions import regressions
 
 __all__ = [
-    "Filters", "causes", "changes", "check", "distribution", "fetched", "layers", "misses", "outliers", "percentiles",
+    "Filters", "Order", "builds", "causes", "changes", "check", "distribution", "fetched", "layers", "misses", "outliers", "percentiles",
     "regressions", "worst_devices",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from roundtrip_lab.engines import Engine
-from roundtrip_lab.queries.filters import Filters, grouped, named_builds
+from roundtrip_lab.queries.filters import Filters, grouped, named_builds, time
 from roundtrip_lab.queries.percentiles import of_devices
 
 CAUSE = ["kind", "owner", "who"]
@@ -24,8 +24,9 @@ def causes(
     each = each.select("group", *[each.cause[name].name(name) for name in CAUSE],
                        excess_ns=each.cause["excess_ns"], causes=number)  # fmt: skip
     found = engine.run(
-        each.group_by(["group", *CAUSE]).agg(causes=each.causes.sum(), excess_ns=each.excess_ns.sum())
+        each.group_by(["group", *CAUSE]).agg(causes=each.causes.sum(), excess_ns=time(each.excess_ns))
     )
+    found["excess_ns"] = found["excess_ns"].map(int)
     explained = engine.run(
         rows.group_by("group").agg(
             calls=rows.calls.sum(), slow_calls=rows.slow_calls.sum(), explained=rows.explained.sum()
@@ -35,15 +36,21 @@ def causes(
     answer["share"] = answer["excess_ns"] / answer.groupby("group")["excess_ns"].transform("sum")
     answer = answer.sort_values(["group", "excess_ns", *CAUSE], ascending=[True, False, True, True, True])
     columns = ["group", *CAUSE, "causes", "excess_ns", "share", "explained", "slow_calls", "calls"]
-    return answer[columns].rename(columns={"group": by}).reset_index(drop=True)
+    answer = answer[columns].rename(columns={"group": by}).reset_index(drop=True)
+    answer.attrs["lacks"] = "" if explained["explained"].sum() else "no run has an explained slow call"
+    return answer
 
 
 def compared(engine: Engine, filters: Filters, base: str, new: str, alpha: float) -> pd.DataFrame:
-    """In how many runs of each build a cause delayed a call. A run counts once per cause."""
+    """In how many runs of each build a cause delayed a call. A run counts once per cause.
+
+    Only runs with an explained slow call count: others could not have shown a cause. How many runs were recorded, or
+    had a slow call, differs between builds for other reasons.
+    """
     from scipy import stats  # It takes a second to load, and only this needs it.
 
     rows = filters.of(engine.series)
-    rows = rows.filter(rows.build.isin([base, new]))
+    rows = rows.filter(rows.build.isin([base, new]) & (rows.explained > 0))
     runs = engine.run(rows.group_by("build").agg(runs=rows.run_id.nunique())).set_index("build")["runs"]
     runs = runs.reindex([base, new], fill_value=0)
     each = rows.select("run_id", "device", "build", cause=rows.causes.unnest())
@@ -51,24 +58,32 @@ def compared(engine: Engine, filters: Filters, base: str, new: str, alpha: float
                        excess_ns=each.cause["excess_ns"])  # fmt: skip
     found = engine.run(
         each.group_by(["build", *CAUSE]).agg(
-            runs=each.run_id.nunique(), devices=each.device.nunique(), excess_ns=each.excess_ns.sum()
+            runs=each.run_id.nunique(), devices=each.device.nunique(), excess_ns=time(each.excess_ns)
         )
     )
     sides = [
         found[found["build"] == build].drop(columns="build").set_index(CAUSE).add_prefix(f"{side}_")
         for side, build in (("base", base), ("new", new))
     ]
-    both = sides[0].join(sides[1], how="outer").fillna(0).astype("int64").reset_index()
+    both = sides[0].join(sides[1], how="outer").fillna(0).reset_index()
+    for name in both.columns.drop(CAUSE):
+        both[name] = both[name].map(int)
     both["p"] = [
         float(stats.fisher_exact([[a, runs[base] - a], [b, runs[new] - b]]).pvalue)
         for a, b in zip(both["base_runs"], both["new_runs"], strict=True)
     ]
     both["p"] = np.minimum(1.0, both["p"] * len(both))
-    both["base_share"], both["new_share"] = both["base_runs"] / runs[base], both["new_runs"] / runs[new]
+    for side, build in (("base", base), ("new", new)):
+        both[f"{side}_share"] = both[f"{side}_runs"] / max(1, runs[build])
+        both[f"{side}_of"] = int(runs[build])
     both["verdict"] = [word(row, alpha) for row in both.to_dict("records")]
     both = both.sort_values(["p", "new_runs", *CAUSE], ascending=[True, False, True, True, True], ignore_index=True)
-    columns = ["verdict", *CAUSE, "base_share", "new_share", "base_runs", "new_runs", "new_devices", "new_excess_ns", "p"]
-    return both[columns]
+    columns = ["verdict", *CAUSE, "base_share", "new_share", "base_runs", "base_of", "new_runs", "new_of", "new_devices",
+               "new_excess_ns", "p"]  # fmt: skip
+    answer = both[columns]
+    without = [f"{build!r} has no run with an explained slow call" for build in (base, new) if not runs[build]]
+    answer.attrs["lacks"] = "; ".join(without)
+    return answer
 
 
 def word(row: dict, alpha: float) -> str:

@@ -1,10 +1,12 @@
 """Days on which a fleet became slower or faster, whatever the reason.
 
-Each device is compared with its own mean, so that a night on which other devices took part is no change. A
-night is the mean over its devices. The nights are divided into the levels that fit them best. A level has to
-last; the nights between two such levels are the transition, as of a build that arrives over several nights. A
-change is reported if chance would make one as large in only `alpha` of all answers.
+A night is the mean over its devices, each compared with itself, without the pattern of the days of the week (see
+`nights`). The nights of each branch are divided into the levels that fit them best. A level has to last; the nights
+between two such levels are the transition, as of a build that arrives over several nights. A change is reported if
+chance would make one as large in only `alpha` of all answers.
 """
+
+from collections import defaultdict
 
 import ibis
 import numpy as np
@@ -12,66 +14,90 @@ import pandas as pd
 from scipy import stats
 
 from roundtrip_lab.engines import Engine
+from roundtrip_lab.queries.builds import Order, builds
 from roundtrip_lab.queries.filters import Filters, grouped
+from roundtrip_lab.queries.nights import NORMAL_MEDIAN, branch_of, nightly, of_all_builds, pattern_of, weekdays
+from roundtrip_lab.words import count_of
 
 FIGURES = ("p50", "p99")
 # The fewest nights that make a level.
 LEAST_NIGHTS = 3
-# How much a difference of second order tells about the noise, against a free night: they overlap, and a median
-# uses less of them than a variance. On equal nights, of normal or of heavy-tailed noise, a Monte Carlo run had
-# changes in less than half of the answers that `alpha` allows.
-FREEDOM = 0.25
-# The median of the absolute value of a standard normal variable.
-NORMAL_MEDIAN = float(stats.norm.ppf(0.75))
-# A night with a smaller part of the usual number of devices is left out: the test gives all nights equal weight.
-LEAST_PART = 0.5
+# Differences of second order beyond so many deviations count as that many: steps make such. What the mean square of a
+# standard normal variable becomes.
+CLIP = 2.5
+CLIPPED = float(stats.norm.expect(lambda z: np.minimum(np.abs(z), CLIP) ** 2))
+# How much a difference of second order tells about the noise, against a free night: neighbours overlap, which leaves
+# 0.51 of them, and clipping costs a tenth. On equal nights, of normal or of heavy-tailed noise, a Monte Carlo run had
+# changes in fewer answers than `alpha` allows.
+FREEDOM = 0.45
 # Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
 ALPHA = 0.002
-COLUMNS = ["series", "group", "figure", "day", "ratio", "p", "nights_before", "nights_after"]
+GROUPS = ["branch", "group"]
+COLUMNS = ["series", *GROUPS, "figure", "day", "ratio", "p", "nights_before", "nights_after"]
 
 
 def changes(
-    engine: Engine, filters: Filters = Filters(), by: str | None = None, margin: float = 0.02, alpha: float = ALPHA
+    engine: Engine,
+    filters: Filters = Filters(),
+    by: str | None = None,
+    margin: float = 0.02,
+    alpha: float = ALPHA,
+    order: Order = Order(),
 ) -> pd.DataFrame:
-    """Change points by series, and by one more column if asked. `ratio`: level after to level before."""
-    nights = engine.run(levels(filters, engine, by))
-    usual = nights.groupby(["series", "group"])["devices"].transform("median")
-    # Wrong clocks put a few devices before the first night: their mean is no night like the others.
-    nights = nights[nights["devices"] >= LEAST_PART * usual].sort_values(["series", "group", "day"])
-    groups = list(nights.groupby(["series", "group"]))
-    rows = []
-    for (series, group), of in groups:
-        for name in FIGURES:
-            found = splits(of[name].to_numpy(), alpha / (len(groups) * len(FIGURES)), np.log1p(margin))
-            ends = [0, *[place for place, *_ in found], len(of)]
-            for index, (place, step, p) in enumerate(found):
-                before, after = place - ends[index], ends[index + 2] - place
-                rows.append([series, group, name, of["day"].iloc[place], np.exp(step), p, before, after])
-    answer = pd.DataFrame(rows, columns=COLUMNS)
-    return answer.rename(columns={"group": by}) if by else answer.drop(columns="group")
-
-
-def levels(filters: Filters, engine: Engine, by: str | None) -> ibis.Table:
-    """Each night's mean over devices of the logarithm relative to the device's own mean."""
+    """Change points by series and branch, and by one more column if asked. `ratio`: level after to level before."""
     rows = filters.of(engine.series)
     rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0))
     rows = grouped(rows, by) if by else rows.mutate(group=ibis.literal(""))
-    rows = rows.mutate(**{name: rows[f"{name}_ns"].cast("float64").ln() for name in FIGURES})
-    own = rows.group_by(["series", "device"]).agg(**{f"{name}_own": rows[name].mean() for name in FIGURES})
-    rows = rows.join(own, ["series", "device"])
-    return rows.group_by(["series", "group", "day"]).agg(
-        devices=rows.count(), **{name: (rows[name] - rows[f"{name}_own"]).mean() for name in FIGURES}
-    )
+    rows = branch_of(rows, builds(engine, order, days=False))
+    nights = of_all_builds(engine.run(nightly(engine, rows, GROUPS, FIGURES)), GROUPS, FIGURES)
+    groups = list(nights.groupby(["series", *GROUPS]))
+    each, rows = alpha / max(1, len(groups) * len(FIGURES)), []
+    for name in FIGURES:
+        # Too few calls have no p99.
+        known = nights[nights[name].notna()]
+        values = {}
+        for series, of in known.groupby("series"):
+            parts = dict(list(of.groupby(GROUPS)))
+            pattern = pattern_of(list(parts.values()), name)
+            values |= {(series, *key): (part["day"], part[name].to_numpy() - pattern[weekdays(part["day"])])
+                       for key, part in parts.items()}  # fmt: skip
+        noise = shared({key: of for key, (_, of) in values.items()})
+        for (series, branch, group), (days, of) in values.items():
+            found = splits(of, each, np.log1p(margin), noise[series, group])
+            ends = [0, *[place for place, *_ in found], len(of)]
+            for index, (place, step, p) in enumerate(found):
+                before, after = place - ends[index], ends[index + 2] - place
+                rows.append([series, branch, group, name, days.iloc[place], np.exp(step), p, before, after])
+    rows.sort(key=lambda row: (*row[:3], FIGURES.index(row[3]), row[4]))
+    answer = pd.DataFrame(rows, columns=COLUMNS)
+    answer = answer.rename(columns={"group": by}) if by else answer.drop(columns="group")
+    most = max((len(of) for _, of in groups), default=0)
+    answer.attrs["lacks"] = f"{count_of(most, 'night')}; needs {2 * LEAST_NIGHTS}" if most < 2 * LEAST_NIGHTS else ""
+    return answer
 
 
-def splits(values: np.ndarray, alpha: float, least: float) -> list[tuple[int, float, float]]:
+def shared(values: dict[tuple, np.ndarray]) -> dict[tuple, tuple[float, float]]:
+    """The noise of a night on any branch, and its degrees of freedom: the branches' nights are those of the same devices."""
+    found = defaultdict(list)
+    for (series, _, group), nights in values.items():
+        found[series, group] += [noise_of(nights)] if len(nights) >= 2 * LEAST_NIGHTS else []
+    pooled = {
+        key: (sum(noise**2 * freedom for noise, freedom in of), sum(freedom for _, freedom in of)) for key, of in found.items()
+    }
+    return {key: (np.sqrt(square / freedom) if freedom else 0.0, freedom) for key, (square, freedom) in pooled.items()}
+
+
+def splits(
+    values: np.ndarray, alpha: float, least: float, noise_of_all: tuple[float, float] = (0.0, 0.0)
+) -> list[tuple[int, float, float]]:
     """The changes in order: the index of the first value that left the old level, the step, and p.
 
-    p is corrected for the number of places that a change was looked for in.
+    p is corrected for the number of places that a change was looked for in. A branch is at least as noisy as all are.
     """
     if len(values) < 2 * LEAST_NIGHTS:
         return []
     noise, freedom = noise_of(values)
+    noise, freedom = max(noise, noise_of_all[0]), max(freedom, noise_of_all[1])
     if not noise:
         return []
     places = 2 * len(values)
@@ -112,7 +138,8 @@ def noise_of(values: np.ndarray) -> tuple[float, float]:
     differences = np.abs(values[:-2] - 2 * values[1:-1] + values[2:])
     # More than half of them are 0 if nights are exactly equal.
     typical = np.median(differences) / NORMAL_MEDIAN or np.sqrt((differences**2).mean())
-    return float(typical) / np.sqrt(6), max(1.0, FREEDOM * len(differences))
+    noise = np.sqrt((np.minimum(differences, CLIP * typical) ** 2).mean() / CLIPPED)
+    return float(noise) / np.sqrt(6), max(1.0, FREEDOM * len(differences))
 
 
 def divided(values: np.ndarray, penalty: float) -> list[int]:

@@ -6,8 +6,9 @@ from scipy import special
 
 from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import NONE, Filters
+from roundtrip_lab.queries.percentiles import Z_95
+from roundtrip_lab.words import count_of
 
-Z_95 = 1.959964
 # Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
 ALPHA = 0.005
 # Devices with fewer nights are not judged.
@@ -18,6 +19,8 @@ FIGURES = ("p50", "p99")
 POWERS = (1, 2, 3, 4)
 # The part of the devices that says how much they differ, in deviations; it is settled after so many rounds.
 TRIM, ROUNDS = 4.0, 5
+# The largest part of the devices that may be faulty.
+FAULTY = 0.1
 # Degrees of freedom that this costs. A test draws fleets of 10 devices and more, and counts false alarms.
 LOST = 6
 # A histogram's: devices do not differ by less.
@@ -29,12 +32,14 @@ LEAST_SKEW = 1e-4
 def worst_devices(engine: Engine, filters: Filters = Filters(), limit: int = 20) -> pd.DataFrame:
     """Devices by share of missed deadlines (the lower end of its interval), then by mean."""
     rows = filters.of(engine.series)
-    each = rows.group_by(["series", "device"]).agg(
+    each = engine.group(
+        rows,
+        ["series", "device"],
         runs=rows.count(),
         calls=rows.calls.sum(),
         missed=rows.missed.sum(),
         max_ns=rows.max_ns.max(),
-        mean_ns=rows.sum_ns.sum() / rows.calls.sum(),
+        mean_ns=rows.sum_ns.cast("float64").sum() / rows.calls.sum(),
     )
     calls, share = each.calls.cast("float64"), each.missed.fill_null(0) / each.calls
     z2 = Z_95**2
@@ -60,23 +65,38 @@ def outliers(engine: Engine, filters: Filters = Filters(), alpha: float = ALPHA)
     devices, faulty devices or series.
     """
     rows = filters.of(engine.series)
-    rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0)).mutate(model=rows.model.fill_null(NONE))
-    rows = rows.mutate(**{name: rows[f"{name}_ns"].cast("float64").ln() for name in FIGURES})
-    peers = rows.group_by(["series", "model", "build", "day"]).agg(**{f"{n}_peers": rows[n].mean() for n in FIGURES})
-    rows = rows.join(peers, ["series", "model", "build", "day"])
+    rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0))
+    figures = {name: rows[f"{name}_ns"].cast("float64").ln() for name in FIGURES}
+    rows = rows.select("series", "device", "build", "day", model=rows.model.fill_null(NONE), **figures)
+    compared = engine.key(rows, ["series", "model", "build", "day"])
+    rows = rows.mutate(**compared)
+    peers = rows.group_by(list(compared)).agg(**{f"{name}_peers": rows[name].mean() for name in FIGURES})
+    rows = rows.join(peers, list(compared))
     rows = rows.mutate(**{name: rows[name] - rows[f"{name}_peers"] for name in FIGURES})
     powers = {f"{n}_{power}": (rows[n] ** power if power > 1 else rows[n]).mean() for n in FIGURES for power in POWERS}
-    each = rows.group_by(["series", "model", "device"]).agg(nights=rows.count(), **powers)
-    devices = engine.run(each.filter(each.nights >= LEAST_NIGHTS))
+    every = engine.run(engine.group(rows, ["series", "model", "device"], nights=rows.count(), **powers))
+    devices = every[every["nights"] >= LEAST_NIGHTS]
     tests = [judged(group, name) for _, group in devices.groupby(["series", "model"]) if len(group) >= LEAST_PEERS
              for name in FIGURES]  # fmt: skip
     columns = ["series", "model", "device", "figure", "nights", "ratio", "deviations"]
     if not tests:
-        return pd.DataFrame(columns=columns)
+        answer = pd.DataFrame(columns=columns)
+        answer.attrs["lacks"] = lacking(every)
+        return answer
     answer = named(pd.concat(tests, ignore_index=True), alpha)
     answer["size"] = answer["deviations"].abs()
     order = ["size", "series", "device", "figure"]
     return answer.sort_values(order, ascending=[False, True, True, True], ignore_index=True)[columns]
+
+
+def lacking(every: pd.DataFrame) -> str:
+    """What the largest group of peers lacks to be judged."""
+    if every.empty:
+        return f"0 devices; needs {LEAST_PEERS}"
+    groups = every.groupby(["series", "model"])["nights"]
+    largest = groups.size().idxmax()
+    devices, nights = groups.size()[largest], int(groups.max()[largest])
+    return f"{count_of(devices, 'device')} of one model, {count_of(nights, 'night')}; needs {LEAST_PEERS} and {LEAST_NIGHTS}"
 
 
 def judged(group: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -109,12 +129,13 @@ def of_devices(far: np.ndarray, noise: np.ndarray) -> float:
     """The variance between devices without that of their nights.
 
     Devices beyond TRIM deviations do not count: faulty ones would hide each other. All others count in full, so
-    the spread of many devices is known almost as well as if none were left out.
+    the spread of many devices is known almost as well as if none were left out. If a larger part than FAULTY lies
+    beyond, these are no faults but a second kind of device, and all count.
     """
     inside, variance = np.abs(far) <= TRIM * np.median(np.abs(far)) / special.ndtri(0.75), 0.0
     for _ in range(ROUNDS):
-        if not inside.any():
-            break
+        if inside.mean() < 1 - FAULTY:
+            return max(float((far**2 - noise).mean()), RESOLUTION**2)
         variance = max(0.0, float((far[inside] ** 2 - noise[inside]).mean()))
         inside = np.abs(far) <= TRIM * np.sqrt(variance + noise)
     return max(variance, RESOLUTION**2)

@@ -53,6 +53,13 @@ def label(table: ir.Table, key: str) -> ir.StringValue:
     return table.labels.get(key, "").nullif("").fill_null(NONE)
 
 
+def label_keys(engine: Engine, without: set[str]) -> list[str]:
+    """The labels that runs have, except for those that name a device."""
+    rows = engine.sums
+    found = names(engine, rows.select(key=rows.labels.keys().unnest()).key)
+    return [key for key in found if key not in without | {"device", "serial"}]
+
+
 def grouped(table: ir.Table, by: str) -> ir.Table:
     """The table with a column `group` of text: a column's value, or a label's with `label:KEY`."""
     if by.startswith("label:") and len(by) > len("label:"):
@@ -60,6 +67,11 @@ def grouped(table: ir.Table, by: str) -> ir.Table:
     if by not in COLUMNS:
         raise LabError(f"cannot group by {by!r}: say one of {', '.join(COLUMNS)} or label:KEY")
     return table.mutate(group=table[by].cast("string").fill_null(NONE))
+
+
+def time(column: ir.IntegerColumn) -> ir.FloatingScalar:
+    """The sum of times in nanoseconds. Those of a fleet may exceed 63 bits; up to 2^53, the sum is exact."""
+    return column.cast("float64").sum()
 
 
 def check(engine: Engine, filters: Filters) -> None:

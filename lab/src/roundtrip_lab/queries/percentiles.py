@@ -7,6 +7,7 @@ import ibis.expr.types as ir
 import pandas as pd
 
 from roundtrip_lab.engines import Engine, Fetched
+from roundtrip_lab.histogram import resolvable
 from roundtrip_lab.queries.filters import Filters, grouped
 
 PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
@@ -32,9 +33,10 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
     counted = engine.run(counts(rows))
     found = engine.run(ranks(rows))
     answer = counted.merge(found, on=KEYS, how="left").sort_values(KEYS, ignore_index=True)
-    for name in PERCENTS:
+    for name, percent in PERCENTS.items():
         # The highest value of a bucket may be above the longest call.
-        answer[name] = answer[name].clip(answer["min_ns"], answer["max_ns"]).astype("Int64")
+        found = answer[name].clip(answer["min_ns"], answer["max_ns"]).astype("Int64")
+        answer[name] = found.where(resolvable(answer["calls"], percent))
     answer["max_ns"] = answer["max_ns"].astype("Int64")
     answer = with_misses(answer)
     return answer[
@@ -56,7 +58,9 @@ def misses(engine: Engine, by: str = "build", filters: Filters = Filters()) -> p
     answer = with_misses(engine.run(counts(rows.filter(rows.deadline_ns.notnull()))))
     answer = answer.sort_values(["missed_share", *KEYS], ascending=[False, True, True], ignore_index=True)
     columns = [*KEYS, "runs", "calls", "deadline_ns", "missed", "missed_share", "low", "high"]
-    return answer[columns].rename(columns={"group": by})
+    answer = answer[columns].rename(columns={"group": by})
+    answer.attrs["lacks"] = "no series has a deadline" if answer.empty else ""
+    return answer
 
 
 def of_devices(by: str, filters: Filters) -> bool:
@@ -90,7 +94,7 @@ def ranks(rows: ir.Table) -> ir.Table:
     )
     # As in Roundtrip's own: 99.9% of 1000 is a little above 999 in binary.
     wanted = {
-        name: merged.le.min(where=merged.reached >= (merged.total * (percent / 100) * (1 - 1e-12)).ceil())
+        name: merged.le.min(where=merged.reached >= (merged.total.cast("float64") * (percent / 100) * (1 - 1e-12)).ceil())
         for name, percent in PERCENTS.items()
     }
     return merged.group_by(KEYS).agg(**wanted)

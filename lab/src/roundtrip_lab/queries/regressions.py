@@ -1,25 +1,36 @@
-"""Builds that are slower or faster than the build before.
+"""Builds that are slower or faster than the build before on their branch.
 
 The unit is a device, not a call: calls of one device resemble each other. Each device is compared with itself,
-under both builds; where too few devices ran both, the builds' devices are compared as they are.
+under both builds; where too few devices ran both, the builds' devices are compared as they are. Builds also ran on
+different nights. How much whole nights differ is a part of the error, as far as the nights of both builds differ.
+
+A build that is slower only with one kernel, model or label is found too: its devices are compared with the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-import ibis
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from roundtrip_lab.engines import Engine
-from roundtrip_lab.queries.filters import Filters, named_builds
+from roundtrip_lab.queries.builds import Order, builds
+from roundtrip_lab.queries.filters import NONE, Filters, label, label_keys, named_builds
+from roundtrip_lab.queries.nights import LEAST_NIGHTS, Nights, nights_of
+from roundtrip_lab.queries.steps import LEAST_DEVICES, Steps, difference, freedom, of_two, steps
+from roundtrip_lab.words import count_of
 
 FIGURES = ("p50", "p99", "missed")
-# Fewer devices do not represent a fleet.
-LEAST_DEVICES = 6
 MARGIN = 0.03
 # Its part of the 1% that regressions, changes and outliers share on a healthy fleet.
 ALPHA = 0.003
+# The fewest devices of a kernel, model or label, and the most values of a label that are told apart.
+LEAST_PART, MOST_VALUES = 3, 24
+EVERY = "all devices"
+# The chance that only a part of the fleet seems to be slower is this share of ALPHA.
+OF_PARTS = 0.5
+COLUMNS = ["series", "base", "new", "figure", "where", "ratio", "low", "high", "devices", "basis", "verdict", "lacks"]
 
 
 def regressions(
@@ -29,23 +40,32 @@ def regressions(
     new: str | None = None,
     margin: float = MARGIN,
     alpha: float = ALPHA,
+    order: Order = Order(),
 ) -> pd.DataFrame:
-    """Every build against the one before it, or `new` against `base`.
+    """Every build against the one before it on its branch, or `new` against `base`.
 
     `worse` or `better`: the interval of the ratio lies outside of 1 ± margin. The intervals hold for all
     comparisons of the answer together, with a probability of 1 - alpha. `same`: the interval lies within the
-    margin. Else `cannot tell`. For p50 and p99 the ratio is the geometric mean of the devices' ratios.
+    margin. Else `cannot tell`. For p50 and p99 the ratio is the geometric mean of the devices' ratios. `where` is
+    the kernel, model or label that a difference is confined to. `lacks` says what a comparison would need.
     """
     named_builds(engine, base, new)
-    rows = filters.of(engine.series)
-    found = compared(engine, rows.filter(rows.p50_ns > 0), figures_of, base, new)
-    return judged(found[found["base"].notna()], margin, alpha)
+    branches = builds(engine, order, days=not new)
+    in_order = of_two(base, new) if new else branches
+    every = filters.of(engine.series)
+    every = every.filter(every.day.notnull() & (every.p50_ns > 0))
+    rows = every.filter(every.build.isin(list(in_order["build"])))
+    keys = label_keys(engine, {"build", order.branch}) if "labels" in rows.columns else []
+    others = {name: (lambda rows, name=name: rows[name].max()) for name in ("kernel", "model", "machine")}
+    others |= {f"label {key}": (lambda rows, key=key: label(rows, key).max()) for key in keys}
+    found = steps(engine, rows, figures_of, in_order, others)
+    nights = nights_of(engine, every, branches, FIGURES)
+    answer = judged(found, nights, margin, alpha)
+    answer.attrs["lacks"] = "" if len(answer) else lacking(found)
+    return answer
 
 
-COLUMNS = ["series", "base", "new", "figure", "ratio", "low", "high", "devices", "basis", "verdict"]
-
-
-def figures_of(rows: ibis.Table) -> dict[str, ibis.expr.types.Value]:
+def figures_of(rows: object) -> dict[str, object]:
     """The figures of one device under one build."""
     return {
         "p50": rows.p50_ns.cast("float64").ln().mean(),
@@ -54,83 +74,135 @@ def figures_of(rows: ibis.Table) -> dict[str, ibis.expr.types.Value]:
     }
 
 
-def compared(engine: Engine, rows: ibis.Table, of: Callable, base: str | None, new: str | None) -> pd.DataFrame:
-    """Of each build: its devices, and their differences to the build before, as numbers, means and deviations.
+@dataclass
+class Compared:
+    """One figure of two builds: the difference, its variance by devices and by nights, and degrees of freedom."""
 
-    `of` makes the figures of a device's rows. Builds follow each other in the order of the days on which they were
-    first measured.
-    """
-    rows = rows.filter(rows.day.notnull())
-    if new:
-        rows = rows.filter(rows.build.isin([base, new]))
-    figures = of(rows)
-    each = rows.group_by(["series", "build", "device"]).agg(**figures)
-    builds = rows.group_by(["series", "build"]).agg(first_day=rows.day.min())
-    order = (builds.build == new).cast("int8") if new else builds.first_day
-    in_order = ibis.window(group_by="series", order_by=[order, builds.build])
-    builds = builds.mutate(place=ibis.row_number().over(in_order)).drop("first_day")
-    each = each.join(builds, ["series", "build"])
-    of_device = ibis.window(group_by=["series", "device"], order_by="place")
-    each = each.mutate(
-        follows=each.place - each.place.lag().over(of_device) == 1,
-        **{f"step_{name}": each[name] - each[name].lag().over(of_device) for name in figures},
-    )
-    steps = {f"step_{name}": each.follows.ifelse(each[f"step_{name}"], None) for name in figures}
-    values = steps | {f"new_{name}": each[name] for name in figures}
-    found = engine.run(
-        each.group_by(["series", "build", "place"]).agg(
-            **{f"{key}_{what}": moment for key, value in values.items() for what, moment in moments(value).items()}
-        )
-    )
-    found = found.sort_values(["series", "place"], ignore_index=True).rename(columns={"build": "new"})
-    before = found.groupby("series").shift()
-    renamed = {name: name.replace("new_", "base_") for name in before.columns if name.startswith("new_")}
-    before = before[["new", *renamed]].rename(columns=renamed | {"new": "base"})
-    return pd.concat([found, before], axis=1)
+    mean: float
+    devices_variance: float
+    devices_freedom: float
+    nights_variance: float
+    nights_freedom: float
+    devices: int
+    basis: str
+    lacks: str
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """The interval of the difference."""
+        parts = [self.devices_variance, self.nights_variance]
+        of = freedom(parts, [self.devices_freedom, self.nights_freedom])
+        known = not self.lacks and np.isfinite(sum(parts)) and of > 0
+        reach = special.stdtrit(of, 1 - alpha / 2) * np.sqrt(sum(parts)) if known else np.nan
+        return self.mean - reach, self.mean + reach
 
 
-def moments(value: ibis.expr.types.NumericValue) -> dict[str, ibis.expr.types.Value]:
-    """The moments that a t test needs."""
-    return {"n": value.count(), "mean": value.mean(), "sd": value.std(how="sample")}
-
-
-def judged(found: pd.DataFrame, margin: float, alpha: float) -> pd.DataFrame:
-    """One row per pair of builds and figure."""
-    each = alpha / max(1, len(found) * len(FIGURES))
+def judged(found: Steps, nights: dict[str, Nights], margin: float, alpha: float) -> pd.DataFrame:
+    """A row for each pair of builds and figure, followed by the part of the fleet that a difference is confined to."""
+    pairs = found.found[found.found["base"].notna()]
+    # A share of missed deadlines has no base of its own in each part.
+    of_parts = {(at, name): list(parts(found, at, name)) for at in pairs.index for name in FIGURES if name != "missed"}
+    each = alpha * (1 - OF_PARTS) / max(1, len(pairs) * len(FIGURES))
+    of_part = alpha * OF_PARTS / max(1, 2 * sum(map(len, of_parts.values())))
     rows = []
-    for _, row in found.iterrows():
+    for at, row in pairs.iterrows():
         for name in FIGURES:
-            if row[f"base_{name}_n"] and row[f"new_{name}_n"]:
-                rows.append([row["series"], row["base"], row["new"], name, *judge(row, name, margin, each)])
+            if not (row[f"base_{name}_n"] and row[f"new_{name}_n"]):
+                continue
+            about = [row["series"], row["base"], row["new"], name]
+            compared = compare(row, name, nights[row["series"]])
+            share = row["base_missed_mean"] if name == "missed" else None
+            rows.append([*about, EVERY, *judge(compared, each, margin, share)])
+            found_part = confined(of_parts.get((at, name), []), compared, of_part, margin)
+            if found_part:
+                rows.append([*about, *found_part])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def judge(row: pd.Series, name: str, margin: float, alpha: float) -> tuple:
-    """The ratio, its interval, the number of devices, the basis, and the verdict."""
-    mean, error, freedom, devices, basis = difference(row, name)
-    reach = special.stdtrit(freedom, 1 - alpha / 2) * error if freedom > 0 else np.nan
-    low, high = mean - reach, mean + reach
-    if name == "missed":
-        share = row["base_missed_mean"]
-        ratio, low, high = ((share + change) / share if share else np.nan for change in (mean, low, high))
-    else:
-        ratio, low, high = np.exp(mean), np.exp(low), np.exp(high)
-    return ratio, low, high, devices, basis, verdict(low, high, margin)
+def compare(row: pd.Series, name: str, nights: Nights) -> Compared:
+    """One figure of two builds, for all devices."""
+    mean, error, of, devices, basis = difference(row, name)
+    shift, variance, nights_freedom = nights.between(row["base"], row["new"], name)
+    seen = nights.noise[name].nights
+    lacks = [f"{count_of(devices, 'device')}; needs {LEAST_DEVICES}"] if basis == "few devices" else []
+    if seen < LEAST_NIGHTS:
+        lacks.append(f"{count_of(seen, 'night')}; needs {LEAST_NIGHTS}")
+    return Compared(mean - shift, error**2, of, variance, nights_freedom, devices, basis, ", ".join(lacks))
 
 
-def difference(row: pd.Series, name: str) -> tuple[float, float, float, int, str]:
-    """Mean difference, its standard error, degrees of freedom, devices, and what was compared."""
-    count = row[f"step_{name}_n"]
-    if count >= LEAST_DEVICES:
-        return row[f"step_{name}_mean"], row[f"step_{name}_sd"] / np.sqrt(count), count - 1, int(count), "same devices"
-    sizes = [row[f"{side}_{name}_n"] for side in ("base", "new")]
-    mean = row[f"new_{name}_mean"] - row[f"base_{name}_mean"]
-    if min(sizes) < LEAST_DEVICES:
-        return mean, np.nan, 0, int(min(sizes)), "few devices"
-    parts = [row[f"{side}_{name}_sd"] ** 2 / size for side, size in zip(("base", "new"), sizes, strict=True)]
-    weight = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
-    freedom = sum(parts) ** 2 / weight if weight else min(sizes) - 1
-    return mean, np.sqrt(sum(parts)), freedom, int(min(sizes)), "other devices"
+def judge(compared: Compared, alpha: float, margin: float, share: float | None) -> list:
+    """The ratio, its interval, the number of devices, the basis, the verdict, and what is lacking."""
+    ratio, low, high = (as_ratio(value, share) for value in (compared.mean, *compared.interval(alpha)))
+    return [ratio, low, high, compared.devices, compared.basis, verdict(low, high, margin), compared.lacks]
+
+
+def as_ratio(difference: float, share: float | None) -> float:
+    """The ratio of two builds: from a difference of logarithms, or of shares if that of the base is given."""
+    if share is None:
+        return float(np.exp(difference))
+    return (share + difference) / share if share else np.nan
+
+
+def parts(found: Steps, at: int, name: str) -> Iterator[tuple[str, np.ndarray, np.ndarray, float, int]]:
+    """The kernels, models and labels of a comparison with enough devices.
+
+    For each its name, the differences of its devices and of the others, and the variance within all parts with its
+    degrees of freedom.
+    """
+    mine = np.arange(found.starts[at], found.starts[at + 1])
+    mine = mine[np.isfinite(found.differences[name][mine])]
+    steps = found.differences[name][mine]
+    if len(steps) < LEAST_DEVICES + LEAST_PART:
+        return
+    for column, (codes, values) in found.columns.items():
+        counts = np.bincount(codes[mine], minlength=len(values))
+        present = np.flatnonzero(counts)
+        if not 2 <= len(present) <= MOST_VALUES:
+            continue
+        counts, group = counts[present], np.searchsorted(present, codes[mine])
+        means = np.bincount(group, steps) / counts
+        within = len(steps) - len(present)
+        variance = float(((steps - means[group]) ** 2).sum()) / max(1, within)
+        for place, code in enumerate(present):
+            if counts[place] >= LEAST_PART and values[code] not in (None, NONE) and within >= LEAST_DEVICES:
+                inside = group == place
+                yield f"{column} {values[code]}", steps[inside], steps[~inside], variance, within
+
+
+def confined(found: list, whole: Compared, alpha: float, margin: float) -> list | None:
+    """The part that differs most from the rest of the fleet, if it is worse or better and the rest is not as much."""
+    best, names = None, []
+    for name, inside, outside, variance, within in found:
+        mean = float(inside.mean()) + whole.mean - float(np.concatenate([inside, outside]).mean())
+        compared = Compared(mean, max(variance, own(inside)) / len(inside), within, whole.nights_variance,
+                            whole.nights_freedom, len(inside), "same devices", whole.lacks)  # fmt: skip
+        low, high = np.exp(compared.interval(alpha))
+        said = verdict(low, high, margin)
+        error = np.sqrt(variance * (1 / len(inside) + 1 / len(outside)))
+        apart = float(inside.mean() - outside.mean())
+        least = np.log1p(margin)
+        sure = error > 0 and abs(apart) > special.stdtrit(within, 1 - alpha / 2) * error + least
+        together = len(inside) >= LEAST_DEVICES or (np.sign(mean) * inside > least).all()
+        if said not in ("worse", "better") or not sure or not together:
+            continue
+        size = abs(apart) / error
+        row = [float(np.exp(mean)), low, high, len(inside), "same devices", said, ""]
+        if best is None or size > best[0] * (1 + 1e-9):
+            best, names = (size, row), [name]
+        elif size >= best[0] * (1 - 1e-9):
+            # The same devices under another name.
+            names.append(name)
+    return [", ".join(names), *best[1]] if best else None
+
+
+def own(steps: np.ndarray) -> float:
+    """The variance of a part's own differences, if it has enough devices to show one."""
+    return float(steps.var(ddof=1)) if len(steps) >= LEAST_DEVICES else 0.0
+
+
+def lacking(found: Steps) -> str:
+    """Why there is no comparison."""
+    count = found.found["new"].nunique()
+    return f"{count_of(count, 'build')} on a branch; needs 2"
 
 
 def verdict(low: float, high: float, margin: float) -> str:
