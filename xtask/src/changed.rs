@@ -56,8 +56,9 @@ pub(crate) fn command(base: &str, steps: impl FnOnce() -> bool) -> ExitCode {
 /// Runs the tests that the change can affect.
 pub(crate) fn tests() -> Result<Outcome> {
     let filter = FILTER.get().context("what changed is not known")?;
-    let mut tests = suite::nextest(&suite::empty("changed-times")?)?;
-    suite::run(tests.args(["--workspace", "--no-tests", "pass", "-E", filter]))
+    let notes = suite::empty("changed-times")?;
+    let mut tests = suite::nextest(&notes)?;
+    suite::run(tests.args(["--workspace", "--no-tests", "pass", "-E", filter]), &notes)
 }
 
 /// The files that differ from a commit, and new ones.
@@ -75,28 +76,38 @@ fn files(base: &str) -> Result<Vec<String>> {
     Ok(files)
 }
 
+/// The package in a folder of `crates`, or in a folder of this name.
+fn package_of(folder: &str) -> String {
+    match folder {
+        "roundtrip" | "xtask" => folder.to_owned(),
+        library => format!("roundtrip-{library}"),
+    }
+}
+
 fn affected(files: &[String]) -> Affected {
     const GUESTS: &str = "guests";
     let mut all = Affected::default();
     for file in files {
+        // Its tests check the sources and documents of all packages.
+        all.packages.insert("xtask".to_owned());
         let parts: Vec<&str> = file.split('/').collect();
         match parts[..] {
             ["crates", package, ..] => {
-                all.packages.insert(package.to_owned());
+                all.packages.insert(package_of(package));
                 all.left_out.extend([GUESTS, "static binaries", "fuzz targets"]);
             }
             [package @ ("guest" | "xtask"), ..] => {
-                all.packages.insert(package.to_owned());
+                all.packages.insert(package_of(package));
                 all.left_out.insert(GUESTS);
             }
-            ["web", ..] => drop(all.packages.insert("report".to_owned())),
-            ["java", ..] => drop(all.packages.insert("bench".to_owned())),
+            ["web", ..] => drop(all.packages.insert(package_of("report"))),
+            ["java", ..] => drop(all.packages.insert(package_of("bench"))),
             ["lab", ..] => drop(all.left_out.insert("lab")),
             ["fuzz", ..] => drop(all.left_out.insert("fuzz targets")),
             ["peers", ..] => drop(all.left_out.insert(GUESTS)),
             ["docs", ..] => {
                 // Its tests compare pages with what the program prints.
-                all.packages.insert("report".to_owned());
+                all.packages.insert(package_of("report"));
                 all.left_out.insert("commands of the documents");
             }
             [page] if page.ends_with(".md") => drop(all.left_out.insert("commands of the documents")),
@@ -110,9 +121,8 @@ fn filter(affected: &Affected) -> String {
     if affected.everything {
         return "all()".to_owned();
     }
-    let packages: Vec<String> =
-        affected.packages.iter().map(|package| format!("rdeps(={package})")).collect();
-    if packages.is_empty() { "none()".to_owned() } else { packages.join(" + ") }
+    let packages = affected.packages.iter().map(|package| format!("rdeps(={package})"));
+    packages.collect::<Vec<_>>().join(" + ")
 }
 
 #[cfg(test)]
@@ -126,10 +136,10 @@ mod tests {
     #[test]
     fn a_change_affects_its_package_and_what_uses_it() {
         let changed = of(&["crates/layers/src/lib.rs", "guest/src/lib.rs"]);
-        assert_eq!(filter(&changed), "rdeps(=guest) + rdeps(=layers)");
+        assert_eq!(filter(&changed), "rdeps(=roundtrip-guest) + rdeps(=roundtrip-layers) + rdeps(=xtask)");
         assert!(changed.left_out.contains("guests"));
-        assert_eq!(filter(&of(&["web/page.js"])), "rdeps(=report)");
-        assert_eq!(filter(&of(&["lab/src/x.py"])), "none()");
+        assert_eq!(filter(&of(&["web/page.js"])), "rdeps(=roundtrip-report) + rdeps(=xtask)");
+        assert_eq!(filter(&of(&["lab/src/x.py"])), "rdeps(=xtask)");
         assert_eq!(of(&["lab/src/x.py"]).left_out, BTreeSet::from(["lab"]));
     }
 

@@ -2,14 +2,17 @@
 //! mark the device's time on each bus, and that all time is explained. Knows the expected results;
 //! the guest crate boots.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged};
+use roundtrip_guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged};
 
-use crate::boot::{first_process, with_kernel};
+use crate::boot::{self, first_process, with_kernel};
 use crate::outcome::Outcome;
+use crate::passed::{self, Inputs};
 use crate::shell::{say, split, static_binary, target_dir};
 
 const ARCH: Arch = Arch::X86_64;
@@ -113,18 +116,40 @@ fn check_all(kernel: &Kernel, disks: &[(Disk, &[&str])]) -> Result<Outcome> {
     if let Some((disk, _)) = disks.iter().find(|(disk, _)| !disk.is_known_to(emulator)) {
         return Ok(Outcome::NotRun(format!("this {emulator} has no controller for '{}'", disk.name())));
     }
+    let mut outcomes = Vec::new();
     for &(disk, expected) in disks {
         let kernel = match kernel.clone().with_disk(disk) {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
         };
         let name = || format!("{} on {}", disk.name(), kernel.name);
-        measure(&kernel, disk, expected).with_context(name)?;
-        if disk == Disk::Nvme {
-            compare(&kernel).with_context(name)?;
-        }
+        outcomes.push(passed::once(&format!("storage: {}", name()), &inputs(&kernel)?, || {
+            measure(&kernel, disk, expected).with_context(name)?;
+            if disk == Disk::Nvme {
+                compare(&kernel).with_context(name)?;
+            }
+            Ok(Outcome::Passed)
+        })?);
     }
-    Ok(Outcome::Passed)
+    Ok(passed::together(&outcomes))
+}
+
+/// What the results on a disk depend on: the kernel, and the binaries there and here.
+fn inputs(kernel: &Kernel) -> Result<Inputs> {
+    let inputs = boot::inputs(kernel, &first_process(ARCH)?, &job(ARGUMENTS, None), Clock::Wall)?;
+    inputs.file(&static_binary(std::env::consts::ARCH))
+}
+
+fn job(arguments: &str, out: Option<PathBuf>) -> Job {
+    Job {
+        earlier: Vec::new(),
+        program: static_binary(ARCH.name()),
+        arguments: split(arguments),
+        environment: Vec::new(),
+        files: Vec::new(),
+        out,
+        limit: LIMIT,
+    }
 }
 
 /// Polled completions on a real queue, and a limit of a version 2 control group. Their effect on
@@ -172,17 +197,9 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
 /// its run.
 fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
-    let job = Job {
-        earlier: Vec::new(),
-        program: static_binary(ARCH.name()),
-        arguments: split(arguments),
-        environment: Vec::new(),
-        files: Vec::new(),
-        out: Some(run.clone()),
-        limit: LIMIT,
-    };
+    let job = job(arguments, Some(run.clone()));
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(kernel, &first_process(ARCH)?, &job, Clock::Wall, &mut out, &mut err);
+    let end = roundtrip_guest::run(kernel, &first_process(ARCH)?, &job, Clock::Wall, &mut out, &mut err);
     let [printed, err] = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     // The recording is divided again here, as on any machine other than the one that recorded it.
     let shown = Command::new(static_binary(std::env::consts::ARCH)).arg("show").arg(run.join("run")).output();
@@ -197,42 +214,40 @@ fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     Ok((printed, page))
 }
 
-/// The largest unexplained share of a writer's and size's time. An error if layers do not add up to
-/// the whole, if no time is the device's, or if nothing was divided.
+/// The largest unexplained share of the time of a writer, a durability and a size. An error if
+/// layers do not add up to the whole, if no time is the device's, or if nothing was divided.
 fn worst_unexplained(csv: &str) -> Result<f64> {
-    /// Shares are written with all digits.
+    /// Means are written with all digits.
     const ROUNDING: f64 = 1e-9;
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap_or_default();
     let column = |name: &str| {
         head.iter().position(|column| *column == name).with_context(|| format!("no column '{name}'"))
     };
-    let (layer, share) = (column("layer")?, column("share")?);
-    let cell = |row: &Vec<&str>, at: usize| row.get(at).copied().unwrap_or_default().to_owned();
-    // The host's time is that of several layers together.
-    let rows: Vec<(String, String)> = lines
-        .map(|row| (cell(&row, layer), cell(&row, share)))
-        .filter(|(layer, _)| layer != "host")
-        .collect();
-    let (mut worst, mut divided) = (0.0_f64, 0);
-    for of_one in rows.chunk_by(|_, next| next.0 != "response") {
-        let mut shares = Vec::new();
-        for (layer, share) in of_one {
-            shares.push((layer.as_str(), share.parse::<f64>().context("a row without a share")?));
-        }
-        let sum: f64 = shares.iter().skip(1).map(|(_, share)| share).sum();
+    let group = [column("writer")?, column("durability")?, column("size_bytes")?];
+    let columns = [column("metric")?, column("value")?];
+    let mut means: BTreeMap<[String; 3], BTreeMap<String, f64>> = BTreeMap::new();
+    for row in lines {
+        let cell = |at: usize| row.get(at).copied().unwrap_or_default();
+        let [metric, value] = columns.map(cell);
+        let Some(part) = metric.strip_suffix("mean") else { continue };
+        let parts = means.entry(group.map(|at| cell(at).to_owned())).or_default();
+        parts.insert(part.to_owned(), value.parse().context("a mean without a value")?);
+    }
+    let mut worst = 0.0_f64;
+    for parts in means.values_mut() {
+        let whole = parts.remove("").context("layers without a whole")?;
+        let share = |part: &str| parts.get(part).map_or(0.0, |mean| mean / whole);
+        let sum = parts.values().sum::<f64>() / whole;
         if (sum - 1.0).abs() > ROUNDING {
             bail!("the layers add up to {sum} of the whole");
         }
-        let of =
-            |name: &str| shares.iter().find(|(layer, _)| *layer == name).map_or(0.0, |(_, share)| *share);
-        if of("device") <= 0.0 {
+        if share("device.") <= 0.0 {
             bail!("no time is attributed to the device");
         }
-        worst = worst.max(of("unexplained"));
-        divided += 1;
+        worst = worst.max(share("unexplained."));
     }
-    if divided == 0 {
+    if means.is_empty() {
         bail!("nothing was divided");
     }
     Ok(worst)
@@ -242,30 +257,31 @@ fn worst_unexplained(csv: &str) -> Result<f64> {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "writer,size_bytes,layer,calls,share,of";
+    const HEAD: &str = "writer,durability,size_bytes,metric,unit,value";
 
-    fn rows(shares: &[(&str, f64)]) -> String {
-        shares.iter().map(|(layer, share)| format!("\nnative,4096,{layer},40,{share},all")).collect()
+    fn rows(durability: &str, means: &[(&str, f64)]) -> String {
+        means.iter().map(|(metric, mean)| format!("\nnative,{durability},4096,{metric},ns,{mean}")).collect()
     }
 
     #[test]
-    fn the_largest_unexplained_share_of_all_writers_and_sizes_is_returned() {
-        let first =
-            rows(&[("response", 1.0), ("host", 0.4), ("device", 0.6), ("fs", 0.395), ("unexplained", 0.005)]);
-        let second = rows(&[("response", 1.0), ("device", 0.9), ("fs", 0.09), ("unexplained", 0.01)]);
-        let worst = worst_unexplained(&format!("{HEAD}{first}{second}\n")).expect("good rows");
+    fn the_largest_unexplained_share_of_all_groups_is_returned() {
+        let first = [("mean", 200.0), ("device.mean", 120.0), ("fs.mean", 79.0), ("unexplained.mean", 1.0)];
+        let second = [("mean", 100.0), ("p50", 1.0), ("device.mean", 99.0), ("unexplained.mean", 1.0)];
+        let text = format!("{HEAD}{}{}\n", rows("fsync", &first), rows("dsync", &second));
+        let worst = worst_unexplained(&text).expect("good rows");
         assert!((worst - 0.01).abs() < 1e-12, "{worst}");
     }
 
     #[test]
     fn wrong_sums_and_missing_layers_are_errors() {
-        for (shares, said) in [
-            (&[("response", 1.0), ("device", 0.6), ("fs", 0.3)][..], "add up"),
-            (&[("response", 1.0), ("fs", 1.0)], "no time is attributed"),
-            (&[("response", 1.0)], "add up"),
+        for (means, said) in [
+            (&[("mean", 1.0), ("device.mean", 0.6), ("fs.mean", 0.3)][..], "add up"),
+            (&[("mean", 1.0), ("fs.mean", 1.0)], "no time is attributed"),
+            (&[("mean", 1.0)], "add up"),
             (&[], "nothing was divided"),
         ] {
-            let error = worst_unexplained(&format!("{HEAD}{}", rows(shares))).expect_err(said).to_string();
+            let error =
+                worst_unexplained(&format!("{HEAD}{}", rows("fsync", means))).expect_err(said).to_string();
             assert!(error.contains(said), "{error}");
         }
     }

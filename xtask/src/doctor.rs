@@ -2,14 +2,14 @@
 //! measured in both show its effect. Knows the expected results; the guest crate boots.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged};
+use roundtrip_guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
-use crate::boot::{first_process, with_kernel};
+use crate::boot::{first_process, once, with_kernel};
 use crate::outcome::Outcome;
 use crate::shell::{say, split, static_binary, target_dir};
 
@@ -40,7 +40,10 @@ pub(crate) fn check() -> Result<Outcome> {
             "the guest's own binary judges the stored runs, so this works only on x86-64".into(),
         ));
     }
-    with_kernel(arch, Packaged::Debian, |kernel| compare(&kernel))
+    with_kernel(arch, Packaged::Debian, |kernel| {
+        let job = job(&static_binary(kernel.arch.name()), None);
+        once("doctor", &kernel, &job, Clock::Instructions, |_| compare(&kernel))
+    })
 }
 
 /// Measures and judges both, and compares what the doctor says.
@@ -78,26 +81,30 @@ fn compare(kernel: &Kernel) -> Result<Outcome> {
 }
 
 /// Measures in a guest, and copies the run into a folder.
-fn measure(kernel: &Kernel, binary: &std::path::Path, runs: &std::path::Path) -> Result<()> {
-    let job = Job {
-        earlier: Vec::new(),
-        program: binary.to_owned(),
-        arguments: split(MEASURED),
-        environment: Vec::new(),
-        files: Vec::new(),
-        out: Some(PathBuf::from(runs)),
-        limit: LIMIT,
-    };
+fn measure(kernel: &Kernel, binary: &Path, runs: &Path) -> Result<()> {
+    let job = job(binary, Some(runs.to_owned()));
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let init = first_process(kernel.arch)?;
-    match guest::run(kernel, &init, &job, Clock::Instructions, &mut out, &mut err)? {
+    match roundtrip_guest::run(kernel, &init, &job, Clock::Instructions, &mut out, &mut err)? {
         End::Exit(0) => Ok(()),
         end => bail!("{MEASURED} {end}:\n{}", String::from_utf8_lossy(&[out, err].concat())),
     }
 }
 
+fn job(binary: &Path, out: Option<PathBuf>) -> Job {
+    Job {
+        earlier: Vec::new(),
+        program: binary.to_owned(),
+        arguments: split(MEASURED),
+        environment: Vec::new(),
+        files: Vec::new(),
+        out,
+        limit: LIMIT,
+    }
+}
+
 /// The doctor's findings for a stored run, as JSON, and the run's slowest call, in nanoseconds.
-fn judge(binary: &std::path::Path, run: &std::path::Path) -> Result<(String, f64)> {
+fn judge(binary: &Path, run: &Path) -> Result<(String, f64)> {
     let stdout = |arguments: &[&str]| -> Result<String> {
         let output = Command::new(binary).args(arguments).arg(run).output();
         let output = output.with_context(|| format!("start {}", binary.display()))?;

@@ -1,10 +1,12 @@
 //! Runs every fuzz target briefly, to see that it builds and that no simple input breaks it.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::outcome::Outcome;
+use crate::passed::{self, Inputs};
 use crate::shell::{self, output, root, run, say};
 use crate::suite::host;
 
@@ -23,11 +25,11 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         _ => bail!("pass the number of seconds for each target"),
     });
     match asked.map(run_all) {
-        Ok(Ok(Outcome::Passed)) => ExitCode::SUCCESS,
-        Ok(Ok(outcome)) => {
-            say(&format!("fuzz: {outcome:?}"));
+        Ok(Ok(Outcome::NotRun(why))) => {
+            say(&format!("fuzz: {why}"));
             ExitCode::FAILURE
         }
+        Ok(Ok(_)) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             say(&format!("fuzz: {error:#}"));
             ExitCode::FAILURE
@@ -41,25 +43,46 @@ pub(crate) fn short_runs() -> Result<Outcome> {
     run_all(SECONDS)
 }
 
-/// Builds and runs each target under `fuzz/`. The first input that breaks one fails the step, and
-/// is kept in `fuzz/artifacts`.
+/// Builds the targets under `fuzz/`, and runs each unless it passed before. The first input that
+/// breaks one fails the step, and is kept in `fuzz/artifacts`.
 fn run_all(seconds: u32) -> Result<Outcome> {
+    match build()? {
+        Outcome::Passed => {}
+        outcome => return Ok(outcome),
+    }
+    let targets = output("cargo", &["+nightly", "fuzz", "list"]).unwrap_or_default();
+    if targets.trim().is_empty() {
+        bail!("'cargo fuzz list' lists no target");
+    }
+    let host = host()?;
+    let mut outcomes = Vec::new();
+    for target in targets.split_whitespace() {
+        let time = format!("-max_total_time={seconds}");
+        let inputs = Inputs::new()?.text(&time).file(&program(target, &host))?;
+        let outcome = passed::once(&format!("fuzz target {target}"), &inputs, || {
+            run(Command::new("cargo")
+                .args(["+nightly", "fuzz", "run", "--target", &host, target, "--"])
+                .args([&time, "-rss_limit_mb=2048", "-verbosity=0"]))
+        });
+        outcomes.push(outcome?);
+    }
+    Ok(passed::together(&outcomes))
+}
+
+/// The program that is built for a target.
+fn program(target: &str, host: &str) -> PathBuf {
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "fuzz/target".into(), PathBuf::from);
+    root().join(folder).join(host).join("release").join(target)
+}
+
+/// Builds all targets at once, so that all CPUs are used.
+pub(crate) fn build() -> Result<Outcome> {
     if !root().join("fuzz/Cargo.toml").exists() {
         bail!("fuzz/Cargo.toml is missing");
     }
     if output("cargo", &["+nightly", "fuzz", "--version"]).is_none() {
         return Ok(Outcome::NotRun("no nightly Rust or no cargo-fuzz; see the install step".into()));
     }
-    let targets = output("cargo", &["+nightly", "fuzz", "list"]).unwrap_or_default();
-    if targets.trim().is_empty() {
-        bail!("'cargo fuzz list' lists no target");
-    }
-    for target in targets.split_whitespace() {
-        // The host's target explicitly: otherwise cargo-fuzz uses the one that it was built for.
-        let time = format!("-max_total_time={seconds}");
-        run(Command::new("cargo")
-            .args(["+nightly", "fuzz", "run", "--target", &host()?, target, "--"])
-            .args([&time, "-rss_limit_mb=2048", "-verbosity=0"]))?;
-    }
-    Ok(Outcome::Passed)
+    // The host's target explicitly: otherwise cargo-fuzz uses the one that it was built for.
+    run(Command::new("cargo").args(["+nightly", "fuzz", "build", "--target", &host()?]))
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, Disk, End, Job, Packaged, Source};
+use roundtrip_guest::{Arch, Clock, Disk, End, Job, Packaged, Source};
 
 use crate::boot::{first_process, prepare};
 use crate::shell::{asked, say};
@@ -74,7 +74,14 @@ fn carry_out(asked: &Asked) -> Result<End> {
     }
     let kernel = kernel.with_parameters(&asked.parameters);
     let init = first_process(arch)?;
-    guest::run(&kernel, &init, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
+    roundtrip_guest::run(
+        &kernel,
+        &init,
+        &asked.job,
+        asked.clock,
+        &mut std::io::stdout(),
+        &mut std::io::stderr(),
+    )
 }
 
 fn parse(arguments: &[String]) -> Result<Asked> {

@@ -6,17 +6,19 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source, outputs};
+use roundtrip_guest::{Arch, Clock, End, Job, Kernel, Packaged, Source, outputs};
 
-use crate::boot::{first_process, prepare, with_kernel};
+use crate::boot::{first_process, inputs, prepare, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{cargo_command, root, say, split, static_binary};
+use crate::passed;
+use crate::shell::{cargo_command, root, say, split, static_binary, target_dir};
 
 /// The timeout for all programs in one guest. The slowest guest takes two minutes.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// The tests that need the driver: packages and names.
-const TESTS: [(&str, &str); 2] = [("binder-emulator", "conformance"), ("guest", "devices")];
+/// The tests that need the driver: packages, names, and whether they start the device binary.
+const TESTS: [(&str, &str, bool); 2] =
+    [("roundtrip-binder-emulator", "conformance", false), ("roundtrip-guest", "devices", true)];
 
 /// The number of random command sequences for each kernel, always the same ones: a minute's worth
 /// on the first kernel. The first one finds what the driver does on all kernels, the others what is
@@ -46,6 +48,10 @@ const EXPLAINED: (&str, &[&str]) = (
      --inject sleep,every=100ms,for=40ms",
     &["Slow call 1", "request by binder's own event, reply by binder's own event"],
 );
+
+/// Arguments for the program under the name `atrace`, and what it must print: calls of a kernel
+/// function. It runs in a guest because some machines do not allow functions to be traced.
+const TRACED: (&str, &[&str]) = ("-t 1 -b 64 -k vfs_write binder_driver", &["TRACE:", "vfs_write"]);
 
 /// The name of the driver: only one of the kernels has binderfs.
 fn driver(which: Packaged) -> &'static str {
@@ -77,26 +83,103 @@ pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
     with_kernel(arch, which, |kernel| run(&kernel, which))
 }
 
-/// Runs all programs in one guest, because booting it takes several seconds.
-fn run(kernel: &Kernel, which: Packaged) -> Result<Outcome> {
-    let arch = kernel.arch;
+/// Builds the programs for all kernels.
+pub(crate) fn build_all() -> Result<()> {
+    for arch in [Arch::X86_64, Arch::Aarch64] {
+        first_process(arch)?;
+        for (package, tests, _) in TESTS {
+            build(package, tests, arch)?;
+        }
+    }
+    Ok(())
+}
+
+/// A program that runs in a guest.
+struct Run {
+    program: PathBuf,
+    arguments: String,
+    /// Other programs that it starts.
+    files: Vec<PathBuf>,
+    /// What it must print; nothing if it is a program of tests.
+    expected: Vec<&'static str>,
+}
+
+/// What runs on a kernel.
+fn programs(arch: Arch, which: Packaged) -> Result<Vec<Run>> {
     let binary = static_binary(arch.name());
     let mut programs = Vec::new();
-    for (package, tests) in TESTS {
-        programs.push((build(package, tests, arch)?, split("--ignored --test-threads=1")));
+    for (package, tests, starts_it) in TESTS {
+        programs.push(Run {
+            program: build(package, tests, arch)?,
+            arguments: "--ignored --test-threads=1".to_owned(),
+            files: starts_it.then(|| binary.clone()).into_iter().collect(),
+            expected: Vec::new(),
+        });
     }
     let explained = (arch == Arch::X86_64 && which != Packaged::Ubuntu).then_some(EXPLAINED);
-    let runs: Vec<_> = RUNS.into_iter().chain(explained).collect();
-    programs.extend(runs.iter().map(|(arguments, _)| (binary.clone(), split(arguments))));
-    let lines: Vec<String> = programs
-        .iter()
-        .map(|(program, arguments)| {
-            let name = program.file_name().unwrap_or_default().display().to_string();
-            format!("{}: {name} {}", kernel.name, arguments.join(" "))
-        })
-        .collect();
-    let (program, arguments) = programs.pop().context("programs to run")?;
-    let job = Job {
+    programs.extend(RUNS.into_iter().chain(explained).map(|(arguments, expected)| Run {
+        program: binary.clone(),
+        arguments: arguments.to_owned(),
+        files: Vec::new(),
+        expected: [&[driver(which)], expected].concat(),
+    }));
+    if (arch, which) == (Arch::X86_64, Packaged::Debian) {
+        let program = target_dir().join("atrace");
+        std::fs::copy(&binary, &program).with_context(|| format!("copy {}", binary.display()))?;
+        let (arguments, expected) = TRACED;
+        let (arguments, expected) = (arguments.to_owned(), expected.to_vec());
+        programs.push(Run { program, arguments, files: Vec::new(), expected });
+    }
+    Ok(programs)
+}
+
+/// Runs all programs in one guest, because booting it takes several seconds. Leaves out those that
+/// passed before.
+fn run(kernel: &Kernel, which: Packaged) -> Result<Outcome> {
+    let arch = kernel.arch;
+    let init = first_process(arch)?;
+    let (mut left, mut outcomes) = (Vec::new(), Vec::new());
+    for run in programs(arch, which)? {
+        let file = run.program.file_name().unwrap_or_default().display().to_string();
+        // Without the hash that Cargo appends to a test's name.
+        let name = if run.expected.is_empty() { file.split('-').next().unwrap_or(&file) } else { &file };
+        let line = format!("{}: {name} {}", kernel.name, run.arguments);
+        let inputs = inputs(kernel, &init, &job(arch, which, &[&run]), Clock::Wall)?;
+        match passed::before(&line, &inputs) {
+            Some(skipped) => {
+                say(&format!("{line}: passed before with the same inputs"));
+                outcomes.push(Outcome::Unchanged { parts: 1, of: 1, skipped });
+            }
+            None => left.push((run, line, inputs)),
+        }
+    }
+    if !left.is_empty() {
+        let job = job(arch, which, &left.iter().map(|(run, ..)| run).collect::<Vec<_>>());
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let end = roundtrip_guest::run(kernel, &init, &job, Clock::Wall, &mut out, &mut err);
+        let (out, err) = (outputs(&out), outputs(&err));
+        let said: Vec<String> = out.iter().zip(&err).map(|(out, err)| format!("{out}{err}")).collect();
+        let last = said.last().map_or("", String::as_str);
+        let (_, line, _) = &left[said.len().clamp(1, left.len()) - 1];
+        match end {
+            Ok(End::Exit(0)) if said.len() == left.len() => {}
+            Ok(end) => bail!("{line} {end}:\n{last}"),
+            Err(error) => return Err(error.context(format!("run {line}:\n{last}"))),
+        }
+        for ((run, line, inputs), said) in left.iter().zip(&said) {
+            say(&format!("{line}\n{}", judge(run, said).with_context(|| format!("{line}:\n{said}"))?));
+            passed::note(line, inputs, &Outcome::Passed)?;
+            outcomes.push(Outcome::Passed);
+        }
+    }
+    Ok(passed::together(&outcomes))
+}
+
+/// A job that runs these programs, of which there is at least one.
+fn job(arch: Arch, which: Packaged, runs: &[&Run]) -> Job {
+    let mut programs: Vec<_> = runs.iter().map(|run| (run.program.clone(), split(&run.arguments))).collect();
+    let (program, arguments) = programs.pop().unwrap_or_default();
+    Job {
         earlier: programs,
         program,
         arguments,
@@ -104,37 +187,25 @@ fn run(kernel: &Kernel, which: Packaged) -> Result<Outcome> {
             ("PROPTEST_CASES".into(), sequences(arch, which).to_string()),
             ("ROUNDTRIP".into(), format!("./roundtrip-{}", arch.name())),
         ],
-        files: Vec::new(),
+        files: runs.iter().flat_map(|run| run.files.clone()).collect(),
         out: None,
         limit: LIMIT,
-    };
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(kernel, &first_process(arch)?, &job, Clock::Wall, &mut out, &mut err);
-    let (out, err) = (outputs(&out), outputs(&err));
-    let said: Vec<String> = out.iter().zip(&err).map(|(out, err)| format!("{out}{err}")).collect();
-    let last = said.last().map_or("", String::as_str);
-    let line = &lines[said.len().clamp(1, lines.len()) - 1];
-    match end {
-        Ok(End::Exit(0)) if said.len() == lines.len() => {}
-        Ok(end) => bail!("{line} {end}:\n{last}"),
-        Err(error) => return Err(error.context(format!("run {line}:\n{last}"))),
     }
-    let (of_tests, of_runs) = said.split_at(TESTS.len());
-    for ((said, line), (_, tests)) in of_tests.iter().zip(&lines).zip(TESTS) {
+}
+
+/// Checks what a program printed, and returns a line about it.
+fn judge(run: &Run, said: &str) -> Result<String> {
+    if run.expected.is_empty() {
         let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
         if !summary.contains(" passed") || summary.contains(" 0 passed") {
-            bail!("{tests} tested nothing on {}:\n{said}", kernel.name);
+            bail!("nothing was tested");
         }
-        say(&format!("{line}\n{summary}"));
+        return Ok(summary.to_owned());
     }
-    for (said, (arguments, expected)) in of_runs.iter().zip(runs) {
-        let missing = |part: &&str| !said.contains(*part);
-        if let Some(part) = [driver(which)].into_iter().chain(expected.iter().copied()).find(missing) {
-            bail!("roundtrip {arguments} does not say '{part}' on {}:\n{said}", kernel.name);
-        }
-        say(&format!("{}: roundtrip {arguments}", kernel.name));
+    match run.expected.iter().find(|part| !said.contains(**part)) {
+        Some(part) => bail!("it does not say '{part}'"),
+        None => Ok("as expected".to_owned()),
     }
-    Ok(Outcome::Passed)
 }
 
 /// Builds a package's test for a guest, and returns its path.

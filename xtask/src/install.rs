@@ -10,9 +10,9 @@ use crate::shell::{is_root, output, root, run, tool_dir};
 
 /// Debian packages for tests: Google Benchmark's own reader of our JSON, with its Python libraries;
 /// what installs the lab, its ssh target and its browser; Java for the storage measurement and for
-/// the lab's Spark; databases whose writes are observed; what boots guests and creates their disks;
-/// and shells that complete command lines.
-const PACKAGES: [&str; 20] = [
+/// the lab's Spark; databases whose writes are observed; what finds guests' kernels, boots them and
+/// creates their disks; and shells that complete command lines.
+const PACKAGES: [&str; 22] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
@@ -29,6 +29,8 @@ const PACKAGES: [&str; 20] = [
     "postgresql",
     "qemu-system-x86",
     "qemu-system-arm",
+    "mmdebstrap",
+    "distro-info-data",
     "xz-utils",
     "e2fsprogs",
     "zsh",

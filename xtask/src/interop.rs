@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged};
+use roundtrip_guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
-use crate::boot::{first_process, with_kernel};
+use crate::boot::{once, with_kernel};
 use crate::outcome::Outcome;
 use crate::shell::{cargo_command, root, run, say, static_binary, target_dir};
 
@@ -25,7 +25,7 @@ pub(crate) fn check() -> Result<Outcome> {
     let arguments = |hub| vec!["all".to_owned(), hub];
     let expected = |said: &str| said.lines().filter(|line| line.ends_with(": passed")).count() == PAIRS;
     with_kernel(ARCH, Packaged::Debian, |kernel| {
-        in_guest(&kernel, Vec::new(), Clock::Wall, arguments, expected)
+        in_guest("interop", &kernel, Vec::new(), Clock::Wall, arguments, expected)
     })
 }
 
@@ -38,39 +38,48 @@ pub(crate) fn observed() -> Result<Outcome> {
         |hub| ["observed", "all"].map(str::to_owned).into_iter().chain([hub, name.clone()]).collect();
     let expected = |said: &str| said.contains("named correctly");
     with_kernel(ARCH, Packaged::Debian, |kernel| {
-        in_guest(&kernel, vec![roundtrip], Clock::Instructions, arguments, expected)
+        in_guest("observed", &kernel, vec![roundtrip], Clock::Instructions, arguments, expected)
     })
 }
 
 /// Runs the program in a guest, with `rsb_hub` and other files beside it. It must succeed and print
 /// `expected`.
 fn in_guest(
+    what: &str,
     kernel: &Kernel,
     mut files: Vec<PathBuf>,
     clock: Clock,
     arguments: impl Fn(String) -> Vec<String>,
     expected: impl Fn(&str) -> bool,
 ) -> Result<Outcome> {
-    let hub = build_hub()?;
+    let (hub, program) = (build_hub()?, build()?);
     let name = hub.file_name().unwrap_or_default().display().to_string();
     files.push(hub);
     let job = Job {
         earlier: Vec::new(),
-        program: build()?,
+        program,
         arguments: arguments(format!("./{name}")),
         environment: Vec::new(),
         files,
         out: None,
         limit: LIMIT,
     };
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(kernel, &first_process(ARCH)?, &job, clock, &mut out, &mut err)?;
-    let said = String::from_utf8_lossy(&out).into_owned();
-    if end != End::Exit(0) || !expected(&said) {
-        bail!("the programs {end} on {}:\n{said}{}", kernel.name, String::from_utf8_lossy(&err));
-    }
-    say(said.trim_end());
-    Ok(Outcome::Passed)
+    once(what, kernel, &job, clock, |init| {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let end = roundtrip_guest::run(kernel, init, &job, clock, &mut out, &mut err)?;
+        let said = String::from_utf8_lossy(&out).into_owned();
+        if end != End::Exit(0) || !expected(&said) {
+            bail!("the programs {end} on {}:\n{said}{}", kernel.name, String::from_utf8_lossy(&err));
+        }
+        say(said.trim_end());
+        Ok(Outcome::Passed)
+    })
+}
+
+/// Builds both programs.
+pub(crate) fn build_all() -> Result<()> {
+    build_hub()?;
+    build().map(drop)
 }
 
 /// The command to build either program, small enough for a boot image.

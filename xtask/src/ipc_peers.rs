@@ -57,7 +57,14 @@ mod tests {
         // except rustix.
         let by_package = |manifest| section(manifest, "profile.release.package");
         let (shipped, compared) = (by_package(ours), by_package(theirs));
-        for package in ["bench", "binder", "binder-driver", "binder-emulator", "echo", "latency"] {
+        for package in [
+            "roundtrip-bench",
+            "roundtrip-binder",
+            "roundtrip-binder-driver",
+            "roundtrip-binder-emulator",
+            "roundtrip-echo",
+            "roundtrip-latency",
+        ] {
             assert_eq!(compared.get(package), shipped.get(package), "{package}");
         }
         assert_eq!(shipped.get("rustix").map(String::as_str), Some("{ opt-level = 3 }"));

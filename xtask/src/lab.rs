@@ -6,7 +6,9 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::leftovers::Temporary;
 use crate::outcome::Outcome;
+use crate::passed::{self, Inputs};
 use crate::shell::{output, run, static_binary, target_dir};
 use crate::suite;
 
@@ -42,11 +44,19 @@ pub(crate) fn check() -> Result<Outcome> {
     if !binary.exists() {
         bail!("{} does not exist: the previous step builds it", binary.display());
     }
-    let noted = suite::empty("skipped-lab-tests")?;
-    run(Command::new(&python)
-        .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "lab/tests"])
-        .env("ROUNDTRIP", binary)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env(skips::FILE, &noted))?;
-    Ok(Outcome::Skipped(suite::read(&noted)?))
+    // Whatever pip installed there.
+    let packages = output(&python.to_string_lossy(), &["-m", "pip", "freeze"]).unwrap_or_default();
+    let inputs = Inputs::new()?.text(&packages).file(&binary)?;
+    let inputs = inputs.project(&["lab", "fixtures/runs", "docs", "web"])?;
+    passed::once("the lab", &inputs, || {
+        let noted = suite::empty("skipped-lab-tests")?;
+        let temporary = Temporary::new()?;
+        run(Command::new(&python)
+            .args(["-m", "pytest", "--quiet", "--durations=10", "-p", "no:cacheprovider", "lab/tests"])
+            .env("ROUNDTRIP", &binary)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("TMPDIR", temporary.path())
+            .env(roundtrip_skips::FILE, &noted))?;
+        Ok(Outcome::Skipped(suite::read(&noted)?))
+    })
 }

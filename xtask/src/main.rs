@@ -8,6 +8,7 @@ mod changed;
 mod circles;
 mod disks;
 mod dist;
+mod disturb;
 mod doctor;
 mod documents;
 mod fuzz;
@@ -18,15 +19,22 @@ mod install;
 mod interop;
 mod ipc_peers;
 mod lab;
+mod lanes;
+mod leftovers;
 mod mutants;
 mod observe_cost;
 mod outcome;
+mod passed;
 mod peers;
 mod perfetto;
+mod plan;
+mod programs;
 mod sequences;
 mod shell;
+mod shuffle;
 mod sizes;
 mod slowest;
+mod step;
 mod steps;
 mod storage;
 mod stress;
@@ -36,10 +44,10 @@ mod timed;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ::guest::{Arch, Packaged};
-use outcome::Outcome;
+use roundtrip_guest::{Arch, Packaged};
 use shell::say;
-use steps::{Lane, Phase, Step};
+use step::Step;
+use steps::Phase;
 
 const HELP: &str = "\
 Usage: cargo xtask TASK
@@ -47,10 +55,12 @@ Usage: cargo xtask TASK
 Tasks:
   setup     installs what the tests need
   test      setup, then: formatting, lints, all tests, dependency rules, static
-            builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
+            builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target. What passed
+            before with the same inputs is left out, and counted; test --anew runs all of it
   test --changed [COMMIT]  formatting, lints, and the tests that a change since the commit (HEAD) can affect
   tests     builds and runs only the tests of the workspace
   stress    runs a test 50 times beside four busy loops; see cargo xtask stress --help
+  shuffle   runs each test program by itself, in random order, twice in a row; see cargo xtask shuffle --help
   dist      builds the static binaries into target/dist and prints their sizes
   sizes     shows what takes up space in them: modules and functions, the largest first
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
@@ -61,6 +71,8 @@ Tasks:
             cargo xtask sequences --help
   attack    damages run directories, sends signals, sets limits and refuses system calls, to check that the program exits
             cleanly; see cargo xtask attack --help
+  disturb   kills, stops, freezes, moves and reschedules the processes of measurements, and checks that each of these is
+            reported; takes ten minutes and needs root; see cargo xtask disturb --help
   fuzz      runs every fuzz target for a given number of seconds, longer than test does
   doctor    measures in two guests that differ in one setting, and checks that the doctor names it
   interop   makes calls between our stack and rsbinder, both ways, on a real kernel's driver
@@ -88,12 +100,14 @@ Tasks:
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["setup"] => setup,
-        ["test"] => test,
-        ["test", "--changed"] => return changed::command("HEAD", test_changed),
-        ["test", "--changed", base] => return changed::command(base, test_changed),
+        ["setup"] => plan::setup,
+        ["test"] => plan::test,
+        ["test", "--anew"] => plan::test_anew,
+        ["test", "--changed"] => return changed::command("HEAD", plan::test_changed),
+        ["test", "--changed", base] => return changed::command(base, plan::test_changed),
         ["tests"] => tests_only,
         ["stress", ..] => return stress::command(&args[1..]),
+        ["shuffle", ..] => return shuffle::command(&args[1..]),
         ["busy-loop"] => return stress::busy_loop(),
         ["dist"] => dist_only,
         ["sizes"] => sizes_only,
@@ -106,13 +120,14 @@ fn main() -> ExitCode {
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["lab"] => lab_only,
-        ["lane", name, results] => return run_lane(name, Path::new(results)),
+        ["lane", name, results] => return plan::run_lane(name, Path::new(results)),
         ["timed", notes, program, ..] => return timed::command(Path::new(notes), program, &args[3..]),
         ["guest", ..] => return guest::command(&args[1..]),
         ["observe-cost", ..] => return observe_cost::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
         ["fuzz", ..] => return fuzz::command(&args[1..]),
         ["attack", ..] => return attack::command(&args[1..]),
+        ["disturb", ..] => return disturb::command(&args[1..]),
         ["mutants", ..] => return mutants::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
         ["circles"] => circles_only,
@@ -133,7 +148,7 @@ fn main() -> ExitCode {
 }
 
 fn tests_only() -> bool {
-    let phase = Phase { steps: &[BUILD_TESTS, TESTS], beside: None };
+    let phase = Phase { steps: &[BUILD_TESTS, TESTS], beside: &[] };
     steps::run_phases(&[phase], slowest_tests)
 }
 
@@ -142,7 +157,9 @@ const TESTS: Step = ("tests", suite::all);
 
 fn slowest_tests() -> Vec<String> {
     let (builds, tests) = suite::times();
-    slowest::of_tests(&builds, &tests)
+    let mut lines = slowest::of_tests(&builds, &tests);
+    lines.extend(timed::flaky(&tests));
+    lines
 }
 
 fn dist_only() -> bool {
@@ -150,7 +167,8 @@ fn dist_only() -> bool {
 }
 
 fn faults_only() -> bool {
-    const TESTS: &[&str] = &["test", "--release", "--package", "binder-emulator", "--test", "faults", "--"];
+    const TESTS: &[&str] =
+        &["test", "--release", "--package", "roundtrip-binder-emulator", "--test", "faults", "--"];
     let tests = || shell::cargo(&[TESTS, &["--ignored", "--nocapture", "--test-threads", "1"]].concat());
     steps::run(&[("faults in the emulated driver", tests)])
 }
@@ -241,121 +259,3 @@ const UFS: Step = ("guest: storage on UFS", disks::check_ufs);
 const INTEROP: Step = ("guest: calls to and from rsbinder", interop::check);
 const DOCTOR: Step = ("guest: the doctor names the setting that two guests differ in", doctor::check);
 const OBSERVED: Step = ("guest: calls of programs that do not know Roundtrip", interop::observed);
-
-/// What the steps of `test` need from the start.
-const TOOLS: [Step; 2] = [
-    ("install: Rust components and targets", install::rust),
-    ("install: cargo-nextest", || install::cargo_tool(&install::NEXTEST)),
-];
-
-/// What later steps need.
-const DOWNLOADS: [Step; 7] = [
-    ("install: packages", install::packages),
-    ("install: the oldest Rust", install::oldest),
-    ("install: cargo-deny", || install::cargo_tool(&install::DENY)),
-    ("install: cargo-fuzz and nightly Rust", install::fuzzing),
-    ("install: Perfetto", perfetto::install),
-    ("install: the lab's Python packages", lab::install),
-    ("install: kernels for guests", guests::install),
-];
-
-fn setup() -> bool {
-    steps::run(&[&TOOLS[..], &DOWNLOADS].concat())
-}
-
-/// Checks that run no test, then the builds.
-const BUILDS: &[Step] = &[
-    FORMATTING,
-    LINTS,
-    CIRCLES,
-    ("documentation: rustdoc", documents::rustdoc),
-    DOCUMENTS[0],
-    DOCUMENTS[1],
-    ("each library by itself", libraries_alone),
-    BUILD_TESTS,
-    ("static binaries", dist::build),
-];
-
-const FORMATTING: Step = ("formatting", || shell::cargo(&["fmt", "--all", "--check"]));
-const LINTS: Step =
-    ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]));
-
-fn test_changed() -> bool {
-    let tests = ("tests that the change affects", changed::tests as _);
-    steps::run(&[FORMATTING, LINTS, CIRCLES, DOCUMENTS[0], DOCUMENTS[1], BUILD_TESTS, tests])
-}
-
-fn test() -> bool {
-    const LAST: &[Step] = &[
-        ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
-        // Only dependencies of tests may build C code; the device binary may not.
-        ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
-        ("dependencies: advisories", advisories),
-        // These wait for no build of the guests' programs, which comes at the same time.
-        LAB,
-        ("oldest Rust", oldest_rust),
-        ("fuzz targets", fuzz::short_runs),
-        DOCUMENTS[2],
-        PERFETTO,
-        DOCTOR,
-        PEERS,
-    ];
-    let phases = [
-        Phase { steps: &TOOLS, beside: None },
-        Phase { steps: BUILDS, beside: Some(&DOWNLOADS_LANE) },
-        Phase { steps: &[TESTS, ("tests in the documentation", suite::in_documentation)], beside: None },
-        Phase { steps: LAST, beside: Some(&GUESTS_LANE) },
-    ];
-    steps::run_phases(&phases, slowest_tests)
-}
-
-/// Most guests of `test`. The others are at the end of the steps beside them, so that both end at
-/// about the same time. Each guest uses one CPU, and most of them count instructions, so other
-/// steps running at the same time do not affect them.
-const GUESTS_LANE: Lane =
-    Lane { name: "guests", steps: &[DEBIAN, REALTIME, UBUNTU, DEBIAN_ARM64, STORAGE, INTEROP, OBSERVED] };
-
-const DOWNLOADS_LANE: Lane = Lane { name: "downloads", steps: &DOWNLOADS };
-
-/// Runs the steps of `test` that run in a separate process.
-fn run_lane(name: &str, results: &Path) -> ExitCode {
-    let Some(lane) = [DOWNLOADS_LANE, GUESTS_LANE].into_iter().find(|lane| lane.name == name) else {
-        say(HELP);
-        return ExitCode::from(2);
-    };
-    if steps::run_lane(&lane, results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Builds the program with the oldest supported Rust version.
-fn oldest_rust() -> anyhow::Result<Outcome> {
-    let version = install::oldest_rust()?;
-    let toolchain = format!("+{version}");
-    if shell::output("cargo", &[&toolchain, "--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("Rust {version} is not installed; see the install step")));
-    }
-    // A separate folder, so that the two versions do not discard each other's builds.
-    let folder = shell::target_dir().join("oldest-rust");
-    let arguments = [&toolchain, "check", "--package", "roundtrip", "--target-dir"];
-    shell::run(std::process::Command::new("cargo").args(arguments).arg(folder))
-}
-
-/// Checks each library that others may use without the features that the rest of the workspace
-/// enables in its dependencies.
-fn libraries_alone() -> anyhow::Result<Outcome> {
-    const LIBRARIES: [&str; 7] =
-        ["latency", "tracefs", "layers", "run", "binder-driver", "binder-emulator", "binder"];
-    for library in LIBRARIES {
-        shell::cargo(&["check", "--quiet", "--package", library])?;
-    }
-    Ok(Outcome::Passed)
-}
-
-/// Checks for known vulnerabilities if their database is available.
-fn advisories() -> anyhow::Result<Outcome> {
-    if shell::cargo(&["deny", "fetch", "db"]).is_err() {
-        return Ok(Outcome::NotRun(
-            "the advisory database (github.com/RustSec/advisory-db) is out of reach".into(),
-        ));
-    }
-    shell::cargo(&["deny", "--offline", "check", "advisories"])
-}

@@ -85,7 +85,13 @@ fn carry_out(asked: &Asked) -> Result<bool> {
 fn words(asked: &Asked) -> Vec<String> {
     let file = format!("crates/binder-emulator/src/{}", asked.file);
     let jobs = asked.jobs.to_string();
-    let mut words = vec!["mutants", "--package", "binder-emulator", "--test-package", "binder-emulator"];
+    let mut words = vec![
+        "mutants",
+        "--package",
+        "roundtrip-binder-emulator",
+        "--test-package",
+        "roundtrip-binder-emulator",
+    ];
     words.extend(["--file", &file, "--shard", &asked.shard, "--sharding", "round-robin", "--jobs", &jobs]);
     words.extend(["--baseline", "skip", "--timeout", TIMEOUT_S]);
     if asked.quick {

@@ -21,6 +21,7 @@ use crate::shell::{self, cargo, is_root, say, target_dir};
 use observer::Observer;
 use pairs::{Block, Blocks};
 use programs::{PROGRAMS, Program};
+use roundtrip_skips::Quiet;
 use scratch::Scratch;
 use workload::Workload;
 
@@ -105,13 +106,18 @@ fn measure(asked: &Asked) -> Result<String> {
     }
     ensure!(!running.is_empty(), "none of these programs can be run");
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    // So that a database that leaves its parent still belongs to this process, and is no
+    // disturbance.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let quiet = Quiet::watch();
     for pair in 0..asked.pairs {
         for one in &mut running {
             one.pair(pair, &binaries)?;
         }
     }
+    let disturbance = quiet.disturbance().map(|why| format!("{why}: these figures mean little\n"));
     let rows: Vec<(&str, &Blocks)> = running.iter().map(|one| (one.program.title, &one.blocks)).collect();
-    Ok(format!("{}\n{}", machine(&load), pairs::table(&rows)))
+    Ok(format!("{}{}\n{}", machine(&load), disturbance.unwrap_or_default(), pairs::table(&rows)))
 }
 
 /// A program that is measured, and what it did so far.

@@ -10,4 +10,12 @@ pub(crate) enum Outcome {
     Skipped(Vec<String>),
     /// It could not run: why. Shown prominently, so that silence is not taken for success.
     NotRun(String),
+    /// Some of its parts, or all, were left out, because they passed before with the same inputs.
+    Unchanged {
+        /// How many were left out.
+        parts: usize,
+        of: usize,
+        /// Tests of all parts that could not run here: names and reasons.
+        skipped: Vec<String>,
+    },
 }

@@ -3,12 +3,13 @@
 //! their limits. Knows the expected results; the program in `peers` makes the calls.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged};
+use roundtrip_guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
-use crate::boot::{first_process, with_kernel};
+use crate::boot::{once, with_kernel};
 use crate::outcome::Outcome;
 use crate::shell::{cargo_command, root, run, say, static_binary, target_dir};
 
@@ -59,8 +60,13 @@ fn count(kernel: &Kernel) -> Result<Outcome> {
         out: None,
         limit: LIMIT,
     };
+    once("peers", kernel, &job, Clock::Instructions, |init| compare(kernel, init, &job))
+}
+
+/// Runs the comparison, prints and judges.
+fn compare(kernel: &Kernel, init: &Path, job: &Job) -> Result<Outcome> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(kernel, &first_process(ARCH)?, &job, Clock::Instructions, &mut out, &mut err)?;
+    let end = roundtrip_guest::run(kernel, init, job, Clock::Instructions, &mut out, &mut err)?;
     if end != End::Exit(0) {
         bail!("the comparison {end} on {}:\n{}", kernel.name, String::from_utf8_lossy(&[out, err].concat()));
     }
@@ -75,7 +81,7 @@ fn count(kernel: &Kernel) -> Result<Outcome> {
 }
 
 /// Builds the peers' program, which is not a member of the workspace.
-fn build() -> Result<std::path::PathBuf> {
+pub(crate) fn build() -> Result<std::path::PathBuf> {
     let folder = target_dir().join("peers");
     run(cargo_command()
         .args(["build", "--release", "--locked", "--target", ARCH.target(), "--manifest-path"])

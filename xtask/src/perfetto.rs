@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use crate::outcome::Outcome;
+use crate::passed::{self, Inputs};
 use crate::shell::{cargo_command, missing, root, run, say, target_dir};
 
 /// Perfetto's own package with the trace format.
@@ -40,7 +41,14 @@ pub(crate) fn check() -> Result<Outcome> {
         (Ok(schema), Ok(packages)) => (schema, packages),
         (Err(error), _) | (_, Err(error)) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
-    let engine = engine(&packages)?;
+    let inputs =
+        Inputs::new()?.project(&["crates", "fixtures", "xtask/perfetto", "Cargo.toml", "Cargo.lock"])?;
+    let inputs = inputs.text(&format!("{SCHEMA:?} {PROCESSOR:?}"));
+    passed::once("Perfetto", &inputs, || tests(&schema, &engine(&packages)?))
+}
+
+/// Runs the tests with this schema and trace processor.
+fn tests(schema: &Path, engine: &Path) -> Result<Outcome> {
     // The formats first, then the program's trace of a recording on this machine.
     for [target, name] in [["--lib", "processor_tests"], ["--test=program", "perfetto_shows"]] {
         // For the whole workspace: built alone, a package would have different features and be
@@ -48,8 +56,8 @@ pub(crate) fn check() -> Result<Outcome> {
         let tests = cargo_command()
             .args(["test", "--quiet", "--workspace", target])
             .args([name, "--", "--include-ignored", "--nocapture"])
-            .env("ROUNDTRIP_PERFETTO_SCHEMA", &schema)
-            .env("ROUNDTRIP_TRACE_PROCESSOR", &engine)
+            .env("ROUNDTRIP_PERFETTO_SCHEMA", schema)
+            .env("ROUNDTRIP_TRACE_PROCESSOR", engine)
             .current_dir(root())
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Packaged, Source};
+use roundtrip_guest::{Arch, Clock, End, Job, Packaged, Source};
 
 use crate::boot::{first_process, prepare};
 use crate::guests::build;
@@ -66,7 +66,8 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
 
 fn carry_out(asked: &Asked) -> Result<()> {
     let kernel = prepare(asked.arch, &Source::Packaged(asked.which))?;
-    let (init, program) = (first_process(asked.arch)?, build("binder-emulator", "conformance", asked.arch)?);
+    let (init, program) =
+        (first_process(asked.arch)?, build("roundtrip-binder-emulator", "conformance", asked.arch)?);
     let boot = |test: &str, environment: Vec<(String, String)>, out: Option<PathBuf>| {
         let arguments = ["--ignored", "--exact", test, "--nocapture"].map(str::to_owned).into();
         let job = Job {
@@ -79,7 +80,7 @@ fn carry_out(asked: &Asked) -> Result<()> {
             limit: LIMIT,
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let end = guest::run(&kernel, &init, &job, Clock::Wall, &mut out, &mut err);
+        let end = roundtrip_guest::run(&kernel, &init, &job, Clock::Wall, &mut out, &mut err);
         let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();
         match end.with_context(|| format!("boot for {test}:\n{said}"))? {
             End::Exit(0) if said.contains("test result: ok. 1 passed") => Ok(()),

@@ -117,3 +117,35 @@ fn words(command: &Command) -> String {
         [command.get_program()].into_iter().chain(command.get_args()).map(OsStr::to_string_lossy).collect();
     words.join(" ")
 }
+
+/// The CPU time of all processes that this one has waited for (`cutime` and `cstime`, proc(5)).
+pub(crate) fn children_cpu_s() -> Result<f64> {
+    /// Ticks per second, which the kernel reports the same on all machines (USER_HZ).
+    const TICKS: f64 = 100.0;
+    let text = std::fs::read_to_string("/proc/self/stat").context("read /proc/self/stat")?;
+    // The name, in parentheses, may contain anything.
+    let (_, fields) = text.rsplit_once(") ").context("/proc/self/stat has no name")?;
+    let ticks = |field: usize| fields.split(' ').nth(field - 3)?.parse::<f64>().ok();
+    Ok((ticks(16).context("no cutime")? + ticks(17).context("no cstime")?) / TICKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_time_of_a_child_counts_and_its_sleep_does_not() {
+        let before = children_cpu_s().unwrap();
+        let script = "sleep 0.5; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; times";
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        let spent = children_cpu_s().unwrap() - before;
+        // The shell's own time, as minutes and seconds of user and system time.
+        let said = String::from_utf8(output.stdout).unwrap();
+        let seconds = |text: &str| -> f64 {
+            let (minutes, seconds) = text.trim_end_matches('s').split_once('m').unwrap();
+            minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+        };
+        let own: f64 = said.lines().next().unwrap().split(' ').map(seconds).sum();
+        assert!((spent - own).abs() < 0.1, "{spent} s, and the shell says {own} s");
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::builds::{Builds, Built};
-use crate::timed::Timed;
+use crate::timed::{Timed, without_hash};
 
 /// How many rows each table has.
 const ROWS: usize = 12;
@@ -75,17 +75,12 @@ fn row(name: &str, Program { built, tests, wall_s, cpu_s }: &Program) -> String 
     format!("{build_s:>8.1} {:>8.1} {wall_s:>8.1} {wait_s:>8.1} {tests:>6}  {name}", built.link_s)
 }
 
-/// The name of a program without the hash that Cargo appends.
-fn without_hash(program: &str) -> &str {
-    program.rsplit_once('-').map_or(program, |(name, _)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn test(program: &str, name: &str, wall_s: f64, cpu_s: f64) -> Timed {
-        Timed { program: program.into(), test: name.into(), wall_s, cpu_s }
+        Timed { program: program.into(), test: name.into(), wall_s, cpu_s, passed: true }
     }
 
     #[test]

@@ -61,8 +61,8 @@ fn run(asked: &Asked) -> Result<()> {
     let _loops: Vec<BusyLoop> = (0..asked.loops).map(|_| BusyLoop::start()).collect::<Result<_>>()?;
     let notes = suite::empty("stress-times")?;
     let mut tests = suite::nextest(&notes)?;
-    tests.args(["--workspace", "--stress-count", &asked.times.to_string(), &asked.test]);
-    suite::run(&mut tests).map(drop)
+    tests.args(["--workspace", "--retries", "0", "--stress-count", &asked.times.to_string(), &asked.test]);
+    suite::run(&mut tests, &notes).map(drop)
 }
 
 /// A process that computes until this value is dropped or this process ends.

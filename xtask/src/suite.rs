@@ -4,12 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::builds::{self, Builds};
 use crate::install;
+use crate::lanes;
+use crate::leftovers::Temporary;
 use crate::outcome::Outcome;
-use crate::shell::{self, target_dir};
+use crate::passed;
+use crate::programs;
+use crate::shell::{self, say, target_dir};
 use crate::timed::{self, Timed};
 
 /// The file with the tests' times, in Cargo's target folder.
@@ -27,10 +31,33 @@ pub(crate) fn build() -> Result<Outcome> {
     built
 }
 
-/// Runs the tests of the whole workspace.
+/// Runs the tests of the whole workspace, except programs that passed before with the same inputs.
 pub(crate) fn all() -> Result<Outcome> {
     let notes = empty(TIMES)?;
-    run(nextest(&notes)?.arg("--workspace"))
+    let (mut left, mut before) = (Vec::new(), Vec::new());
+    for program in programs::built()? {
+        match program.before() {
+            Some(skipped) => before.push(Outcome::Unchanged { parts: 1, of: 1, skipped }),
+            None => left.push(program),
+        }
+    }
+    let mut tests = nextest(&notes)?;
+    tests.arg("--workspace");
+    if !before.is_empty() {
+        say(&format!("{} test programs passed before with the same inputs", before.len()));
+        let ids: Vec<String> = left.iter().map(|program| format!("binary_id(={})", program.id)).collect();
+        tests.args(["-E", &if ids.is_empty() { "none()".to_owned() } else { ids.join(" + ") }]);
+        // None is left if only a program without tests has changed.
+        tests.args(["--no-tests", "pass"]);
+    }
+    let Outcome::Skipped(skipped) = run(&mut tests, &notes)? else { bail!("no report on skipped tests") };
+    for program in &left {
+        program.passed(&skipped)?;
+    }
+    let mut parts = before;
+    parts.extend(left.iter().map(|_| Outcome::Passed));
+    parts.push(Outcome::Skipped(skipped));
+    Ok(passed::together(&parts))
 }
 
 /// Runs the examples in the documentation of the libraries, which nextest leaves out.
@@ -38,13 +65,18 @@ pub(crate) fn in_documentation() -> Result<Outcome> {
     shell::cargo(&["test", "--quiet", "--workspace", "--doc"])
 }
 
-/// Runs a command that runs tests, and returns which of them were skipped.
-pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
+/// Runs a command that runs tests and notes their times in this file, and returns which of them
+/// were skipped. Fails if they left files behind, except where a test failed at first.
+pub(crate) fn run(command: &mut Command, notes: &Path) -> Result<Outcome> {
     let noted = empty("skipped-tests")?;
     if install::has_packages() {
-        command.env(skips::INSTALLED, "1");
+        command.env(roundtrip_skips::INSTALLED, "1");
     }
-    shell::run(command.env(skips::FILE, &noted))?;
+    let temporary = Temporary::new()?;
+    shell::run(command.env(roundtrip_skips::FILE, &noted).env("TMPDIR", temporary.path()))?;
+    if timed::flaky(&timed::read(notes)).is_empty() {
+        temporary.check()?;
+    }
     Ok(Outcome::Skipped(read(&noted)?))
 }
 
@@ -69,6 +101,7 @@ pub(crate) fn nextest(notes: &Path) -> Result<Command> {
     // The runner of Cargo's configuration, which has no name for "this machine" there.
     let variable = format!("CARGO_TARGET_{}_RUNNER", host()?.to_uppercase().replace('-', "_"));
     command.env(variable, format!("{} timed {}", own.display(), notes.display()));
+    lanes::announce(&mut command);
     Ok(command)
 }
 

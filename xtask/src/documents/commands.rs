@@ -20,7 +20,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::files;
 use crate::outcome::Outcome;
-use crate::shell::{cargo, root, say, target_dir};
+use crate::passed::{self, Inputs};
+use crate::shell::{cargo, is_root, root, say, target_dir};
 
 /// Stands in for `roundtrip`: runs the same command, but shorter. If an option is given twice, the
 /// last one applies.
@@ -63,42 +64,41 @@ pub(crate) fn check() -> Result<Outcome> {
     // and be compiled again.
     let _ = cargo(&["test", "--quiet", "--workspace", "--test", "program", "--no-run"])?;
     let program = target_dir().join("debug/roundtrip");
-    let root_is_here = rustix_is_root();
+    let root_is_here = is_root();
+    let machine = Inputs::new()?.file(&program)?.project(&["fixtures"])?;
     let scratch = Scratch::new()?;
-    let (mut ran, mut not_run, mut skipped, mut failed) = (0, Vec::new(), Vec::new(), Vec::new());
+    let (mut ran, mut not_run, mut failed, mut outcomes) = (0, Vec::new(), Vec::new(), Vec::new());
     for file in files()?.into_iter().filter(|file| file == "README.md" || file.starts_with("docs/")) {
         let text =
             std::fs::read_to_string(root().join(&file)).with_context(|| format!("cannot read {file}"))?;
-        let folder = scratch.folder(&file)?;
-        for (line, item) in items(&text, root_is_here, file == "README.md").with_context(|| file.clone())? {
-            let result = match &item {
-                Item::Run(command) => scratch.run(&folder, &program, command).map(drop),
-                Item::Output { command, shown } => {
-                    scratch.run(&folder, &program, command).and_then(|output| same_shape(shown, &output))
-                }
-                Item::LeftOut { what, why, root_helps } => {
-                    let list = if *root_helps { &mut skipped } else { &mut not_run };
-                    list.push(format!("{file}:{line}: {what}: {why}"));
-                    continue;
-                }
-            };
-            ran += 1;
-            if let Err(error) = result {
-                failed.push(format!("{file}:{line}: {error:#}"));
+        let items = items(&text, root_is_here, file == "README.md").with_context(|| file.clone())?;
+        let mut skipped = Vec::new();
+        for (line, item) in &items {
+            if let Item::LeftOut { what, why, root_helps } = item {
+                let list = if *root_helps { &mut skipped } else { &mut not_run };
+                list.push(format!("{file}:{line}: {what}: {why}"));
             }
         }
+        let name = format!("commands of {file}");
+        let inputs = machine.clone().text(&text);
+        if passed::before(&name, &inputs).is_some() {
+            outcomes.push(Outcome::Unchanged { parts: 1, of: 1, skipped });
+            continue;
+        }
+        let (count, errors) = scratch.run_all(&file, &program, &items)?;
+        ran += count;
+        if errors.is_empty() {
+            outcomes.push(Outcome::Skipped(skipped));
+            passed::note(&name, &inputs, &Outcome::Passed)?;
+        }
+        failed.extend(errors);
     }
     say(&format!("{ran} commands of the documents ran; {} are marked as not run:", not_run.len()));
     not_run.iter().for_each(|one| say(&format!("  {one}")));
     if !failed.is_empty() {
         bail!("{} commands of the documents do not work as shown:\n{}", failed.len(), failed.join("\n"));
     }
-    Ok(Outcome::Skipped(skipped))
-}
-
-/// Whether this process runs as root.
-fn rustix_is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+    Ok(passed::together(&outcomes))
 }
 
 /// The items in a document, with their lines.
@@ -245,15 +245,33 @@ impl Scratch {
         Ok(folder)
     }
 
+    /// Runs the commands of a document. Returns how many ran, and what does not work as shown.
+    fn run_all(&self, file: &str, program: &Path, items: &[(usize, Item)]) -> Result<(usize, Vec<String>)> {
+        let folder = self.folder(file)?;
+        let (mut ran, mut failed) = (0, Vec::new());
+        for (line, item) in items {
+            let result = match item {
+                Item::Run(command) => self.run(&folder, program, command).map(drop),
+                Item::Output { command, shown } => {
+                    self.run(&folder, program, command).and_then(|output| same_shape(shown, &output))
+                }
+                Item::LeftOut { .. } => continue,
+            };
+            ran += 1;
+            if let Err(error) = result {
+                failed.push(format!("{file}:{line}: {error:#}"));
+            }
+        }
+        Ok((ran, failed))
+    }
+
     /// Runs a command line, and returns its output.
     fn run(&self, folder: &Path, program: &Path, line: &str) -> Result<String> {
-        // Commands that build and run the program use the existing binary.
-        let line = line.replace("cargo run --release -- ", "roundtrip ");
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path =
             std::env::join_paths([self.0.join("bin")].into_iter().chain(std::env::split_paths(&path)))?;
         let output = Command::new("bash")
-            .args(["-c", &line])
+            .args(["-c", line])
             .current_dir(folder)
             .env("PATH", path)
             .env("ROUNDTRIP", program)

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use latency::quantile;
-use latency::two_samples::{Shift, paired};
+use roundtrip_latency::quantile;
+use roundtrip_latency::two_samples::{Shift, paired};
 
 use super::observer::Seen;
 

@@ -1,0 +1,157 @@
+//! What is done to a process of a measurement. Must not know what is measured.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A disturbance.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Act {
+    /// Sends a signal.
+    Signal(Signal, &'static str),
+    /// Stops it for some seconds.
+    Stop { seconds: u64 },
+    /// Freezes it for two seconds in a control group of its own.
+    Freeze,
+    /// Lets it use only the CPU that it does not use alone.
+    Shrink,
+    /// Takes the last CPU away for two seconds.
+    CpuOff,
+    /// Gives its threads the policy `SCHED_IDLE`.
+    Idle,
+    /// Writes a value to a file of the recording.
+    Recorder(&'static str, &'static str),
+}
+
+impl Act {
+    pub(super) const KILL: Self = Self::Signal(Signal::KILL, "SIGKILL");
+    pub(super) const HANG_UP: Self = Self::Signal(Signal::HUP, "SIGHUP");
+
+    /// In words.
+    pub(super) fn what(self, victim: &str) -> String {
+        let victim = if victim.is_empty() { "first worker" } else { victim };
+        match self {
+            Self::Signal(_, name) => format!("{name} to the {victim}"),
+            Self::Stop { seconds } => format!("{victim} stopped for {seconds} s"),
+            Self::Freeze => format!("{victim} frozen for 2 s"),
+            Self::Shrink => format!("{victim} limited to another CPU"),
+            Self::CpuOff => "last CPU offline for 2 s".to_owned(),
+            Self::Idle => format!("{victim} made SCHED_IDLE"),
+            Self::Recorder(file, "") => format!("`{file}` of the recording emptied"),
+            Self::Recorder(file, value) => format!("{value} written to `{file}` of the recording"),
+        }
+    }
+
+    /// Disturbs the process below a command whose name begins with `victim`, or the command.
+    pub(super) fn on(self, child: &Child, victim: &str) -> Result<()> {
+        match self {
+            Self::Recorder(file, value) => return recording(|path| write(&path.join(file), value)),
+            Self::CpuOff => return cpu_off(),
+            _ => {}
+        }
+        let pid = match victim {
+            "roundtrip" => Pid::from_child(child),
+            name => below(child.id(), name).context("there is no such process")?,
+        };
+        let pid_text = pid.as_raw_nonzero().to_string();
+        match self {
+            Self::Signal(signal, _) => Ok(kill_process(pid, signal)?),
+            Self::Stop { seconds } => {
+                kill_process(pid, Signal::STOP)?;
+                sleep(Duration::from_secs(seconds));
+                Ok(kill_process(pid, Signal::CONT)?)
+            }
+            Self::Freeze => freeze(&pid_text),
+            Self::Shrink => {
+                let status = fs::read_to_string(format!("/proc/{pid_text}/status"))?;
+                let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+                let last = std::thread::available_parallelism()?.get() - 1;
+                let other =
+                    if allowed.is_some_and(|cpus| cpus.trim() == last.to_string()) { 0 } else { last };
+                tool("taskset", &["-apc", &other.to_string(), &pid_text])
+            }
+            Self::Idle => tool("chrt", &["--idle", "-a", "-p", "0", &pid_text]),
+            Self::CpuOff | Self::Recorder(..) => Ok(()),
+        }
+    }
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    fs::write(path, format!("{value}\n")).with_context(|| path.display().to_string())
+}
+
+fn cpu_off() -> Result<()> {
+    let last = std::thread::available_parallelism()?.get() - 1;
+    let path = PathBuf::from(format!("/sys/devices/system/cpu/cpu{last}/online"));
+    write(&path, "0")?;
+    sleep(Duration::from_secs(2));
+    write(&path, "1")
+}
+
+/// Freezes a process by the freezer of either version of control groups.
+fn freeze(pid: &str) -> Result<()> {
+    let two = Path::new("/sys/fs/cgroup/cgroup.procs").exists();
+    let parent = Path::new(if two { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/freezer" });
+    ensure!(parent.exists(), "there is no freezer");
+    let group = parent.join("roundtrip-disturb");
+    fs::create_dir_all(&group).with_context(|| group.display().to_string())?;
+    let (file, on, off) =
+        if two { ("cgroup.freeze", "1", "0") } else { ("freezer.state", "FROZEN", "THAWED") };
+    write(&group.join("cgroup.procs"), pid)?;
+    write(&group.join(file), on)?;
+    sleep(Duration::from_secs(2));
+    write(&group.join(file), off)
+}
+
+fn tool(program: &str, arguments: &[&str]) -> Result<()> {
+    let output = Command::new(program).args(arguments).output().with_context(|| program.to_owned())?;
+    ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(())
+}
+
+/// A process below this one whose name begins with `name`: the first child, or one further below.
+fn below(of: u32, name: &str) -> Option<Pid> {
+    let all = fs::read_dir("/proc").ok()?.filter_map(|one| one.ok()?.file_name().into_string().ok());
+    let mut pids: Vec<u32> = all.filter_map(|one| one.parse().ok()).collect();
+    pids.sort_unstable();
+    let children: Vec<(u32, String)> = pids
+        .into_iter()
+        .filter_map(|pid| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let field =
+                |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("").trim();
+            (field("PPid:") == of.to_string()).then(|| (pid, field("Name:").to_owned()))
+        })
+        .collect();
+    let found = children.iter().find(|(_, child)| child.starts_with(name));
+    let found = found.and_then(|&(pid, _)| Pid::from_raw(pid.cast_signed()));
+    found.or_else(|| children.iter().find_map(|&(pid, _)| below(pid, name)))
+}
+
+/// Calls `act` with the directory of the recording in progress, through a mount of its own.
+fn recording(act: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let mount = std::env::temp_dir().join(format!("roundtrip-disturb-{}", std::process::id()));
+    let at = mount.to_str().context("the temporary directory's name is not UTF-8")?;
+    fs::create_dir_all(&mount)?;
+    let result = tool("mount", &["-t", "tracefs", "nodev", at]).and_then(|()| {
+        // The listing must be closed before the mount is removed.
+        let acted = ours(&mount).context("there is no recording").and_then(|path| act(&path));
+        tool("umount", &[at])?;
+        acted
+    });
+    let _ = fs::remove_dir(&mount);
+    result
+}
+
+/// The directory of our instance in a tracefs.
+fn ours(tracefs: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(tracefs.join("instances")).ok()?.flatten();
+    let is_ours = |name: &str| name.starts_with("roundtrip-");
+    let mut found = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
+    found.next().map(|entry| entry.path())
+}
