@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use binder_emulator::{Context, Emulated};
-use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use libfuzzer_sys::fuzz_target;
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 const AREA: u64 = 64 << 10;
 

@@ -10,10 +10,10 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use binder_emulator::{Context, Emulated, WakeUp};
-use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use libfuzzer_sys::fuzz_target;
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated, WakeUp};
 
 const AREA: u64 = 64 << 10;
 const PAGE: u64 = 4096;

@@ -4,8 +4,8 @@
 
 #![no_main]
 
-use binder::ParcelReader;
 use libfuzzer_sys::fuzz_target;
+use roundtrip_binder::ParcelReader;
 
 fuzz_target!(|input: (&[u8], &[u8], Vec<u8>)| {
     let (data, offsets, reads) = input;
@@ -41,7 +41,13 @@ fuzz_target!(|input: (&[u8], &[u8], Vec<u8>)| {
             }
         };
         assert!(reader.position() >= before, "read {read} went backwards");
-        assert!(reader.position() + reader.remaining() == data.len(), "read {read}: position and remaining bytes do not add up");
-        assert!(taken.is_none_or(|taken| taken <= room), "read {read} returned more bytes than the parcel had left");
+        assert!(
+            reader.position() + reader.remaining() == data.len(),
+            "read {read}: position and remaining bytes do not add up"
+        );
+        assert!(
+            taken.is_none_or(|taken| taken <= room),
+            "read {read} returned more bytes than the parcel had left"
+        );
     }
 });

@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tracefs::{CpuPages, Format, Formats, Period};
+use roundtrip_tracefs::{CpuPages, Format, Formats, Period};
 
 const HEADER_PAGE: &str = include_str!("../../fixtures/tracefs/x86_64-6.18/events/header_page");
 const HEADER_EVENT: &str = include_str!("../../fixtures/tracefs/x86_64-6.18/events/header_event");
@@ -53,7 +53,7 @@ fuzz_target!(|input: (u8, &str, &str, &[u8])| {
     page.extend(data);
     page.resize(4096, 0);
     let cpus = [CpuPages { cpu: 0, bytes: &page, dropped: 0 }];
-    let trace = tracefs::read(&formats, &cpus, Period::default()).expect("a little-endian page");
+    let trace = roundtrip_tracefs::read(&formats, &cpus, Period::default()).expect("a little-endian page");
     assert!(trace.events.len() == 1 || trace.losses.len() == 1, "the record is neither an event nor a loss");
     for (event, field) in
         trace.events.iter().flat_map(|event| format.fields.iter().map(move |field| (event, field)))

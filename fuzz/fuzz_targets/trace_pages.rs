@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use tracefs::{CpuPages, Formats, Period};
+use roundtrip_tracefs::{CpuPages, Formats, Period};
 
 const HEADER_EVENT: &str = include_str!("../../fixtures/tracefs/x86_64-6.18/events/header_event");
 
@@ -62,7 +62,7 @@ fuzz_target!(|input: (bool, Option<u64>, &[u8], &[u8])| {
     let cpus =
         [CpuPages { cpu: 0, bytes: first, dropped: 0 }, CpuPages { cpu: 1, bytes: second, dropped: 0 }];
     let period = Period { started_ns: None, stopped_ns };
-    let Ok(trace) = tracefs::read(&FORMATS[usize::from(wide)], &cpus, period) else { return };
+    let Ok(trace) = roundtrip_tracefs::read(&FORMATS[usize::from(wide)], &cpus, period) else { return };
     assert!(trace.events.is_sorted_by_key(|event| (event.time_ns, event.cpu)), "events out of order");
     assert!(
         trace.losses.iter().all(|loss| loss.after_ns <= loss.before_ns),

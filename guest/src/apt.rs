@@ -67,10 +67,12 @@ impl Apt {
 /// Runs a program to its end. Returns its standard output, or the last line of its error output.
 pub(crate) fn finish(program: &str, command: &mut Command) -> Result<Vec<u8>> {
     let output = command.stdin(Stdio::null()).output().with_context(|| {
-        format!(
-            "start {program}; on Debian and its relatives, it is in the packages apt and \
-             dpkg"
-        )
+        let package = match program {
+            "apt-get" | "apt-cache" => "apt",
+            "xz" => "xz-utils",
+            other => other,
+        };
+        format!("start {program}; on Debian and its relatives, it is in the package {package}")
     })?;
     if !output.status.success() {
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -81,4 +83,52 @@ pub(crate) fn finish(program: &str, command: &mut Command) -> Result<Vec<u8>> {
         );
     }
     Ok(output.stdout)
+}
+
+/// The packages in a folder.
+pub(crate) fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    Ok(entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .collect())
+}
+
+/// Takes the one file of this name, which may have asterisks, out of whichever package has it, into
+/// `to`.
+pub(crate) fn extract(packages: &[PathBuf], to: &Path, name: &str) -> Result<PathBuf> {
+    let found = extract_all(packages, to, &[name])?;
+    found.into_iter().next().with_context(|| format!("none of the kernel's packages has {name}"))
+}
+
+/// Takes all files of these names out of the first package that has any.
+pub(crate) fn extract_all(packages: &[PathBuf], to: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
+    fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
+    for package in packages {
+        let mut archive = Command::new("dpkg-deb")
+            .arg("--fsys-tarfile")
+            .arg(package)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start dpkg-deb; on Debian and its relatives, it is in the package dpkg")?;
+        let content = archive.stdout.take().context("a pipe from dpkg-deb")?;
+        // tar fails where there is no such file, and writes the names of those that there are.
+        let written = Command::new("tar")
+            .args(["-xv", "--wildcards", "-C"])
+            .arg(to)
+            .args(names.iter().map(|name| format!("./{name}")))
+            .stdin(content)
+            .stderr(Stdio::null())
+            .output()
+            .context("start tar")?;
+        archive.wait().context("wait for dpkg-deb")?;
+        let found: Vec<PathBuf> =
+            String::from_utf8_lossy(&written.stdout).lines().map(|name| to.join(name)).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
 }

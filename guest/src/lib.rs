@@ -18,6 +18,7 @@ mod modules;
 mod packaged;
 mod qemu;
 mod sys;
+mod ubuntu;
 mod unpack;
 pub mod wire;
 

@@ -4,14 +4,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::apt::{Apt, finish};
+use crate::apt::{Apt, extract, extract_all, finish, packages};
 use crate::arch::Arch;
 use crate::disk::Disk;
 use crate::modules::Modules;
+use crate::ubuntu;
 use crate::unpack::unpack;
 
 /// A distribution's kernel.
@@ -54,32 +55,9 @@ impl Packaged {
     fn apt(self, arch: Arch, folder: &Path) -> Result<Apt> {
         match self {
             Self::Debian | Self::DebianRealtime => Apt::of_this_machine(arch, folder),
-            Self::Ubuntu => Apt::of(arch, folder, &ubuntu(folder)?),
+            Self::Ubuntu => ubuntu::apt(arch, folder),
         }
     }
-}
-
-/// Ubuntu's sources, and the keys that sign them: those of this machine if it is an Ubuntu, else
-/// those in Debian's package of them, which Debian's keys sign.
-fn ubuntu(folder: &Path) -> Result<String> {
-    const KEYS: &str = "usr/share/keyrings/ubuntu-archive-keyring.gpg";
-    let installed = Path::new("/").join(KEYS);
-    let keys = if installed.is_file() {
-        installed
-    } else {
-        let folder = std::path::absolute(folder)?.join("keys");
-        let debian = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
-                      http://deb.debian.org/debian bookworm-backports main\n";
-        let apt = Apt::of(Arch::X86_64, &folder, debian)?;
-        apt.run("apt-get", &["-qq", "update"])?;
-        apt.run("apt-get", &["-qq", "download", "ubuntu-keyring"])?;
-        extract(&packages(&folder)?, &folder, KEYS).context("take Ubuntu's keys out of their package")?;
-        folder.join(KEYS)
-    };
-    let line = |suite: &str| {
-        format!("deb [signed-by={}] http://archive.ubuntu.com/ubuntu {suite} main\n", keys.display())
-    };
-    Ok(["resolute", "resolute-updates", "resolute-security"].map(line).concat())
 }
 
 /// The files of a distribution's kernel.
@@ -222,54 +200,6 @@ fn download(apt: &Apt, release: &str, folder: &Path) -> Result<Vec<PathBuf>> {
         apt.run("apt-get", &["-qq", "download", package])?;
     }
     packages(folder)
-}
-
-/// The packages in a folder.
-fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
-    Ok(entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .collect())
-}
-
-/// Takes the one file of this name, which may have asterisks, out of whichever package has it, into
-/// `to`.
-fn extract(packages: &[PathBuf], to: &Path, name: &str) -> Result<PathBuf> {
-    let found = extract_all(packages, to, &[name])?;
-    found.into_iter().next().with_context(|| format!("none of the kernel's packages has {name}"))
-}
-
-/// Takes all files of these names out of the first package that has any.
-fn extract_all(packages: &[PathBuf], to: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
-    fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
-    for package in packages {
-        let mut archive = Command::new("dpkg-deb")
-            .arg("--fsys-tarfile")
-            .arg(package)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("start dpkg-deb; on Debian and its relatives, it is in the package dpkg")?;
-        let content = archive.stdout.take().context("a pipe from dpkg-deb")?;
-        // tar fails where there is no such file, and writes the names of those that there are.
-        let written = Command::new("tar")
-            .args(["-xv", "--wildcards", "-C"])
-            .arg(to)
-            .args(names.iter().map(|name| format!("./{name}")))
-            .stdin(content)
-            .stderr(Stdio::null())
-            .output()
-            .context("start tar")?;
-        archive.wait().context("wait for dpkg-deb")?;
-        let found: Vec<PathBuf> =
-            String::from_utf8_lossy(&written.stdout).lines().map(|name| to.join(name)).collect();
-        if !found.is_empty() {
-            return Ok(found);
-        }
-    }
-    Ok(Vec::new())
 }
 
 fn keep(from: &Path, to: &Path) -> Result<()> {

@@ -15,10 +15,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use binder_driver::Driver as _;
-use binder_driver::kernel::{Kernel, PrivateBinderfs};
+use roundtrip_binder_driver::Driver as _;
+use roundtrip_binder_driver::kernel::{Kernel, PrivateBinderfs};
+use roundtrip_skips::{Need, skip};
 use rustix::process::{Pid, Signal};
-use skips::{Need, skip};
 
 const DEVICES: [&str; 3] = ["/dev/binder", "/dev/hwbinder", "/dev/vndbinder"];
 /// Android's shell user, without capabilities.

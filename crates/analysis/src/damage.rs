@@ -1,7 +1,7 @@
 //! Distinguishes damaged recordings from recordings in which the kernel lost events. Must not know
 //! what a recording is used for.
 
-use tracefs::{Recording, Trace};
+use roundtrip_tracefs::{Recording, Trace};
 
 use crate::error::{Error, Result};
 
@@ -33,16 +33,14 @@ impl<T> Default for Readable<T> {
 }
 
 impl<T> Readable<T> {
-    /// Returns the results, and all damage as one error.
-    #[must_use]
-    pub fn split(self) -> (Vec<T>, Option<Error>) {
+    /// Returns the results, and adds all damage to `damage` as one error.
+    pub(crate) fn noting(self, damage: &mut Vec<Error>) -> Vec<T> {
         let more = self.damage.len().saturating_sub(1);
-        let first = self.damage.into_iter().next();
-        let damage = first.map(|first| match more {
+        damage.extend(self.damage.into_iter().next().map(|first| match more {
             0 => first,
             _ => Error::Several { first: Box::new(first), more },
-        });
-        (self.results, damage)
+        }));
+        self.results
     }
 }
 

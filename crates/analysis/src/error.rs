@@ -8,10 +8,10 @@ use std::path::PathBuf;
 pub enum Error {
     /// The run's own files are not valid.
     #[error(transparent)]
-    Run(#[from] run::Error),
+    Run(#[from] roundtrip_run::Error),
     /// The recording cannot be read.
     #[error(transparent)]
-    Recording(#[from] tracefs::Error),
+    Recording(#[from] roundtrip_tracefs::Error),
     /// The recording has damaged pages.
     #[error(
         "{}: snapshot {snapshot} is damaged: pages of CPU {cpus} are missing; copy the recording again",

@@ -4,15 +4,39 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use latency::{Comparison, quantile};
-use layers::storage::{Breakdown, Completion, InterruptUse, Layer, Write, Writes};
-use run::RECORDING;
-use run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
-use tracefs::{Body, Recording};
+use roundtrip_latency::{Comparison, quantile};
+use roundtrip_layers::reasons::{Reason, ReasonKind, WakeUpStep};
+use roundtrip_layers::storage::{Breakdown, Completion, InterruptUse, Layer, Write, Writes};
+use roundtrip_run::RECORDING;
+use roundtrip_run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
+use roundtrip_tracefs::{Body, Recording};
 
 use crate::damage::{Readable, read_whole};
 use crate::error::Error;
 use crate::storage::devices;
+
+/// What may make a write longer or shorter: a kind of reason. Leaving an idle state is a mechanism
+/// of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// A CPU leaves an idle state.
+    IdleExit,
+    /// Any other reason.
+    Reason(ReasonKind),
+}
+
+impl Mechanism {
+    fn of(reason: &Reason) -> Self {
+        match reason {
+            Reason::WakeUp { step: WakeUpStep::IdleExit { .. } } => Self::IdleExit,
+            reason => Self::Reason(reason.kind()),
+        }
+    }
+}
+
+/// The calls of one round: for each mechanism that took time in one of them, the median and the
+/// mean over all of them, in nanoseconds.
+pub type Round = BTreeMap<Mechanism, [f64; 2]>;
 
 /// What the kernel's events show for one side of a comparison.
 #[derive(Debug, Default)]
@@ -20,6 +44,8 @@ pub struct Side {
     /// For each round, the median over its calls of the time that a call's requests spent at the
     /// device, in nanoseconds.
     pub device_ns: Vec<f64>,
+    /// For each round, why its calls did not move.
+    pub rounds: Vec<Round>,
     /// The layers in which the calls of all rounds spent their time.
     pub breakdown: Breakdown,
     /// The interrupts of all CPUs during the calls.
@@ -117,10 +143,16 @@ fn side<'a>(
         side.breakdown.doubts.extend(writes.doubts());
         side.breakdown.unrecorded_switches += writes.unrecorded_switches();
         let mut device_ns = Vec::with_capacity(block.calls.len());
+        let mut mechanisms: BTreeMap<Mechanism, Vec<f64>> = BTreeMap::new();
         for call in &block.calls {
             let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };
             let layers = writes.layers(write);
             device_ns.push(layers.total_ns(Layer::Device) as f64);
+            let mut own: BTreeMap<Mechanism, u64> = BTreeMap::new();
+            for stretch in &layers.reasons {
+                *own.entry(Mechanism::of(&stretch.why.reason)).or_default() += stretch.duration_ns();
+            }
+            own.into_iter().for_each(|(of, ns)| mechanisms.entry(of).or_default().push(ns as f64));
             let interrupts = writes.interrupts(write);
             side.interrupts.count += interrupts.count;
             side.interrupts.handled_ns += interrupts.handled_ns;
@@ -129,8 +161,20 @@ fn side<'a>(
             }
             side.breakdown.add(write, layers);
         }
+        side.rounds.push(round(mechanisms, block.calls.len()));
         device_ns.sort_by(f64::total_cmp);
         side.device_ns.extend(quantile(&device_ns, 0.5));
     }
     Some(side)
+}
+
+/// The median and the mean of each mechanism over this many calls. Calls without it count as 0.
+fn round(mechanisms: BTreeMap<Mechanism, Vec<f64>>, calls: usize) -> Round {
+    let of = |mut times: Vec<f64>| {
+        times.resize(calls.max(times.len()), 0.0);
+        times.sort_by(f64::total_cmp);
+        let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+        [quantile(&times, 0.5).unwrap_or(0.0), mean]
+    };
+    mechanisms.into_iter().map(|(mechanism, times)| (mechanism, of(times))).collect()
 }

@@ -1,6 +1,7 @@
 //! Explains a run from its recording, on any machine. Nothing here measures or shows anything: the
 //! output is typed data.
 //!
+//! - [`Analysed`] is a run with what its recordings show.
 //! - [`slow_calls`] explains the slow calls that a latency test has kept: what delayed each one,
 //!   from the kernel's events if they were recorded, else from the kernel's counters.
 //! - [`storage`] attributes the time of a storage test's writes to layers, and [`interference`]
@@ -14,8 +15,8 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use analysis::slow_calls::{Kept, explain};
-//! use run::Run;
+//! use roundtrip_analysis::slow_calls::{Kept, explain};
+//! use roundtrip_run::Run;
 //!
 //! // A run over a 6.1 kernel's own driver, with its recording.
 //! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
@@ -26,14 +27,17 @@
 //! let explained = explain(&kept, directory, |_call| true, None)?;
 //! let slowest = explained.first().expect("there were some");
 //! assert!(slowest.without_events.is_none(), "it has a recording");
-//! assert!(explained.iter().all(|call| call.call.trip.duration_ns() <= slowest.call.trip.duration_ns()));
+//! let slowest_ns = slowest.call.trip.duration_ns();
+//! assert!(explained.iter().all(|call| call.call.trip.duration_ns() <= slowest_ns));
 //!
 //! // An explanation is a partition of the call's time.
 //! let parts_ns: u64 = slowest.explanation.parts.iter().map(|part| part.end_ns - part.begin_ns).sum();
-//! assert_eq!(parts_ns, slowest.call.trip.duration_ns());
+//! assert_eq!(parts_ns, slowest_ns);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod analysed;
+pub mod causes;
 pub mod compare;
 mod damage;
 pub mod doctor;
@@ -49,5 +53,6 @@ pub mod recorded_writes;
 pub mod slow_calls;
 pub mod storage;
 
+pub use analysed::Analysed;
 pub use damage::{Readable, refuse_damage};
 pub use error::{Error, Result};

@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use latency::Histogram;
-use run::ipc::latency::Series;
+use roundtrip_latency::Histogram;
+use roundtrip_run::ipc::latency::Series;
 
 use crate::compare::{self, Compared, Measured, Options, Side};
 use crate::figures::{Better, Figure, Unit};
@@ -30,9 +30,9 @@ pub struct Point {
     /// The number of calls that took longer than the deadline.
     pub missed: u64,
     /// The median, in nanoseconds.
-    pub p50_ns: u64,
+    pub p50_ns: Option<u64>,
     /// The 99th percentile, in nanoseconds.
-    pub p99_ns: u64,
+    pub p99_ns: Option<u64>,
     /// The maximum, in nanoseconds.
     pub max_ns: u64,
 }
@@ -77,12 +77,8 @@ impl Session {
             let line = self.line(of);
             // With a rate, a call's time starts when the call should have begun, so it includes the
             // wait for a slow previous call.
-            let (times, missed) = match &caller.response {
-                Some(response) => (&response.time, response.missed),
-                None => (&caller.latency, caller.deadline.missed),
-            };
-            line.current.merge(times);
-            line.missed += missed;
+            line.current.merge(caller.times());
+            line.missed += caller.missed();
         }
     }
 
@@ -101,13 +97,11 @@ impl Session {
         self.intervals += 1;
         for line in &mut self.lines {
             let (calls, missed) = (std::mem::take(&mut line.current), std::mem::take(&mut line.missed));
-            let ns = |percent| calls.percentile_ns(percent);
-            let point = ns(50.0).zip(ns(99.0)).zip(calls.max_ns());
-            line.points.push_back(point.map(|((p50_ns, p99_ns), max_ns)| Point {
+            line.points.push_back(calls.max_ns().map(|max_ns| Point {
                 calls: calls.count(),
                 missed,
-                p50_ns,
-                p99_ns,
+                p50_ns: calls.percentile_ns(50.0),
+                p99_ns: calls.percentile_ns(99.0),
                 max_ns,
             }));
             if line.points.len() > MOST_INTERVALS {
@@ -169,29 +163,30 @@ impl Session {
     fn figures(&self, line: &Line, interval: usize) -> Option<[Figure; 3]> {
         let dropped = self.intervals - line.points.len();
         let point = (*line.points.get(interval.checked_sub(dropped)?)?)?;
-        let figure = |name: &str, value: u64, unit| Figure {
+        let figure = |name: &str, value: Option<u64>, unit| Figure {
             name: name.to_owned(),
             of: line.of.clone(),
-            value: value as f64,
+            value: value.map(|value| value as f64),
             unit,
             better: Better::Lower,
             samples: point.calls,
             bounds: None,
+            in_clumps: None,
         };
         Some([
             figure("p50", point.p50_ns, Unit::Nanoseconds),
             figure("p99", point.p99_ns, Unit::Nanoseconds),
-            figure("missed", point.missed, Unit::Count),
+            figure("missed", Some(point.missed), Unit::Count),
         ])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use latency::Deadline;
-    use run::Scheduling;
-    use run::ipc::Stack;
-    use run::ipc::latency::{CallerResult, Inheritance, PairResult, Verdict};
+    use roundtrip_latency::Deadline;
+    use roundtrip_run::Scheduling;
+    use roundtrip_run::ipc::Stack;
+    use roundtrip_run::ipc::latency::{CallerResult, Inheritance, PairResult, Verdict};
 
     use super::*;
     use crate::compare::Verdict as Found;
@@ -269,13 +264,15 @@ mod tests {
     fn dropped_intervals_do_not_change_what_a_mark_separates() {
         let mut session = Session::default();
         (0..MOST_INTERVALS as u64 + 20).for_each(|at| {
-            session.add(&turn(Stack::Binder, [1000 + at]));
+            session.add(&turn(Stack::Binder, [1000 + at; 2]));
             session.end_interval();
         });
         let line = &session.lines[0];
         assert_eq!(line.points.len(), MOST_INTERVALS);
         assert!(session.figures(line, 19).is_none());
         let oldest = session.figures(line, 20).unwrap();
-        assert_eq!(oldest[0].value, line.points[0].unwrap().p50_ns as f64);
+        let oldest_ns = line.points[0].unwrap().p50_ns.map(|ns| ns as f64);
+        assert_eq!((oldest[0].value, oldest[1].value), (oldest_ns, None));
+        assert!(oldest_ns.is_some());
     }
 }

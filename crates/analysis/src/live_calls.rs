@@ -2,8 +2,8 @@
 //! interval. Receives completed transactions round by round. Must not know how they were observed
 //! or are shown.
 
-use latency::{Deadline, Histogram};
-use transactions::Observed;
+use roundtrip_latency::{Deadline, Histogram};
+use roundtrip_observed::calls::Observed;
 
 /// The figures of one row in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -114,7 +114,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use transactions::{Call, Failed, Oneway, Sent};
+    use roundtrip_observed::calls::{Call, Failed, Oneway, Sent};
 
     use super::*;
 

@@ -4,22 +4,33 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use layers::storage::{Breakdown, Devices, Layers, Write, Writes};
-use run::RECORDING;
-use run::storage::Device;
-use run::storage::observe::{Divided, LayerTime, ObserveWritesResult, OthersCommits, SlowWrite};
-use tracefs::{Recording, Trace};
+use roundtrip_layers::reasons::Across;
+use roundtrip_layers::storage::{Breakdown, Devices, Layers, Write, Writes};
+use roundtrip_run::RECORDING;
+use roundtrip_run::storage::Device;
+use roundtrip_run::storage::observe::{Divided, LayerTime, ObserveWritesResult, OthersCommits, SlowWrite};
+use roundtrip_tracefs::{Recording, Trace};
 
 use crate::damage::{Readable, read_whole};
 use crate::storage::of_devices;
 
 /// Attributes the time of writes to layers as they complete, and sums it up by row.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Divider {
     rows: BTreeMap<usize, Breakdown>,
+    deadline_ns: u64,
+    /// What delayed the writes that missed the deadline.
+    slow: Across,
 }
 
 impl Divider {
+    /// Without writes. The causes of those that take longer than the deadline, in nanoseconds, are
+    /// summed up.
+    #[must_use]
+    pub fn new(deadline_ns: u64) -> Self {
+        Self { rows: BTreeMap::new(), deadline_ns, slow: Across::default() }
+    }
+
     /// Adds writes, each with its row. The trace covers the writes and some time before them.
     pub fn add(&mut self, trace: &Trace, devices: &[Device], writes: impl Iterator<Item = (usize, Write)>) {
         let indexed = Writes::new(trace, known(devices));
@@ -33,8 +44,25 @@ impl Divider {
     }
 
     /// Adds a write whose layers are already known.
-    pub(crate) fn divided(&mut self, row: usize, write: Write, layers: Layers) {
+    pub(crate) fn divided(&mut self, row: usize, write: Write, mut layers: Layers) {
+        if write.end_ns - write.start_ns > self.deadline_ns {
+            // What is usual so far.
+            layers.usual_ns = self.usual_ns(row);
+            self.slow.add(&layers.summed());
+        }
         self.rows.entry(row).or_default().add(write, layers);
+    }
+
+    /// What delayed the writes that missed the deadline.
+    #[must_use]
+    pub fn causes(&self) -> &Across {
+        &self.slow
+    }
+
+    /// How long a write of this row usually runs and is being woken, in nanoseconds; 0 if it is not
+    /// known.
+    pub(crate) fn usual_ns(&self, row: usize) -> u64 {
+        self.rows.get(&row).map_or(0, Breakdown::usual_ns)
     }
 
     /// The totals of each row; `None` for a row without writes.
@@ -72,6 +100,7 @@ fn divided(breakdown: &Breakdown) -> Divided {
         flushes: breakdown.flushes,
         lost_calls: breakdown.lost_calls,
         unexplained_for_switches_ns: breakdown.unexplained_for_switches_ns,
+        usual_ns: breakdown.usual_ns(),
         others_commits: others.collect(),
     }
 }
@@ -111,7 +140,9 @@ pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Readable<S
         let writes = Writes::new(&trace, known(&result.devices));
         out.results.extend(slow.into_iter().map(|write| {
             let SlowWrite { start_ns, end_ns, tid, .. } = *write;
-            Slow { write, layers: writes.layers(Write { start_ns, end_ns, tid }) }
+            let row = result.rows.get(write.row).and_then(|row| row.divided.as_ref());
+            let usual_ns = row.map_or(0, |divided| divided.usual_ns);
+            Slow { write, layers: Layers { usual_ns, ..writes.layers(Write { start_ns, end_ns, tid }) } }
         }));
     }
     out.results.sort_by_key(|slow| std::cmp::Reverse(slow.write.latency_ns()));
@@ -125,7 +156,7 @@ mod tests {
     #[test]
     fn slow_writes_add_up_and_name_the_thread_whose_commit_they_waited_for() {
         let directory = Path::new("../../fixtures/runs/x86_64-6.18-observed-writes");
-        let run = run::Run::read(directory).unwrap();
+        let run = roundtrip_run::Run::read(directory).unwrap();
         let result = run.results.observed_writes.unwrap();
         let Readable { results, damage } = slow(&result, directory);
         assert!(damage.is_empty(), "{damage:?}");
@@ -146,8 +177,10 @@ mod tests {
 
     #[test]
     fn rows_without_divided_writes_have_no_layers() {
-        let mut divider = Divider::default();
-        divider.add(&Trace::default(), &[], [(2, Write { start_ns: 5, end_ns: 9, tid: 1 })].into_iter());
+        let mut divider = Divider::new(4);
+        let writes = [(2, Write { start_ns: 5, end_ns: 9, tid: 1 })];
+        divider.add(&Trace::default(), &[], writes.into_iter());
+        assert_eq!(divider.causes().operations(), 0, "it met the deadline");
         let rows = divider.finish();
         assert_eq!(rows.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
         let only = rows[2].as_ref().unwrap();

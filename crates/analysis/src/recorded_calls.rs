@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use latency::{Placement, Policy, Sample};
-use run::ipc::latency::{CALLS, CallsOf, Explained, RecordedCalls};
-use tracefs::Recording;
+use roundtrip_latency::{Placement, Policy, Sample};
+use roundtrip_run::ipc::latency::{CALLS, CallsOf, Explained, RecordedCalls};
+use roundtrip_tracefs::Recording;
 
 use crate::error::{Error, Result};
 
@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 /// stored calls.
 ///
 /// # Errors
-/// [`tracefs::Error`] if the calls cannot be read, [`run::Error::NotARun`] if they are not the
-/// calls that the run lists.
+/// [`roundtrip_tracefs::Error`] if the calls cannot be read, [`roundtrip_run::Error::NotARun`] if
+/// they are not the calls that the run lists.
 pub(crate) fn recorded_calls(
     explained: &Explained,
     recording: &Recording,
@@ -22,7 +22,7 @@ pub(crate) fn recorded_calls(
     let Some(bytes) = recording.beside(snapshot, CALLS)? else { return Ok(None) };
     let damaged = |reason: String| {
         let path = recording.directory().join(format!("snapshots/{snapshot:04}/{CALLS}"));
-        Error::from(run::Error::NotARun { path, reason })
+        Error::from(roundtrip_run::Error::NotARun { path, reason })
     };
     let samples = Sample::decode_all(&bytes).map_err(|error| damaged(error.to_string()))?;
     let mut samples = samples.into_iter();

@@ -2,24 +2,19 @@
 //! Only the kernel's events are known, not the machine's devices or the files' names. Must not know
 //! how a recording was made, nor how anything is shown.
 
-use std::collections::BTreeMap;
-
-use latency::Deadline;
-use layers::storage::{Devices, Doubt, Layers, Write, Writes};
-use run::RecorderInfo;
-use run::observe::Process;
-use run::storage::observe::{
+use roundtrip_latency::Deadline;
+use roundtrip_layers::reasons::Across;
+use roundtrip_layers::storage::{Devices, Doubt, Layers, Write, Writes};
+use roundtrip_observed::writes::{Asked, Matcher, Observed, Operation, machine_of};
+use roundtrip_run::RecorderInfo;
+use roundtrip_run::observe::Process;
+use roundtrip_run::storage::observe::{
     Counted, Durable, ObserveWritesPlan, ObserveWritesResult, RowKey, Rows, SlowWrite, UnseenWrites,
 };
-use tracefs::Trace;
-use writes::{Asked, Matcher, Observed, Operation, machine_of};
+use roundtrip_tracefs::{Numbers, Trace};
 
 use crate::observed_writes::{Divider, Slow};
 use crate::slow_calls::Wanted;
-use crate::slow_calls::recorded::Names;
-
-/// The maximum number of calls in flight that are tracked.
-const UNDER_WAY: usize = 100_000;
 
 /// The writes of a recording.
 #[derive(Debug)]
@@ -31,9 +26,17 @@ pub struct RecordedWrites {
     /// Whether the writes were found by the file systems' events, because system calls were not
     /// recorded.
     pub within_file_systems: bool,
-    /// The architecture whose system call numbers were assumed; `None` if the recording names it or
-    /// has no system calls.
+    /// The architecture whose system call numbers were assumed; `None` if the recording names it,
+    /// has no system calls, or names the calls instead of their numbers.
     pub machine_taken: Option<String>,
+    /// Whether the numbers of its system calls mean nothing, because neither the recording nor any
+    /// of these calls shows the machine: its writes are unknown.
+    pub machine_unknown: bool,
+    /// How many threads made system calls that may be those of 32-bit programs, or not: their
+    /// writes are unknown.
+    pub threads_unnumbered: u64,
+    /// What delayed all writes that missed the deadline.
+    pub causes: Across,
     /// The reasons why the layers are uncertain.
     pub doubts: Vec<Doubt>,
 }
@@ -47,22 +50,34 @@ impl RecordedWrites {
     }
 }
 
-/// Finds a recording's writes and attributes their time to layers. `comms` contains names of
-/// threads that the trace does not name. `None` if no event shows writes.
+/// Whether a recording shows writes. If so, its events must be unpacked to find them.
 #[must_use]
-pub fn recorded_writes(
-    trace: &Trace,
-    comms: &BTreeMap<u32, String>,
-    wanted: Wanted,
-) -> Option<RecordedWrites> {
-    let any = |begin: &str| trace.recorded.iter().any(|event| event.starts_with(begin));
-    let system_calls = any("raw_syscalls/sys_enter") || any("syscalls/sys_enter");
-    let within_file_systems = !system_calls;
-    if within_file_systems && !any("ext4/ext4_sync_file_enter") && !any("f2fs/f2fs_sync_file_enter") {
+pub fn shows_writes(trace: &Trace) -> bool {
+    const SHOW: [&str; 4] = [
+        "raw_syscalls/sys_enter",
+        "syscalls/sys_enter",
+        "ext4/ext4_sync_file_enter",
+        "f2fs/f2fs_sync_file_enter",
+    ];
+    trace.recorded.iter().any(|event| SHOW.iter().any(|begin| event.starts_with(begin)))
+}
+
+/// Finds a recording's writes and attributes their time to layers. `None` if no event shows writes.
+#[must_use]
+pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> {
+    if !shows_writes(trace) {
         return None;
     }
-    let machine = machine_of(trace).unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-    let mut matcher = Matcher::new(&machine, UNDER_WAY);
+    let any = |begin: &str| trace.recorded.iter().any(|event| event.starts_with(begin));
+    let system_calls = any("raw_syscalls/sys_enter") || any("syscalls/sys_enter");
+    let in_file_systems = any("ext4/ext4_sync_file_enter") || any("f2fs/f2fs_sync_file_enter");
+    let machine = machine_of(trace);
+    // Without the machine, the numbers of system calls mean nothing.
+    let within_file_systems = !system_calls || machine.is_none() && in_file_systems;
+    let mut matcher = Matcher::new(machine.as_deref().unwrap_or_default(), roundtrip_observed::MAX_IN_FLIGHT);
+    let numbers = Numbers::of(trace, machine.as_deref().unwrap_or_default());
+    let threads_unnumbered = numbers.unknown();
+    matcher = matcher.numbered(numbers);
     if within_file_systems {
         matcher = matcher.within_file_systems();
     }
@@ -70,7 +85,7 @@ pub fn recorded_writes(
     trace.events.iter().for_each(|event| matcher.add(trace, event, &mut |write| observed.push(write)));
 
     let indexed = Writes::new(trace, Devices::of_recording(trace));
-    let (rows, divider, mut slow) = count(trace, comms, wanted, &indexed, &observed);
+    let (rows, divider, mut slow) = count(trace, wanted, &indexed, &observed);
     let unmatched = matcher.unmatched();
     let unseen = UnseenWrites {
         lost_events: 0,
@@ -81,11 +96,15 @@ pub fn recorded_writes(
     };
     let (rows, places) = rows.finish(divider.finish());
     let over_limit = keep_slowest(&mut slow, wanted);
+    let layers = slow.iter().map(|write| Layers {
+        usual_ns: divider.usual_ns(write.row),
+        ..indexed.layers(of(write.start_ns, write.end_ns, write.tid))
+    });
+    let layers: Vec<Layers> = layers.collect();
     slow.iter_mut().for_each(|write| write.row = places[write.row]);
-    let layers = slow.iter().map(|write| indexed.layers(of(write.start_ns, write.end_ns, write.tid)));
     let ends = trace.events.first().zip(trace.events.last());
     Some(RecordedWrites {
-        layers: layers.collect(),
+        layers,
         result: ObserveWritesResult {
             plan: plan(wanted),
             elapsed_ns: ends.map_or(0, |(first, last)| last.time_ns - first.time_ns),
@@ -93,12 +112,16 @@ pub fn recorded_writes(
             rows,
             slow_writes: slow,
             over_limit,
+            causes: None,
             unseen,
             recorder: RecorderInfo { events: Vec::new(), missing: Vec::new(), kilobytes: 0 },
             not_recorded: None,
         },
         within_file_systems,
-        machine_taken: (system_calls && trace.machine.is_empty()).then_some(machine),
+        machine_unknown: machine.is_none() && !within_file_systems,
+        threads_unnumbered,
+        machine_taken: machine.filter(|_| any("raw_syscalls/sys_enter") && trace.machine.is_empty()),
+        causes: divider.causes().clone(),
         doubts: indexed.doubts(),
     })
 }
@@ -128,20 +151,19 @@ fn plan(wanted: Wanted) -> ObserveWritesPlan {
 /// of [`Rows::add`].
 fn count(
     trace: &Trace,
-    comms: &BTreeMap<u32, String>,
     wanted: Wanted,
     indexed: &Writes<'_>,
     observed: &[Observed],
 ) -> (Rows, Divider, Vec<SlowWrite>) {
-    let names = Names::of(trace, comms);
-    let (mut rows, mut divider, mut slow) = (Rows::default(), Divider::default(), Vec::new());
+    let threads = trace.threads();
+    let (mut rows, mut divider, mut slow) = (Rows::default(), Divider::new(wanted.deadline_ns), Vec::new());
     for write in observed {
         let Observed { tid, start_ns, end_ns, .. } = *write;
         let layers = indexed.layers(of(start_ns, end_ns, tid));
         let Some(durable) = durable(write, &layers) else { continue };
-        let pid = names.process(tid);
+        let pid = threads.process(tid);
         let key = RowKey {
-            process: Process { pid, name: names.comm(pid).to_owned() },
+            process: Process { pid, name: threads.process_name_at(pid, start_ns).to_owned() },
             tid,
             call: write.operation.name(),
             durable,
@@ -154,7 +176,8 @@ fn count(
             throttled: write.throttled,
         };
         let deadline = Deadline { ns: wanted.deadline_ns };
-        let Some(row) = rows.add(key, || names.comm(tid).to_owned(), counted, deadline) else { continue };
+        let name = || threads.name_at(tid, start_ns).to_owned();
+        let Some(row) = rows.add(key, name, counted, deadline) else { continue };
         divider.divided(row, of(start_ns, end_ns, tid), layers);
         if wanted.slowest || write.latency_ns() > wanted.deadline_ns {
             slow.push(SlowWrite { row, tid, start_ns, end_ns, snapshot: None });

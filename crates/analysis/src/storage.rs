@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use layers::storage::{Breakdown, Controller, Devices, Write, Writes};
-use run::RECORDING;
-use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
-use tracefs::Recording;
+use roundtrip_layers::storage::{Breakdown, Controller, Devices, Write, Writes};
+use roundtrip_run::RECORDING;
+use roundtrip_run::storage::{Device, StoragePath, StorageResult, StorageSeries};
+use roundtrip_tracefs::Recording;
 
 use crate::damage::{Readable, read_whole};
 
@@ -51,6 +51,7 @@ pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> R
                 breakdown.add(write, writes.layers(write));
             }
         }
+        breakdown.tell_usual();
         if breakdown.calls > 0 {
             out.results.push(SeriesLayers { series, breakdown });
         }

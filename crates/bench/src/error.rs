@@ -26,7 +26,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// A system call on something without a path failed.
-    #[error("cannot {operation}: {cause}{}", binder_driver::raise_limit(operation, cause))]
+    #[error("cannot {operation}: {cause}{}", roundtrip_binder_driver::raise_limit(operation, cause))]
     System {
         /// The operation, with its object: "pin thread 4711 to CPU 1".
         operation: String,
@@ -98,30 +98,18 @@ pub enum Error {
         /// What was returned instead.
         reason: String,
     },
-    /// A call missed its deadline, so the kernel's trace was stopped, as the plan requested.
-    #[error("deadline triggered: halt & stop trace; log:{}", log.display())]
-    TraceHalted {
-        /// How the caller is scheduled: "fifo:99".
-        caller: String,
-        /// The call's latency, in nanoseconds.
-        latency_ns: u64,
-        /// The deadline, in nanoseconds.
-        deadline_ns: u64,
-        /// The file with the trace's text.
-        log: PathBuf,
-    },
     /// The binder driver returned an error.
     #[error(transparent)]
-    Driver(#[from] binder_driver::Error),
+    Driver(#[from] roundtrip_binder_driver::Error),
     /// An emulated context could not be created or joined.
     #[error(transparent)]
-    Emulator(#[from] binder_emulator::Error),
+    Emulator(#[from] roundtrip_binder_emulator::Error),
     /// A call over one of the stacks failed.
     #[error(transparent)]
-    Ipc(#[from] binder::Error),
+    Ipc(#[from] roundtrip_binder::Error),
     /// The kernel's trace could not be used.
     #[error(transparent)]
-    Trace(#[from] tracefs::Error),
+    Trace(#[from] roundtrip_tracefs::Error),
     /// No kernel supports this CPU number.
     #[error("there is no CPU {cpu}: CPU numbers end at {last}")]
     NoSuchCpu {
@@ -175,10 +163,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// One of the test's own writes failed.
-    #[error(
-        "cannot write {bytes} bytes to the test file: {reason}; free some space, use smaller --sizes or fewer \
-         calls, or choose another file system with --file"
-    )]
+    #[error("cannot write {bytes} bytes to the test file: {reason}{}", faults::remedy_of_write(reason))]
     Write {
         /// Bytes in one write.
         bytes: u64,
@@ -199,6 +184,8 @@ pub enum Error {
     NoTrace {
         /// "start one, as root, with …".
         how_to_start: String,
+        /// The file that is to contain 1; `None` if this kernel never allows a trace.
+        switch: Option<PathBuf>,
     },
     /// Something that was requested by name is not available on this machine. Says what is
     /// available. Nothing was measured.
@@ -206,7 +193,7 @@ pub enum Error {
     NotHere(#[from] NotHere),
     /// No machine can carry out the plan, or the run cannot be stored.
     #[error(transparent)]
-    Run(#[from] run::Error),
+    Run(#[from] roundtrip_run::Error),
 }
 
 impl Error {

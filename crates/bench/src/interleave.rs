@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::error::{Error, Result};
 use crate::progress::Progress;
-use crate::shuffle::Shuffle;
+use crate::schedule::shuffle::Shuffle;
 use crate::worker::{Interrupts, die_with_parent};
 
 /// How long a program may clean up after a signal.
@@ -98,7 +98,7 @@ impl Subject {
         let mut command = Command::new(program);
         command.args(arguments).arg("--out").arg(&out);
         execute(self.name, &mut command, interrupts)?;
-        if out.join(run::FILE_NAME).is_file() {
+        if out.join(roundtrip_run::FILE_NAME).is_file() {
             return Ok(());
         }
         let how = "succeeded but stored no run: it must be, or end with, a command of this program that takes --out";

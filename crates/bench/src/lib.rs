@@ -3,30 +3,25 @@
 //! Nothing here prints or reads arguments.
 
 pub mod baseline;
-pub mod cgroup;
 pub mod clock;
-pub mod counters;
+mod conditions;
+pub mod directory;
 pub mod environment;
 pub mod error;
 pub mod inject;
 pub mod interleave;
 pub mod ipc;
 mod jobs;
+pub mod kernel;
 pub mod load;
 pub mod observe;
-pub mod place;
 mod progress;
 mod record;
 pub mod recorder;
-pub mod root;
 pub mod sched;
 mod schedule;
-pub mod scratch;
-pub mod selection;
-mod shuffle;
 pub mod storage;
 pub mod survey;
-mod usage;
 pub mod worker;
 
 pub use error::{Error, FileFault, NotHere, Result};

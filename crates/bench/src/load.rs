@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::root::Root;
+use crate::kernel::root::Root;
 use crate::sched;
 use crate::worker::{Link, Work, WorkerGroup, WorkerId};
-use run::{Load, Scheduling};
+use roundtrip_run::{Load, Scheduling};
 
 /// Starts the hogs in the background of a group, and returns their ids. They begin to spin when the
 /// group starts.

@@ -1,15 +1,17 @@
-//! One run: the results, the machine, and how much other processes used its CPUs. Must not know
-//! what is measured.
+//! One run: the results, the machine, what changed on it, and how much other processes used its
+//! CPUs. Must not know what is measured.
 
-use run::environment::Environment;
-use run::{Partial, Results, Run};
+use roundtrip_run::environment::Environment;
+use roundtrip_run::{Partial, Results, Run};
 
 use crate::environment::{self, CpuTimes};
-use crate::root::Root;
-use crate::{clock, worker};
+use crate::kernel::root::Root;
+use crate::worker::Cut;
+use crate::{clock, conditions, worker};
 
 /// Makes a run: reads the environment, measures, and computes the shares of CPU time. The closure
-/// may add to the environment what only it knows. A run that a signal cut short says so.
+/// may add to the environment what only it knows. A run that a signal or a
+/// failure cut short says so.
 ///
 /// # Errors
 /// The errors of the closure.
@@ -17,13 +19,18 @@ pub fn record<E>(measure: impl FnOnce(&mut Environment) -> Result<Results, E>) -
     let mut environment = environment::collect();
     let before = CpuTimes::read(&Root::real());
     let begun_ns = clock::now_ns();
-    let results = measure(&mut environment)?;
+    conditions::begin();
+    let measured = measure(&mut environment);
+    environment.changes = conditions::finish();
+    let results = measured?;
     let after_ns = clock::now_ns() - begun_ns;
     let after = CpuTimes::read(&Root::real());
     environment.cpu_shares = before.zip(after).and_then(|(before, after)| before.shares_until(&after));
-    let partial =
-        worker::cut_short_by().map(|signal| Partial { signal: worker::signal_name(signal), after_ns });
-    Ok(Run { partial, ..Run::new(environment, results, tracefs::foreign_clock()) })
+    let partial = worker::cut_short_by().map(|cut| match cut {
+        Cut::Signal(signal) => Partial { signal: Some(worker::signal_name(signal)), failure: None, after_ns },
+        Cut::Failure(failure) => Partial { signal: None, failure: Some(failure), after_ns },
+    });
+    Ok(Run { partial, ..Run::new(environment, results, roundtrip_tracefs::foreign_clock()) })
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! consists of a short baseline, throughput at a few sizes, and latency against a deadline. Must
 //! not know how it is shown.
 
-use run::Results;
-use run::survey::{Parts, SurveyPlan};
+use roundtrip_run::Results;
+use roundtrip_run::survey::{Parts, SurveyPlan};
 
 use crate::error::Result;
 use crate::ipc::latency::{self as latency_test, Notice};
@@ -24,7 +24,8 @@ pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progre
         baseline: Some(baseline::run(&baseline, spawner, &mut |step| part(0, of_baseline, step))?),
         ..Results::default()
     };
-    // If a signal cuts a test short, its result is kept, and the later tests are skipped.
+    // If a signal or a failure cuts a test short, its result is kept, and the later tests are
+    // skipped.
     results.throughput = unless_cut(|| {
         throughput::run(&throughput, spawner, &mut |step| part(of_baseline, of_throughput, step))
     })?;
@@ -38,7 +39,7 @@ pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progre
     Ok(results)
 }
 
-/// A test's result; `None` if a signal has ended the survey before the test had measured anything.
+/// A test's result; `None` if the survey ended before the test had measured anything.
 fn unless_cut<T>(test: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     if cut_short_by().is_some() {
         return Ok(None);

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 const SIZES: [usize; 3] = [4, 4 << 10, 64 << 10];
 
 /// Echoes calls until the context ends.
-fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
+fn serve(driver: &dyn Driver) -> Result<(), roundtrip_binder_driver::Error> {
     driver.become_context_manager(0)?;
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::EnterLooper);
@@ -36,7 +36,7 @@ fn call(criterion: &mut Criterion) {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     let mut echo = |request: &[u8]| {
         commands.push(Command::Transaction(TransactionData::new(1, request)));
-        match binder_driver::call(&client, &mut commands, &[request], &mut returns) {
+        match roundtrip_binder_driver::call(&client, &mut commands, &[request], &mut returns) {
             Ok(Answer::Reply(reply)) => {
                 commands.push(Command::FreeBuffer(reply.buffer));
                 reply.data_size

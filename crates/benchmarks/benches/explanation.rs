@@ -7,8 +7,8 @@ mod fixture;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fixture::Fixture;
-use layers::{RoundTrip, Side, Timeline};
-use tracefs::{Body, CpuPages, Period, Trace};
+use roundtrip_layers::{RoundTrip, Side, Timeline};
+use roundtrip_tracefs::{Body, CpuPages, Period, Trace};
 
 const BYTES: usize = 1 << 20;
 /// The number of explained calls, spread over the recording: as many as a run keeps.
@@ -20,7 +20,8 @@ fn explanation(criterion: &mut Criterion) {
         let cpus = fixture.repeated(BYTES);
         let pages: Vec<_> =
             cpus.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
-        let trace = tracefs::read(&fixture.formats, &pages, Period::default()).expect("whole pages");
+        let trace =
+            roundtrip_tracefs::read(&fixture.formats, &pages, Period::default()).expect("whole pages");
         let trips = round_trips(&trace);
         if trips.is_empty() {
             continue;
@@ -34,8 +35,8 @@ fn explanation(criterion: &mut Criterion) {
         group.bench_with_input(BenchmarkId::new("calls", &fixture.name), &trips, |bencher, trips| {
             bencher.iter(|| {
                 for trip in trips {
-                    let parts = layers::explain(&timeline, trip).parts;
-                    let sum_ns: u64 = parts.iter().map(layers::Part::duration_ns).sum();
+                    let parts = roundtrip_layers::explain(&timeline, trip).parts;
+                    let sum_ns: u64 = parts.iter().map(roundtrip_layers::Part::duration_ns).sum();
                     assert_eq!(sum_ns, trip.end_ns - trip.start_ns, "parts add up");
                 }
             });

@@ -7,7 +7,7 @@ mod fixture;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fixture::Fixture;
-use tracefs::{CpuPages, Period};
+use roundtrip_tracefs::{CpuPages, Period};
 
 const BYTES: usize = 1 << 20;
 
@@ -21,7 +21,8 @@ fn pages(criterion: &mut Criterion) {
         group.throughput(Throughput::Bytes(bytes as u64));
         group.bench_with_input(BenchmarkId::from_parameter(&fixture.name), &pages, |bencher, pages| {
             bencher.iter(|| {
-                let trace = tracefs::read(&fixture.formats, pages, Period::default()).expect("whole pages");
+                let trace =
+                    roundtrip_tracefs::read(&fixture.formats, pages, Period::default()).expect("whole pages");
                 assert!(trace.losses.is_empty(), "{:?}", trace.losses.first());
                 trace.events.len()
             });

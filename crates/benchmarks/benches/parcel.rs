@@ -2,12 +2,12 @@
 
 use std::hint::black_box;
 
-use binder::Parcel;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use roundtrip_binder::Parcel;
 
 const BYTES: [u8; 256] = [7; 256];
 
-fn write(parcel: &mut Parcel) -> Result<(), binder::Error> {
+fn write(parcel: &mut Parcel) -> Result<(), roundtrip_binder::Error> {
     parcel.write_interface_token("android.example.IExample")?;
     parcel.write_i32(black_box(-2));
     parcel.write_u64(black_box(1 << 40));
@@ -16,7 +16,7 @@ fn write(parcel: &mut Parcel) -> Result<(), binder::Error> {
     parcel.write_bytes(&BYTES[..])
 }
 
-fn read(parcel: &Parcel) -> Result<u64, binder::Error> {
+fn read(parcel: &Parcel) -> Result<u64, roundtrip_binder::Error> {
     let mut reader = parcel.reader();
     reader.check_interface("android.example.IExample").expect("the same interface");
     let sum = u64::from(reader.read_i32()?.unsigned_abs()) + reader.read_u64()?;

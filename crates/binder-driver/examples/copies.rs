@@ -1,13 +1,13 @@
 #![allow(unsafe_code, clippy::print_stdout, clippy::print_stderr)] // Calls the copies of raw memory that it compares, and prints.
-//! Compares the C library's copy with `binder_driver::copy`, for different offsets of source and
-//! destination within their pages. Reports the minimum of many timings, to reduce the influence of
-//! other load.
+//! Compares the C library's copy with `roundtrip_binder_driver::copy`, for different offsets of
+//! source and destination within their pages. Reports the minimum of many timings, to reduce the
+//! influence of other load.
 //!
-//! `cargo run --release -p binder-driver --example copies [BYTES...]`
+//! `cargo run --release -p roundtrip-binder-driver --example copies [BYTES...]`
 
 use std::time::Instant;
 
-use binder_driver::copy;
+use roundtrip_binder_driver::copy;
 
 /// A copy function: source, destination, length.
 type Copy = unsafe fn(*const u8, *mut u8, usize);

@@ -140,7 +140,7 @@ impl TransactionData {
     /// handle 0, the context manager, without flags. Other fields can be set:
     ///
     /// ```
-    /// use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
+    /// use roundtrip_binder_driver::uapi::{TF_ONE_WAY, TransactionData};
     ///
     /// let oneway = TransactionData { target: 3, flags: TF_ONE_WAY, ..TransactionData::new(1, b"ping") };
     /// assert_eq!((oneway.code, oneway.data_size), (1, 4));

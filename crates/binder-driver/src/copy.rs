@@ -7,7 +7,7 @@
 //! within its page is slightly larger than the source's. Long copies on x86-64 therefore use plain
 //! vector instructions here. Other architectures use the C library, which has no such problem
 //! there.
-//! `cargo run --release -p binder-driver --example copies` compares both.
+//! `cargo run --release -p roundtrip-binder-driver --example copies` compares both.
 
 /// The minimum length, in bytes, for the vector loop. It is below the length at which the C library
 /// may use a string instruction. At this length, the loop is as fast as the C library.

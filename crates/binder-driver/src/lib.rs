@@ -11,8 +11,8 @@
 //! Commands are queued as the bytes that the driver reads, and can be decoded:
 //!
 //! ```
-//! use binder_driver::uapi::TransactionData;
-//! use binder_driver::{Command, Commands};
+//! use roundtrip_binder_driver::uapi::TransactionData;
+//! use roundtrip_binder_driver::{Command, Commands};
 //!
 //! let mut commands = Commands::default();
 //! commands.push(Command::EnterLooper);
@@ -24,7 +24,6 @@
 //! assert!(matches!(second, Command::Transaction(data) if data.data_size == 4));
 //! ```
 
-mod backend;
 mod call;
 mod command;
 pub mod copy;
@@ -40,7 +39,6 @@ mod returns;
 pub mod sched_attr;
 pub mod uapi;
 
-pub use backend::{Backend, Profile};
 pub use call::{Answer, call};
 pub use command::{Command, Commands};
 pub use driver::{Driver, NodeInfo};
@@ -51,4 +49,5 @@ pub use raw_bytes::RawBytes;
 pub use received::Received;
 pub use received_fds::ReceivedFds;
 pub use returns::{Return, Returns};
+pub use roundtrip_vocabulary::{Backend, Profile};
 pub use rustix::io::Errno;

@@ -13,14 +13,16 @@ use crate::{Command, Commands, Driver, RawBytes};
 /// exactly once: explicitly, or when this value is dropped.
 ///
 /// ```compile_fail
-/// # fn twice(received: binder_driver::Received<'_>, commands: &mut binder_driver::Commands) {
+/// # use roundtrip_binder_driver::{Commands, Received};
+/// # fn twice(received: Received<'_>, commands: &mut Commands) {
 /// received.free(commands);
 /// received.free(commands); // It is gone.
 /// # }
 /// ```
 ///
 /// ```compile_fail
-/// # fn late(received: binder_driver::Received<'_>, commands: &mut binder_driver::Commands) {
+/// # use roundtrip_binder_driver::{Commands, Received};
+/// # fn late(received: Received<'_>, commands: &mut Commands) {
 /// let data = received.data().unwrap();
 /// received.free(commands);
 /// data.to_vec(); // The bytes are another's.

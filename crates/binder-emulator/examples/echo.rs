@@ -1,18 +1,18 @@
 //! The smallest server and client over the raw protocol: echoes four bytes, and prints what a round
 //! trip took.
 //!
-//! `cargo run --release -p binder-emulator --example echo [CALLS] [futex]`; `futex` does without
-//! waking on the caller's CPU.
+//! `cargo run --release -p roundtrip-binder-emulator --example echo [CALLS] [futex]`; `futex` does
+//! without waking on the caller's CPU.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated, WakeUp};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated, WakeUp};
 
-fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
+fn serve(driver: &dyn Driver) -> Result<(), roundtrip_binder_driver::Error> {
     driver.become_context_manager(0x100)?;
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::EnterLooper);
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..calls {
         let start = Instant::now();
         commands.push(Command::Transaction(TransactionData::new(1, &request)));
-        match binder_driver::call(&client, &mut commands, &[&request], &mut returns)? {
+        match roundtrip_binder_driver::call(&client, &mut commands, &[&request], &mut returns)? {
             Answer::Reply(reply) => {
                 assert_eq!(client.received(reply.buffer, reply.data_size).as_deref(), Some(&request[..]));
                 // Goes along with the next call.

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::lock::Guard;
 use crate::records::{AREA_BYTES, Buffer, Id, Process, buffer, process, start_word};
-use binder_driver::uapi::align8;
+use roundtrip_binder_driver::uapi::align8;
 
 /// The sizes of a transaction's parts.
 #[derive(Clone, Copy)]

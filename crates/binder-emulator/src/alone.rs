@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, Process, TAG, Thread, process, thread};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use binder_driver::Profile;
+use roundtrip_binder_driver::Profile;
+use roundtrip_vocabulary::InheritBy;
 
 use crate::Error;
-use crate::inheritance::InheritBy;
 use crate::lock::{Guard, Scratch};
 use crate::records::{INHERIT_BY, MAGIC, MAGIC_VALUE, PROFILE, TAG};
 use crate::region::{End, Region};
@@ -80,7 +80,7 @@ impl Context {
     /// Each process may choose for itself afterwards
     /// ([`Emulated::set_inherit_by`](super::Emulated::set_inherit_by)).
     pub fn set_inherit_by(&self, inherit_by: InheritBy) {
-        self.region.words()[INHERIT_BY].store(inherit_by.into(), Ordering::Relaxed);
+        self.region.words()[INHERIT_BY].store(inherit_by as u64, Ordering::Relaxed);
     }
 
     /// What the context holds now: processes, threads, transactions, nodes, references and buffers,

@@ -27,7 +27,7 @@ use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, OnceLock};
 
-use binder_driver::ReceivedFds;
+use roundtrip_binder_driver::ReceivedFds;
 use rustix::io::Errno;
 
 use crate::inbox::{Inbox, Label, Outbox};

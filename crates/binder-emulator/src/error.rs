@@ -1,8 +1,9 @@
-//! What can go wrong before a context can be used. All later errors are [`binder_driver::Error`].
+//! What can go wrong before a context can be used. All later errors are
+//! [`roundtrip_binder_driver::Error`].
 
 use std::io;
 
-use binder_driver::raise_limit;
+use roundtrip_binder_driver::raise_limit;
 
 /// Why a context could not be created or joined.
 #[derive(Debug, thiserror::Error)]
@@ -34,5 +35,5 @@ pub enum Error {
     },
     /// What any driver refuses, such as an impossible size of the receive area.
     #[error(transparent)]
-    Driver(#[from] binder_driver::Error),
+    Driver(#[from] roundtrip_binder_driver::Error),
 }

@@ -16,7 +16,7 @@ use crate::queue::Kind;
 use crate::records::{
     Id, Node, PROCESSES, Process, Queue, Thread, Work, node, process, reference, thread, transaction, work,
 };
-use binder_driver::uapi::{BR_OK, ExtendedError, FrozenStatusInfo};
+use roundtrip_binder_driver::uapi::{BR_OK, ExtendedError, FrozenStatusInfo};
 
 /// How often a thread that freezes a process checks whether its transactions have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);

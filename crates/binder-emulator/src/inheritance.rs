@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
+use roundtrip_vocabulary::InheritBy;
 use rustix::time::ClockId;
-use serde::{Deserialize, Serialize};
 
 use crate::lock::Guard;
 use crate::mutex::own_tid;
@@ -19,42 +19,12 @@ use crate::sched::Priority;
 use crate::sleep_word::GOES_TO_BOOST;
 use crate::sleep_word::State::Boosts;
 
-/// How a server inherits a real-time caller's priority, under the priority rules of Android's
-/// kernel.
-///
-/// The nice value of an ordinary caller is inherited by setting it, with any of these.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u32)]
-pub enum InheritBy {
-    /// By setting the server thread's policy (sched_setattr(2)). Without permission for that
-    /// (EPERM: neither `CAP_SYS_NICE` nor a sufficient `RLIMIT_RTPRIO` of the server's process),
-    /// through a priority-inheriting futex. A thread that was refused tries again after a second.
-    #[default]
-    Auto = 0,
-    /// By setting the policy. Without permission nothing is inherited.
-    Policy = 1,
-    /// Through a priority-inheriting futex (futex(2)). This needs no permission, and the server's
-    /// policy does not show it.
-    PiFutex = 2,
-}
-
-impl InheritBy {
-    /// Whether this is the default.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
-    pub(crate) fn from_word(word: u32) -> Self {
-        [Self::Policy, Self::PiFutex].into_iter().find(|&known| known as u32 == word).unwrap_or_default()
-    }
-}
-
-impl From<InheritBy> for u64 {
-    fn from(inherit_by: InheritBy) -> Self {
-        inherit_by as Self
-    }
+/// A way to inherit, from its number in memory that processes share. An unknown one is the default.
+pub(crate) fn inherit_by(word: u32) -> InheritBy {
+    [InheritBy::Policy, InheritBy::PiFutex]
+        .into_iter()
+        .find(|&known| known as u32 == word)
+        .unwrap_or_default()
 }
 
 /// For how many sleeps a boosted thread avoids seccomp. A waker might have to wait until the thread
@@ -345,10 +315,10 @@ mod tests {
     #[test]
     fn a_way_to_inherit_is_one_word() {
         for way in [InheritBy::Auto, InheritBy::Policy, InheritBy::PiFutex] {
-            assert_eq!(InheritBy::from_word(u64::from(way) as u32), way);
+            assert_eq!(inherit_by(way as u32), way);
             assert_eq!(way.is_default(), way == InheritBy::Auto);
         }
-        assert_eq!(InheritBy::from_word(99), InheritBy::Auto);
+        assert_eq!(inherit_by(99), InheritBy::Auto);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! would run inside the ioctl. A sender copies its data once, straight into the receiver's area.
 //!
 //! ```
-//! use binder_driver::{Driver, Profile};
-//! use binder_emulator::{Context, Emulated};
+//! use roundtrip_binder_driver::{Driver, Profile};
+//! use roundtrip_binder_emulator::{Context, Emulated};
 //!
 //! let context = Context::create(Profile::Ack)?;
 //! let manager = Emulated::join(context.address(), 1 << 20)?;
@@ -89,6 +89,6 @@ mod welcome;
 pub use context::{Context, running};
 pub use emulated::Emulated;
 pub use error::Error;
-pub use inheritance::InheritBy;
+pub use roundtrip_vocabulary::InheritBy;
 pub use usage::Usage;
 pub use wakers::WakeUp;

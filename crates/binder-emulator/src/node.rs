@@ -11,8 +11,8 @@ use crate::queue::Kind;
 use crate::records::{
     CONTEXT_MANAGER, Id, Node, Process, Queue, Thread, Word, node, node_bucket, process, thread,
 };
-use binder_driver::NodeInfo;
-use binder_driver::uapi::FlatBinderObject;
+use roundtrip_binder_driver::NodeInfo;
+use roundtrip_binder_driver::uapi::FlatBinderObject;
 
 /// Strong or weak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

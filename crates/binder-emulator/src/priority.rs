@@ -8,9 +8,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use roundtrip_vocabulary::InheritBy;
 use rustix::io::Errno;
 
-use crate::inheritance::InheritBy;
+use crate::inheritance;
 use crate::lock::Guard;
 use crate::mutex::own_tid;
 use crate::queue::Kind;
@@ -18,8 +19,8 @@ use crate::records::{Id, POLICY_SET_LAST, Process, Thread, Transaction, process,
 use crate::region::Region;
 use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
 use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
-use binder_driver::Profile;
-use binder_driver::uapi::{
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_driver::uapi::{
     FLAT_BINDER_FLAG_INHERIT_RT, FLAT_BINDER_FLAG_PRIORITY_MASK, FLAT_BINDER_FLAG_SCHED_POLICY_MASK,
     FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT,
 };
@@ -96,7 +97,7 @@ impl Guard<'_> {
         let comes = profile == Profile::Ack && self.get(to, thread::STACK).is_none();
         let server = if comes { self.get(to, thread::OWN_PRIORITY) } else { now };
         self.set(t, transaction::SAVED_PRIORITY, server);
-        let oneway = self.get(t, transaction::FLAGS) & binder_driver::uapi::TF_ONE_WAY != 0;
+        let oneway = self.get(t, transaction::FLAGS) & roundtrip_binder_driver::uapi::TF_ONE_WAY != 0;
         let (Some(caller), Some(server)) =
             (Priority::from_word(self.get(t, transaction::PRIORITY)), Priority::from_word(server))
         else {
@@ -169,7 +170,7 @@ impl Guard<'_> {
             && flags & FLAT_BINDER_FLAG_INHERIT_RT != 0
             && Priority::from_word(self.get(t, transaction::PRIORITY)) == Some(wanted)
             && wanted.is_realtime();
-        let way = match InheritBy::from_word(self.get(t, transaction::INHERIT_BY)) {
+        let way = match inheritance::inherit_by(self.get(t, transaction::INHERIT_BY)) {
             InheritBy::Auto if !may_hold => InheritBy::Policy,
             // A thread that is boosted already need not be refused again.
             InheritBy::Auto if self.get(t, transaction::INHERITED_BY) == Some(to) => InheritBy::PiFutex,

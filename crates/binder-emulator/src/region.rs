@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -255,7 +255,7 @@ impl Region {
         // `into` is private. Others may write there meanwhile: bytes have no invalid values, and no
         // Rust reference to these exists.
         unsafe {
-            binder_driver::copy::raw(
+            roundtrip_binder_driver::copy::raw(
                 self.base.add(area_at(slot) + offset).as_ptr(),
                 into.as_mut_ptr(),
                 into.len(),

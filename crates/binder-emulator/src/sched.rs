@@ -3,7 +3,7 @@
 
 use rustix::io::Errno;
 
-use binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
 
 /// A scheduling policy and priority, as the kernel's scheduler orders them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -213,7 +213,10 @@ mod tests {
                 rustix::thread::set_capabilities(None, own).expect("fewer than before");
                 let gave_up = || rustix::thread::no_new_privs().expect("an answer");
                 if gave_up() {
-                    return skips::skip(skips::Need::Machine, "the test runs with no_new_privs");
+                    return roundtrip_skips::skip(
+                        roundtrip_skips::Need::Machine,
+                        "the test runs with no_new_privs",
+                    );
                 }
                 let refused = install(false).expect_err("it has no permission");
                 if refused != "it needs CAP_SYS_ADMIN or no_new_privs" {
@@ -236,7 +239,7 @@ mod tests {
         alone(concat!(module_path!(), "::with_rights_the_filter_costs_nothing"), || {
             let own = rustix::thread::capabilities(None).expect("this thread's own");
             if !own.effective.contains(CapabilitySet::SYS_ADMIN) {
-                return skips::skip(skips::Need::Root, "it takes CAP_SYS_ADMIN");
+                return roundtrip_skips::skip(roundtrip_skips::Need::Root, "it takes CAP_SYS_ADMIN");
             }
             let before = rustix::thread::no_new_privs().expect("an answer");
             // A thread that was there before the filter.

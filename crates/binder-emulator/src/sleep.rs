@@ -184,7 +184,7 @@ mod tests {
     fn seccomp_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
         let all = sched_getaffinity(None).expect("this thread's own");
         if all.count() == 1 {
-            return skips::skip(skips::Need::Machine, "there is one CPU");
+            return roundtrip_skips::skip(roundtrip_skips::Need::Machine, "there is one CPU");
         }
         let spans = |waker: u32, count: usize| -> Vec<(u32, u32)> {
             let learned = (0..count).map(|_| {

@@ -17,7 +17,7 @@ use crate::records::{
 };
 use crate::sched::Priority;
 use crate::thread::LOOPER_WAITING;
-use binder_driver::uapi::align8;
+use roundtrip_binder_driver::uapi::align8;
 
 impl Guard<'_> {
     /// The state of the whole context.

@@ -12,7 +12,7 @@ use crate::records::{
 };
 use crate::sched;
 use crate::sleep;
-use binder_driver::uapi::{BR_DEAD_REPLY, TF_ONE_WAY};
+use roundtrip_binder_driver::uapi::{BR_DEAD_REPLY, TF_ONE_WAY};
 
 // The kernel's `BINDER_LOOPER_STATE_*`.
 pub(crate) const LOOPER_REGISTERED: u32 = 0x01;

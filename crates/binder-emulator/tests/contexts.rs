@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated, running};
+use roundtrip_binder_driver::uapi::{TF_ONE_WAY, TransactionData};
+use roundtrip_binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated, running};
 
 #[test]
 fn a_context_is_listed_once_whatever_the_number_of_participants() {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use binder_driver::sched_attr::{self, SchedAttr};
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated, WakeUp};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated, WakeUp};
+use roundtrip_skips::{Need, skip};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use skips::{Need, skip};
 
 const FIFO: u32 = 1;
 const OTHER: u32 = 0;
@@ -48,7 +48,8 @@ fn serve(driver: &Emulated, go: &Receiver<()>, answered: &Sender<u32>) {
 fn call(driver: &Emulated) {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::Transaction(TransactionData::new(1, b"x")));
-    let answer = binder_driver::call(driver, &mut commands, &[b"x"], &mut returns).expect("a living context");
+    let answer = roundtrip_binder_driver::call(driver, &mut commands, &[b"x"], &mut returns)
+        .expect("a living context");
     assert!(matches!(answer, Answer::Reply(_)), "{answer:?}");
 }
 

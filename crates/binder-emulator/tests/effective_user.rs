@@ -1,16 +1,17 @@
 //! A server sees the effective user that its caller has when it calls, not when it joined. A
 //! separate program, because it changes the user of a thread: a context belongs to one user.
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver as _, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Command, Commands, Driver as _, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
+use roundtrip_skips::{Need, skip};
 use rustix::process::{Uid, getuid};
 use rustix::thread::set_thread_res_uid;
-use skips::{Need, skip};
 
 /// Sends a oneway call with the calling thread's present user.
 fn send(driver: &Emulated) {
-    let data = TransactionData { flags: binder_driver::uapi::TF_ONE_WAY, ..TransactionData::new(1, &[]) };
+    let data =
+        TransactionData { flags: roundtrip_binder_driver::uapi::TF_ONE_WAY, ..TransactionData::new(1, &[]) };
     write(driver, Command::Transaction(data));
 }
 

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Error, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated, WakeUp};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Answer, Command, Commands, Driver, Error, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated, WakeUp};
 use rustix::process::{Pid, Signal, kill_process};
 
 const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
@@ -30,7 +30,9 @@ const DONE: u8 = 1;
 fn call(driver: &Emulated, bytes: &[u8]) -> bool {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::Transaction(TransactionData::new(1, bytes)));
-    match binder_driver::call(driver, &mut commands, &[bytes], &mut returns).expect("a living context") {
+    match roundtrip_binder_driver::call(driver, &mut commands, &[bytes], &mut returns)
+        .expect("a living context")
+    {
         Answer::Reply(reply) => {
             assert_eq!(driver.received(reply.buffer, reply.data_size).as_deref(), Some(bytes));
             commands.push(Command::FreeBuffer(reply.buffer));

@@ -6,12 +6,12 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::sync::{Mutex, PoisonError};
 
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BINDER_TYPE_FD, BR_FAILED_REPLY, FLAT_BINDER_FLAG_ACCEPTS_FDS, FdObject, TF_ACCEPT_FDS, TF_ONE_WAY,
     TransactionData,
 };
-use binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Locked during each test, because the limit applies to the whole process.

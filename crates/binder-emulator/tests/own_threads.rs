@@ -7,8 +7,8 @@ mod signals;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use binder_driver::{Driver, Profile};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::{Driver, Profile};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

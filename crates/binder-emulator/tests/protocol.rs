@@ -1,9 +1,9 @@
 //! Properties of the wire protocol and of the driver under arbitrary sequences of commands.
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Driver, Error, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated};
 use proptest::prelude::*;
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Commands, Driver, Error, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 fn transaction() -> impl Strategy<Value = TransactionData> {
     (any::<[u64; 6]>(), any::<[u32; 4]>()).prop_map(|(long, short)| TransactionData {
@@ -274,7 +274,7 @@ fn an_area_of_more_than_4_mib_is_refused() {
     for bytes in [0, (4 << 20) + 1, u64::MAX] {
         let refused = Emulated::join(context.address(), bytes).expect_err("no such area");
         assert!(
-            matches!(refused, binder_emulator::Error::Driver(Error::AreaSize { .. })),
+            matches!(refused, roundtrip_binder_emulator::Error::Driver(Error::AreaSize { .. })),
             "{bytes}: {refused}"
         );
     }

@@ -1,8 +1,10 @@
 //! Received data: copies do not change, and the buffer is freed once.
 
-use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
-use binder_driver::{Command, Commands, Driver, Errno, Profile, ReadableMemory, Received, Return, Returns};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::uapi::{TF_ONE_WAY, TransactionData};
+use roundtrip_binder_driver::{
+    Command, Commands, Driver, Errno, Profile, ReadableMemory, Received, Return, Returns,
+};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 /// A server, and a client that sends to it.
 struct Pair {

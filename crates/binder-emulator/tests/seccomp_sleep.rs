@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Errno, Error, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated, WakeUp};
-use skips::{Need, skip};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Answer, Command, Commands, Driver, Errno, Error, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated, WakeUp};
+use roundtrip_skips::{Need, skip};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -84,7 +84,8 @@ impl Looper {
 fn call(driver: &Emulated) {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::Transaction(TransactionData::new(1, b"x")));
-    let answer = binder_driver::call(driver, &mut commands, &[b"x"], &mut returns).expect("a living context");
+    let answer = roundtrip_binder_driver::call(driver, &mut commands, &[b"x"], &mut returns)
+        .expect("a living context");
     let Answer::Reply(reply) = answer else { panic!("{answer:?}") };
     commands.push(Command::FreeBuffer(reply.buffer));
     driver.write_read(&mut commands, &[], None).expect("a living context");

@@ -6,8 +6,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use binder_driver::uapi::{TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData};
-use binder_driver::{Command, ReadableMemory, Return};
+use roundtrip_binder_driver::uapi::{TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData};
+use roundtrip_binder_driver::{Command, ReadableMemory, Return};
 
 use crate::hwbinder::HwReader;
 use crate::outgoing::Outgoing;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use binder_driver::{Driver, ForkGuard};
+use roundtrip_binder_driver::{Driver, ForkGuard};
 
 use crate::copies::CopyCounters;
 use crate::{Dialect, Error};

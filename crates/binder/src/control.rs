@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binder_driver::uapi::FrozenStatusInfo;
+use roundtrip_binder_driver::uapi::FrozenStatusInfo;
 
 use crate::{Error, Process};
 

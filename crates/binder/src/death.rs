@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use binder_driver::Command;
-use binder_driver::uapi::HandleCookie;
+use roundtrip_binder_driver::Command;
+use roundtrip_binder_driver::uapi::HandleCookie;
 
 use crate::notices::{Death, DeathLink};
 use crate::references::CONTEXT_MANAGER;

@@ -7,8 +7,8 @@
 
 use std::os::fd::OwnedFd;
 
-use binder_driver::uapi::{BINDER_TYPE_FD, FdObject};
-use binder_driver::{Driver, RawBytes};
+use roundtrip_binder_driver::uapi::{BINDER_TYPE_FD, FdObject};
+use roundtrip_binder_driver::{Driver, RawBytes};
 
 use crate::Error;
 

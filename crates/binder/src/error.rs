@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use binder_driver::{Errno, raise_limit};
+use roundtrip_binder_driver::{Errno, raise_limit};
 
 /// Status codes of a `TF_STATUS_CODE` reply, as in Android's `utils/Errors.h`: negative errno
 /// values, and Android's own values from `i32::MIN` up.
@@ -80,7 +80,7 @@ pub enum Error {
         /// The operation, phrased to follow "cannot".
         operation: &'static str,
         /// The driver's error.
-        cause: binder_driver::Error,
+        cause: roundtrip_binder_driver::Error,
     },
     /// The driver returned an errno (`BR_ERROR`).
     #[error("the driver reported errno {errno} while this thread waited for it")]

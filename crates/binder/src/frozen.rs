@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use binder_driver::Command;
-use binder_driver::uapi::{FrozenStateInfo, HandleCookie};
+use roundtrip_binder_driver::Command;
+use roundtrip_binder_driver::uapi::{FrozenStateInfo, HandleCookie};
 
 use crate::notices::{Asked, Frozen, FrozenLink, Listener};
 use crate::references::CONTEXT_MANAGER;

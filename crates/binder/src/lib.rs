@@ -1,4 +1,5 @@
-//! Android's two IPC stacks, binder and hwbinder, over a [`Driver`](binder_driver::Driver).
+//! Android's two IPC stacks, binder and hwbinder, over a
+//! [`Driver`](roundtrip_binder_driver::Driver).
 //!
 //! Binder serialises arguments into one [`Parcel`], which the driver copies. Hwbinder lists the
 //! memory that contains the arguments ([`HwParcel`]), and the driver copies it from there. The rest
@@ -9,9 +10,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use binder::{Call, Parcel, ParcelReader, Process, Service, Status, Stub};
-//! use binder_driver::{Driver, Profile};
-//! use binder_emulator::{Context, Emulated};
+//! use roundtrip_binder::{Call, Parcel, ParcelReader, Process, Service, Status, Stub};
+//! use roundtrip_binder_driver::{Driver, Profile};
+//! use roundtrip_binder_emulator::{Context, Emulated};
 //!
 //! struct Echo;
 //! impl Stub for Echo {
@@ -28,14 +29,14 @@
 //!     }
 //! }
 //!
-//! fn serve(driver: Arc<dyn Driver>) -> Result<Arc<Process>, binder::Error> {
+//! fn serve(driver: Arc<dyn Driver>) -> Result<Arc<Process>, roundtrip_binder::Error> {
 //!     let server = Process::new(driver);
 //!     server.become_context_manager(Service::binder(Echo))?;
 //!     server.start_looper()?;
 //!     Ok(server)
 //! }
 //!
-//! fn ask(driver: Arc<dyn Driver>, text: &str) -> Result<String, binder::Error> {
+//! fn ask(driver: Arc<dyn Driver>, text: &str) -> Result<String, roundtrip_binder::Error> {
 //!     let client = Process::new(driver);
 //!     let echo = client.context_manager();
 //!     let reply = echo.call(1, |parcel| {
@@ -98,7 +99,6 @@ mod thread;
 mod weak;
 mod work_source;
 
-pub use binder_driver::RawBytes;
 pub use calls::Reply;
 pub use dialect::{Dialect, Stability};
 pub use error::{Error, Status, exception, status};
@@ -109,7 +109,8 @@ pub use options::{LeastPolicy, NodeOptions};
 pub use parcel::{InterfaceToken, Parcel, ParcelReader};
 pub use process::{Local, Process, Proxy};
 pub use proxy::CallFlags;
+pub use roundtrip_binder_driver::RawBytes;
+pub use roundtrip_vocabulary::Stack;
 pub use service::{Call, HwStub, Service, Stub};
-pub use stack::Stack;
 pub use weak::WeakProxy;
 pub use work_source::WorkSource;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binder_driver::{Command, ReadableMemory};
+use roundtrip_binder_driver::{Command, ReadableMemory};
 
 use crate::{Error, Process};
 
@@ -52,6 +52,12 @@ impl Process {
         Looping::enter(self).run(Command::EnterLooper)
     }
 
+    /// Sets what the names of looper threads begin with, before their number, instead of `looper-`.
+    /// Only the first call has an effect, on the threads that start later.
+    pub fn name_loopers(&self, start: String) {
+        self.pool().name(start);
+    }
+
     /// Starts a looper thread.
     ///
     /// # Errors
@@ -71,7 +77,7 @@ impl Process {
         if self.pool().stopping() {
             return Ok(());
         }
-        let name = format!("looper-{}", self.pool().next_name());
+        let name = self.pool().next_name();
         // The looper fails only if the driver does; the next call of any other thread reports that.
         let thread = std::thread::Builder::new().name(name).spawn(move || drop(looping.run(command)));
         let thread = thread.map_err(|cause| Error::Spawn { cause })?;

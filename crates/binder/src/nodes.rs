@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use binder_driver::uapi::{BINDER_TYPE_BINDER, FlatBinderObject};
+use roundtrip_binder_driver::uapi::{BINDER_TYPE_BINDER, FlatBinderObject};
 
 use crate::{NodeOptions, Stability};
 

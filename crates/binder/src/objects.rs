@@ -1,6 +1,6 @@
 //! [`Binder`]: an object of this or another process.
 
-use binder_driver::uapi::{BINDER_TYPE_HANDLE, FlatBinderObject};
+use roundtrip_binder_driver::uapi::{BINDER_TYPE_HANDLE, FlatBinderObject};
 
 use crate::parcel::Kept;
 use crate::{Local, Proxy, Stability};

@@ -1,6 +1,6 @@
 //! [`NodeOptions`]: a node's flags, by which the driver treats calls to it.
 
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     FLAT_BINDER_FLAG_ACCEPTS_FDS, FLAT_BINDER_FLAG_INHERIT_RT, FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT,
 };
 

@@ -1,8 +1,8 @@
 //! [`Outgoing`]: the contents of a transaction or reply, as a command for the driver. This file
 //! knows nothing about parcels or threads.
 
-use binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
-use binder_driver::{Command, Commands, RawBytes, ReadableMemory};
+use roundtrip_binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
+use roundtrip_binder_driver::{Command, Commands, RawBytes, ReadableMemory};
 
 /// The contents of a transaction or reply. The first two slices of `memory` are the data and the
 /// offsets. `buffers` are the listed buffers that are not in `memory`.

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder_driver::{Command, ReadableMemory};
+use roundtrip_binder_driver::{Command, ReadableMemory};
 
 use crate::{Error, Process};
 

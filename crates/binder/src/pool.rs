@@ -5,8 +5,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use binder_driver::Driver;
-use binder_driver::sched_attr::SchedAttr;
+use roundtrip_binder_driver::Driver;
+use roundtrip_binder_driver::sched_attr::SchedAttr;
 
 use crate::sched;
 
@@ -20,6 +20,8 @@ pub(crate) struct Pool {
     stopping: AtomicBool,
     threads: Mutex<Threads>,
     left: Condvar,
+    /// What the names of its threads begin with, if it was chosen.
+    name: OnceLock<String>,
     /// The scheduling attributes that the first looper had before its first call.
     own_scheduling: OnceLock<SchedAttr>,
 }
@@ -53,10 +55,16 @@ impl Pool {
         }
     }
 
-    pub(crate) fn next_name(&self) -> u32 {
+    pub(crate) fn name(&self, start: String) {
+        let _ = self.name.set(start);
+    }
+
+    /// The name of the next thread. Chosen names are numbered as libbinder does, in hexadecimal.
+    pub(crate) fn next_name(&self) -> String {
         let mut threads = self.lock();
         threads.named += 1;
-        threads.named
+        let number = threads.named;
+        self.name.get().map_or_else(|| format!("looper-{number}"), |start| format!("{start}{number:X}"))
     }
 
     /// Stops all loopers except the calling thread and waits for them. `own` is 1 if the calling

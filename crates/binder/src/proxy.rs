@@ -1,6 +1,6 @@
 //! Calls to remote objects, with a parcel or a scatter-gather parcel.
 
-use binder_driver::uapi::TF_CLEAR_BUF;
+use roundtrip_binder_driver::uapi::TF_CLEAR_BUF;
 
 use crate::calls::Reply;
 use crate::hwbinder::HwParcel;

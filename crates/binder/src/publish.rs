@@ -33,7 +33,7 @@ impl Process {
         let options = self.options_for(&service);
         let mut manager = self.manager();
         let become_manager = || match &*manager {
-            Some(_) => Err(binder_driver::Error::ContextManagerTaken),
+            Some(_) => Err(roundtrip_binder_driver::Error::ContextManagerTaken),
             None => {
                 // Publish first, because calls may arrive as soon as the ioctl succeeds.
                 let node = self.nodes().publish_context_manager(Box::new(service), options);

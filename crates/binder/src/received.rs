@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use binder_driver::RawBytes;
-use binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::RawBytes;
+use roundtrip_binder_driver::uapi::TransactionData;
 
 use crate::copies::Copies;
 use crate::descriptors::close_received;
@@ -15,13 +15,13 @@ use crate::{Error, Process};
 
 /// A received transaction or reply. Dropping it frees its buffer, if that is not freed yet.
 #[derive(Debug)]
-pub(crate) struct Received<'a>(binder_driver::Received<'a>);
+pub(crate) struct Received<'a>(roundtrip_binder_driver::Received<'a>);
 
 impl<'a> Received<'a> {
     // Inlined, like the other methods, so that the fields stay in registers.
     #[inline(always)]
     pub(crate) fn take(process: &'a Process, data: &TransactionData) -> Self {
-        Self(binder_driver::Received::take(&**process.driver(), data))
+        Self(roundtrip_binder_driver::Received::take(&**process.driver(), data))
     }
 
     /// The data.

@@ -1,8 +1,8 @@
 //! Driver commands for references on remote objects and for notification requests. This file knows
 //! only handles and cookies.
 
-use binder_driver::Command;
-use binder_driver::uapi::HandleCookie;
+use roundtrip_binder_driver::Command;
+use roundtrip_binder_driver::uapi::HandleCookie;
 
 use crate::thread::ThreadState;
 

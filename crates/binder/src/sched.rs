@@ -1,6 +1,6 @@
 //! The calling thread's scheduling class.
 
-use binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
 
 /// The classes that background scheduling uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY, TransactionData};
+use roundtrip_binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY, TransactionData};
 
 use crate::background::Background;
 use crate::hwbinder::{HwParcel, HwReader};

@@ -9,8 +9,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use binder_driver::uapi::{BR_NOOP, BR_TRANSACTION_COMPLETE};
-use binder_driver::{Command, Commands, Errno, ReadableMemory, Return, Returns};
+use roundtrip_binder_driver::uapi::{BR_NOOP, BR_TRANSACTION_COMPLETE};
+use roundtrip_binder_driver::{Command, Commands, Errno, ReadableMemory, Return, Returns};
 
 use crate::connection::Connection;
 use crate::copies::Copies;

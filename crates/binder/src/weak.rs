@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binder_driver::Command;
+use roundtrip_binder_driver::Command;
 
 use crate::references::CONTEXT_MANAGER;
 use crate::{Process, Proxy};

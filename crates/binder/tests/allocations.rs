@@ -7,9 +7,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use binder::NodeOptions;
-use binder::manager::{self, ServiceManager};
-use echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
+use roundtrip_binder::NodeOptions;
+use roundtrip_binder::manager::{self, ServiceManager};
+use roundtrip_echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
 use support::{STACKS, World, proxy};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -66,11 +66,11 @@ fn calls_allocate_nothing_on_either_side_in_the_steady_state() {
         let mut world = World::new();
         let (host, server, client) = (world.server(1), world.server(1), world.process());
         manager::serve(&host, stack).unwrap();
-        let name = echo::service_name(stack, "default");
+        let name = roundtrip_echo::service_name(stack, "default");
         let service = Arc::new(Echo::new(NoClock)).publish(&server, stack, NodeOptions::from(stack));
         ServiceManager::new(&server, stack).add(&name, &service).unwrap();
         let found = ServiceManager::new(&client, stack).get(&name).unwrap();
-        let service = echo::connect(proxy(&found), stack);
+        let service = roundtrip_echo::connect(proxy(&found), stack);
         let bytes = vec![1; 65536];
         // Buffers grow during the first windows, here and in the test harness. An allocation in
         // each call would show in every window.

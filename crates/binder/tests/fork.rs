@@ -3,7 +3,7 @@
 
 mod support;
 
-use binder::{Error, Parcel, Stack};
+use roundtrip_binder::{Error, Parcel, Stack};
 use support::{World, function};
 
 /// Runs `work` in a forked child. Returns the child's wait status, 0 if `work` returned true.

@@ -1,11 +1,11 @@
 //! Checks that this machine has what the user requested by name, before anything is measured. If
 //! not, the error says what is available. Must not know which command is checked.
 
-use bench::sched;
-use bench::storage::java as jvm;
-use run::cpus::ranges;
-use run::storage::Java;
-use run::{RealtimePermission, Scheduling};
+use roundtrip_bench::sched;
+use roundtrip_bench::storage::java as jvm;
+use roundtrip_run::cpus::ranges;
+use roundtrip_run::storage::Java;
+use roundtrip_run::{Load, RealtimePermission, Scheduling};
 
 use crate::args::Usage;
 
@@ -25,6 +25,14 @@ pub(crate) fn cpus(option: &str, wanted: &[u32]) -> Result<(), Usage> {
 pub(crate) fn both_cpus(client: Option<&[u32]>, server: Option<&[u32]>) -> Result<(), Usage> {
     client.map_or(Ok(()), |wanted| cpus("--client-cpus", wanted))?;
     server.map_or(Ok(()), |wanted| cpus("--server-cpus", wanted))
+}
+
+/// Rejects background load that this machine cannot run.
+pub(crate) fn loads(loads: &[Load]) -> Result<(), Usage> {
+    loads.iter().try_for_each(|load| {
+        scheduling("--load", &load.scheduling)?;
+        load.cpus.as_ref().map_or(Ok(()), |wanted| cpus("--load", wanted))
+    })
 }
 
 /// Rejects a policy that this process may not set. An ordinary policy with nice value 0 is always

@@ -1,15 +1,18 @@
 //! `atrace`'s categories of kernel events, with the names from Android's `atrace.cpp`. Only checks
-//! whether an event exists. Must not know how events are enabled.
+//! whether an event exists, and marks a trace's clocks. Must not know how events are enabled.
 
 use std::path::Path;
 
-use tracefs::Chosen;
+use roundtrip_tracefs::{Chosen, GlobalTrace};
+use rustix::time::{ClockId, clock_gettime};
 
 /// A category, with the events that it enables. A kernel may have only some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Category {
     /// The category's name.
     pub(crate) name: &'static str,
+    /// What it contains, in the words of atrace's list.
+    pub(crate) title: &'static str,
     /// Each event as `system/event`; `system/*` for all events of a system.
     events: &'static [&'static str],
 }
@@ -19,6 +22,7 @@ impl Category {
     pub(crate) const ALL: &[Self] = &[
         Self::new(
             "sched",
+            "CPU Scheduling",
             &[
                 "sched/sched_switch",
                 "sched/sched_wakeup",
@@ -34,9 +38,10 @@ impl Category {
                 "task/task_rename",
             ],
         ),
-        Self::new("idle", &["power/cpu_idle"]),
+        Self::new("idle", "CPU Idle", &["power/cpu_idle"]),
         Self::new(
             "freq",
+            "CPU Frequency and System Clock",
             &[
                 "power/cpu_frequency",
                 "power/cpu_frequency_limits",
@@ -53,9 +58,10 @@ impl Category {
                 "cpuhp/cpuhp_pause",
             ],
         ),
-        Self::new("workq", &["workqueue/*"]),
+        Self::new("workq", "Kernel Workqueues", &["workqueue/*"]),
         Self::new(
             "binder_driver",
+            "Binder Kernel driver",
             &[
                 "binder/binder_transaction",
                 "binder/binder_transaction_received",
@@ -64,12 +70,21 @@ impl Category {
                 "rust_binder/*",
             ],
         ),
-        Self::new("sync", &["dma_fence/*", "sync/*", "fence/*"]),
-        Self::new("irq", &["irq/*", "ipi/*"]),
-        Self::new("irqoff", &["preemptirq/irq_enable", "preemptirq/irq_disable"]),
-        Self::new("preemptoff", &["preemptirq/preempt_enable", "preemptirq/preempt_disable"]),
+        Self::new("sync", "Synchronization", &["dma_fence/*", "sync/*", "fence/*"]),
+        Self::new("irq", "IRQ Events", &["irq/*", "ipi/*"]),
+        Self::new(
+            "irqoff",
+            "IRQ-disabled code section tracing",
+            &["preemptirq/irq_enable", "preemptirq/irq_disable"],
+        ),
+        Self::new(
+            "preemptoff",
+            "Preempt-disabled code section tracing",
+            &["preemptirq/preempt_enable", "preemptirq/preempt_disable"],
+        ),
         Self::new(
             "disk",
+            "Disk I/O",
             &[
                 "f2fs/f2fs_sync_file_enter",
                 "f2fs/f2fs_sync_file_exit",
@@ -89,13 +104,14 @@ impl Category {
                 "ufs/ufshcd_command",
             ],
         ),
-        Self::new("mmc", &["mmc/*"]),
-        Self::new("load", &["cpufreq_interactive/*"]),
-        Self::new("membus", &["memory_bus/*"]),
-        Self::new("i2c", &["i2c/*", "smbus/*"]),
-        Self::new("regulators", &["regulator/*"]),
+        Self::new("mmc", "eMMC commands", &["mmc/*"]),
+        Self::new("load", "CPU Load", &["cpufreq_interactive/*"]),
+        Self::new("membus", "Memory Bus Utilization", &["memory_bus/*"]),
+        Self::new("i2c", "I2C Events", &["i2c/*", "smbus/*"]),
+        Self::new("regulators", "Voltage and Current Regulators", &["regulator/*"]),
         Self::new(
             "memreclaim",
+            "Kernel Memory Reclaim",
             &[
                 "vmscan/mm_vmscan_direct_reclaim_begin",
                 "vmscan/mm_vmscan_direct_reclaim_end",
@@ -104,10 +120,15 @@ impl Category {
                 "lowmemorykiller/*",
             ],
         ),
-        Self::new("binder_lock", &["binder/binder_lock", "binder/binder_locked", "binder/binder_unlock"]),
-        Self::new("pagecache", &["filemap/*"]),
+        Self::new(
+            "binder_lock",
+            "Binder global lock trace",
+            &["binder/binder_lock", "binder/binder_locked", "binder/binder_unlock"],
+        ),
+        Self::new("pagecache", "Page cache", &["filemap/*"]),
         Self::new(
             "memory",
+            "Memory",
             &[
                 "mm_event/mm_event_record",
                 "synthetic/rss_stat_throttled",
@@ -118,46 +139,26 @@ impl Category {
                 "fastrpc/fastrpc_dma_stat",
             ],
         ),
-        Self::new("thermal", &["thermal/thermal_temperature", "thermal/cdev_update"]),
-    ];
-
-    /// The names of all categories.
-    pub(crate) const NAMES: &[&str] = &[
-        "sched",
-        "idle",
-        "freq",
-        "workq",
-        "binder_driver",
-        "sync",
-        "irq",
-        "irqoff",
-        "preemptoff",
-        "disk",
-        "mmc",
-        "load",
-        "membus",
-        "i2c",
-        "regulators",
-        "memreclaim",
-        "binder_lock",
-        "pagecache",
-        "memory",
-        "thermal",
+        Self::new("thermal", "Thermal event", &["thermal/thermal_temperature", "thermal/cdev_update"]),
     ];
 
     /// The number of default categories, which come first in [`Category::ALL`]. They are those in
     /// the command line that Android's documentation recommends for latency, and irq.
     const USUAL: usize = 7;
 
-    const fn new(name: &'static str, events: &'static [&'static str]) -> Self {
-        Self { name, events }
+    const fn new(name: &'static str, title: &'static str, events: &'static [&'static str]) -> Self {
+        Self { name, title, events }
     }
 
-    /// A category by name, or an error with the valid names.
+    /// A category by name: one of the kernel's, or one whose events programs write. Or an error
+    /// with the valid names.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
-        let names = || Self::NAMES.join(", ");
-        let found = Self::ALL.iter().find(|category| category.name == name).copied();
-        found.ok_or_else(|| format!("'{name}' is not a category of kernel events: choose from {}", names()))
+        let all = Self::ALL.iter().copied();
+        let written = WRITTEN_BY_PROGRAMS.iter().map(|&name| Self { name, title: "", events: &[] });
+        all.chain(written).find(|category| category.name == name).ok_or_else(|| {
+            let names = Self::ALL.iter().map(|category| category.name).collect::<Vec<_>>().join(", ");
+            format!("'{name}' is not one of atrace's categories; the kernel's are {names}")
+        })
     }
 
     /// The default categories: sched, idle, freq, workq, binder_driver, sync and irq.
@@ -167,18 +168,31 @@ impl Category {
 
     /// The category's events that exist in the tracefs at this root. For all events of a system,
     /// returns the system's name, because the system has its own `enable` file.
-    fn events(self, root: &Path) -> Vec<String> {
+    pub(crate) fn events(self, root: &Path) -> Vec<String> {
         let events = self.events.iter().map(|name| name.strip_suffix("/*").unwrap_or(name));
         let there = events.filter(|event| root.join("events").join(event).join("enable").exists());
         there.map(str::to_owned).collect()
     }
 }
 
+/// The help text of arguments that name categories.
+pub(crate) const CATEGORIES: &str = "atrace's categories of kernel events: sched, idle, freq, workq, binder_driver, sync, irq, irqoff, \
+     preemptoff, disk, mmc, load, membus, i2c, regulators, memreclaim, binder_lock, pagecache, memory, thermal. \
+     Default: the first seven, as far as the kernel has them. A category that this kernel lacks is noted.";
+
+/// Categories of events that programs write into the trace (`trace_marker`). atrace asks Android's
+/// programs to write them, by system properties.
+const WRITTEN_BY_PROGRAMS: &[&str] = &[
+    "gfx", "input", "view", "webview", "wm", "am", "sm", "audio", "video", "camera", "hal", "app", "res",
+    "dalvik", "rs", "bionic", "power", "pm", "ss", "database", "network", "adb", "vibrator", "aidl", "nnapi",
+    "rro", "pdx",
+];
+
 /// The events of these categories that the kernel has, in the tracefs at this root, and the
 /// categories without events. If no categories are given, uses the default ones.
 ///
 /// # Errors
-/// Invalid usage if the kernel has no event of a named category.
+/// Invalid usage if the kernel has no event of any named category.
 pub(crate) fn choose(root: &Path, categories: &[Category]) -> anyhow::Result<Chosen> {
     let mut chosen = Chosen::default();
     for category in if categories.is_empty() { Category::usual() } else { categories } {
@@ -192,13 +206,43 @@ pub(crate) fn choose(root: &Path, categories: &[Category]) -> anyhow::Result<Cho
             }
         }
     }
-    if categories.is_empty() || chosen.missing.is_empty() {
+    let programs = |name: &str| WRITTEN_BY_PROGRAMS.contains(&name);
+    if categories.is_empty() || !chosen.events.is_empty() || categories.iter().any(|one| programs(one.name)) {
         return Ok(chosen);
     }
     let there = Category::ALL.iter().filter(|category| !category.events(root).is_empty());
     let there: Vec<_> = there.map(|category| category.name).collect();
     let (missing, there) = (chosen.missing.join(", "), there.join(", "));
     Err(crate::args::usage!("this kernel has no events for {missing}; it has events for {there}"))
+}
+
+/// Notes on categories for which this kernel has no events: one line for each reason.
+pub(crate) fn notes(missing: &[String]) -> Vec<String> {
+    let (programs, kernel): (Vec<&str>, Vec<&str>) =
+        missing.iter().map(String::as_str).partition(|name| WRITTEN_BY_PROGRAMS.contains(name));
+    let mut notes = Vec::new();
+    if !kernel.is_empty() {
+        notes.push(format!("this kernel has no events for {}", kernel.join(", ")));
+    }
+    if !programs.is_empty() {
+        let names = programs.join(", ");
+        notes.push(format!(
+            "programs write the events of {names}, and only Android's atrace can ask them to; what they write \
+             is recorded"
+        ));
+    }
+    notes
+}
+
+/// Writes the marks into a trace by which viewers find out when it was recorded: the time since the
+/// machine started, and the time of day.
+pub(crate) fn mark_clocks(trace: &GlobalTrace) -> roundtrip_tracefs::Result<()> {
+    let since_start = clock_gettime(ClockId::Monotonic);
+    let seconds = since_start.tv_sec as f64 + since_start.tv_nsec as f64 / 1e9;
+    trace.mark(&format!("trace_event_clock_sync: parent_ts={seconds:.6}\n"))?;
+    let of_day = clock_gettime(ClockId::Realtime);
+    let milliseconds = of_day.tv_sec * 1000 + of_day.tv_nsec / 1_000_000;
+    trace.mark(&format!("trace_event_clock_sync: realtime_ts={milliseconds}\n"))
 }
 
 #[cfg(test)]
@@ -210,12 +254,9 @@ mod tests {
         for name in ["sched", "idle", "freq", "irq", "workq", "sync", "binder_driver", "disk"] {
             assert_eq!(Category::named(name).unwrap().name, name);
         }
-        let refusal = |name: &str| Category::named(name).unwrap_err();
-        // The events of atrace's other categories are not kernel events: programs write them.
-        assert!(
-            refusal("gfx").starts_with("'gfx' is not a category of kernel events: choose from sched, idle")
-        );
-        assert!(Category::ALL.iter().map(|category| category.name).eq(Category::NAMES.iter().copied()));
+        let unknown = Category::named("gxf").unwrap_err();
+        assert!(unknown.starts_with("'gxf' is not one of atrace's categories; the kernel's are sched, idle"));
+        assert!(Category::named("gfx").unwrap().events.is_empty());
         let usual: Vec<_> = Category::usual().iter().map(|category| category.name).collect();
         assert_eq!(usual, ["sched", "idle", "freq", "workq", "binder_driver", "sync", "irq"]);
     }
@@ -240,7 +281,14 @@ mod tests {
             |names: &[&str]| -> Vec<_> { names.iter().map(|name| Category::named(name).unwrap()).collect() };
         let chosen = choose(&root, &named(&["disk", "irq", "disk"])).unwrap();
         assert_eq!(chosen.events, ["block/block_bio_queue", "irq"]);
-        let refusal = choose(&root, &named(&["sched", "irq"])).unwrap_err().to_string();
+        let missing = choose(&root, &named(&["sched", "irq", "gfx"])).unwrap().missing;
+        assert_eq!(missing, ["sched", "gfx"]);
+        let notes = notes(&missing);
+        assert!(
+            notes[0].ends_with("no events for sched") && notes[1].starts_with("programs write"),
+            "{notes:?}"
+        );
+        let refusal = choose(&root, &named(&["sched"])).unwrap_err().to_string();
         assert_eq!(refusal, "this kernel has no events for sched; it has events for irq, disk");
         std::fs::remove_dir_all(&root).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Whole command lines, from arguments to output and exit status.
 
 use super::*;
-use report::look::Look;
+use roundtrip_report::text::look::Look;
 
 /// Standard output of a successful command line.
 fn output(line: &str) -> String {
@@ -22,12 +22,23 @@ fn call(line: &str) -> (Result<Exit, Failure>, String) {
 
 #[test]
 fn every_way_to_ask_for_help_gives_it_and_succeeds() {
-    let help = output("roundtrip");
+    let help = output("roundtrip --help");
     assert!(help.contains("Commands:"), "{help}");
-    for line in ["roundtrip --help", "roundtrip -h", "/usr/bin/roundtrip help"] {
+    for line in ["roundtrip -h", "roundtrip help", "/usr/bin/roundtrip help"] {
         assert_eq!(output(line), help, "{line}");
     }
     assert_eq!(output("roundtrip man --help"), output("roundtrip help man"));
+}
+
+#[test]
+fn without_arguments_the_program_names_the_commands_that_one_begins_with() {
+    let first = output("roundtrip");
+    // A long summary continues on further lines.
+    let is_first_line = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let commands: Vec<&str> = first.lines().filter(is_first_line).collect();
+    assert_eq!(commands.len(), 5, "{first}");
+    let all = output("roundtrip help");
+    assert!(commands.iter().all(|command| all.contains(command)), "{first}");
 }
 
 #[test]
@@ -42,7 +53,10 @@ fn a_line_that_makes_no_sense_is_refused_in_one_line_with_exit_code_2() {
         ("roundtrip --foo", "roundtrip: unknown flag --foo before the command; see 'roundtrip --help'"),
         ("roundtrip man --foo", "roundtrip: unknown flag --foo for 'man'; see 'roundtrip man --help'"),
         ("roundtrip completions", "roundtrip: SHELL is missing; see 'roundtrip completions --help'"),
-        ("roundtrip help no such", "roundtrip: unknown command 'no such'; see 'roundtrip help --help'"),
+        (
+            "roundtrip help no such",
+            "roundtrip: no command, and no term: 'no such'; see 'roundtrip help --help'",
+        ),
         (
             "roundtrip completions tcsh",
             "roundtrip: SHELL tcsh: expected bash, zsh, fish; see 'roundtrip completions --help'",

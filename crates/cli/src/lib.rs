@@ -6,6 +6,8 @@ mod args;
 mod asked_for;
 mod atrace;
 mod commands;
+#[cfg(feature = "foreign")]
+mod foreign_file;
 mod google_benchmark;
 mod old_names;
 mod progress;
@@ -19,7 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Command, Doc, Kind, Usage, usage};
-use report::inert::{self, Guard};
+use roundtrip_report::text::inert::{self, Guard};
 use terminal::{Exit, Stdout, Terminal};
 
 /// The version that `--version` and every recorded run report.
@@ -28,15 +30,15 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Runs the process's command line, and returns its exit status.
 #[must_use]
 pub fn main() -> ExitCode {
-    bench::worker::ignore_file_size_signal();
-    bench::worker::set_cleaning_up_line(
+    roundtrip_bench::worker::ignore_file_size_signal();
+    roundtrip_bench::worker::set_cleaning_up_line(
         "roundtrip: cleaning up; another signal after three seconds or more stops this and may leave files \
          and settings behind\n",
     );
     let mut args = std::env::args_os();
     let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
     let look = terminal::look();
-    let mut out = Guard::new(Stdout::new());
+    let mut out = Guard::new(Stdout::new(roundtrip_bench::worker::stdout_was_closed()));
     let result = run(
         args.collect(),
         &mut Terminal { out: &mut out, err: &mut Guard::new(std::io::stderr()), look, executable },
@@ -70,7 +72,7 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
     let doc = command.as_ref().ok().map(|command| command.doc());
     // Scripts that use an old program name do not expect a partial run.
     if doc.as_ref().is_some_and(|doc| doc.kind == Kind::Command) {
-        bench::worker::keep_what_was_measured();
+        roundtrip_bench::worker::keep_what_was_measured();
     }
     let result = command.and_then(|command| command.run(rest, terminal)).and_then(|exit| {
         match terminal.out.flush().map_err(anyhow::Error::from) {
@@ -89,7 +91,8 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
                 nobody_reads,
             },
             None => {
-                let ended = error.downcast_ref::<bench::Error>().map(|error| Exit(error.exit_status()));
+                let ended =
+                    error.downcast_ref::<roundtrip_bench::Error>().map(|error| Exit(error.exit_status()));
                 let line = format!("{program}: {error:#}{}", remedy(&error));
                 Failure { line, exit: ended.unwrap_or(Exit::FAILED), nobody_reads }
             }
@@ -99,40 +102,40 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
 
 /// A remedy for a failed file operation, as the end of a sentence; empty if none is known.
 fn remedy(error: &anyhow::Error) -> &'static str {
-    if let Some(error) = error.downcast_ref::<bench::Error>() {
+    if let Some(error) = error.downcast_ref::<roundtrip_bench::Error>() {
         return match error {
-            bench::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
-            bench::Error::Trace(error) => of_trace(error),
-            bench::Error::Run(error) => of_run(error),
+            roundtrip_bench::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
+            roundtrip_bench::Error::Trace(error) => of_trace(error),
+            roundtrip_bench::Error::Run(error) => of_run(error),
             _ => "",
         };
     }
-    if let Some(error) = error.downcast_ref::<analysis::Error>() {
+    if let Some(error) = error.downcast_ref::<roundtrip_analysis::Error>() {
         return match error {
-            analysis::Error::Recording(error) => of_trace(error),
-            analysis::Error::Run(error) => of_run(error),
+            roundtrip_analysis::Error::Recording(error) => of_trace(error),
+            roundtrip_analysis::Error::Run(error) => of_run(error),
             _ => "",
         };
     }
-    if let Some(error) = error.downcast_ref::<run::Error>() {
+    if let Some(error) = error.downcast_ref::<roundtrip_run::Error>() {
         return of_run(error);
     }
-    if let Some(error) = error.downcast_ref::<tracefs::Error>() {
+    if let Some(error) = error.downcast_ref::<roundtrip_tracefs::Error>() {
         return of_trace(error);
     }
     error.downcast_ref::<std::io::Error>().map_or("", |cause| remedy_of("write", cause.kind()))
 }
 
-fn of_run(error: &run::Error) -> &'static str {
+fn of_run(error: &roundtrip_run::Error) -> &'static str {
     match error {
-        run::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
+        roundtrip_run::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
         _ => "",
     }
 }
 
-fn of_trace(error: &tracefs::Error) -> &'static str {
+fn of_trace(error: &roundtrip_tracefs::Error) -> &'static str {
     match error {
-        tracefs::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
+        roundtrip_tracefs::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
         _ => "",
     }
 }
@@ -145,6 +148,7 @@ fn remedy_of(operation: &str, kind: ErrorKind) -> &'static str {
         (_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             "; free some space there, or choose another directory"
         }
+        (_, ErrorKind::FileTooLarge) => "; raise the limit on the size of files (ulimit -f)",
         (_, ErrorKind::PermissionDenied) => "; choose another directory, or run as a user who may",
         (_, ErrorKind::ReadOnlyFilesystem) => "; name a place on another file system",
         ("write" | "write to", ErrorKind::AlreadyExists) => "; name another, or replace it with --force",
@@ -174,7 +178,7 @@ fn select(
         return (Ok(old), args);
     }
     match args.first().and_then(|first| first.to_str()) {
-        None if args.is_empty() => return (Ok(&commands::help::COMMAND), args),
+        None if args.is_empty() => return (Ok(&commands::begin::COMMAND), args),
         Some("--help" | "-h") => return (Ok(&commands::help::COMMAND), args.split_off(1)),
         Some("--version" | "-V") => return (Ok(&commands::version::COMMAND), args.split_off(1)),
         _ => {}

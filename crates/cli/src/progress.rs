@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use bench::Progress;
+use roundtrip_bench::Progress;
 
 /// The minimum time between two updates of the line: short enough to show that the program is
 /// alive, long enough not to disturb the measurement.

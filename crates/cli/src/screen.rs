@@ -9,12 +9,12 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bench::worker::set_before_hard_end;
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
 use ratatui_core::layout::{Position, Size};
 use ratatui_core::style::{Color, Modifier};
 use ratatui_core::terminal::{Frame, Terminal};
+use roundtrip_bench::worker::set_before_hard_end;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -169,8 +169,22 @@ fn keys(bytes: &[u8]) -> Vec<Key> {
 fn size() -> Size {
     // Serial terminals report a size of 0.
     let size = terminal_size::terminal_size_of(io::stdout());
-    let size = size.filter(|(columns, rows)| columns.0 > 0 && rows.0 > 0);
-    size.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
+    size.map_or(USUAL, |(columns, rows)| drawable(columns.0, rows.0))
+}
+
+/// The size if the terminal does not report one.
+const USUAL: Size = Size::new(80, 24);
+
+/// The largest surface that is drawn on. A picture takes memory for each of its cells, and a
+/// terminal may report any size.
+const LARGEST: Size = Size::new(1000, 400);
+
+/// The surface on a terminal that reports this size.
+fn drawable(columns: u16, rows: u16) -> Size {
+    match (columns, rows) {
+        (0, _) | (_, 0) => USUAL,
+        _ => Size::new(columns.min(LARGEST.width), rows.min(LARGEST.height)),
+    }
 }
 
 /// Writes a picture's cells to the terminal.
@@ -281,7 +295,7 @@ impl Backend for Surface {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use skips::{Need, skip};
+    use roundtrip_skips::{Need, skip};
 
     use super::*;
 
@@ -293,6 +307,13 @@ mod tests {
         assert_eq!(keys(b"\x1b[A\x1b[15~\x1bOm\x1bm\x1b"), []);
         assert_eq!(keys(b"\x1b[1;5Cm"), [Key::Mark]);
         assert_eq!(keys(b"xyz"), []);
+    }
+
+    #[test]
+    fn a_terminal_of_any_size_can_be_drawn_on() {
+        assert_eq!(drawable(120, 40), Size::new(120, 40));
+        assert_eq!(drawable(u16::MAX, u16::MAX), LARGEST);
+        assert_eq!((drawable(0, 40), drawable(80, 0)), (USUAL, USUAL));
     }
 
     #[test]

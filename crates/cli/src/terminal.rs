@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use report::look::Look;
+use roundtrip_report::text::look::Look;
 
 /// A command's output streams, and the name by which it was called.
 pub(crate) struct Terminal<'a> {
@@ -24,15 +24,21 @@ pub(crate) struct Exit(pub(crate) u8);
 impl Exit {
     /// The command succeeded.
     pub(crate) const OK: Self = Self(0);
-    /// The command failed, or its result counts as a failure.
+    /// The command failed.
     pub(crate) const FAILED: Self = Self(1);
     /// Invalid usage.
     pub(crate) const USAGE: Self = Self(2);
+    /// The command succeeded, but its result violates a gate or a requirement.
+    pub(crate) const VIOLATED: Self = Self(3);
 
     /// A signal with this name ended the measurement.
     pub(crate) fn signalled(name: &str) -> Self {
-        // Only these two signals leave a result.
-        Self(if name == "SIGINT" { 130 } else { 143 })
+        // Only these signals leave a result.
+        Self(match name {
+            "SIGHUP" => 129,
+            "SIGINT" => 130,
+            _ => 143,
+        })
     }
 }
 
@@ -57,6 +63,7 @@ pub(crate) fn look() -> Look {
     let columns = terminal_size::terminal_size_of(&stdout).map(|(columns, _)| usize::from(columns.0));
     Look {
         colour: wants_colour(stdout.is_terminal(), variable),
+        is_terminal: stdout.is_terminal(),
         // Some terminals, such as serial ones, report 0.
         width: width(columns.filter(|&columns| columns > 0), variable),
     }
@@ -67,12 +74,14 @@ pub(crate) struct Stdout {
     stream: io::Stdout,
     /// Whether a write failed because there was no reader.
     pub(crate) reader_gone: bool,
+    /// Whether the process was started without standard output. Writes fail then.
+    closed: bool,
 }
 
 impl Stdout {
     /// The process's standard output, line-buffered.
-    pub(crate) fn new() -> Self {
-        Self { stream: io::stdout(), reader_gone: false }
+    pub(crate) fn new(closed: bool) -> Self {
+        Self { stream: io::stdout(), reader_gone: false, closed }
     }
 
     fn noting<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
@@ -99,7 +108,10 @@ pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let result = self.stream.write(bytes);
+        let result = match self.closed {
+            true => Err(rustix::io::Errno::BADF.into()),
+            false => self.stream.write(bytes),
+        };
         self.noting(result)
     }
 
@@ -112,6 +124,15 @@ impl Write for Stdout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_output_is_an_error() {
+        let error = Stdout::new(true).write(b"figures").unwrap_err();
+        assert!(
+            error.to_string().starts_with("cannot write to standard output: Bad file descriptor"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn the_width_is_what_columns_says_or_the_terminals() {

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use files::{Existing, NewFile};
-use tracefs::{Recording, Trace};
+use roundtrip_files::{Existing, NewFile};
+use roundtrip_tracefs::{Recording, Trace};
 
 use crate::args::Usage;
-use report::ftrace_text;
-use report::perfetto::{self, Contents, Track};
+use roundtrip_report::ftrace_text;
+use roundtrip_report::perfetto::{self, Contents, Track};
 
 /// Formats for other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +63,32 @@ pub(crate) fn write(
         );
     }
     let trace = recording.read(snapshot)?;
-    let comms = recording.snapshot(snapshot)?.comms;
-    let written = match form {
-        Form::Perfetto => {
-            let contents = Contents { trace: &trace, release: &header.kernel_release, comms: &comms, tracks };
-            perfetto::write(&contents, &mut out)
-        }
-        Form::Text => ftrace_text::write(&trace, &comms, &mut out),
-    };
-    written.and_then(|()| out.complete()).with_context(failed)?;
+    let contents = Contents { trace: &trace, release: &header.kernel_release, tracks };
+    put(&contents, form, &mut out).and_then(|()| out.complete()).with_context(failed)?;
     Ok(trace)
+}
+
+/// Writes another tool's recording.
+///
+/// # Errors
+/// If the file cannot be written. In this case no new file appears, and an earlier file is
+/// unchanged.
+#[cfg(feature = "foreign")]
+pub(crate) fn write_contents(
+    contents: &Contents<'_>,
+    form: Form,
+    (path, existing): (&Path, Existing),
+) -> anyhow::Result<()> {
+    let failed = || format!("cannot write {}", path.display());
+    let mut out = NewFile::create(path, existing).with_context(failed)?;
+    put(contents, form, &mut out).and_then(|()| out.complete()).with_context(failed)
+}
+
+fn put(contents: &Contents<'_>, form: Form, out: &mut NewFile) -> std::io::Result<()> {
+    match form {
+        Form::Perfetto => perfetto::write(contents, out),
+        Form::Text => ftrace_text::write(contents.trace, out),
+    }
 }
 
 /// A summary of a trace: its number of events, and whether some were lost.

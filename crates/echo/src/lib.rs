@@ -5,7 +5,7 @@
 //! thread. The crate is compiled for speed, because timed calls run through it.
 //!
 //! ```
-//! use echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
+//! use roundtrip_echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
 //!
 //! struct NoClock;
 //! impl Probe for NoClock {
@@ -23,7 +23,7 @@
 //! let service = Echo::new(NoClock);
 //! let report = service.call(b"payload", Purpose::Measured)?;
 //! assert_eq!((report.received_ns, report.replied_ns), (7, 7));
-//! # Ok::<(), binder::Error>(())
+//! # Ok::<(), roundtrip_binder::Error>(())
 //! ```
 
 mod over_binder;
@@ -31,9 +31,9 @@ mod over_hwbinder;
 
 use std::sync::Arc;
 
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 
-use binder::{
+use roundtrip_binder::{
     Binder, Error, NodeOptions, Parcel, ParcelReader, Process, Proxy, Service, Stack, Status, status,
 };
 

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 
 use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport, TAKE};
-use binder::{Call, Error, InterfaceToken, Parcel, ParcelReader, Process, Proxy, Status, Stub};
+use roundtrip_binder::{Call, Error, InterfaceToken, Parcel, ParcelReader, Process, Proxy, Status, Stub};
 
 pub(super) const INTERFACE: &str = "roundtrip.IBenchmark";
 

@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Weak};
 
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 
 use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport};
-use binder::{Call, Error, HwParcel, HwReader, HwStub, Process, Proxy, Status};
+use roundtrip_binder::{Call, Error, HwParcel, HwReader, HwStub, Process, Proxy, Status};
 
 pub(super) const INTERFACE: &str = "android.hardware.tests.libhwbinder@1.0::IBenchmark";
 

@@ -19,6 +19,6 @@ pub use link::followed;
 pub use owned::Owned;
 #[cfg(feature = "write")]
 pub use private::{private_directories, private_directory};
-pub use read::{read, read_within};
+pub use read::{open, read, read_within};
 #[cfg(feature = "write")]
 pub use write::{Existing, NewFile, put, refuse_existing, write};

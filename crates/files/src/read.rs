@@ -21,6 +21,26 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// As [`read`].
 pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    if length > *budget {
+        return Err(too_long(length, *budget));
+    }
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(usize::try_from(length).map_err(|_| ErrorKind::OutOfMemory)?)
+        .map_err(|_| ErrorKind::OutOfMemory)?;
+    // If the file grows meanwhile, reads only the size that it had when it was opened.
+    file.take(length).read_to_end(&mut bytes)?;
+    *budget -= bytes.len() as u64;
+    Ok(bytes)
+}
+
+/// Opens a regular file, to read it in parts.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`] if it is not a regular file, and the errors of system calls.
+pub fn open(path: &Path) -> Result<File> {
     // Checked before opening, because merely opening some devices starts them.
     only_regular(&std::fs::metadata(path)?)?;
     // The file may have been replaced meanwhile. Opening a FIFO must not block.
@@ -28,21 +48,12 @@ pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     only_regular(&found)?;
-    if found.len() > *budget {
-        return Err(too_long(found.len(), *budget));
-    }
     if found.len() == 0 && (&file).read(&mut [0])? > 0 {
         // Files in /proc have size 0 until they are read.
         let what = "it claims to be empty but is not: a file of the kernel, not a regular file";
         return Err(Error::new(ErrorKind::InvalidInput, what));
     }
-    let mut bytes = Vec::new();
-    let length = usize::try_from(found.len()).map_err(|_| ErrorKind::OutOfMemory)?;
-    bytes.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
-    // If the file grows meanwhile, reads only the size that it had when it was opened.
-    file.take(found.len()).read_to_end(&mut bytes)?;
-    *budget -= bytes.len() as u64;
-    Ok(bytes)
+    Ok(file)
 }
 
 fn too_long(length: u64, most: u64) -> Error {

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use files::{Existing, NewFile};
+use roundtrip_files::{Existing, NewFile};
 
 /// A temporary directory for one test.
 struct Folder(PathBuf);
@@ -45,7 +45,7 @@ fn a_file_is_written_completely_or_not_at_all() {
     assert!(!path.exists());
     drop(file);
     assert_eq!(folder.names(), [""; 0]);
-    files::write(&path, b"whole", Existing::Keep).unwrap();
+    roundtrip_files::write(&path, b"whole", Existing::Keep).unwrap();
     assert_eq!((folder.names(), text(&path)), (vec!["result".to_owned()], "whole".to_owned()));
 }
 
@@ -58,9 +58,12 @@ fn an_existing_file_is_replaced_only_on_request() {
     late.write_all(b"late").unwrap();
     std::fs::write(&path, "precious").unwrap();
     assert_eq!(late.complete().unwrap_err().kind(), ErrorKind::AlreadyExists);
-    assert_eq!(files::write(&path, b"x", Existing::Keep).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(
+        roundtrip_files::write(&path, b"x", Existing::Keep).unwrap_err().kind(),
+        ErrorKind::AlreadyExists
+    );
     assert_eq!((folder.names(), text(&path)), (vec!["result".to_owned()], "precious".to_owned()));
-    files::write(&path, b"new", Existing::Replace).unwrap();
+    roundtrip_files::write(&path, b"new", Existing::Replace).unwrap();
     assert_eq!((folder.names(), text(&path)), (vec!["result".to_owned()], "new".to_owned()));
 }
 
@@ -72,7 +75,7 @@ fn symbolic_links_are_neither_followed_nor_replaced() {
     for to in [target.clone(), folder.0.join("nowhere")] {
         symlink(&to, &link).unwrap();
         for existing in [Existing::Keep, Existing::Replace] {
-            files::write(&link, b"mine", existing).unwrap_err();
+            roundtrip_files::write(&link, b"mine", existing).unwrap_err();
         }
         assert!(std::fs::read_link(&link).unwrap() == to && !folder.0.join("nowhere").exists());
         std::fs::remove_file(&link).unwrap();
@@ -82,7 +85,7 @@ fn symbolic_links_are_neither_followed_nor_replaced() {
         let name = format!(".roundtrip-{}-{number}.partial", std::process::id());
         symlink(&target, folder.0.join(name)).unwrap();
     }
-    files::write(&folder.0.join("result"), b"mine", Existing::Keep).unwrap();
+    roundtrip_files::write(&folder.0.join("result"), b"mine", Existing::Keep).unwrap();
     assert_eq!((text(&target), text(&folder.0.join("result"))), ("another's".into(), "mine".into()));
 }
 
@@ -90,7 +93,7 @@ fn symbolic_links_are_neither_followed_nor_replaced() {
 fn directories_and_devices_are_not_replaced() {
     let folder = Folder::new("special");
     for place in [folder.0.clone(), PathBuf::from("/dev/null"), PathBuf::from("/")] {
-        files::write(&place, b"x", Existing::Replace).unwrap_err();
+        roundtrip_files::write(&place, b"x", Existing::Replace).unwrap_err();
     }
     assert!(std::fs::symlink_metadata("/dev/null").is_ok_and(|found| !found.is_file()));
 }
@@ -101,9 +104,9 @@ fn a_rename_does_not_replace_an_existing_name() {
     for name in ["one", "two"] {
         std::fs::create_dir(folder.0.join(name)).unwrap();
     }
-    let error = files::put(&folder.0.join("one"), &folder.0.join("two")).unwrap_err();
+    let error = roundtrip_files::put(&folder.0.join("one"), &folder.0.join("two")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-    files::put(&folder.0.join("one"), &folder.0.join("three")).unwrap();
+    roundtrip_files::put(&folder.0.join("one"), &folder.0.join("three")).unwrap();
     assert_eq!(folder.names(), ["three", "two"]);
 }
 
@@ -117,12 +120,12 @@ fn only_regular_files_below_the_size_limit_are_read() {
     symlink("/proc/self/status", path("status")).unwrap();
     symlink("/proc/self/mem", path("memory")).unwrap();
     std::fs::write(path("empty"), "").unwrap();
-    assert_eq!(files::read(&path("empty"), 4).unwrap(), b"");
-    files::read(&path("memory"), 4).unwrap_err();
+    assert_eq!(roundtrip_files::read(&path("empty"), 4).unwrap(), b"");
+    roundtrip_files::read(&path("memory"), 4).unwrap_err();
     rustix::fs::mkfifoat(rustix::fs::CWD, path("fifo"), rustix::fs::Mode::RUSR).unwrap();
     std::fs::File::create(path("sparse")).unwrap().set_len(3 << 30).unwrap();
-    assert_eq!(files::read(&path("file"), 4).unwrap(), b"text");
-    assert_eq!(files::read(&path("link"), 4).unwrap(), b"text");
+    assert_eq!(roundtrip_files::read(&path("file"), 4).unwrap(), b"text");
+    assert_eq!(roundtrip_files::read(&path("link"), 4).unwrap(), b"text");
     for (name, kind, hint) in [
         ("file", ErrorKind::FileTooLarge, "4 bytes"),
         ("fifo", ErrorKind::InvalidInput, "a FIFO"),
@@ -132,13 +135,16 @@ fn only_regular_files_below_the_size_limit_are_read() {
         ("sparse", ErrorKind::FileTooLarge, "3221225472 bytes"),
         ("nothing", ErrorKind::NotFound, ""),
     ] {
-        let error = files::read(&path(name), 3).unwrap_err();
+        let error = roundtrip_files::read(&path(name), 3).unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(hint), "{name}: {error}");
     }
     let mut budget = 6;
-    files::read_within(&path("file"), &mut budget).unwrap();
+    roundtrip_files::read_within(&path("file"), &mut budget).unwrap();
     assert_eq!(budget, 2);
-    assert_eq!(files::read_within(&path("file"), &mut budget).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    assert_eq!(
+        roundtrip_files::read_within(&path("file"), &mut budget).unwrap_err().kind(),
+        ErrorKind::FileTooLarge
+    );
 }
 
 #[test]
@@ -149,12 +155,12 @@ fn only_links_of_this_user_and_of_root_are_followed() {
     symlink("file", path("one")).unwrap();
     symlink(path("one"), path("two")).unwrap();
     symlink("round", path("round")).unwrap();
-    assert_eq!(files::followed(&path("two")).unwrap(), path("file"));
-    assert_eq!(files::followed(&path("new")).unwrap(), path("new"));
-    assert!(files::followed(&path("round")).unwrap_err().to_string().contains("too many"));
+    assert_eq!(roundtrip_files::followed(&path("two")).unwrap(), path("file"));
+    assert_eq!(roundtrip_files::followed(&path("new")).unwrap(), path("new"));
+    assert!(roundtrip_files::followed(&path("round")).unwrap_err().to_string().contains("too many"));
     if !rustix::process::geteuid().is_root() {
-        return skips::skip(skips::Need::Root, "only root can make another user's link");
+        return roundtrip_skips::skip(roundtrip_skips::Need::Root, "only root can make another user's link");
     }
     std::os::unix::fs::lchown(path("one"), Some(12345), None).unwrap();
-    assert!(files::followed(&path("two")).unwrap_err().to_string().contains("another user"));
+    assert!(roundtrip_files::followed(&path("two")).unwrap_err().to_string().contains("another user"));
 }

@@ -1,7 +1,7 @@
 //! Decodes an event from its name and fields. An unknown event, or one that lacks a field, has no
 //! body. Must not know any file format.
 
-use tracefs::{Body, Name, Names, ThreadRef, Trace};
+use roundtrip_tracefs::{Body, Name, Names, ThreadRef, Trace};
 
 use crate::fields::Fields;
 use crate::kept;
@@ -35,6 +35,24 @@ pub(crate) fn system(event: &str) -> &'static str {
         _ => kept::system(event).unwrap_or("other"),
     }
 }
+
+/// Whether an event has a decoded form, or fields that are kept.
+pub(crate) fn decodes(event: &str) -> bool {
+    match system(event) {
+        "other" => false,
+        "binder" | "rust_binder" => BINDER.contains(&event.strip_prefix("rust_").unwrap_or(event)),
+        _ => true,
+    }
+}
+
+/// The binder driver's events that are decoded.
+const BINDER: [&str; 5] = [
+    "binder_transaction",
+    "binder_transaction_received",
+    "binder_wait_for_work",
+    "binder_return",
+    "binder_set_priority",
+];
 
 /// The interrupt vectors of x86: their kind, and whether the event is the entry.
 fn vector(event: &str) -> Option<(&str, bool)> {
@@ -91,11 +109,16 @@ fn scheduling(event: &str, fields: &dyn Fields, names: &mut Names) -> Option<Bod
             prev_state: fields.state()?,
             next: thread(fields, ["next_pid", "next_prio", "next_comm"], names)?,
         },
-        "sched_waking" => Body::Waking { thread: woken(names)?, target_cpu: number(fields, "target_cpu")? },
+        "sched_waking" => Body::Waking {
+            thread: woken(names)?,
+            target_cpu: number(fields, "target_cpu")?,
+            context: fields.context(),
+        },
         "sched_wakeup" | "sched_wakeup_new" => Body::Wakeup {
             thread: woken(names)?,
             target_cpu: number(fields, "target_cpu")?,
             new: event == "sched_wakeup_new",
+            context: fields.context(),
         },
         "sched_migrate_task" => Body::Migrate {
             thread: woken(names)?,

@@ -1,11 +1,12 @@
 //! Collects the events of several CPUs, in file order, into one trace. Must not know any file
 //! format.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tracefs::{Event, Loss};
+use roundtrip_tracefs::{Event, Loss, Packed};
 
-use crate::{Foreign, MOST_EVENTS};
+use crate::error::{Error, Result};
+use crate::{Foreign, MAX_EVENTS};
 
 /// The highest accepted CPU number. Higher ones come from damaged bytes.
 pub(crate) const MOST_CPUS: u32 = 1 << 14;
@@ -13,22 +14,25 @@ pub(crate) const MOST_CPUS: u32 = 1 << 14;
 /// The events found so far.
 #[derive(Default)]
 pub(crate) struct Collected {
-    events: Vec<Event>,
+    events: Packed,
     losses: Vec<Loss>,
     /// The time of each CPU's last event, and the events lost since then (how many, if counted).
     last_ns: BTreeMap<u32, u64>,
     missing: BTreeMap<u32, Option<u64>>,
     complete_from_ns: BTreeMap<u32, u64>,
+    /// The CPUs of which nothing is missing before their first event.
+    whole: BTreeSet<u32>,
     recorded: BTreeSet<String>,
-    /// Whether there were more events than are kept.
-    full: bool,
+    named: HashSet<String>,
+    /// Whether there are more events than are kept.
+    overflowed: bool,
 }
 
 impl Collected {
     /// Adds the next event of its CPU.
     pub(crate) fn add(&mut self, event: Event) {
-        if self.events.len() >= MOST_EVENTS {
-            self.full = true;
+        if self.events.len() >= MAX_EVENTS {
+            self.overflowed = true;
             return;
         }
         if let Some(events) = self.missing.remove(&event.cpu) {
@@ -39,7 +43,7 @@ impl Collected {
         self.complete_from_ns.entry(event.cpu).or_insert(event.time_ns);
         let last_ns = self.last_ns.entry(event.cpu).or_default();
         *last_ns = event.time_ns.max(*last_ns);
-        self.events.push(event);
+        self.events.push(&event);
     }
 
     /// Notes that events of this CPU were lost before the next one.
@@ -54,6 +58,23 @@ impl Collected {
         self.last_ns.entry(cpu).or_insert(ns);
     }
 
+    /// Declares that nothing is missing before a CPU's first event: it had none before.
+    pub(crate) fn is_whole(&mut self, cpu: u32) {
+        self.whole.insert(cpu);
+    }
+
+    /// Declares the same of all CPUs that have events.
+    pub(crate) fn all_whole(&mut self) {
+        self.whole.extend(self.complete_from_ns.keys());
+    }
+
+    /// Notes the time of an event that is not added, because it has no decoded form.
+    pub(crate) fn seen(&mut self, cpu: u32, ns: u64) {
+        let last_ns = self.last_ns.entry(cpu).or_default();
+        *last_ns = ns.max(*last_ns);
+        self.complete_from_ns.entry(cpu).or_insert(ns);
+    }
+
     /// The time of a CPU's last event, in nanoseconds.
     pub(crate) fn last_ns(&self, cpu: u32) -> Option<u64> {
         self.last_ns.get(&cpu).copied()
@@ -66,21 +87,38 @@ impl Collected {
         }
     }
 
+    /// Like [`Self::has`], for an event that is often added again.
+    pub(crate) fn has_named(&mut self, system: &str, event: &str) {
+        if self.named.len() < 10_000 && !self.named.contains(event) {
+            self.named.insert(event.to_owned());
+            self.has(&format!("{system}/{event}"));
+        }
+    }
+
+    /// Whether there are more events than are kept, so that nothing more needs to be read.
+    pub(crate) fn overflowed(&self) -> bool {
+        self.overflowed
+    }
+
     /// Fills in the trace's events, losses, start times and recorded events.
-    pub(crate) fn finish(mut self, into: &mut Foreign) {
+    ///
+    /// # Errors
+    /// If there are too many events.
+    pub(crate) fn finish(mut self, into: &mut Foreign) -> Result<()> {
+        if self.overflowed {
+            return Err(Error::too_many_events());
+        }
         for (cpu, events) in std::mem::take(&mut self.missing) {
             let after_ns = self.last_ns.get(&cpu).copied().unwrap_or(0);
             self.losses.push(Loss { cpu, after_ns, before_ns: u64::MAX, events, damaged: false });
         }
         // Events with the same time stay in file order.
-        self.events.sort_by_key(|event| event.time_ns);
         self.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
-        if self.full {
-            into.notes.push(format!("it has more than {MOST_EVENTS} events: the later ones were not read"));
-        }
-        into.trace.events = self.events;
+        into.trace.packed = self.events.sorted();
         into.trace.losses = self.losses;
         into.trace.complete_from_ns = self.complete_from_ns;
         into.trace.recorded = self.recorded.into_iter().collect();
+        into.trace.begin_whole(&self.whole);
+        Ok(())
     }
 }

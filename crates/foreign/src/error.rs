@@ -4,12 +4,14 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The format is unknown.
-    #[error(
-        "neither a Perfetto trace, nor trace-cmd's trace.dat, nor the kernel's text of a trace: give one of these, or a \
-         run directory"
-    )]
-    Unknown,
+    /// The file is something else.
+    #[error("it is {what}, not a recording that this program reads: {how}")]
+    Unknown {
+        /// What it is.
+        what: &'static str,
+        /// What to do instead.
+        how: &'static str,
+    },
     /// The header is damaged.
     #[error("{form}: {what}; copy the file again, or record it again")]
     Unreadable {
@@ -26,6 +28,31 @@ pub enum Error {
         /// What cannot be read, and what to do instead.
         what: String,
     },
+    /// The file exceeds a limit.
+    #[error("it is too large: {what}")]
+    TooLarge {
+        /// The limit, and what to do.
+        what: String,
+    },
+    /// An archive contains more than one recording.
+    #[error("{form}: it contains several recordings: unpack it, and give one of {names}")]
+    Several {
+        /// The archive's format.
+        form: &'static str,
+        /// The recordings' names, the first few if there are many.
+        names: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn too_many_events() -> Self {
+        let millions = crate::MAX_EVENTS / 1_000_000;
+        Self::TooLarge {
+            what: format!(
+                "it has more than {millions} million events: record for a shorter time, or fewer kinds of events"
+            ),
+        }
+    }
 }
 
 /// The result type of this crate.

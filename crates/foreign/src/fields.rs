@@ -1,7 +1,7 @@
 //! The fields of an event from any file format. Their names are those in the kernel's format files
 //! or in its text.
 
-use tracefs::{Name, Names, TaskState};
+use roundtrip_tracefs::{EventContext, Name, Names, TaskState};
 
 /// The fields of one event.
 pub(crate) trait Fields {
@@ -13,6 +13,8 @@ pub(crate) trait Fields {
     fn device(&self, name: &str) -> Option<u32>;
     /// `prev_state`: what a thread that leaves its CPU does next.
     fn state(&self) -> Option<TaskState>;
+    /// What the event's flags say of its context.
+    fn context(&self) -> EventContext;
     /// An argument of a system call, counted from 0.
     fn argument(&self, place: usize) -> Option<u64>;
     /// A kernel function, by its name or address.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use tracefs::{Body, Formats, Others, Trace};
+use roundtrip_tracefs::{Body, Formats, Others, Trace};
 
 use crate::fields::Fields;
 
@@ -119,7 +119,7 @@ pub(crate) fn body(event: &str, fields: &dyn Fields, trace: &mut Trace) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use tracefs::{Event, Name, Names, TaskState, Value};
+    use roundtrip_tracefs::{Event, EventContext, Name, Names, TaskState, Value};
 
     use super::*;
 
@@ -146,6 +146,10 @@ mod tests {
 
         fn state(&self) -> Option<TaskState> {
             None
+        }
+
+        fn context(&self) -> EventContext {
+            EventContext::Unknown
         }
 
         fn argument(&self, _: usize) -> Option<u64> {

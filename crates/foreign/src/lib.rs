@@ -1,25 +1,27 @@
 //! Reads kernel traces that other tools recorded, and converts them to Roundtrip's own form. Reads
-//! Perfetto traces, trace-cmd's `trace.dat` (versions 6 and 7), and the kernel's text as atrace and
-//! `/sys/kernel/tracing/trace` print it.
+//! Perfetto traces, trace-cmd's `trace.dat` (versions 6 and 7), and the kernel's text as atrace,
+//! `trace-cmd report` and `/sys/kernel/tracing/trace` print it; each also packed.
 //!
 //! Every byte is untrusted. Sizes are limited. Damage is reported, and ends the reading of the
 //! damaged part. Everything read before is kept. Must not know what events are used for.
 
 mod bodies;
+mod clocks;
 mod collect;
 mod compressed;
 mod error;
 mod fields;
 mod kept;
+mod opening;
 mod perfetto;
 mod text;
 mod trace_dat;
 
-use std::collections::BTreeMap;
-
-use tracefs::Trace;
+use roundtrip_tracefs::Trace;
 
 pub use error::{Error, Result};
+use opening::{Form, Source};
+pub use opening::{Input, Limits, holds_recording};
 
 /// The tool that wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +39,18 @@ pub enum Tool {
 pub struct Foreign {
     /// The tool that wrote it.
     pub tool: Tool,
-    /// The events. `recorded` lists the events that the file declares as recorded. Without such a
-    /// declaration, it lists those that the file contains.
+    /// The events. They may be packed, see [`Trace::all`]. `recorded` lists the events that the
+    /// file declares as recorded. Without such a declaration, it lists those that the file
+    /// contains.
     pub trace: Trace,
     /// The kernel's name of the trace clock ("boot"); `None` if the file does not name the clock.
     pub clock: Option<String>,
     /// The recording kernel's release; empty if the file does not name it.
     pub release: String,
-    /// Names of threads and processes.
-    pub comms: BTreeMap<u32, String>,
     /// How many events the recorder counted as lost; see also the trace's losses.
     pub lost_events: u64,
+    /// Whether the clocks of CPUs differ in a way that was not corrected.
+    pub clocks_disagree: bool,
     /// What the file lacks, and what could not be read, in one sentence each.
     pub notes: Vec<String>,
     /// The first damage found, with its place in the file.
@@ -61,8 +64,8 @@ impl Foreign {
             trace: Trace { others: kept::others(), ..Trace::default() },
             clock: None,
             release: String::new(),
-            comms: BTreeMap::new(),
             lost_events: 0,
+            clocks_disagree: false,
             notes: Vec::new(),
             damage: None,
         }
@@ -74,26 +77,50 @@ impl Foreign {
     }
 }
 
-/// The longest file that is read, in bytes.
-pub const MOST_FILE_BYTES: u64 = 1 << 30;
-
 /// The maximum size of all decompressed parts of a file together, in bytes.
 const MOST_UNPACKED_BYTES: usize = 1 << 30;
 
-/// The maximum number of events that are kept of a file.
-const MOST_EVENTS: usize = 16_000_000;
+/// The maximum number of events of a file. Packed, they take about 300 MB.
+const MAX_EVENTS: usize = if cfg!(test) { 20_000 } else { 16_000_000 };
 
-/// Reads the bytes of a file that any of these tools wrote.
+/// Reads the bytes of a file that any of these tools wrote. The events are not packed.
 ///
 /// # Errors
-/// [`Error::Unknown`] for any other format, [`Error::Unreadable`] if the header is damaged. Damage
-/// after the header is not an error, see [`Foreign::damage`].
+/// Those of [`read_within`].
 pub fn read(bytes: &[u8]) -> Result<Foreign> {
-    if trace_dat::is(bytes) {
-        return trace_dat::read(bytes);
+    let mut foreign = read_within(Input::memory(bytes), &Limits::default())?;
+    foreign.trace.unpack();
+    Ok(foreign)
+}
+
+/// Reads a file that any of these tools wrote, packed or not.
+///
+/// # Errors
+/// If the file is something else, is damaged at its start, or exceeds the limits. Later damage is
+/// not an error, see [`Foreign::damage`].
+pub fn read_within(input: Input<'_>, limits: &Limits) -> Result<Foreign> {
+    let opened = opening::open(input, limits)?;
+    let mut foreign = match opened.form {
+        Form::Text => match text::read(opened.reader())? {
+            Some(foreign) => foreign,
+            None => return Err(opened.unknown()),
+        },
+        Form::Perfetto => perfetto::read(&|| opened.reader())?,
+        Form::TraceCmd => match opened.source() {
+            Some(source) => trace_dat::read(source)?,
+            // Its parts point to each other, and packed bytes can only be read in order.
+            None => {
+                let (bytes, damage) = opened.bytes()?;
+                let mut foreign = trace_dat::read(Source::memory(&bytes))?;
+                // What comes first in the file is reported: the unpacked bytes end there.
+                foreign.damage = damage.or(foreign.damage);
+                foreign
+            }
+        },
+    };
+    if let Some(member) = opened.member {
+        foreign.notes.insert(0, format!("the recording is {member} in the archive"));
     }
-    if perfetto::is(bytes) {
-        return perfetto::read(bytes);
-    }
-    text::read(bytes)
+    clocks::mend(&mut foreign);
+    Ok(foreign)
 }

@@ -4,17 +4,22 @@
 
 mod bundle;
 mod compact;
-mod schema;
-mod wire;
+mod described;
+mod packets;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::{self, BufRead};
+
+use roundtrip_perfetto::read::{Fields, Message, TRUNCATED, Value};
 
 use crate::collect::Collected;
 use crate::compressed::{Method, unpack};
 use crate::error::{Error, Result};
+use crate::opening::failure;
+use crate::text::program;
 use crate::{Foreign, MOST_UNPACKED_BYTES, Tool};
-use schema::Described;
-use wire::{Message, Value};
+use described::Described;
+use packets::{Next, Packets};
 
 const FORM: &str = "Perfetto's trace";
 
@@ -37,13 +42,16 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// Those of [`crate::read`].
-pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
+pub(crate) fn read<'a>(open: &dyn Fn() -> Box<dyn BufRead + 'a>) -> Result<Foreign> {
     let mut reader = Reader { budget: MOST_UNPACKED_BYTES, ..Reader::default() };
     let mut foreign = Foreign::new(Tool::Perfetto);
+    let mut unreadable = None;
     // Events may refer to later packets.
     for pass in [Pass::Context, Pass::Events] {
         reader.pass = pass;
-        reader.packets(bytes, 0, &mut foreign);
+        if let Err(error) = reader.stream(Packets::new(open()), &mut foreign) {
+            unreadable = Some(failure(&error)?);
+        }
         if pass == Pass::Context {
             reader.budget = MOST_UNPACKED_BYTES;
         }
@@ -73,9 +81,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     };
     let asked: Vec<String> = reader.asked.iter().filter(|event| !refused(event)).cloned().collect();
     asked.iter().for_each(|event| reader.collected.has(event));
-    reader.collected.finish(&mut foreign);
+    reader.collected.finish(&mut foreign)?;
+    // What comes first in the file is reported: the bytes end there.
+    foreign.damage = unreadable.or(foreign.damage);
     foreign.trace.processes = reader.processes;
-    foreign.comms = reader.comms;
+    foreign.trace.comms = reader.comms;
     foreign.trace.machine = reader.machine;
     Ok(foreign)
 }
@@ -111,30 +121,48 @@ struct Reader {
     raw_to_boot: Option<i64>,
     clock: Option<&'static str>,
     /// The thread that runs on each CPU, if a switch showed it.
-    running: BTreeMap<u32, tracefs::ThreadRef>,
+    running: BTreeMap<u32, roundtrip_tracefs::ThreadRef>,
     bundles: u64,
     other_machines: u64,
     without_thread: u64,
 }
 
 impl Reader {
-    /// Reads a trace, or the contents of a compressed packet. Compressed packets must not nest.
-    fn packets(&mut self, bytes: &[u8], depth: u32, foreign: &mut Foreign) {
+    /// Reads a trace, a packet at a time.
+    fn stream(&mut self, mut packets: Packets<'_>, foreign: &mut Foreign) -> io::Result<()> {
+        while !self.collected.overflowed() {
+            match packets.next()? {
+                Next::End => break,
+                Next::Packet { at, bytes } => {
+                    if let Err(what) = self.packet(bytes, 0, foreign) {
+                        foreign.damaged(format!("the packet at byte {at}: {what}"));
+                    }
+                }
+                Next::Damaged { at } => {
+                    foreign.damaged(format!("at byte {at}: {TRUNCATED}; what follows was not read"));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the contents of a compressed packet. Compressed packets must not nest.
+    fn packets(&mut self, bytes: &[u8], foreign: &mut Foreign) {
         let mut trace = Message::new(bytes);
-        loop {
+        while !self.collected.overflowed() {
             let at = trace.at();
             match trace.next() {
                 None => return,
                 Some(Ok((1, Value::Bytes(packet)))) => {
-                    if let Err(what) = self.packet(packet, depth, foreign) {
-                        let inside = if depth > 0 { " of what is compressed" } else { "" };
-                        foreign.damaged(format!("the packet at byte {at}{inside}: {what}"));
+                    if let Err(what) = self.packet(packet, 1, foreign) {
+                        foreign.damaged(format!("the packet at byte {at} of what is compressed: {what}"));
                     }
                 }
                 Some(Ok(_)) => {}
                 Some(Err(what)) => {
-                    let inside = if depth > 0 { " of what is compressed" } else { "" };
-                    foreign.damaged(format!("at byte {at}{inside}: {what}; what follows was not read"));
+                    let at = format!("at byte {at} of what is compressed");
+                    foreign.damaged(format!("{at}: {what}; what follows was not read"));
                     return;
                 }
             }
@@ -183,7 +211,7 @@ impl Reader {
             return Err("nested compressed packets".to_owned());
         }
         let unpacked = unpack(method, packed, &mut self.budget)?;
-        self.packets(&unpacked, depth + 1, foreign);
+        self.packets(&unpacked, foreign);
         Ok(())
     }
 
@@ -210,19 +238,25 @@ impl Reader {
         for field in Message::new(tree) {
             match field? {
                 (1, Value::Bytes(process)) => {
-                    let process = wire::Fields::read(process)?;
+                    let process = Fields::read(process)?;
                     let Some(pid) = process.u32(1) else { continue };
                     self.processes.insert(pid, pid);
                     if let Some(line) = process.text(3) {
-                        let program = line.split(' ').next().unwrap_or(line);
-                        let name = program.rsplit('/').next().unwrap_or(program);
+                        // `cmdline_is_comm`, `is_kthread`, and a child of `kthreadd`.
+                        let of_kernel = [8, 9].iter().any(|&field| process.number(field) == Some(1))
+                            || process.u32(2) == Some(2);
+                        let first = line.split(' ').next().unwrap_or(line);
+                        let name = if of_kernel { line } else { program(first) };
                         self.comms.entry(pid).or_insert_with(|| name.to_owned());
                     }
                 }
                 (2, Value::Bytes(thread)) => {
-                    let thread = wire::Fields::read(thread)?;
+                    let thread = Fields::read(thread)?;
                     let (Some(tid), Some(pid)) = (thread.u32(1), thread.u32(3)) else { continue };
                     self.processes.insert(tid, pid);
+                    if let Some(name) = thread.text(2).filter(|name| !name.is_empty()) {
+                        self.comms.entry(tid).or_insert_with(|| name.to_owned());
+                    }
                 }
                 _ => {}
             }
@@ -235,7 +269,7 @@ impl Reader {
         let mut now = HashMap::new();
         for field in Message::new(snapshot) {
             if let (1, Value::Bytes(clock)) = field? {
-                let clock = wire::Fields::read(clock)?;
+                let clock = Fields::read(clock)?;
                 if let (Some(id), Some(time)) = (clock.number(1), clock.number(2)) {
                     now.insert(id, time);
                 }
@@ -250,7 +284,7 @@ impl Reader {
     fn interned(&mut self, data: &[u8], sequence: u64) -> Result<(), String> {
         for field in Message::new(data) {
             if let (26, Value::Bytes(symbol)) = field? {
-                let symbol = wire::Fields::read(symbol)?;
+                let symbol = Fields::read(symbol)?;
                 if let (Some(id), Some(name)) = (symbol.number(1), symbol.text(2)) {
                     self.symbols.insert((sequence, id), name.to_owned());
                 }
@@ -266,10 +300,10 @@ impl Reader {
                 self.refused.insert(String::from_utf8_lossy(event).into_owned());
             }
         }
-        let end = wire::Fields::read(stats)?.number(1) == Some(2);
+        let end = Fields::read(stats)?.number(1) == Some(2);
         for field in Message::new(stats) {
             if let (2, Value::Bytes(cpu)) = field? {
-                let cpu = wire::Fields::read(cpu)?;
+                let cpu = Fields::read(cpu)?;
                 let sum =
                     [3, 4, 8].iter().filter_map(|&number| cpu.number(number)).fold(0, u64::saturating_add);
                 let counts = self.lost.entry(cpu.number(1).unwrap_or(0)).or_default();
@@ -282,7 +316,7 @@ impl Reader {
     fn system(&mut self, info: &[u8], foreign: &mut Foreign) -> Result<(), String> {
         for field in Message::new(info) {
             if let (1, Value::Bytes(name)) = field? {
-                let name = wire::Fields::read(name)?;
+                let name = Fields::read(name)?;
                 foreign.release = name.text(3).unwrap_or_default().to_owned();
                 self.machine = name.text(4).unwrap_or_default().to_owned();
                 let mut numbers = foreign.release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);

@@ -1,39 +1,57 @@
-//! The kernel's text of a trace: `/sys/kernel/tracing/trace`, atrace's output (also compressed with
-//! `-z`), and the HTML page that systrace writes around it. Must not know what events mean.
+//! The kernel's text of a trace: `/sys/kernel/tracing/trace`, atrace's output, what `trace-cmd
+//! report` prints, and the HTML page that systrace writes around it. Reads it line by line, so that
+//! memory depends only on what is kept. Must not know what events mean.
 
 mod calls;
+mod dump;
 mod line;
+mod report;
 mod storage;
 
 use std::collections::BTreeMap;
+use std::io::{self, BufRead, Read as _};
 
-use tracefs::{Body, Event};
+use roundtrip_tracefs::{Body, Event};
 
 use crate::bodies;
 use crate::collect::{Collected, MOST_CPUS};
-use crate::compressed::{Method, unpack};
-use crate::error::{Error, Result};
-use crate::{Foreign, MOST_UNPACKED_BYTES, Tool};
+use crate::error::Result;
+use crate::opening::failure;
+use crate::{Foreign, Tool};
+use dump::Dump;
+pub(crate) use dump::program;
 use line::{Line, Said};
 
 /// A file with at least this many unreadable lines counts as damaged. Fewer are normal: Android's
 /// tools print a few lines between the kernel's.
 const MANY_UNREADABLE: u64 = 20;
 
-/// Reads the kernel's text.
+/// The longest line that is read, in bytes. The kernel's are shorter than a page.
+const MOST_LINE_BYTES: u64 = 1 << 16;
+
+/// Reads the kernel's text; `None` if it contains no events.
 ///
 /// # Errors
-/// Those of [`crate::read`].
-pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
-    let unpacked = unpack_atrace(bytes)?;
-    let text = String::from_utf8_lossy(unpacked.as_deref().unwrap_or(bytes));
+/// Those of [`crate::read_within`].
+pub(crate) fn read(mut input: impl BufRead) -> Result<Option<Foreign>> {
     let mut reader = Reader::default();
     let mut foreign = Foreign::new(Tool::Text);
-    for (number, text) in (1u64..).zip(text.lines()) {
-        reader.line(number, text, &mut foreign);
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        if reader.collected.overflowed() {
+            break;
+        }
+        match next_line(&mut input, &mut bytes) {
+            Ok(true) => reader.line(number, &String::from_utf8_lossy(&bytes), &mut foreign),
+            Ok(false) => break,
+            Err(error) => {
+                foreign.damaged(format!("after line {}: {}", number - 1, failure(&error)?));
+                break;
+            }
+        }
     }
     if reader.found == 0 {
-        return Err(Error::Unknown);
+        return Ok(None);
     }
     if reader.unreadable >= MANY_UNREADABLE {
         let (first, many) = (reader.first_unreadable, reader.unreadable);
@@ -47,28 +65,46 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
         ));
     }
     foreign.lost_events = reader.lost;
-    reader.collected.finish(&mut foreign);
+    if !reader.undecoded.is_empty() {
+        let events: Vec<String> =
+            reader.undecoded.iter().take(5).map(|(name, events)| format!("{name} ({events})")).collect();
+        foreign.notes.push(format!(
+            "events with another text than this program knows were left out: {}",
+            events.join(", ")
+        ));
+    }
+    if reader.complete {
+        reader.collected.all_whole();
+    }
+    reader.collected.finish(&mut foreign)?;
     foreign.trace.processes = reader.processes;
-    foreign.comms = reader.comms;
+    foreign.trace.comms = reader.comms;
     // Only x86 has these events.
     if foreign.trace.recorded.iter().any(|event| event.starts_with("irq_vectors/")) {
         "x86_64".clone_into(&mut foreign.trace.machine);
     }
-    Ok(foreign)
+    Ok(Some(foreign))
 }
 
-/// Decompresses the output of `atrace -z`: a zlib stream after a line `TRACE:`.
-fn unpack_atrace(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
-    const MARK: &[u8] = b"TRACE:\n";
-    let head = &bytes[..bytes.len().min(4096)];
-    let at = head.windows(MARK.len()).position(|window| window == MARK).map_or(0, |at| at + MARK.len());
-    // The zlib header (RFC 1950): deflate, a window of 32 kB, and check bits over both bytes.
-    let packed = matches!(bytes[at..], [0x78, flags, ..] if (0x7800 + u32::from(flags)).is_multiple_of(31));
-    if !packed {
-        return Ok(None);
+/// Whether a text contains an event.
+pub(crate) fn has_events(mut input: impl BufRead) -> bool {
+    let mut bytes = Vec::new();
+    while next_line(&mut input, &mut bytes).unwrap_or(false) {
+        if Line::parse(&String::from_utf8_lossy(&bytes)).is_some() {
+            return true;
+        }
     }
-    let unpacked = unpack(Method::Zlib, &bytes[at..], &mut { MOST_UNPACKED_BYTES });
-    unpacked.map(Some).map_err(|what| Error::Unreadable { form: "atrace's compressed text", what })
+    false
+}
+
+/// Reads the next line, or as much of it as a line may have. Returns whether there is one.
+fn next_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    bytes.clear();
+    input.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', bytes)?;
+    if bytes.len() as u64 == MOST_LINE_BYTES && bytes.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+    }
+    Ok(!bytes.is_empty())
 }
 
 #[derive(Default)]
@@ -79,16 +115,23 @@ struct Reader {
     found: u64,
     unreadable: u64,
     first_unreadable: u64,
+    /// Events that have a decoded form but lack one of its fields: how many, by name.
+    undecoded: BTreeMap<String, u64>,
     lost: u64,
     lost_before: u64,
+    /// Whether the header says that the buffers kept every event.
+    complete: bool,
+    dump: Dump,
 }
 
 impl Reader {
     fn line(&mut self, number: u64, text: &str, foreign: &mut Foreign) {
-        // In systrace's page, the text is inside a script element.
+        // In systrace's page, the text is inside a script element. Until 2014, it was a string,
+        // whose line ends were escaped.
         let text = text.trim_end();
+        let text = text.strip_suffix("\\n\\").unwrap_or(text);
         if let Some(line) = Line::parse(text) {
-            self.event(&line, foreign);
+            self.event(number, &line, foreign);
         } else if let Some((cpu, events)) = lost(text) {
             self.lost = self.lost.saturating_add(events.unwrap_or(0));
             self.collected.lost(cpu, events);
@@ -98,20 +141,28 @@ impl Reader {
             let mut counts = counts.split(['/', ' ', '#']).filter_map(|word| word.parse::<u64>().ok());
             if let (Some(kept), Some(written)) = (counts.next(), counts.next()) {
                 self.lost_before = written.saturating_sub(kept);
+                self.complete = written == kept;
             }
-        } else if self.found > 0 && !text.is_empty() && !text.starts_with(['#', '<']) {
-            if self.unreadable == 0 {
-                self.first_unreadable = number;
-            }
-            self.unreadable += 1;
+        } else if !self.dump.line(text, &mut self.processes, &mut self.comms)
+            && self.found > 0
+            && !text.is_empty()
+            && !text.starts_with(['#', '<'])
+        {
+            self.unreadable(number);
         }
     }
 
-    fn event(&mut self, line: &Line<'_>, foreign: &mut Foreign) {
+    fn unreadable(&mut self, number: u64) {
+        if self.unreadable == 0 {
+            self.first_unreadable = number;
+        }
+        self.unreadable += 1;
+    }
+
+    fn event(&mut self, number: u64, line: &Line<'_>, foreign: &mut Foreign) {
         self.found += 1;
         if line.cpu >= MOST_CPUS {
-            self.unreadable += 1;
-            return;
+            return self.unreadable(number);
         }
         if let Some(process) = line.process {
             self.processes.insert(line.tid, process);
@@ -122,21 +173,26 @@ impl Reader {
         // In the kernel's text, an event of trace_marker has the name of the function that wrote
         // it.
         let name = if line.event == "tracing_mark_write" { "print" } else { line.event };
-        let said = Said::new(name, line.said);
+        let rewritten = report::in_the_kernels_form(name, line.said);
+        let said = Said::new(name, rewritten.as_deref().unwrap_or(line.said), line.context);
         let system = bodies::system(name);
         let found = match calls::call(name, line.said) {
-            None if system == "other" => return self.collected.has(&format!("other/{name}")),
-            None => {
-                let body = bodies::body(name, &said, &mut foreign.trace);
-                body.map(|body| (body, format!("{system}/{name}")))
+            None if !bodies::decodes(name) => {
+                self.collected.seen(line.cpu, line.time_ns);
+                return self.collected.has_named(system, name);
             }
-            call => call,
+            None => bodies::body(name, &said, &mut foreign.trace).map(|body| (body, None)),
+            Some((body, event)) => Some((body, Some(event))),
         };
         let Some((body, event)) = found else {
-            self.unreadable += 1;
+            self.collected.seen(line.cpu, line.time_ns);
+            *self.undecoded.entry(name.to_owned()).or_default() += 1;
             return;
         };
-        self.collected.has(&event);
+        match event {
+            Some(event) => self.collected.has(&event),
+            None => self.collected.has_named(system, name),
+        }
         if let Body::Fork { child, .. } = body
             && let Some(&process) = self.processes.get(&line.tid)
         {
@@ -146,10 +202,12 @@ impl Reader {
     }
 }
 
-/// `CPU:3 [LOST 12 EVENTS]`.
+/// `CPU:3 [LOST 12 EVENTS]`; from `trace-cmd report` also `CPU:3 [12 EVENTS DROPPED]`.
 fn lost(text: &str) -> Option<(u32, Option<u64>)> {
-    let (cpu, rest) = text.trim_start().strip_prefix("CPU:")?.split_once(" [LOST ")?;
-    let events = rest.strip_suffix("EVENTS]")?.trim();
+    let (cpu, rest) = text.trim_start().strip_prefix("CPU:")?.split_once(" [")?;
+    let inside = rest.strip_suffix(']')?;
+    let kernels = inside.strip_prefix("LOST ").and_then(|rest| rest.strip_suffix("EVENTS"));
+    let events = kernels.or_else(|| inside.strip_suffix("EVENTS DROPPED"))?.trim();
     Some((cpu.parse().ok().filter(|&cpu| cpu < MOST_CPUS)?, events.parse().ok()))
 }
 
@@ -167,14 +225,15 @@ mod tests {
             \x20    srv-7     (-----) [000] ....1   100.000009: binder_transaction: transaction=5 dest_node=0 dest_proc=4 \
             dest_thread=9 reply=1 flags=0x0 code=0x5f4e5446\n\
             \x20    srv-7     [000] .....   100.000010: other_event: anything\n";
-        let foreign = read(text.as_bytes()).unwrap();
+        let mut foreign = read(text.as_bytes()).unwrap().unwrap();
+        foreign.trace.unpack();
         let trace = &foreign.trace;
         assert_eq!(trace.events.len(), 3);
         let Body::Switch { prev, prev_state, next } = trace.events[0].body else { panic!("{trace:?}") };
         assert_eq!((prev.tid, prev_state.letter(), next.tid), (12, "D", 0));
         assert_eq!(trace.names.text(prev.comm), "a b-c");
         assert_eq!((trace.events[0].time_ns, trace.events[0].cpu), (100_000_001_000, 1));
-        let Body::Waking { thread, target_cpu: 1 } = trace.events[1].body else { panic!("{trace:?}") };
+        let Body::Waking { thread, target_cpu: 1, .. } = trace.events[1].body else { panic!("{trace:?}") };
         assert_eq!((thread.tid, thread.prio, trace.names.text(thread.comm)), (5, 98, "x prio=3"));
         let Body::BinderTransaction { debug_id: 5, to_thread: 9, reply: true, code: 0x5f4e_5446, .. } =
             trace.events[2].body
@@ -189,7 +248,16 @@ mod tests {
 
     #[test]
     fn other_text_is_refused() {
-        assert!(matches!(read(b"hello\nworld [000] 1.0: x"), Err(Error::Unknown)));
-        assert!(matches!(read(b""), Err(Error::Unknown)));
+        assert!(read(&b"hello\nworld [000] 1.0: x"[..]).unwrap().is_none());
+        assert!(read(&b""[..]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_text_of_too_many_events_is_refused_in_one_line() {
+        let line = "srv-7 [000] ..... 100.000010: binder_transaction_received: transaction=5\n";
+        let events = |count| read(line.repeat(count).as_bytes());
+        assert_eq!(events(crate::MAX_EVENTS).unwrap().unwrap().trace.event_count(), crate::MAX_EVENTS);
+        let refused = events(crate::MAX_EVENTS + 1).unwrap_err().to_string();
+        assert!(refused.starts_with("it is too large: it has more than ") && refused.lines().count() == 1);
     }
 }

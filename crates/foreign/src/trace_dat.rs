@@ -6,13 +6,17 @@ mod bytes;
 mod v6;
 mod v7;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::rc::Rc;
 
-use tracefs::{CpuPages, Formats, PageLayout, Period};
+use roundtrip_tracefs::{CpuReader, Formats};
 
 use crate::collect::MOST_CPUS;
 use crate::error::{Error, Result};
-use crate::{Foreign, MOST_EVENTS, Tool};
+use crate::opening::Source;
+use crate::{Foreign, MAX_EVENTS, Tool};
 use bytes::Bytes;
 
 const FORM: &str = "trace-cmd's trace.dat";
@@ -39,17 +43,44 @@ struct Parts<'a> {
     /// Per-CPU statistics, as text.
     stats: Vec<String>,
     /// The buffer's pages, by CPU.
-    cpus: BTreeMap<u32, std::borrow::Cow<'a, [u8]>>,
+    cpus: BTreeMap<u32, Box<dyn Read + 'a>>,
     /// The number of other instances' buffers, which are not read.
     other_buffers: usize,
     /// Whether times must be shifted or scaled.
     shifted: bool,
     damage: Option<String>,
+    /// Why pages could not be read to their end.
+    cut: Rc<OnceCell<String>>,
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
     fn damaged(&mut self, what: impl Into<String>) {
         self.damage.get_or_insert(what.into());
+    }
+
+    /// The pages of a CPU, so many bytes from this place on, as far as the file contains them.
+    fn pages(&mut self, cpu: u32, place: &Bytes<'a>, length: u64) {
+        let (reader, whole) = place.reader(length);
+        if !whole {
+            self.damaged(format!("it is cut off in the pages of CPU {cpu}"));
+        }
+        self.cpus.insert(cpu, Box::new(Noting { reader, cpu, cut: Rc::clone(&self.cut) }));
+    }
+}
+
+/// Notes why a CPU's pages cannot be read.
+struct Noting<R> {
+    reader: R,
+    cpu: u32,
+    cut: Rc<OnceCell<String>>,
+}
+
+impl<R: Read> Read for Noting<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.reader.read(into).inspect_err(|error| {
+            // Only the first is reported.
+            let _ = self.cut.set(format!("in the pages of CPU {}: {error}", self.cpu));
+        })
     }
 }
 
@@ -57,9 +88,9 @@ impl Parts<'_> {
 ///
 /// # Errors
 /// Those of [`crate::read`].
-pub(crate) fn read(all: &[u8]) -> Result<Foreign> {
+pub(crate) fn read(all: Source<'_>) -> Result<Foreign> {
     let unreadable = |what: String| Error::Unreadable { form: FORM, what };
-    let mut head = Bytes::new(all, MAGIC.len());
+    let mut head = Bytes::new(all, MAGIC.len() as u64);
     let version = head.text().map_err(unreadable)?;
     if head.u8().map_err(unreadable)? != 0 {
         let what = "it was recorded on a big-endian machine, which this program does not read".to_owned();
@@ -84,24 +115,24 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
         let what = "its times follow another machine's clock, or are processor ticks: record with `-C boot`";
         return Err(Error::Unsupported { form: FORM, what: what.to_owned() });
     }
-    let recorded = parts.formats.iter().filter(|(system, ..)| system != "ftrace");
-    let recorded: Vec<String> = recorded.map(|(system, event, _)| format!("{system}/{event}")).collect();
     let formats =
         formats(&parts).map_err(|error| Error::Unreadable { form: FORM, what: error.to_string() })?;
-    limit(&mut parts, formats.page(), &mut foreign);
     let dropped = parts.stats.iter().filter_map(|text| statistics(text)).collect::<BTreeMap<_, _>>();
-    let pages: Vec<CpuPages<'_>> = parts
-        .cpus
-        .iter()
-        .map(|(&cpu, bytes)| {
-            let dropped = dropped.get(&cpu).map_or(0, |&(_, dropped)| dropped);
-            CpuPages { cpu, bytes, dropped }
-        })
-        .collect();
+    let cpus = std::mem::take(&mut parts.cpus).into_iter().map(|(cpu, pages)| {
+        let dropped = dropped.get(&cpu).map_or(0, |&(_, dropped)| dropped);
+        CpuReader { cpu, pages, dropped }
+    });
     foreign.lost_events = dropped.values().map(|(overrun, dropped)| overrun.saturating_add(*dropped)).sum();
-    let mut trace = tracefs::read(&formats, &pages, Period::default())
-        .map_err(|error| Error::Unreadable { form: FORM, what: error.to_string() })?;
-    trace.recorded = recorded;
+    let mut trace = roundtrip_tracefs::read_packed(&formats, cpus.collect(), MAX_EVENTS).map_err(
+        |error| match error {
+            roundtrip_tracefs::Error::TooMany { .. } => Error::too_many_events(),
+            error => Error::Unreadable { form: FORM, what: error.to_string() },
+        },
+    )?;
+    // trace-cmd also stores the formats of events that were off.
+    trace.recorded = trace.occurred.iter().filter(|event| !event.starts_with("ftrace/")).cloned().collect();
+    let whole = dropped.iter().filter(|(_, (overrun, _))| *overrun == 0).map(|(&cpu, _)| cpu);
+    trace.begin_whole(&whole.collect());
     for line in parts.tgids.lines() {
         let mut words = line.split_whitespace().map(str::parse);
         if let (Some(Ok(tid)), Some(Ok(process))) = (words.next(), words.next()) {
@@ -115,7 +146,7 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
         if let Some((tid, comm)) = line.split_once(' ')
             && let Ok(tid) = tid.parse()
         {
-            foreign.comms.insert(tid, comm.to_owned());
+            trace.comms.insert(tid, comm.to_owned());
         }
     }
     foreign.clock = parts.clock.take().map(|text| chosen(&text).to_owned());
@@ -125,7 +156,7 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
             .notes
             .push(format!("it contains {many} more buffers of other instances, which were not read"));
     }
-    if let Some(what) = parts.damage {
+    if let Some(what) = parts.damage.as_ref().or(parts.cut.get()).cloned() {
         foreign.damaged(what);
     }
     let damaged: Vec<String> = trace.damaged().iter().map(u32::to_string).collect();
@@ -136,20 +167,7 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
     Ok(foreign)
 }
 
-/// Truncates pages that may contain more events than are kept. The shortest event takes 16 bytes.
-fn limit(parts: &mut Parts<'_>, layout: PageLayout, foreign: &mut Foreign) {
-    let most = MOST_EVENTS * 16 / parts.cpus.len().max(1) / layout.size * layout.size;
-    for bytes in parts.cpus.values_mut().filter(|bytes| bytes.len() > most) {
-        bytes.to_mut().truncate(most);
-        if foreign.notes.is_empty() {
-            foreign
-                .notes
-                .push("it is longer than this program reads of one file: the end was not read".to_owned());
-        }
-    }
-}
-
-fn formats(parts: &Parts<'_>) -> Result<Formats, tracefs::Error> {
+fn formats(parts: &Parts<'_>) -> Result<Formats, roundtrip_tracefs::Error> {
     // trace-cmd always stores the formats of the group `ftrace`. Only `print`, which user space
     // writes, is used.
     let wanted = |system: &str, event: &str| system != "ftrace" || event == "print";
@@ -178,3 +196,6 @@ fn statistics(text: &str) -> Option<(u32, (u64, u64))> {
     let dropped = of("commit overrun").unwrap_or(0).saturating_add(of("dropped events").unwrap_or(0));
     Some((cpu, (of("overrun").unwrap_or(0), dropped)))
 }
+
+#[cfg(test)]
+mod tests;

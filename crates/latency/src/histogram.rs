@@ -4,14 +4,20 @@
 use hdrhistogram::Histogram as Buckets;
 use serde::{Deserialize, Serialize};
 
+use crate::Z_95;
+
 mod stored;
 
 /// The percentiles in the stored form and in reports.
 pub const PERCENTS: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// The half width of the interval that contains 95% of a normal distribution, in standard
-/// deviations.
-const Z_95: f64 = 1.959_964;
+/// Whether `count` durations are enough to distinguish the `percent` (0–100) percentile from the
+/// maximum: at least one of them must be expected above it. p99.9 needs 1,000, p99.99 needs 10,000.
+#[must_use]
+pub fn resolvable(count: u64, percent: f64) -> bool {
+    // Tolerates the rounding of 100 − 99.99, which is negligible for realistic counts.
+    count as f64 * (100.0 - percent) >= 100.0 * (1.0 - 1e-9)
+}
 
 /// A histogram of durations in nanoseconds.
 ///
@@ -140,30 +146,43 @@ impl Histogram {
     }
 
     /// The duration in nanoseconds that `percent` (0–100, clamped) of all durations do not exceed:
-    /// the highest value of the bucket of the ⌈percent × count / 100⌉-th duration, clamped to the
-    /// exact minimum and maximum.
+    /// the ⌈percent × count / 100⌉-th shortest one. `None` if it is not [`resolvable`].
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
-        // 99.9% of 1000 is 999.0000000000001 in binary. The rank tolerates this error, and the
-        // requested quantile is in the middle of its step, so that rounding does not matter.
-        let count = self.count() as f64;
-        let rank = (percent.clamp(0.0, 100.0) / 100.0 * count * (1.0 - 1e-12)).ceil().max(1.0);
-        let value = self.buckets.value_at_quantile((rank - 0.5) / count.max(1.0));
-        (!self.is_empty()).then(|| value.clamp(self.min_ns, self.max_ns))
+        // 99.9% of 1000 is 999.0000000000001 in binary. The rank tolerates this error.
+        let rank = (percent.clamp(0.0, 100.0) / 100.0 * self.count() as f64 * (1.0 - 1e-12)).ceil();
+        self.ranked_ns((rank as u64).max(1)).filter(|_| resolvable(self.count(), percent))
+    }
+
+    /// The `rank`-th shortest duration, counted from 1: the highest value of its bucket, clamped to
+    /// the exact minimum and maximum. `None` if there are not so many durations.
+    #[must_use]
+    pub fn ranked_ns(&self, rank: u64) -> Option<u64> {
+        // The requested quantile is in the middle of its step, so that rounding does not matter.
+        let quantile = (rank as f64 - 0.5) / self.count() as f64;
+        let is_one = (1..=self.count()).contains(&rank);
+        is_one.then(|| self.buckets.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns))
     }
 
     /// The percentile with its 95% confidence interval, from the ranks of the durations around it
     /// (Conover, Practical Nonparametric Statistics, 3.2). `percent` is clamped to 0–100. Assumes
     /// independent durations, so the interval does not cover changes of the machine between runs.
-    /// `None` for an empty histogram. An end of the interval is `None` if it lies outside all
-    /// durations.
+    /// `None` if the percentile is not [`resolvable`]. An end of the interval is `None` if it lies
+    /// outside all durations.
+    #[must_use]
     pub fn percentile(&self, percent: f64) -> Option<Percentile> {
+        self.percentile_in_clumps(percent, 1.0)
+    }
+
+    /// [`Self::percentile`] if durations above it come in clumps, so that their number varies by
+    /// `clump` times the variance of independent ones.
+    pub fn percentile_in_clumps(&self, percent: f64, clump: f64) -> Option<Percentile> {
         let ns = self.percentile_ns(percent)?;
         let (count, share) = (self.count() as f64, percent.clamp(0.0, 100.0) / 100.0);
-        let spread = Z_95 * (count * share * (1.0 - share)).sqrt();
+        let spread = Z_95 * (clump * count * share * (1.0 - share)).sqrt();
         let [low, high] = [count * share - spread, count * share + spread].map(f64::ceil);
         let bounded = low >= 1.0 && high <= count;
-        let at = |rank: f64| self.percentile_ns(100.0 * rank / count).filter(|_| bounded);
+        let at = |rank: f64| self.ranked_ns(rank as u64).filter(|_| bounded);
         Some(Percentile { percent, ns, low_ns: at(low), high_ns: at(high) })
     }
 
@@ -230,6 +249,19 @@ mod tests {
         assert_eq!((histogram.count(), histogram.clamped()), (3, 1));
         assert_eq!(histogram.max_ns(), Some(Histogram::HIGHEST_NS * 2));
         assert_eq!(stored(&histogram), histogram);
+    }
+
+    #[test]
+    fn a_percentile_needs_one_sample_beyond_it() {
+        assert!(!resolvable(9_999, 99.99) && resolvable(10_000, 99.99));
+        assert!(!resolvable(999, 99.9) && resolvable(1_000, 99.9));
+        assert!(!resolvable(0, 50.0) && !resolvable(1, 50.0) && resolvable(2, 50.0));
+        let steps: Histogram = (1..=1000).collect();
+        assert_eq!(
+            PERCENTS.map(|percent| steps.percentile_ns(percent)),
+            [Some(500), Some(900), Some(950), Some(990), Some(999), None]
+        );
+        assert_eq!([0, 1, 1000, 1001].map(|rank| steps.ranked_ns(rank)), [None, Some(1), Some(1000), None]);
     }
 
     #[test]
@@ -321,7 +353,9 @@ mod tests {
             values.sort_unstable();
             let rank = ((percent / 100.0 * values.len() as f64).ceil() as usize).max(1);
             let exact = values[rank - 1] as f64;
-            let read = histogram.percentile_ns(percent).expect("there are samples") as f64;
+            prop_assert_eq!(histogram.percentile_ns(percent), histogram.ranked_ns(rank as u64)
+                .filter(|_| resolvable(values.len() as u64, percent)));
+            let read = histogram.ranked_ns(rank as u64).expect("there are samples") as f64;
             prop_assert!((read - exact).abs() <= exact * Histogram::RELATIVE_ERROR, "{read} for {exact}");
         }
     }

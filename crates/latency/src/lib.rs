@@ -1,5 +1,4 @@
-//! Durations of round trips, as plain data: samples, histograms, deadlines, summaries and
-//! comparisons.
+//! Durations of round trips, as plain data: samples, histograms, deadlines and comparisons.
 //!
 //! This crate reads no clock, makes no system call and does no I/O. All instants are CLOCK_BOOTTIME
 //! nanoseconds that the caller read. All stored types implement serde's traits.
@@ -7,7 +6,7 @@
 //! # Example
 //!
 //! ```
-//! use latency::{Deadline, Histogram, Sample};
+//! use roundtrip_latency::{Deadline, Histogram, Sample};
 //!
 //! let mut histogram = Histogram::new();
 //! let mut within = Deadline { ns: 2_000_000 }.counter();
@@ -24,20 +23,23 @@
 //! ```
 
 mod comparison;
+pub mod counts;
 mod deadline;
 mod error;
 mod histogram;
 mod policy;
 mod sample;
-mod summary;
 mod timeline;
 pub mod two_samples;
 
 pub use comparison::{Comparison, Interval, median_interval, quantile};
 pub use deadline::{Deadline, DeadlineCount};
 pub use error::Error;
-pub use histogram::{Histogram, PERCENTS, Percentile};
+pub use histogram::{Histogram, PERCENTS, Percentile, resolvable};
 pub use policy::{Policy, PolicyClass};
 pub use sample::{Legs, Placement, Sample};
-pub use summary::{Summary, resolvable};
 pub use timeline::{Bin, Timeline};
+
+/// The half width of the interval that contains 95% of a normal distribution, in standard
+/// deviations.
+pub const Z_95: f64 = 1.959_964;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Error;
+use crate::{Error, resolvable};
 
 /// The durations of calls by the time when they began.
 ///
@@ -131,16 +131,18 @@ impl Bin {
     }
 
     /// The duration that `percent` (0–100) of the calls do not exceed, in nanoseconds, within
-    /// [`Timeline::RELATIVE_ERROR`] and clamped to the exact extremes.
+    /// [`Timeline::RELATIVE_ERROR`] and clamped to the exact extremes. `None` if it is not
+    /// [`resolvable`].
     #[must_use]
-    pub fn percentile_ns(&self, percent: f64) -> u64 {
+    pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         let rank = (percent / 100.0 * self.count as f64 * (1.0 - 1e-12)).ceil().max(1.0) as u64;
         let mut below = 0;
         let reached = self.counts.iter().find(|(_, count)| {
             below += **count;
             below >= rank
         });
-        reached.map_or(self.max_ns, |(&top_ns, _)| top_ns.clamp(self.min_ns, self.max_ns))
+        let value = reached.map(|(&top_ns, _)| top_ns.clamp(self.min_ns, self.max_ns));
+        value.filter(|_| resolvable(self.count, percent))
     }
 
     const EMPTY: Self = Self { count: 0, missed: 0, min_ns: u64::MAX, max_ns: 0, counts: BTreeMap::new() };
@@ -181,8 +183,8 @@ struct StoredBin {
     count: u64,
     missed: u64,
     min_ns: u64,
-    p50_ns: u64,
-    p99_ns: u64,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
     max_ns: u64,
     counts: Vec<(u64, u64)>,
 }
@@ -265,7 +267,8 @@ mod tests {
         let bins: Vec<_> = timeline.bins().map(|(from, bin)| (from, bin.count(), bin.missed())).collect();
         assert_eq!(bins, [(0, 2, 0), (200_000, 1, 1)]);
         let (_, first) = timeline.bins().next().expect("two bins");
-        assert_eq!((first.min_ns(), first.percentile_ns(50.0), first.max_ns()), (20, 20, 30));
+        assert_eq!((first.min_ns(), first.percentile_ns(50.0), first.max_ns()), (20, Some(20), 30));
+        assert_eq!(first.percentile_ns(99.0), None);
     }
 
     #[test]
@@ -325,8 +328,10 @@ mod tests {
             values.sort_unstable();
             let rank = ((percent / 100.0 * values.len() as f64).ceil() as usize).max(1);
             let exact = values[rank - 1] as f64;
-            let read = timeline.bins().next().expect("one bin").1.percentile_ns(percent) as f64;
-            prop_assert!((read - exact).abs() <= exact * Timeline::RELATIVE_ERROR, "{read} for {exact}");
+            let read = timeline.bins().next().expect("one bin").1.percentile_ns(percent);
+            prop_assert_eq!(read.is_some(), resolvable(values.len() as u64, percent));
+            let near = |ns: u64| (ns as f64 - exact).abs() <= exact * Timeline::RELATIVE_ERROR;
+            prop_assert!(read.is_none_or(near), "{read:?} for {exact}");
         }
     }
 }

@@ -1,14 +1,11 @@
 //! Compares two sets of repetitions by ranks. Assumes independent repetitions, but no distribution.
 //! Measures nothing.
 
+use crate::Z_95;
 use crate::comparison::quantile;
 
 /// The error probability of every interval in this file.
 const ERROR: f64 = 0.05;
-
-/// The half width of the interval that contains 95% of a normal distribution, in standard
-/// deviations.
-const Z_95: f64 = 1.959_964;
 
 /// Above this number of repetitions per side, a normal distribution approximates that of the ranks.
 const COUNTED: usize = 60;

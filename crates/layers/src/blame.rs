@@ -1,239 +1,87 @@
-//! Derives causes from parts: what is to blame for each part, how much exceeds the usual time, and
-//! which cause is the main one. Must not know how parts were found.
+//! The reasons of a call thread by thread, and circumstances to know. Must not know how parts or
+//! reasons were found.
 
 use crate::evidence::FIRST_ORDINARY_PRIO;
-use tracefs::OffCpu;
-
-use crate::explanation::{Cause, Flag, Interrupt, Kind, Owner, Part, State, Thread, Unknown, Waker, What};
-use crate::kernel_names;
+use crate::explanation::{Cause, Flag, Kind, Owner, Part, State, Thread, What};
+use crate::reasons::{Reason, ReasonKind, Reasons, Role, Stop, Why};
 use crate::round_trip::RoundTrip;
-use crate::system_calls::SystemCall;
 
 /// The usual duration of a round trip if its run does not say, in nanoseconds.
-const USUAL_NS: u64 = 100_000;
-
-/// Up to this many tenths of the usual time, a call counts as undisturbed.
-const ORDINARY_TENTHS: u64 = 15;
-
-/// Unknown time up to this share of the excess cannot hide the main cause.
-const NEGLIGIBLE_PERCENT: u64 = 5;
+pub(crate) const USUAL_NS: u64 = 100_000;
 
 /// From this duration on, a wait behind a thread of lower priority is reported. Shorter ones are
 /// normal in the kernel's context switches.
 const HELD_OFF_NS: u64 = 50_000;
 
-/// The blame for one part.
-struct Blame {
-    kind: Kind,
-    thread: Option<Thread>,
-    what: Option<What>,
-    cpu: Option<u32>,
-    via: Vec<Thread>,
-    owner: Owner,
-    ns: u64,
-}
-
-/// By owner: CPU time, in nanoseconds, that the events attribute to the owner's thread but that the
-/// thread did not get.
-pub(crate) type Missing = [(Owner, Option<u64>); 2];
-
-/// What caused the delay, the main cause first.
-pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<Cause> {
-    let mut blames = Vec::new();
-    for part in parts {
-        collect(part, &[], &mut blames);
-    }
-    let usual_ns = trip.usual_ns.unwrap_or(USUAL_NS);
-    let mut causes = grouped(blames);
-    for (owner, missing_ns) in missing {
-        take_missing(&mut causes, owner, missing_ns.unwrap_or(0));
-    }
-    for cause in &mut causes {
-        // The usual time consists of work and wakeups, so only an excess of these is a cause.
-        if matches!(cause.kind, Kind::Work | Kind::WakeUp) {
-            cause.excess_ns = cause.excess_ns.saturating_sub(usual_ns);
+/// The causes in the order of the reasons: by kind, process and thread. The unknown ones come first
+/// if they are more than half.
+pub(crate) fn causes(reasons: &Reasons, ordinary: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let cannot_tell = reasons.unknown_ns() * 2 > reasons.delay_ns();
+    let mut kinds: Vec<_> = reasons.kinds.iter().collect();
+    kinds.sort_by_key(|of| (of.kind == ReasonKind::Unknown) != cannot_tell);
+    for of in kinds {
+        for process in &of.processes {
+            // All time of a process that is lost, thread by thread.
+            let mut left_ns = process.lost_ns;
+            for thread in &process.threads {
+                let Some((why, _)) = thread.why.first() else { continue };
+                let excess_ns = thread.sum_ns.min(left_ns);
+                left_ns -= excess_ns;
+                causes.push(cause(why, excess_ns));
+            }
         }
     }
     causes.retain(|cause| cause.excess_ns > 0);
-    causes.sort_by_key(|cause| std::cmp::Reverse(cause.excess_ns));
-    lead_with_the_answer(&mut causes, trip, usual_ns);
+    if ordinary {
+        let (thread, what, via, cpu, function) = (None, None, Vec::new(), None, None);
+        let kind = Kind::Ordinary;
+        causes
+            .insert(0, Cause { kind, excess_ns: 0, owner: Owner::Client, thread, what, via, cpu, function });
+    }
     causes
 }
 
-/// Puts "ordinary" or "cannot tell" first if no other cause can be called the main one.
-fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64) {
-    let ordinary = trip.usual_ns.is_some() && trip.duration_ns() * 10 <= usual_ns * ORDINARY_TENTHS;
-    if causes.is_empty() || ordinary {
-        causes.insert(
-            0,
-            Cause {
-                kind: Kind::Ordinary,
-                excess_ns: 0,
-                owner: Owner::Client,
-                thread: None,
-                what: None,
-                via: Vec::new(),
-                cpu: None,
-            },
-        );
-        return;
-    }
-    let total_ns: u64 = causes.iter().map(|cause| cause.excess_ns).sum();
-    let unknown = |cause: &&Cause| cause.kind == Kind::CannotTell;
-    let unknown_ns: u64 = causes.iter().filter(unknown).map(|cause| cause.excess_ns).sum();
-    if unknown_ns * 100 <= total_ns * NEGLIGIBLE_PERCENT {
-        return;
-    }
-    let mut named = causes.iter().filter(|cause| !unknown(cause)).map(|cause| cause.excess_ns);
-    let (first_ns, second_ns) = (named.next().unwrap_or(0), named.next().unwrap_or(0));
-    // The unknown time may belong to any cause. So the first cause is the main one only if it would
-    // still lead when the second one gets all of that time.
-    if first_ns <= second_ns + unknown_ns
-        && let Some(index) = causes.iter().position(|cause| cause.kind == Kind::CannotTell)
-    {
-        let cause = causes.remove(index);
-        causes.insert(0, cause);
+fn cause(why: &Why, excess_ns: u64) -> Cause {
+    let (kind, what) = blamed(why);
+    // The last thread of a chain is what it waited for.
+    let via = match why.reason {
+        Reason::Thread { .. } | Reason::Sleep { .. } => why.chain.split_last().map(|(_, via)| via),
+        _ => Some(&why.chain[..]),
+    };
+    Cause {
+        kind,
+        excess_ns,
+        owner: if why.role == Role::Client { Owner::Client } else { Owner::Server },
+        thread: if kind == Kind::Sleep { None } else { why.thread.clone() },
+        what,
+        via: via.unwrap_or_default().to_vec(),
+        cpu: why.cpu,
+        function: why.function.clone(),
     }
 }
 
-/// Moves time from a thread's work to the CPU not running.
-fn take_missing(causes: &mut Vec<Cause>, owner: Owner, missing_ns: u64) {
-    let work = causes.iter_mut().find(|cause| cause.kind == Kind::Work && cause.owner == owner);
-    let Some(work) = work.filter(|_| missing_ns > 0) else { return };
-    let moved_ns = missing_ns.min(work.excess_ns);
-    work.excess_ns -= moved_ns;
-    let cpu = work.cpu;
-    match causes.iter_mut().find(|cause| cause.kind == Kind::Gap) {
-        Some(gap) => gap.excess_ns += moved_ns,
-        None => causes.push(Cause {
-            kind: Kind::Gap,
-            excess_ns: moved_ns,
-            owner,
-            thread: None,
-            what: None,
-            via: Vec::new(),
-            cpu,
-        }),
-    }
-}
-
-/// Combines all blame on the same thing into one cause.
-fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
-    let mut causes: Vec<(Cause, u64)> = Vec::new();
-    for blame in blames {
-        let Blame { kind, thread, what, cpu, via, owner, ns } = blame;
-        let by_owner = matches!(kind, Kind::Work | Kind::Sleep);
-        let same = |cause: &Cause| {
-            cause.kind == kind
-                && cause.thread.as_ref().map(|thread| thread.tid) == thread.as_ref().map(|thread| thread.tid)
-                && (thread.is_some() || kind == Kind::WakeUp || cause.what == what)
-                && (!by_owner || cause.owner == owner)
-        };
-        match causes.iter_mut().find(|(cause, _)| same(cause)) {
-            Some((cause, longest_ns)) => {
-                cause.excess_ns += ns;
-                // The longest part determines how the cause is described.
-                if ns > *longest_ns {
-                    (cause.owner, cause.via, cause.cpu, *longest_ns) = (owner, via, cpu, ns);
-                    (cause.thread, cause.what) = (thread, what);
-                }
-            }
-            None => causes.push((Cause { kind, excess_ns: ns, owner, thread, what, via, cpu }, ns)),
-        }
-    }
-    causes.into_iter().map(|(cause, _)| cause).collect()
-}
-
-/// Blames a part, or the parts of the thread that it waited for.
-fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
-    match &part.state {
-        State::Blocked { waker: Waker::Thread { thread }, .. }
-            if !part.because.is_empty() && !may_have_been_stopped(part, via) =>
-        {
-            let via: Vec<Thread> = via.iter().chain([thread]).cloned().collect();
-            part.because.iter().for_each(|part| collect(part, &via, blames));
-        }
-        _ => {
-            let (kind, thread, what) = blamed(part, via);
-            let (thread, via) = (thread.cloned(), via.to_vec());
-            let (cpu, owner, ns) = (part.cpu, part.owner, part.duration_ns());
-            blames.push(Blame { kind, thread, what, cpu, via, owner, ns });
-        }
-    }
-}
-
-/// Whether an owner's wait may have been a stop by a signal, which looks the same if its start was
-/// not recorded.
-fn may_have_been_stopped(part: &Part, via: &[Thread]) -> bool {
-    via.is_empty() && matches!(part.state, State::Blocked { off: None, .. })
-}
-
-/// What a single part is blamed on: the kind, the thread, and further details.
-fn blamed<'a>(part: &'a Part, via: &'a [Thread]) -> (Kind, Option<&'a Thread>, Option<What>) {
-    let cannot_tell = |reason| (Kind::CannotTell, None, Some(What::Unknown(reason)));
-    // The thread that the owner waited for, and those in between.
-    let waited_for = via.last();
-    match &part.state {
-        State::User | State::Running | State::Spinning | State::SystemCall { .. } => match waited_for {
-            None => (Kind::Work, part.thread.as_ref(), None),
-            Some(thread) => (Kind::WaitedFor, Some(thread), None),
-        },
-        State::Stolen { interrupt } => (Kind::Interrupt, None, Some(What::Interrupt(interrupt.clone()))),
-        State::WakeUpPending | State::IdleExit | State::HandOver { .. } => match waited_for {
-            None => (Kind::WakeUp, None, None),
-            Some(thread) => (Kind::WaitedFor, Some(thread), None),
-        },
-        // The softirq thread runs softirqs when there are too many of them.
-        State::Behind { thread } | State::Preempted { thread }
-            if kernel_names::is_softirq_thread(&thread.comm) =>
-        {
-            (Kind::Interrupt, None, Some(What::SoftirqThread(thread.comm.clone())))
-        }
-        State::Behind { thread } | State::Preempted { thread } => (Kind::Competitor, Some(thread), None),
-        State::Stopped { waker } => {
-            let by = match waker {
-                Waker::Thread { thread } => Some(thread),
-                _ => None,
-            };
-            (Kind::Stopped, by, part.thread.as_ref().map(|thread| What::Stopped(thread.comm.clone())))
-        }
-        State::Blocked { waker: Waker::Thread { thread }, .. } if may_have_been_stopped(part, via) => {
-            cannot_tell(Unknown::SinceBefore { owner: part.owner, thread: thread.clone() })
-        }
-        State::Blocked { waker: Waker::Thread { thread }, .. } => (Kind::WaitedFor, Some(thread), None),
-        State::Blocked { off, system_call, waker: Waker::Interrupt { interrupt, completed_io }, .. } => {
-            match (waited_for, ended_by(*off, *system_call, interrupt, *completed_io)) {
-                // A thread that sleeps while others wait for it is to blame, not its timer.
-                (Some(thread), (Kind::Sleep, _)) => (Kind::WaitedFor, Some(thread), Some(What::Slept)),
-                (_, (kind, what)) => (kind, None, Some(what)),
-            }
-        }
-        State::Blocked { .. } => cannot_tell(Unknown::Waker),
-        State::RunnableOnIdle => cannot_tell(Unknown::RunnableOnIdle),
-        State::Throttled => (Kind::Throttled, None, None),
-        State::Gap => (Kind::Gap, None, None),
-        State::Leg { leg } => cannot_tell(Unknown::NoEventsFor(*leg)),
-        State::Unknown { reason } => cannot_tell(reason.clone()),
-    }
-}
-
-/// What a wait was for, if an interrupt ended it.
-fn ended_by(
-    off: Option<OffCpu>,
-    system_call: Option<SystemCall>,
-    interrupt: &Interrupt,
-    completed_io: bool,
-) -> (Kind, What) {
-    let timer = || (Kind::Sleep, system_call.map_or(What::Timer, What::SystemCall));
-    match interrupt {
-        _ if completed_io => (Kind::Io, What::BlockDevice),
-        Interrupt::Timer => timer(),
-        Interrupt::Softirq(softirq) if softirq.is_timer() => timer(),
-        Interrupt::Unnamed if system_call.is_some_and(SystemCall::is_sleep) => timer(),
-        Interrupt::Unnamed if off != Some(OffCpu::Uninterruptible) => {
-            (Kind::CannotTell, What::Unknown(Unknown::WakingInterrupt))
-        }
-        interrupt => (Kind::Io, What::Interrupt(interrupt.clone())),
+fn blamed(why: &Why) -> (Kind, Option<What>) {
+    let stopped = || why.chain.last().or(why.delayed.as_ref()).map_or_else(String::new, |of| of.comm.clone());
+    match &why.reason {
+        Reason::OwnWork => (Kind::Work, None),
+        Reason::SlowCpu { .. } => (Kind::SlowCpu, None),
+        Reason::Cpu => (Kind::Competitor, None),
+        Reason::Interrupted { by } => (Kind::Interrupt, Some(What::Interrupt(by.clone()))),
+        Reason::SoftirqThread { name } => (Kind::Interrupt, Some(What::SoftirqThread(name.clone()))),
+        Reason::Thread { but } => (Kind::WaitedFor, but.clone().map(What::Unknown)),
+        Reason::BusyPool { .. } => (Kind::BusyPool, None),
+        Reason::Device { interrupt: Some(by), .. } => (Kind::Io, Some(What::Interrupt(by.clone()))),
+        Reason::Device { .. } | Reason::BehindIo { .. } => (Kind::Io, Some(What::BlockDevice)),
+        Reason::Throttled { .. } => (Kind::Throttled, None),
+        // A thread that sleeps while others wait for it is to blame, not its timer.
+        Reason::Sleep { .. } if !why.chain.is_empty() => (Kind::WaitedFor, Some(What::Slept)),
+        Reason::Sleep { call } => (Kind::Sleep, Some(call.map_or(What::Timer, What::SystemCall))),
+        Reason::Stopped { how: Stop::Frozen } => (Kind::Stopped, Some(What::Frozen(stopped()))),
+        Reason::Stopped { how: Stop::Signal } => (Kind::Stopped, Some(What::Stopped(stopped()))),
+        Reason::WakeUp { .. } => (Kind::WakeUp, None),
+        Reason::CpuGone => (Kind::Gap, None),
+        Reason::Unknown { why } => (Kind::CannotTell, Some(What::Unknown(why.clone()))),
     }
 }
 
@@ -246,24 +94,24 @@ pub(crate) fn flags(parts: &[Part], trip: &RoundTrip) -> Vec<Flag> {
         of_client.and_then(|part| part.thread.as_ref()?.prio)
     });
     let mut flags = Vec::new();
-    let mut held: Vec<(Flag, u64)> = Vec::new();
+    let (mut held_off, mut inverted) = (Waits::default(), Waits::default());
     for (waited, thread, ns) in waits {
         let Some(prio) = thread.prio else { continue };
-        let flag = match (waited.prio, client_prio) {
-            (Some(own), _) if own < FIRST_ORDINARY_PRIO && own < prio => {
-                Flag::RealTimeHeldOff { waited: waited.clone(), thread: thread.clone() }
-            }
+        match (waited.prio, client_prio) {
+            (Some(own), _) if own < FIRST_ORDINARY_PRIO && own < prio => held_off.add(waited, thread, ns),
             (_, Some(client)) if client < FIRST_ORDINARY_PRIO && client < prio => {
-                Flag::PriorityInversion { thread: thread.clone() }
+                inverted.add(waited, thread, ns);
             }
-            _ => continue,
-        };
-        match held.iter_mut().find(|(known, _)| *known == flag) {
-            Some((_, sum_ns)) => *sum_ns += ns,
-            None => held.push((flag, ns)),
+            _ => {}
         }
     }
-    flags.extend(held.into_iter().filter(|(_, ns)| *ns >= HELD_OFF_NS).map(|(flag, _)| flag));
+    if let Some((waited, thread, others, sum_ns)) = held_off.all() {
+        let (waited, thread) = (waited.clone(), thread.clone());
+        flags.push(Flag::RealTimeHeldOff { waited, thread, others, sum_ns });
+    }
+    if let Some((_, thread, others, sum_ns)) = inverted.all() {
+        flags.push(Flag::PriorityInversion { thread: thread.clone(), others, sum_ns });
+    }
     if parts.iter().any(|part| part.state == State::Throttled) {
         flags.push(Flag::Throttled);
     }
@@ -271,6 +119,27 @@ pub(crate) fn flags(parts: &[Part], trip: &RoundTrip) -> Vec<Flag> {
         flags.push(Flag::Gap);
     }
     flags
+}
+
+/// Which threads waited behind which others, and how long.
+#[derive(Default)]
+struct Waits<'a>(Vec<(&'a Thread, &'a Thread, u64)>);
+
+impl<'a> Waits<'a> {
+    fn add(&mut self, waited: &'a Thread, thread: &'a Thread, ns: u64) {
+        let same = |of: &&mut (&Thread, &Thread, u64)| (of.0.tid, of.1.tid) == (waited.tid, thread.tid);
+        match self.0.iter_mut().find(same) {
+            Some((_, _, sum_ns)) => *sum_ns += ns,
+            None => self.0.push((waited, thread, ns)),
+        }
+    }
+
+    /// The longest of them, how many others there are, and the sum; `None` if that is short.
+    fn all(&self) -> Option<(&'a Thread, &'a Thread, u64, u64)> {
+        let &(waited, thread, _) = self.0.iter().max_by_key(|wait| wait.2)?;
+        let sum_ns = self.0.iter().map(|wait| wait.2).sum();
+        (sum_ns >= HELD_OFF_NS).then_some((waited, thread, self.0.len() as u64 - 1, sum_ns))
+    }
 }
 
 /// Which thread waited for a CPU behind which other, and how long.

@@ -1,7 +1,7 @@
 //! When a round trip passes from the client to the server and back, and which thread served. Must
 //! not know how either spent its time.
 
-use tracefs::{Body, Event};
+use roundtrip_tracefs::{Body, Event};
 
 use crate::explanation::Boundary;
 use crate::round_trip::{RoundTrip, Side};
@@ -61,7 +61,7 @@ struct Search<'a, 't> {
 
 impl Search<'_, '_> {
     fn events(&self) -> &[Event] {
-        let events = &self.timeline.trace.events;
+        let events = &self.timeline.events;
         let first = events.partition_point(|event| event.time_ns < self.start_ns);
         let after = events.partition_point(|event| event.time_ns <= self.end_ns);
         &events[first.min(after)..after]

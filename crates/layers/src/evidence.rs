@@ -2,8 +2,10 @@
 //! runnable but not scheduled. And a thread may not get all of the CPU time that the events
 //! attribute to it. Must not know which part is to blame.
 
+use roundtrip_vocabulary::CallCounters;
+
 use crate::explanation::{Owner, Part, State, Unknown};
-use crate::round_trip::{Counters, RoundTrip};
+use crate::round_trip::RoundTrip;
 use crate::timeline::{Doing, Timeline};
 
 /// A shorter wait for a CPU is not throttling: a throttled group waits for its next period (100 ms
@@ -49,13 +51,13 @@ fn waits_for_cpu(state: &State) -> bool {
         State::Behind { .. }
             | State::Preempted { .. }
             | State::RunnableOnIdle
-            | State::IdleExit
+            | State::IdleExit { .. }
             | State::Stolen { .. }
             | State::HandOver { .. }
     )
 }
 
-fn mark_stretch(stretch: &mut [Part], counters: &Counters, trip: &RoundTrip) {
+fn mark_stretch(stretch: &mut [Part], counters: &CallCounters, trip: &RoundTrip) {
     let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { return };
     let length_ns = last.end_ns - first.begin_ns;
     let prio = first.thread.as_ref().and_then(|thread| thread.prio);

@@ -1,12 +1,16 @@
 //! Produces one explanation in steps: boundaries, parts, counters, causes.
 
-use crate::boundaries;
-use crate::explanation::{Explanation, Flag, Owner, Thread};
+use crate::blame::USUAL_NS;
+use crate::boundaries::{self, Boundaries};
+use crate::explanation::{Explanation, Flag, Owner, Part, Thread};
 use crate::partition::{parts, thread_at};
+use crate::pool::Queue;
+use crate::reasons::Reasons;
 use crate::round_trip::RoundTrip;
 use crate::timeline::Timeline;
+use crate::why::Legs;
 use crate::without::explain_without_events;
-use crate::{blame, evidence};
+use crate::{blame, evidence, frequency, pool, why};
 
 /// Explains one round trip. The parts are always contiguous and add up to the exact duration of the
 /// round trip; unknown time is a separate part.
@@ -29,11 +33,12 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
         (Owner::Client, evidence::missing_cpu_ns(timeline, &trip, Owner::Client, client)),
         (Owner::Server, evidence::missing_cpu_ns(timeline, &trip, Owner::Server, bounds.server)),
     ];
-    let causes = blame::causes(&all, &trip, missing);
+    let (reasons, slow_cpu) = reasons(timeline, &trip, &bounds, &all, missing);
     let mut flags = blame::flags(&all, &trip);
     if missing.iter().any(|(_, ns)| ns.is_some()) && !flags.contains(&Flag::Gap) {
         flags.push(Flag::Gap);
     }
+    flags.extend(slow_cpu);
     if timeline.lost_within(trip.start_ns, trip.end_ns) {
         flags.push(Flag::EventsLost);
     }
@@ -45,7 +50,7 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
         let thread = thread_at(timeline, tid, trip.start_ns);
         Thread { prio: prio.or(thread.prio), pid: thread.pid.or((pid > 0).then_some(pid)), ..thread }
     };
-    Explanation {
+    let mut explanation = Explanation {
         start_ns: trip.start_ns,
         request_ns: bounds.request_ns,
         request_by: bounds.request_by,
@@ -59,8 +64,47 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
         }),
         parts: all,
         flags,
-        causes,
+        reasons,
+        causes: Vec::new(),
         usual_ns: trip.usual_ns,
         virtualised: trip.virtualised,
+    };
+    explanation.causes = blame::causes(&explanation.reasons, explanation.is_ordinary());
+    explanation
+}
+
+/// By owner: CPU time, in nanoseconds, that the events attribute to the owner's thread but that the
+/// thread did not get.
+type Missing = [(Owner, Option<u64>); 2];
+
+/// The main thread of a process of which nothing else is known.
+fn nameless(pid: u32) -> Thread {
+    Thread { tid: pid, pid: Some(pid), comm: String::new(), prio: None }
+}
+
+/// Why the call did not move, and whether the frequency of a CPU is a reason.
+fn reasons(
+    timeline: &Timeline<'_>,
+    trip: &RoundTrip,
+    bounds: &Boundaries,
+    parts: &[Part],
+    missing: Missing,
+) -> (Reasons, Option<Flag>) {
+    let Boundaries { request_ns, reply_ns, server, .. } = *bounds;
+    let mut stretches = why::stretches(timeline, parts, Legs { request_ns, reply_ns });
+    if let (Some(tid), Some(received_ns)) = (server, trip.received_ns) {
+        let served = pool::served(&timeline.events, tid, received_ns);
+        let to_ns = received_ns.min(reply_ns);
+        let queue = Queue { from_ns: request_ns, to_ns, served: &served };
+        queue.mark(&mut stretches, |pid, tid, time_ns| {
+            let thread = (tid > 0).then(|| thread_at(timeline, tid, time_ns));
+            let known = Thread { pid: Some(pid), ..thread.clone().unwrap_or_else(|| nameless(pid)) };
+            (why::process_of(timeline, &known, time_ns), thread)
+        });
     }
+    for (owner, missing_ns) in missing {
+        why::take_missing(&mut stretches, owner, missing_ns.unwrap_or(0));
+    }
+    let slow_cpu = frequency::slow_cpu(timeline, parts, &mut stretches);
+    (Reasons::of(&stretches, trip.usual_ns.unwrap_or(USUAL_NS)), slow_cpu)
 }

@@ -4,7 +4,11 @@
 use serde::Serialize;
 
 pub use crate::parts::{Interrupt, Leg, Owner, Part, Softirq, State, Thread, Unknown, Waker};
+use crate::reasons::Reasons;
 use crate::system_calls::SystemCall;
+
+/// Up to this many tenths of the usual time, a call counts as undisturbed.
+const ORDINARY_TENTHS: u64 = 15;
 
 /// How a boundary between client and server was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,10 +34,14 @@ pub enum Kind {
     Ordinary,
     /// The client's or the server's thread ran longer than usual.
     Work,
+    /// The client's or the server's thread ran longer because its CPU's frequency was low.
+    SlowCpu,
     /// Another thread had the CPU.
     Competitor,
     /// An interrupt or softirq had the CPU.
     Interrupt,
+    /// The server's threads were busy with other calls.
+    BusyPool,
     /// The client's or the server's thread slept until a timer expired.
     Sleep,
     /// The client's or the server's thread waited for a device.
@@ -71,6 +79,9 @@ pub enum What {
     Slept,
     /// The thread of this name was stopped.
     Stopped(String),
+    /// The freezer, which stops the processes of applications in the background, stopped the thread
+    /// of this name.
+    Frozen(String),
     /// Unknown, for this reason.
     Unknown(Unknown),
 }
@@ -93,25 +104,35 @@ pub struct Cause {
     pub via: Vec<Thread>,
     /// The CPU where it happened, if there is one.
     pub cpu: Option<u32>,
+    /// The kernel function in which the last thread of the chain waited, if recorded.
+    pub function: Option<String>,
 }
 
 /// Circumstances of a delay that the user should know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "flag", rename_all = "snake_case")]
 pub enum Flag {
-    /// The client is a real-time thread, and its call waited for a thread of lower priority.
+    /// The client is a real-time thread, and its call waited for threads of lower priority.
     PriorityInversion {
-        /// The thread that had the CPU.
+        /// The thread that had the CPU longest.
         thread: Thread,
+        /// The number of other such threads.
+        others: u64,
+        /// How long the call waited for all of them.
+        sum_ns: u64,
     },
     /// A real-time thread was runnable while one of lower priority continued to run. The reason may
     /// be kernel code that is not preemptible, real-time throttling, or the deadline server that
     /// reserves a share for ordinary threads (since Linux 6.12).
     RealTimeHeldOff {
-        /// The thread that waited.
+        /// The thread that waited longest.
         waited: Thread,
-        /// The thread that continued to run.
+        /// The thread that it waited for.
         thread: Thread,
+        /// The number of other such pairs.
+        others: u64,
+        /// How long all of them waited.
+        sum_ns: u64,
     },
     /// The control group exhausted its quota.
     Throttled,
@@ -124,6 +145,18 @@ pub enum Flag {
     SwitchesUnrecorded {
         /// The least number of such switches that may have happened during the call, on any CPU.
         count: u64,
+    },
+    /// Work took longer because its CPU ran far below the highest frequency that it had in the
+    /// recording.
+    SlowCpu {
+        /// The CPU that cost most of this time.
+        cpu: u32,
+        /// Its frequency then, in kHz.
+        khz: u32,
+        /// Its highest frequency in the recording, in kHz.
+        most_khz: u32,
+        /// How much less time the work would have taken at the highest frequencies.
+        lost_ns: u64,
     },
     /// There were no kernel events at all.
     NoEvents,
@@ -152,7 +185,10 @@ pub struct Explanation {
     pub parts: Vec<Part>,
     /// Circumstances that the user should know.
     pub flags: Vec<Flag>,
-    /// What caused the delay, largest excess first. The first one is the main cause.
+    /// Why it did not move, with the sums of each reason.
+    pub reasons: Reasons,
+    /// The reasons thread by thread, in the order of [`Self::reasons`]. The first one is the main
+    /// cause.
     pub causes: Vec<Cause>,
     /// The usual duration of such a round trip, in nanoseconds, if known. Work is a cause only if
     /// it exceeds this.
@@ -167,6 +203,13 @@ impl Explanation {
     #[must_use]
     pub fn main(&self) -> Option<&Cause> {
         self.causes.first()
+    }
+
+    /// Whether it took about as long as usual.
+    #[must_use]
+    pub fn is_ordinary(&self) -> bool {
+        let usual = |ns| self.duration_ns() * 10 <= ns * ORDINARY_TENTHS;
+        self.reasons.delay_ns() == 0 || self.usual_ns.is_some_and(usual)
     }
 
     /// Its duration in nanoseconds.

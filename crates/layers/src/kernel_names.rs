@@ -28,9 +28,40 @@ pub(crate) fn is_softirq_thread(comm: &str) -> bool {
     comm.starts_with("ksoftirqd/")
 }
 
+/// Whether a thread is the handler of an interrupt.
+pub(crate) fn is_interrupt_thread(comm: &str) -> bool {
+    comm.starts_with("irq/")
+}
+
+/// Whether a thread is the kernel's, and works for the writes of others: a worker, a journal, or
+/// the thread of a stacked device.
+pub(crate) fn works_for_writes(comm: &str) -> bool {
+    const PREFIXES: [&str; 11] = [
+        "kworker/",
+        "jbd2/",
+        "loop",
+        "dmcrypt_write",
+        "kdmflush",
+        "md",
+        "f2fs_ckpt",
+        "f2fs_flush",
+        "xfs",
+        "iou-",
+        "mmcqd",
+    ];
+    is_softirq_thread(comm)
+        || is_interrupt_thread(comm)
+        || PREFIXES.iter().any(|prefix| comm.starts_with(prefix))
+}
+
 /// Whether a thread is a kernel worker.
 pub(crate) fn is_worker(comm: &str) -> bool {
     comm.starts_with("kworker/")
+}
+
+/// Whether a thread that is blocked in this kernel function is frozen.
+pub(crate) fn is_freezer(function: &str) -> bool {
+    ["__refrigerator", "do_freezer_trap"].contains(&function)
 }
 
 /// Whether an event is the completion of a block request.

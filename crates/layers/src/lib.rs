@@ -13,10 +13,10 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use layers::{Kind, Owner, Part, RoundTrip, Side, Timeline, explain};
+//! use roundtrip_layers::{Kind, Owner, Part, RoundTrip, Side, Timeline, explain};
 //!
 //! let folder = Path::new("../../fixtures/runs/x86_64-6.1-binder/recording");
-//! let trace = tracefs::Recording::open(folder)?.read(1)?;
+//! let trace = roundtrip_tracefs::Recording::open(folder)?.read(1)?;
 //! let call = RoundTrip {
 //!     start_ns: 6_088_747_477,
 //!     received_ns: Some(6_089_352_795),
@@ -34,7 +34,7 @@
 //! // The parts are contiguous and add up to the call.
 //! let sum_ns: u64 = explanation.parts.iter().map(Part::duration_ns).sum();
 //! assert_eq!(sum_ns, call.duration_ns());
-//! # Ok::<(), tracefs::Error>(())
+//! # Ok::<(), roundtrip_tracefs::Error>(())
 //! ```
 
 mod blame;
@@ -42,13 +42,17 @@ mod boundaries;
 mod evidence;
 mod explain;
 mod explanation;
+mod frequency;
 mod kernel_names;
 mod partition;
 mod parts;
+mod pool;
+pub mod reasons;
 mod round_trip;
 pub mod storage;
 mod system_calls;
 mod timeline;
+mod why;
 mod without;
 
 pub use explain::explain;
@@ -56,7 +60,8 @@ pub use explanation::{
     Boundary, Cause, Explanation, Flag, Interrupt, Kind, Leg, Owner, Part, Softirq, State, Thread, Unknown,
     Waker, What,
 };
-pub use round_trip::{Counters, RoundTrip, Side};
+pub use round_trip::{RoundTrip, Side};
+pub use roundtrip_vocabulary::CallCounters;
 pub use system_calls::SystemCall;
 pub use timeline::Timeline;
 pub use without::explain_without_events;

@@ -1,11 +1,10 @@
 //! Divides a stretch of one thread's time into parts with one state each, and follows the thread
 //! that ended a wait. Must not know which part is to blame.
 
-use tracefs::{OffCpu, TaskState};
+use roundtrip_tracefs::{OffCpu, TaskState};
 
 use crate::explanation::{Interrupt, Owner, Part, State, Thread, Unknown, Waker};
 use crate::kernel_names;
-use crate::system_calls::SystemCall;
 use crate::timeline::{Current, Doing, During, Source, ThreadLine, Timeline, WakingBy};
 
 /// How many wakers are followed: the owner's waker, that thread's waker, and so on.
@@ -31,7 +30,7 @@ pub(crate) fn parts(
     to_ns: u64,
 ) -> Vec<Part> {
     match tid {
-        Some(tid) => Cutter { timeline, owner, tid, chain: &[tid] }.cut(from_ns, to_ns),
+        Some(tid) => Cutter { timeline, owner, tid, chain: &[tid], follow: true }.cut(from_ns, to_ns),
         None if from_ns < to_ns => vec![Part {
             begin_ns: from_ns,
             end_ns: to_ns,
@@ -45,9 +44,20 @@ pub(crate) fn parts(
     }
 }
 
+/// Like [`parts`], but does not follow the threads that ended waits.
+pub(crate) fn shallow(
+    timeline: &Timeline<'_>,
+    owner: Owner,
+    tid: u32,
+    from_ns: u64,
+    to_ns: u64,
+) -> Vec<Part> {
+    Cutter { timeline, owner, tid, chain: &[tid], follow: false }.cut(from_ns, to_ns)
+}
+
 /// A thread as shown to a reader, at an instant.
 pub(crate) fn thread_at(timeline: &Timeline<'_>, tid: u32, time_ns: u64) -> Thread {
-    let comm = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm)).to_owned();
+    let comm = timeline.name_at(tid, time_ns).to_owned();
     let pid = timeline.trace.processes.get(&tid).copied();
     Thread { tid, pid, comm, prio: timeline.prio_at(tid, time_ns) }
 }
@@ -61,6 +71,8 @@ struct Cutter<'a, 't> {
     tid: u32,
     /// The chain of waiting threads from the owner to this one.
     chain: &'a [u32],
+    /// Whether to follow the threads that ended waits.
+    follow: bool,
 }
 
 impl Cutter<'_, '_> {
@@ -81,12 +93,12 @@ impl Cutter<'_, '_> {
                     continue;
                 }
                 Doing::Gone => vec![self.unknown(during, Unknown::NoThread)],
-                Doing::Unknown | Doing::Moved { .. }
+                Doing::Unknown | Doing::Moved { .. } | Doing::Left { .. }
                     if self.timeline.lost_within(during.begin_ns, during.end_ns) =>
                 {
                     vec![self.unknown(during, Unknown::EventsLost)]
                 }
-                Doing::Unknown | Doing::Moved { .. } => {
+                Doing::Unknown | Doing::Moved { .. } | Doing::Left { .. } => {
                     vec![self.unknown(during, Unknown::NoEvent)]
                 }
             };
@@ -134,13 +146,12 @@ impl Cutter<'_, '_> {
             && self.line().is_some_and(|line| !line.calls_within(0, u64::MAX).is_empty());
         let own = if traced { State::User } else { State::Running };
         let base = vec![During { begin_ns: from_ns, end_ns: to_ns, what: (Some(cpu), own) }];
-        let machine = &self.timeline.trace.machine;
         let base = over(
             base,
             calls.iter().map(|call| During {
                 begin_ns: call.begin_ns,
                 end_ns: call.end_ns,
-                what: State::SystemCall { call: SystemCall::of(machine, call.number) },
+                what: State::SystemCall { call: self.timeline.system_call(self.tid, call.number) },
             }),
         );
         let locks = self.line().map_or(&[][..], |line| line.locks_within(from_ns, to_ns));
@@ -163,7 +174,7 @@ impl Cutter<'_, '_> {
             stretches.iter().map(|stretch| During {
                 begin_ns: stretch.begin_ns,
                 end_ns: stretch.end_ns,
-                what: State::Stolen { interrupt: self.interrupt(stretch.source) },
+                what: State::Stolen { interrupt: interrupt(self.timeline, stretch.source) },
             }),
         );
         let silences = self.timeline.silences(cpu, from_ns, to_ns);
@@ -175,6 +186,12 @@ impl Cutter<'_, '_> {
                 what: State::Gap,
             }),
         )
+    }
+
+    /// The idle state that a CPU left during a stretch, if events show that it was in it before.
+    fn idle_state(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
+        let (state, left_ns) = self.timeline.cpu(cpu)?.last_idle(to_ns)?;
+        (from_ns < left_ns && left_ns <= to_ns).then_some(state)
     }
 
     /// Runnable: the thread waits because another thread has the CPU.
@@ -194,7 +211,7 @@ impl Cutter<'_, '_> {
                 Current::Unknown => State::Unknown { reason: Unknown::CpuOwner },
                 Current::Thread(tid) if tid == self.tid => State::Unknown { reason: Unknown::Contradiction },
                 Current::Thread(0) if preempted || end_ns - begin_ns > IDLE_EXIT_NS => State::RunnableOnIdle,
-                Current::Thread(0) => State::IdleExit,
+                Current::Thread(0) => State::IdleExit { state: self.idle_state(cpu, begin_ns, end_ns) },
                 Current::Thread(tid) => {
                     let thread = thread_at(self.timeline, tid, begin_ns);
                     if preempted {
@@ -223,21 +240,24 @@ impl Cutter<'_, '_> {
         let ended = self.timeline.waking_at(self.tid, until_ns);
         let waker = match ended.map(|waking| (waking, waking.by)) {
             None | Some((_, WakingBy::Unknown)) => Waker::Unknown,
+            Some((_, WakingBy::OtherCpu)) => Waker::OtherCpu,
             Some((_, WakingBy::Thread(tid))) => {
                 Waker::Thread { thread: thread_at(self.timeline, tid, until_ns) }
             }
             Some((waking, WakingBy::Interrupt(source))) => Waker::Interrupt {
-                interrupt: source.map_or(Interrupt::Unnamed, |source| self.interrupt(source)),
+                interrupt: source.map_or(Interrupt::Unnamed, |source| interrupt(self.timeline, source)),
                 completed_io: self.timeline.io_completed(waking.cpu, waking.time_ns, IO_BEFORE_NS),
             },
         };
         let mut because = Vec::new();
         if let Waker::Thread { thread } = &waker
+            && self.follow
             && self.chain.len() <= LEVELS
             && !self.chain.contains(&thread.tid)
         {
             let chain: Vec<u32> = self.chain.iter().copied().chain([thread.tid]).collect();
-            let inner = Cutter { timeline: self.timeline, owner: self.owner, tid: thread.tid, chain: &chain };
+            let (timeline, owner) = (self.timeline, self.owner);
+            let inner = Cutter { timeline, owner, tid: thread.tid, chain: &chain, follow: true };
             because = inner.cut(during.begin_ns, during.end_ns);
         }
         let off = state.and_then(TaskState::off);
@@ -245,28 +265,29 @@ impl Cutter<'_, '_> {
             State::Stopped { waker }
         } else {
             let call = self.line().and_then(|line| line.calls_within(since_ns, since_ns + 1).last());
-            let machine = &self.timeline.trace.machine;
-            let function =
+            let blocked =
                 self.line().and_then(|line| line.blocked_at(since_ns, until_ns.saturating_add(IO_BEFORE_NS)));
             State::Blocked {
                 off,
-                system_call: call.map(|call| SystemCall::of(machine, call.number)),
-                function: function.map(|name| self.timeline.trace.names.text(name).to_owned()),
+                system_call: call.map(|call| self.timeline.system_call(self.tid, call.number)),
+                function: blocked.map(|(name, _)| self.timeline.trace.names.text(name).to_owned()),
+                io_wait: blocked.is_some_and(|(_, io_wait)| io_wait),
                 waker,
             }
         };
         Part { because, ..self.part(during.begin_ns, during.end_ns, None, state) }
     }
+}
 
-    fn interrupt(&self, source: Source) -> Interrupt {
-        let text = |name| self.timeline.trace.names.text(name).to_owned();
-        match source {
-            Source::Device { name, .. } if kernel_names::is_timer_device(&text(name)) => Interrupt::Timer,
-            Source::Device { irq, name } => Interrupt::Device { irq, name: text(name) },
-            Source::Softirq(vector) => Interrupt::Softirq(vector),
-            Source::Vector(kind) if kernel_names::is_timer_vector(&text(kind)) => Interrupt::Timer,
-            Source::Vector(kind) => Interrupt::Vector { name: text(kind) },
-        }
+/// An interrupt as shown to a reader.
+pub(crate) fn interrupt(timeline: &Timeline<'_>, source: Source) -> Interrupt {
+    let text = |name| timeline.trace.names.text(name).to_owned();
+    match source {
+        Source::Device { name, .. } if kernel_names::is_timer_device(&text(name)) => Interrupt::Timer,
+        Source::Device { irq, name } => Interrupt::Device { irq, name: text(name) },
+        Source::Softirq(vector) => Interrupt::Softirq(vector),
+        Source::Vector(kind) if kernel_names::is_timer_vector(&text(kind)) => Interrupt::Timer,
+        Source::Vector(kind) => Interrupt::Vector { name: text(kind) },
     }
 }
 

@@ -1,8 +1,8 @@
 //! A stretch of time: its owner, its state, and what ended it. Only data. Must not know what is to
 //! blame, nor the words that describe it.
 
+use roundtrip_tracefs::OffCpu;
 use serde::Serialize;
-use tracefs::OffCpu;
 
 use crate::system_calls::SystemCall;
 
@@ -90,6 +90,9 @@ pub enum Waker {
         /// Whether it completed a block request.
         completed_io: bool,
     },
+    /// Perhaps another CPU, on whose behalf an interrupt woke the thread: `sched_waking`, which
+    /// shows that, was not recorded.
+    OtherCpu,
     /// The recording does not contain it.
     Unknown,
 }
@@ -129,6 +132,8 @@ pub enum Unknown {
     BehindOrThrottled,
     /// It was not recorded what ended a wait.
     Waker,
+    /// Another CPU, or an interrupt, ended a wait; wakings were not recorded.
+    OtherCpu,
     /// An interrupt of a timer or a device, which was not recorded, ended a wait.
     WakingInterrupt,
     /// Since before the recording, the owner had waited for something that this thread ended.
@@ -138,15 +143,13 @@ pub enum Unknown {
         /// The thread that ended the wait.
         thread: Thread,
     },
+    /// A write's request stayed in its queue, although its device had no earlier request.
+    RequestQueue,
     /// A thread was runnable while its CPU was idle: because of a CPU quota, or a hypervisor that
     /// did not run the CPU.
     RunnableOnIdle,
     /// There are no kernel events for this leg.
     NoEventsFor(Leg),
-    /// A thread of this owner waited for a CPU. Only kernel events show which thread had the CPU.
-    WaitedForCpu(Owner),
-    /// This leg took longest. Only kernel events show why.
-    LongestLeg(Leg),
 }
 
 /// The state of a part.
@@ -172,7 +175,10 @@ pub enum State {
     /// interrupt.
     WakeUpPending,
     /// Runnable, while its CPU left an idle state.
-    IdleExit,
+    IdleExit {
+        /// The kernel's number of the idle state, if recorded. Higher numbers are deeper.
+        state: Option<u32>,
+    },
     /// Runnable behind the peer that woke it and was about to leave the CPU.
     HandOver {
         /// The peer.
@@ -196,6 +202,8 @@ pub enum State {
         system_call: Option<SystemCall>,
         /// The function in which it waited, if the kernel reports it.
         function: Option<String>,
+        /// Whether the kernel says that it waited for a device.
+        io_wait: bool,
         /// What ended the wait.
         waker: Waker,
     },

@@ -2,6 +2,8 @@
 //! threads, and counters. Plain numbers, so that neither the measuring code nor this crate needs
 //! the other.
 
+use roundtrip_vocabulary::CallCounters;
+
 /// One round trip to explain. Times are in nanoseconds of the recording's clock (CLOCK_BOOTTIME).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrip {
@@ -28,7 +30,7 @@ pub struct RoundTrip {
 
 impl RoundTrip {
     /// Whether counters cover this round trip and little else. Then any increase belongs to it.
-    pub(crate) fn is_counted_alone(&self, counters: &Counters) -> bool {
+    pub(crate) fn is_counted_alone(&self, counters: &CallCounters) -> bool {
         let before_ns = self.start_ns.saturating_sub(counters.since_ns.unwrap_or(self.start_ns));
         before_ns <= self.duration_ns() / 10
     }
@@ -50,38 +52,5 @@ pub struct Side {
     /// The kernel's priority while it called or served, as `task_struct.prio`: below 100 real-time.
     pub prio: Option<i32>,
     /// Its counters.
-    pub counters: Counters,
-}
-
-/// Increases of the counters of a thread and of its control group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// The thread's own CPU clock, in nanoseconds, exactly over the round trip.
-    pub cpu_ns: Option<u64>,
-    /// When counting started for the fields below; `None` if at the start of the round trip.
-    /// Counting ended just after the round trip.
-    pub since_ns: Option<u64>,
-    /// Nanoseconds on a CPU (schedstat).
-    pub running_ns: Option<u64>,
-    /// Nanoseconds runnable but waiting for a CPU (schedstat).
-    pub run_delay_ns: Option<u64>,
-    /// How often the thread gave up the CPU to wait.
-    pub voluntary_switches: Option<u64>,
-    /// How often it was preempted.
-    pub involuntary_switches: Option<u64>,
-    /// Page faults that waited for a device.
-    pub major_faults: Option<u64>,
-    /// Periods in which the control group exhausted its CPU quota (`nr_throttled` in `cpu.stat`).
-    pub throttled: Option<u64>,
-    /// How long it was throttled, summed over its CPUs (`throttled_usec` or `throttled_time`), in
-    /// nanoseconds.
-    pub throttled_ns: Option<u64>,
-}
-
-impl Counters {
-    /// Whether the control group was certainly throttled.
-    #[must_use]
-    pub fn was_throttled(&self) -> bool {
-        self.throttled.is_some_and(|times| times > 0) || self.throttled_ns.is_some_and(|ns| ns > 0)
-    }
+    pub counters: CallCounters,
 }

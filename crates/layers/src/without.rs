@@ -2,13 +2,12 @@
 //! timestamps, and the counters of the two threads. It blames no other thread, and says that it
 //! cannot.
 
-use crate::explanation::{
-    Boundary, Cause, Explanation, Flag, Kind, Leg, Owner, Part, State, Thread, Unknown, What,
-};
-use crate::round_trip::{Counters, RoundTrip, Side};
+use roundtrip_vocabulary::CallCounters;
 
-/// If a counter explains this percentage of the time, it determines the cause.
-const DECISIVE_PERCENT: u64 = 50;
+use crate::explanation::{Boundary, Explanation, Flag, Leg, Owner, Part, State, Thread, Unknown};
+use crate::reasons::{Class, Limit, Place, Process, Reason, Reasons, Stretch, Why};
+use crate::round_trip::{RoundTrip, Side};
+use crate::{blame, why};
 
 /// Explains a round trip only from its timestamps and counters.
 #[must_use]
@@ -39,9 +38,9 @@ pub fn explain_without_events(trip: &RoundTrip) -> Explanation {
             because: Vec::new(),
         })
         .collect();
-    let causes = causes(&parts, trip);
+    let reasons = Reasons::of(&stretches(&parts, trip), trip.usual_ns.unwrap_or(0));
     let boundary = if stamped { Boundary::Stamp } else { Boundary::Unknown };
-    Explanation {
+    let mut explanation = Explanation {
         start_ns,
         request_ns: received_ns,
         request_by: boundary,
@@ -52,64 +51,80 @@ pub fn explain_without_events(trip: &RoundTrip) -> Explanation {
         server: trip.server.as_ref().map(named),
         parts,
         flags: vec![Flag::NoEvents],
-        causes,
+        reasons,
+        causes: Vec::new(),
         usual_ns: trip.usual_ns,
         virtualised: trip.virtualised,
-    }
+    };
+    explanation.causes = blame::causes(&explanation.reasons, explanation.is_ordinary());
+    explanation
 }
 
 fn named(side: &Side) -> Thread {
     Thread { tid: side.tid.unwrap_or(0), pid: Some(side.pid), comm: String::new(), prio: side.prio }
 }
 
-/// Counters determine a cause if they account for most of the time and exclude all others.
-/// Otherwise only the longest leg is reported.
-fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
-    let duration_ns = trip.duration_ns();
-    let usual_ns = trip.usual_ns.unwrap_or(0);
-    let cause = |kind, owner, excess_ns, what: Option<Unknown>| Cause {
-        kind,
-        excess_ns,
-        owner,
-        thread: None,
-        what: what.map(What::Unknown),
-        via: Vec::new(),
-        cpu: None,
-    };
-    let mut causes = Vec::new();
-    if trip.usual_ns.is_some() && duration_ns * 10 <= usual_ns * 15 {
-        causes.push(cause(Kind::Ordinary, Owner::Client, 0, None));
-    }
+/// Why it did not move, as far as counters tell: a thread's own CPU time, its waits for a CPU, and
+/// throttling. The rest is unknown, leg by leg. When each was is not known; the sums are.
+fn stretches(parts: &[Part], trip: &RoundTrip) -> Vec<Stretch> {
+    let mut out: Vec<Stretch> = parts.iter().map(unknown).collect();
     let sides = [(Owner::Client, Some(&trip.client)), (Owner::Server, trip.server.as_ref())];
     for (owner, side) in sides {
-        let Some(counters) = side.map(|side| &side.counters) else { continue };
-        let decisive = |ns: &u64| ns * 100 >= duration_ns * DECISIVE_PERCENT && *ns <= duration_ns;
+        let Some(side) = side else { continue };
+        let counters = &side.counters;
         let here = trip.is_counted_alone(counters);
-        if let Some(ns) =
-            counters.throttled_ns.filter(|ns| here && *ns * 100 >= duration_ns * DECISIVE_PERCENT)
-        {
-            causes.push(cause(Kind::Throttled, owner, ns.min(duration_ns), None));
-        }
-        if let Some(ns) = own_ns(counters, here).filter(decisive) {
-            causes.push(cause(Kind::Work, owner, ns.saturating_sub(usual_ns), None));
-        }
-        if let Some(ns) = counters.run_delay_ns.filter(|_| here).filter(decisive) {
-            causes.push(cause(Kind::CannotTell, owner, ns, Some(Unknown::WaitedForCpu(owner))));
+        let known = [
+            (counters.throttled_ns.filter(|_| here), THROTTLED),
+            (own_ns(counters, here), Reason::OwnWork),
+            (counters.run_delay_ns.filter(|_| here), Reason::Cpu),
+        ];
+        for (ns, reason) in known {
+            take(&mut out, owner, ns.unwrap_or(0), &reason, side);
         }
     }
-    causes.retain(|cause| cause.excess_ns > 0 || cause.kind == Kind::Ordinary);
-    causes.sort_by_key(|cause| (cause.kind != Kind::Ordinary, std::cmp::Reverse(cause.excess_ns)));
-    if causes.is_empty()
-        && let Some(longest) = parts.iter().max_by_key(|part| part.duration_ns())
-        && let State::Leg { leg } = longest.state
-    {
-        let reason = Unknown::LongestLeg(leg);
-        causes.push(cause(Kind::CannotTell, longest.owner, longest.duration_ns(), Some(reason)));
+    out
+}
+
+const THROTTLED: Reason = Reason::Throttled { limit: Limit::CpuQuota, cgroup: None };
+
+fn unknown(part: &Part) -> Stretch {
+    let State::Leg { leg } = part.state else { unreachable!("there are only legs") };
+    let reason = Reason::Unknown { why: Unknown::NoEventsFor(leg) };
+    let why = Why { place: Some(Place::Leg(leg)), ..Why::of(reason, why::role(part.owner)) };
+    Stretch { begin_ns: part.begin_ns, end_ns: part.end_ns, why }
+}
+
+/// Gives unknown time to what a counter shows: first that of the owner's own legs.
+fn take(stretches: &mut Vec<Stretch>, owner: Owner, ns: u64, reason: &Reason, side: &Side) {
+    let mut left_ns = ns;
+    for own in [true, false] {
+        let mut index = 0;
+        while left_ns > 0 && index < stretches.len() {
+            let one = &mut stretches[index];
+            let takes =
+                matches!(one.why.reason, Reason::Unknown { .. }) && (one.why.role == why::role(owner)) == own;
+            if takes {
+                let taken_ns = left_ns.min(one.duration_ns());
+                let begin_ns = one.begin_ns;
+                one.begin_ns += taken_ns;
+                let thread = Some(named(side)).filter(|_| *reason == Reason::OwnWork);
+                let process = thread.as_ref().map(|thread| Process {
+                    pid: side.pid,
+                    name: String::new(),
+                    class: Class::of(thread.prio),
+                });
+                let role = why::role(owner);
+                let why = Why { reason: reason.clone(), process, thread, role, ..one.why.clone() };
+                stretches.insert(index, Stretch { begin_ns, end_ns: begin_ns + taken_ns, why });
+                left_ns -= taken_ns;
+                index += 1;
+            }
+            index += 1;
+        }
     }
-    causes
 }
 
 /// CPU time of the thread itself during the round trip, in nanoseconds.
-fn own_ns(counters: &Counters, here: bool) -> Option<u64> {
+fn own_ns(counters: &CallCounters, here: bool) -> Option<u64> {
     counters.cpu_ns.or(counters.running_ns.filter(|_| here))
 }

@@ -6,9 +6,9 @@ mod blktrace;
 mod recorded;
 
 use blktrace::{blktrace, btt};
-use layers::storage::{Request, Writes};
 use recorded::Recorded;
-use skips::{Need, skip};
+use roundtrip_layers::storage::{Request, Writes};
+use roundtrip_skips::{Need, skip};
 
 #[test]
 fn the_devices_time_is_what_btt_makes_of_the_same_events() {

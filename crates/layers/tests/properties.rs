@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Machine, Random, Truth};
-use layers::{Explanation, Part, RoundTrip, Side, State, Timeline, Waker, explain};
 use proptest::prelude::*;
-use tracefs::{Body, Event, TaskState, ThreadRef, Trace};
+use roundtrip_layers::{Explanation, Part, RoundTrip, Side, State, Timeline, Waker, explain};
+use roundtrip_tracefs::{Body, Event, EventContext, TaskState, ThreadRef, Trace};
 
 fn trip(random: &mut Random, end_ns: u64, threads: u32) -> RoundTrip {
     let (one, other) = (random.below(end_ns), random.below(end_ns));
@@ -62,14 +62,14 @@ fn true_at(machine: &Machine, part: &Part, time_ns: u64) {
             assert_eq!(part.cpu, Some(cpu), "{said}");
             assert_eq!(machine.had_cpu(cpu, time_ns), thread.tid, "{said}");
         }
-        (State::IdleExit | State::RunnableOnIdle, Truth::Runnable(cpu)) => {
+        (State::IdleExit { .. } | State::RunnableOnIdle, Truth::Runnable(cpu)) => {
             assert_eq!((part.cpu, machine.had_cpu(cpu, time_ns)), (Some(cpu), 0), "{said}");
         }
         (State::WakeUpPending, Truth::Waking) => {}
         (State::Blocked { waker, .. } | State::Stopped { waker }, Truth::Blocked) => {
             let woken = machine.woken.iter().find(|(at, tid, _)| *at > time_ns && *tid == thread.tid);
             match (waker, woken) {
-                (Waker::Unknown, _) => {}
+                (Waker::Unknown | Waker::OtherCpu, _) => {}
                 (Waker::Thread { thread }, Some((_, _, by))) => assert_eq!(*by, Some(thread.tid), "{said}"),
                 (Waker::Interrupt { .. }, Some((_, _, by))) => assert_eq!(*by, None, "{said}"),
                 (_, None) => panic!("nobody woke it: {said}"),
@@ -168,14 +168,24 @@ proptest! {
 }
 
 fn nonsense([time, cpu, tid, kind, one, other]: [u16; 6]) -> Event {
-    let thread =
-        |tid: u16| ThreadRef { tid: u32::from(tid % 7), prio: i32::from(tid) - 300, comm: tracefs::Name(9) };
+    let thread = |tid: u16| ThreadRef {
+        tid: u32::from(tid % 7),
+        prio: i32::from(tid) - 300,
+        comm: roundtrip_tracefs::Name(9),
+    };
     let body = match kind % 10 {
         0..=2 => {
             Body::Switch { prev: thread(tid), prev_state: TaskState(u32::from(one)), next: thread(other) }
         }
-        3 => Body::Waking { thread: thread(one), target_cpu: u32::from(other) },
-        4 => Body::Wakeup { thread: thread(one), target_cpu: u32::from(other), new: other % 5 == 0 },
+        3 => {
+            Body::Waking { thread: thread(one), target_cpu: u32::from(other), context: EventContext::Unknown }
+        }
+        4 => Body::Wakeup {
+            thread: thread(one),
+            target_cpu: u32::from(other),
+            new: other % 5 == 0,
+            context: EventContext::Unknown,
+        },
         5 => Body::Migrate { thread: thread(one), from_cpu: 0, to_cpu: u32::from(other) },
         6 => Body::SoftirqEntry { vector: u32::from(one) },
         7 => Body::SoftirqExit { vector: u32::from(one) },

@@ -6,10 +6,11 @@ mod recorded;
 
 use std::collections::BTreeSet;
 
-use layers::storage::{Layer, Write, Writes};
 use proptest::prelude::*;
 use recorded::{Recorded, kind, total_ns};
-use tracefs::Loss;
+use roundtrip_layers::reasons::{Place, Stretch};
+use roundtrip_layers::storage::{Layer, Layers, Write, Writes};
+use roundtrip_tracefs::Loss;
 
 const NAMES: [&str; 2] = ["disk", "journalled"];
 
@@ -20,6 +21,9 @@ const UNNOTICED_PER_MILLE: u64 = 1;
 /// anything changed.
 fn check(whole: &Recorded, less: &Recorded, what: &str) -> bool {
     let (before, after) = (whole.layers(), less.layers());
+    for (layers, write) in after.iter().zip(&less.writes) {
+        assert!(adds_up(layers, write), "without {what}: {layers:#?}");
+    }
     let all: u64 = whole.writes.iter().map(|write| write.end_ns - write.start_ns).sum();
     let doubts = Writes::new(&less.trace, less.devices.clone()).doubts();
     let mut changed = false;
@@ -121,7 +125,9 @@ fn a_journals_requests_are_found_and_the_devices_below_it() {
     let journalled = Recorded::load("journalled");
     for (call, write) in journalled.layers().iter().zip(&journalled.writes) {
         let on = |leaf: bool, flush: bool| {
-            let of = |request: &&layers::storage::Request| (request.leaf, request.flush) == (leaf, flush);
+            let of = |request: &&roundtrip_layers::storage::Request| {
+                (request.leaf, request.flush) == (leaf, flush)
+            };
             call.requests.iter().filter(of).count()
         };
         // The data, the journal's blocks, and its commit; a flush before the commit and one after.
@@ -171,6 +177,31 @@ proptest! {
             prop_assert_eq!(at_ns, write.end_ns);
             let sum: u64 = Layer::ALL.into_iter().map(|layer| call.total_ns(layer)).sum();
             prop_assert_eq!(sum, write.end_ns - write.start_ns);
+            prop_assert!(adds_up(call, write), "{:#?}", call);
         }
     }
+}
+
+/// Whether the reasons of a call are contiguous, and add up to each of its layers.
+fn adds_up(layers: &Layers, write: &Write) -> bool {
+    let reasons = &layers.reasons;
+    let of_layer = |layer: Layer| {
+        let place = Some(Place::Layer(layer.name()));
+        reasons.iter().filter(|stretch| stretch.why.place == place).map(Stretch::duration_ns).sum::<u64>()
+    };
+    reasons.first().is_none_or(|first| first.begin_ns == write.start_ns)
+        && reasons.last().map_or(write.start_ns, |last| last.end_ns) == write.end_ns
+        && reasons.iter().all(|stretch| stretch.begin_ns < stretch.end_ns)
+        && reasons.windows(2).all(|pair| pair[0].end_ns == pair[1].begin_ns)
+        && Layer::ALL.into_iter().all(|layer| of_layer(layer) == layers.total_ns(layer))
+}
+
+#[test]
+fn most_of_a_busy_machines_writes_is_waiting_for_a_cpu_whatever_the_layer() {
+    let calls = Recorded::load("journalled").layers();
+    let sum = |layer: Layer| calls.iter().map(|call| call.behind_ns(layer)).sum::<u64>();
+    let behind_ns: u64 = Layer::ALL.into_iter().map(sum).sum();
+    let all_ns: u64 = Layer::ALL.into_iter().map(|layer| total_ns(&calls, layer)).sum();
+    assert!(behind_ns * 10 > all_ns * 7, "{behind_ns} of {all_ns}");
+    assert!(sum(Layer::Block) * 10 > total_ns(&calls, Layer::Block) * 7, "{}", sum(Layer::Block));
 }

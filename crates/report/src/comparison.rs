@@ -2,28 +2,38 @@
 
 use std::fmt::Write as _;
 
-use analysis::compare::{Basis, Compared, Difference, Verdict};
-use serde_json::{Value, json};
+use roundtrip_analysis::compare::{Basis, Compared, Difference, Verdict};
+use roundtrip_analysis::figures::Bounds;
 
-use crate::csv::Line;
 use crate::figures::{unit, value};
-use crate::inert;
-use crate::look::Look;
-use crate::markdown::cell;
-use crate::quantity::three_digits;
-use crate::table::{Column, Table};
+use crate::text::csv::Line;
+use crate::text::inert;
+use crate::text::look::Look;
+use crate::text::markdown::cell;
+use crate::text::quantity::three_digits;
+use crate::text::table::{Column, Table};
+
+mod json;
+mod sentence;
+
+pub use json::json;
 
 /// A comparison to show.
 #[derive(Debug)]
 pub struct Comparison<'a> {
     /// The names of the sides.
     pub names: [&'a str; 2],
+    /// Whether the user chose these names. If not, the answer prefers the values of the labels that
+    /// differ.
+    pub named: bool,
     /// The figures.
     pub figures: &'a [Compared],
     /// Other differences between the runs.
     pub differences: &'a [Difference],
     /// How the runs were made, one line each.
     pub notes: &'a [String],
+    /// What would help if the runs do not tell, one line each.
+    pub hints: &'a [String],
     /// The figures that exceed a threshold: indices into `figures`, with reasons.
     pub failed: &'a [(usize, String)],
     /// How much two sides may differ and still count as the same: 0.02 is 2%.
@@ -45,12 +55,12 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The answer and the tables for a terminal.
+/// The counts of verdicts, the table and what it rests on, and at the end the answer as a sentence.
 #[must_use]
 pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
     let mut out = answer(comparison) + "\n";
     for line in failures(comparison) {
-        let _ = writeln!(out, "FAILED: {line}");
+        let _ = writeln!(out, "Beyond a limit: {line}");
     }
     if !comparison.figures.is_empty() {
         let _ = write!(out, "\n{}", table(comparison).render(look));
@@ -59,12 +69,30 @@ pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
     for line in notes(comparison) {
         let _ = writeln!(out, "{line}");
     }
+    out.push('\n');
+    for line in words(comparison) {
+        let _ = writeln!(out, "{line}");
+    }
     look.fit(out)
 }
 
-/// The figures with their verdicts.
+/// The answer in sentences. If some figures have no verdict, also what would help.
+pub(crate) fn words(comparison: &Comparison<'_>) -> Vec<String> {
+    let mut words = sentence::sentences(comparison);
+    if comparison.figures.iter().any(|compared| compared.verdict == Verdict::CannotTell) {
+        words.extend(sentence::help(comparison));
+        words.extend(comparison.hints.iter().map(|hint| inert::line(hint).into_owned()));
+    }
+    words
+}
+
+/// The figures with their verdicts. Columns without a value are left out, and so are labels that
+/// all figures share.
 pub(crate) fn table(comparison: &Comparison<'_>) -> Table {
-    let mut table = Table::new([
+    let figures: Vec<&Compared> = comparison.figures.iter().collect();
+    let keys = sentence::distinguishing(&figures);
+    let rows: Vec<[String; 8]> = figures.iter().map(|compared| row(compared, &keys)).collect();
+    let columns = [
         Column::text("of"),
         Column::text("figure"),
         Column::number("base", ""),
@@ -73,18 +101,26 @@ pub(crate) fn table(comparison: &Comparison<'_>) -> Table {
         Column::number("95% interval", ""),
         Column::text("verdict"),
         Column::number("runs needed", ""),
-    ]);
-    for compared in comparison.figures {
-        table.row(row(compared));
+    ];
+    let says = |at: usize| rows.iter().any(|row| !matches!(row[at].as_str(), "" | "-"));
+    let says: Vec<bool> = (0..columns.len()).map(says).collect();
+    let mut table =
+        Table::new(columns.into_iter().zip(&says).filter(|(_, says)| **says).map(|(column, _)| column));
+    for row in rows {
+        table.row(row.into_iter().zip(&says).filter(|(_, says)| **says).map(|(cell, _)| cell));
     }
     table
 }
 
-fn row(compared: &Compared) -> [String; 8] {
-    let number = |ratio: f64| format!("{ratio:.3}");
-    let interval = compared.bounds.map(|bounds| format!("{}-{}", number(bounds.low), number(bounds.high)));
+fn row(compared: &Compared, keys: &[&str]) -> [String; 8] {
+    let number = |ratio: f64| if ratio < 9.995 { format!("{ratio:.3}") } else { three_digits(ratio) };
+    let interval = compared.bounds.map(|bounds| match bounds {
+        Bounds { low, high } if high.is_infinite() => format!("over {}", number(low)),
+        Bounds { low, high } if low <= 0.0 => format!("under {}", number(high)),
+        Bounds { low, high } => format!("{}-{}", number(low), number(high)),
+    });
     [
-        of(compared),
+        sentence::place(compared, keys),
         compared.name.clone(),
         value(compared.base, compared.unit),
         value(compared.new, compared.unit),
@@ -93,6 +129,15 @@ fn row(compared: &Compared) -> [String; 8] {
         verdict(compared.verdict).to_owned(),
         compared.runs_needed.map_or_else(|| "-".to_owned(), |runs| runs.to_string()),
     ]
+}
+
+/// A side's value, and of how many calls: "821 of 222846".
+pub(crate) fn side(compared: &Compared, side: usize) -> String {
+    let text = value([compared.base, compared.new][side], compared.unit);
+    match compared.calls {
+        Some(calls) => format!("{text} of {}", value(calls[side], compared.unit)),
+        None => text,
+    }
 }
 
 /// What a figure describes, from the values of its labels.
@@ -136,8 +181,11 @@ pub(crate) fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item
 /// How reliable the comparison is.
 pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
     let mut notes: Vec<String> = comparison.notes.iter().map(|note| inert::line(note).into_owned()).collect();
+    notes.extend(shared(comparison.figures));
+    notes.extend(shares(comparison.figures));
     notes.extend(comparison.differences.iter().map(|difference| {
-        let [what, base, other] = [difference.what, &difference.base, &difference.other].map(inert::line);
+        let [what, base, other] =
+            [&difference.what, &difference.base, &difference.other].map(|text| inert::line(text));
         format!("Differs: {what}: {base} and {other}")
     }));
     let has = |basis| comparison.figures.iter().any(|compared| compared.basis == basis);
@@ -177,10 +225,28 @@ pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
     notes
 }
 
+/// What the table leaves out, because it holds for all figures: "All figures: latency, stack".
+fn shared(figures: &[Compared]) -> Option<String> {
+    let all: Vec<&Compared> = figures.iter().collect();
+    let (first, keys) = (all.first()?, sentence::distinguishing(&all));
+    let others: Vec<&str> = first.of.iter().map(|(key, _)| *key).filter(|key| !keys.contains(key)).collect();
+    let place = sentence::place(first, &others);
+    (!place.is_empty()).then(|| format!("All figures: {place}."))
+}
+
+/// Counts are not shares, if the sides made different numbers of calls.
+fn shares(figures: &[Compared]) -> Option<String> {
+    let different = |one: &&Compared| one.calls.is_some_and(|[base, new]| base != new);
+    let one = figures.iter().find(different)?;
+    let [base, new] = [side(one, 0), side(one, 1)];
+    Some(format!("Counts: the ratio is that of the shares of calls. {}: {base} calls and {new}.", one.name))
+}
+
 /// Markdown for a pull request.
 #[must_use]
 pub fn markdown(comparison: &Comparison<'_>) -> String {
-    let mut out = format!("**{}**\n", cell(&answer(comparison)));
+    let mut out = format!("**{}**\n", cell(&words(comparison).join(" ")));
+    let _ = write!(out, "\n{}\n", cell(&answer(comparison)));
     for line in failures(comparison) {
         let _ = write!(out, "\n- **failed**: {}\n", cell(&line));
     }
@@ -198,7 +264,7 @@ pub fn markdown(comparison: &Comparison<'_>) -> String {
 #[must_use]
 pub fn csv(comparison: &Comparison<'_>) -> String {
     let mut out = String::from(
-        "base,new,of,figure,unit,base_value,new_value,base_runs,new_runs,ratio,low,high,basis,p,verdict,runs_needed,failed\n",
+        "base,new,of,figure,unit,base_value,new_value,base_runs,new_runs,base_calls,new_calls,ratio,low,high,basis,p,verdict,runs_needed,failed\n",
     );
     for (at, compared) in comparison.figures.iter().enumerate() {
         Line::of(&mut out)
@@ -207,6 +273,8 @@ pub fn csv(comparison: &Comparison<'_>) -> String {
             .fields([compared.name.as_str(), unit(compared.unit)])
             .fields([compared.base, compared.new])
             .fields(compared.runs)
+            .known(compared.calls.map(|calls| calls[0]))
+            .known(compared.calls.map(|calls| calls[1]))
             .known(compared.ratio)
             .known(compared.bounds.map(|bounds| bounds.low))
             .known(compared.bounds.map(|bounds| bounds.high))
@@ -231,7 +299,7 @@ fn basis(basis: Basis) -> &'static str {
 }
 
 /// JUnit XML for a CI server, with one test case for each figure. A test case fails if the figure
-/// is worse or exceeds a threshold. It is skipped if the figure has no verdict.
+/// exceeds a threshold. It is skipped if the figure has no verdict.
 #[must_use]
 pub fn junit(comparison: &Comparison<'_>) -> String {
     let figures = comparison.figures;
@@ -249,7 +317,8 @@ pub fn junit(comparison: &Comparison<'_>) -> String {
     for (at, compared) in figures.iter().enumerate() {
         let [of, name] = [of(compared), compared.name.clone()].map(|text| inert::html(&text));
         let _ = write!(out, "    <testcase classname=\"{of}\" name=\"{name}\"");
-        let [_, _, base, new, ratio, interval, counted, _] = row(compared).map(|text| inert::html(&text));
+        let [_, _, base, new, ratio, interval, counted, _] =
+            row(compared, &[]).map(|text| inert::html(&text));
         let figures = format!("{base} to {new}, ratio {ratio}, 95% interval {interval}: {counted}");
         match failed(at) {
             Some((_, why)) => {
@@ -267,62 +336,6 @@ pub fn junit(comparison: &Comparison<'_>) -> String {
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
     out
-}
-
-/// JSON for programs, in one line.
-#[must_use]
-pub fn json(comparison: &Comparison<'_>) -> String {
-    let figures: Vec<Value> = comparison
-        .figures
-        .iter()
-        .enumerate()
-        .map(|(at, compared)| {
-            let of: serde_json::Map<String, Value> =
-                compared.of.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
-            let failed = comparison.failed.iter().find(|(place, _)| *place == at);
-            json!({
-                "name": compared.name,
-                "of": of,
-                "unit": unit(compared.unit),
-                "base": compared.base,
-                "new": compared.new,
-                "base_runs": compared.runs[0],
-                "new_runs": compared.runs[1],
-                "ratio": compared.ratio,
-                "low": compared.bounds.map(|bounds| bounds.low),
-                "high": compared.bounds.map(|bounds| bounds.high),
-                "basis": basis(compared.basis),
-                "p": compared.p,
-                "verdict": verdict(compared.verdict).replace(' ', "_"),
-                "runs_needed": compared.runs_needed,
-                "failed": failed.map(|(_, why)| why),
-            })
-        })
-        .collect();
-    let differences: Vec<Value> = comparison
-        .differences
-        .iter()
-        .map(|difference| {
-            json!({
-                "what": difference.what,
-                "base": difference.base,
-                "other": difference.other,
-                "refused": difference.refused,
-            })
-        })
-        .collect();
-    let document = json!({
-        "schema": "roundtrip.comparison",
-        "version": 1,
-        "base": comparison.names[0],
-        "new": comparison.names[1],
-        "margin": comparison.margin,
-        "noise": comparison.noise,
-        "notes": comparison.notes,
-        "differences": differences,
-        "figures": figures,
-    });
-    format!("{document}\n")
 }
 
 #[cfg(test)]

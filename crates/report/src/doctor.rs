@@ -3,17 +3,17 @@
 
 use std::fmt::Write as _;
 
-use analysis::doctor::{Finding, State};
 use anstyle::Style;
-use run::environment::Environment;
+use roundtrip_analysis::doctor::{Finding, State};
+use roundtrip_run::environment::Environment;
 use serde::Serialize;
 
-use crate::csv::Line;
 use crate::environment::header;
-use crate::inert;
-use crate::look::Look;
-use crate::markdown::{cell, code};
-use crate::style::styled;
+use crate::text::csv::Line;
+use crate::text::inert;
+use crate::text::look::Look;
+use crate::text::markdown::{cell, code};
+use crate::text::style::styled;
 
 /// "3 settings lengthen round trips, 5 could not be determined, 20 are good."
 #[must_use]
@@ -160,7 +160,7 @@ pub fn json(environment: &Environment, findings: &[Finding]) -> Result<String, c
     });
     let schema = "roundtrip.doctor";
     let document = Document { schema, version: 1, environment, findings: findings.collect() };
-    Ok(stored::to_text(&document)? + "\n")
+    Ok(roundtrip_stored::to_text(&document)? + "\n")
 }
 
 #[cfg(test)]
@@ -187,7 +187,11 @@ mod tests {
             finding(State::CannotTell, "not there"),
             finding(State::Good, "none"),
         ];
-        let text = text(&Environment::default(), &findings, Look { colour: false, width: Some(80) });
+        let text = text(
+            &Environment::default(),
+            &findings,
+            Look { colour: false, width: Some(80), is_terminal: false },
+        );
         assert!(
             text.contains("1 setting lengthens round trips, 1 could not be determined, 1 is good."),
             "{text}"
@@ -213,7 +217,7 @@ mod tests {
         let markdown = markdown(&Environment::default(), &hostile);
         assert!(markdown.contains(r"\\u001b\[2J\|\<script>\\u000a\| x \|"), "{markdown}");
         let json = json(&Environment::default(), &hostile).unwrap();
-        let read: stored::Value = stored::parse(json.as_bytes()).unwrap();
+        let read: roundtrip_stored::Value = roundtrip_stored::parse(json.as_bytes()).unwrap();
         assert_eq!(read["findings"][0]["found"], "\x1b[2J|<script>\n| x |");
         assert_eq!(read["findings"][0]["state"], "lengthens");
     }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use run::environment::{Environment, Kernel};
-use run::{Partial, RealtimePermission, Run};
+use roundtrip_run::environment::{Change, Environment, Kernel};
+use roundtrip_run::{Partial, RealtimePermission, Run};
 
-use crate::inert;
+use crate::text::inert;
+use crate::text::quantity::duration;
+use crate::text::table::{Column, Table};
 
 /// The three lines above a report.
 #[must_use]
@@ -53,11 +55,19 @@ pub fn of_this_run(run: &Run) -> String {
     out
 }
 
-/// A line that says that a signal ended the measurement, and when.
+/// A line that says what ended the measurement early, and when.
 #[must_use]
-pub fn partial(Partial { signal, after_ns }: &Partial) -> String {
+pub fn partial(Partial { signal, failure, after_ns }: &Partial) -> String {
     let seconds = *after_ns as f64 / 1e9;
-    format!("partial: {} ended the measuring after {seconds:.1} s", inert::line(signal))
+    match (signal, failure) {
+        (None, Some(failure)) => {
+            format!("partial: the measuring failed after {seconds:.1} s: {}", inert::line(failure))
+        }
+        (signal, _) => {
+            let signal = signal.as_deref().unwrap_or("a signal");
+            format!("partial: {} ended the measuring after {seconds:.1} s", inert::line(signal))
+        }
+    }
 }
 
 /// What users must know before they trust the figures, one line each.
@@ -67,6 +77,17 @@ pub fn warnings(run: &Run) -> String {
         let _ = writeln!(out, "warning: {warning}");
         out
     })
+}
+
+/// What changed on the machine during a run, by time; `None` if nothing did.
+pub(crate) fn changes(environment: &Environment) -> Option<Table> {
+    let mut table = Table::new(["condition", "before", "during", "from", "until"].map(Column::text));
+    for Change { what, before, during, from_ns, until_ns } in &environment.changes {
+        let [what, before, during] = [what, before, during].map(|text| inert::line(text).into_owned());
+        let until = until_ns.map_or("the end".to_owned(), |ns| duration(ns as f64));
+        table.row([what, before, during, duration(*from_ns as f64), until]);
+    }
+    (!environment.changes.is_empty()).then_some(table)
 }
 
 fn preemption(kernel: &Kernel) -> String {
@@ -100,9 +121,28 @@ fn load(environment: &Environment) -> String {
 
 #[cfg(test)]
 mod tests {
-    use run::environment::CpuShares;
+    use roundtrip_run::environment::CpuShares;
 
     use super::*;
+
+    #[test]
+    fn changes_are_a_table_with_their_times() {
+        assert!(changes(&Environment::default()).is_none());
+        let change = |until_ns| Change {
+            what: "online CPUs".into(),
+            before: "0-1".into(),
+            during: "0".into(),
+            from_ns: 1_500_000_000,
+            until_ns,
+        };
+        let changes = vec![change(Some(3_000_000_000)), change(None)];
+        let table = super::changes(&Environment { changes, ..Environment::default() }).unwrap();
+        let expected = [
+            ["online CPUs", "0-1", "0", "1.50 s", "3.00 s"],
+            ["online CPUs", "0-1", "0", "1.50 s", "the end"],
+        ];
+        assert_eq!(table.rows(), expected);
+    }
 
     #[test]
     fn the_header_names_machine_kernel_driver_governor_and_load() {

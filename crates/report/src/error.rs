@@ -6,8 +6,8 @@
 pub enum Error {
     /// The run itself cannot be represented as JSON.
     #[error(transparent)]
-    Run(#[from] run::Error),
+    Run(#[from] roundtrip_run::Error),
     /// A derived part, such as an explanation, cannot be represented as JSON.
     #[error(transparent)]
-    Json(#[from] stored::Error),
+    Json(#[from] roundtrip_stored::Error),
 }

@@ -3,82 +3,75 @@
 
 use std::fmt::Write as _;
 
-use analysis::figures::{self, Figure, Unit};
-use run::Run;
-use run::environment::Environment;
+use roundtrip_analysis::Analysed;
+use roundtrip_analysis::figures::{self, Figure, Unit};
+use roundtrip_run::TESTS;
+use roundtrip_run::environment::Environment;
 
-use crate::csv::Line;
-use crate::inert;
-use crate::markdown::cell;
-use crate::quantity::{byte_rate, duration, three_digits};
-use crate::run::Divided;
-use crate::table::{Column, Table};
-use crate::{environment, traits};
+use crate::environment;
+use crate::ipc::traits;
+use crate::text::csv::Line;
+use crate::text::inert;
+use crate::text::markdown::cell;
+use crate::text::quantity::{byte_rate, duration, three_digits};
+use crate::text::table::{Column, Table};
 
-/// The labels of figures, one column each.
-const LABELS: [&str; 17] = [
-    "test",
-    "stack",
-    "inheritance",
-    "caller",
-    "transport",
-    "placement",
-    "workers",
-    "client",
-    "server",
-    "code",
-    "process",
-    "call",
-    "file",
-    "writer",
-    "durability",
-    "beside",
-    "size_bytes",
-];
+/// The labels of all tests' figures, one column each.
+fn labels() -> Vec<&'static str> {
+    let mut all = vec!["test"];
+    for label in TESTS.iter().flat_map(|test| test.labels) {
+        if !all.contains(label) {
+            all.push(label);
+        }
+    }
+    all
+}
 
 /// The header of the CSV.
 #[must_use]
 pub fn csv_header() -> String {
     let mut out = String::new();
-    let line = Line::of(&mut out).fields(["run", "date", "emulated"]).fields(LABELS);
-    line.fields(["figure", "value", "unit", "low", "high", "samples", "labels"]).end();
+    let line = Line::of(&mut out).fields(["run", "date", "emulated", "labels"]).fields(labels());
+    line.fields(["metric", "unit", "value", "low", "high", "samples"]).end();
     out
 }
 
 /// The lines of a run, without the header. `name` is the path that it was read from.
 #[must_use]
-pub fn csv(name: &str, run: &Run, divided: Divided<'_>) -> String {
+pub fn csv(name: &str, Analysed { run, layers, beside, .. }: &Analysed<'_>) -> String {
     let mut out = String::new();
-    let labels: Vec<String> = run
-        .labels
-        .iter()
-        .map(|(key, value)| format!("{}={}", inert::line(key), inert::line(value)))
-        .collect();
-    let labels = labels.join(";");
-    let emulated = figures::is_emulated(&run.results);
-    for figure in figures::of(&run.results, divided.layers, divided.beside) {
+    let own = run.labels.iter().map(|(key, value)| format!("{}={}", inert::line(key), inert::line(value)));
+    let own = own.collect::<Vec<_>>().join(";");
+    let (labels, emulated) = (labels(), run.results.is_emulated());
+    for figure in figures::of(&run.results, layers, beside) {
         Line::of(&mut out)
             .field(inert::name(name))
             .field(inert::line(&run.environment.date))
             .known(emulated)
-            .fields(LABELS.map(|key| inert::line(figure.label(key).unwrap_or_default()).into_owned()))
+            .field(&own)
+            .fields(labels.iter().map(|key| inert::line(figure.label(key).unwrap_or_default()).into_owned()))
             .field(&figure.name)
-            .field(figure.value)
             .field(unit(figure.unit))
+            .known(figure.value)
             .known(figure.bounds.map(|bounds| bounds.low))
             .known(figure.bounds.map(|bounds| bounds.high))
             .field(figure.samples)
-            .field(&labels)
             .end();
     }
     out
 }
 
+/// The CSV of a single run.
+#[must_use]
+pub fn whole_csv(name: &str, analysed: &Analysed<'_>) -> String {
+    csv_header() + &csv(name, analysed)
+}
+
 /// A run as a heading and a table.
 #[must_use]
-pub fn markdown(name: &str, run: &Run, divided: Divided<'_>) -> String {
+pub fn markdown(name: &str, Analysed { run, layers, beside, .. }: &Analysed<'_>) -> String {
     let mut out = format!("## {}\n\n", cell(name));
-    let driver = match figures::is_emulated(&run.results) {
+    let driver = match run.results.is_emulated() {
         Some(true) => ", emulated driver",
         Some(false) => ", the kernel's driver",
         None => "",
@@ -96,7 +89,7 @@ pub fn markdown(name: &str, run: &Run, divided: Divided<'_>) -> String {
     if partial.is_some() || !run.warnings.is_empty() {
         out.push('\n');
     }
-    let figures = figures::of(&run.results, divided.layers, divided.beside);
+    let figures = figures::of(&run.results, layers, beside);
     if !figures.is_empty() {
         out.push_str(&table(&figures).markdown());
     }
@@ -104,7 +97,7 @@ pub fn markdown(name: &str, run: &Run, divided: Divided<'_>) -> String {
         let (table, notes) = traits::parts(result);
         let _ = write!(
             out,
-            "{}\n{}",
+            "\n{}\n{}",
             table.markdown(),
             notes.lines().fold(String::new(), |out, line| out + "- " + &cell(line) + "\n")
         );
@@ -128,7 +121,7 @@ fn table(figures: &[Figure]) -> Table {
         table.row([
             of(figure),
             figure.name.clone(),
-            value(figure.value, figure.unit),
+            figure.value.map_or_else(|| "-".to_owned(), |known| value(known, figure.unit)),
             interval,
             figure.samples.to_string(),
         ]);
@@ -168,16 +161,9 @@ pub fn unit(unit: Unit) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use roundtrip_run::Run;
 
-    #[test]
-    fn every_label_of_every_test_is_a_column() {
-        for (test, labels) in analysis::gate::labels() {
-            for label in labels {
-                assert!(LABELS.contains(label), "{test} has {label}");
-            }
-        }
-    }
+    use super::*;
 
     #[test]
     fn a_stored_run_has_a_line_for_each_figure_and_the_same_values() {
@@ -185,17 +171,19 @@ mod tests {
         let mut run = Run::read(path.as_ref()).unwrap();
         run.labels.add("note=a,b").unwrap();
         run.warnings = vec!["<b>|\u{1b}[31m".to_owned()];
-        let divided = Divided::default();
+        let bare = Analysed::bare(&run);
         let figures = figures::of(&run.results, &[], &[]);
-        let (csv, markdown) = (csv("monday, late", &run, divided), markdown("monday", &run, divided));
+        let (csv, markdown) = (csv("monday, late", &bare), markdown("monday", &bare));
         assert_eq!(csv.lines().count(), figures.len());
         for (line, figure) in csv.lines().zip(&figures) {
             assert!(line.starts_with("\"monday, late\",2026-"), "{line}");
-            assert!(line.ends_with(&format!(",{},\"note=a,b\"", figure.samples)), "{line}");
-            assert!(line.contains(&format!(",{},{},", figure.name, figure.value)), "{line}");
+            assert!(line.contains(",\"note=a,b\",latency,"), "{line}");
+            let value = figure.value.map(|value| value.to_string()).unwrap_or_default();
+            let own = format!(",{},{},{value},", figure.name, unit(figure.unit));
+            assert!(line.contains(&own) && line.ends_with(&format!(",{}", figure.samples)), "{line}");
         }
         let columns = csv_header().trim_end().split(',').count();
-        assert_eq!(columns, 3 + LABELS.len() + 7);
+        assert_eq!(columns, 4 + labels().len() + 6);
         assert_eq!(markdown.matches("\n| ").count(), figures.len() + 1);
         assert!(markdown.contains("- **warning**: \\<b>\\|\\\\u001b\\[31m"), "{markdown}");
     }

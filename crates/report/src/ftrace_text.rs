@@ -1,31 +1,30 @@
 //! A recording as text in the format of the kernel's `trace` file. Perfetto and older tools read
-//! this format. The option `record-tgid` is on, and `irq-info` is off, because the recording's
-//! events do not show whether interrupts were off. Times are rounded to microseconds, as in the
-//! kernel. Unknown values are omitted. A pure function of plain data. Sources: the kernel's
-//! `trace.c`, `trace_output.c`, and the `TP_printk` of each event.
+//! this format. The option `record-tgid` is on. Of what `irq-info` shows, a recording contains only
+//! whether a wakeup came from an interrupt, so only wakeups have that column. Times are rounded to
+//! microseconds, as in the kernel. Unknown values are omitted. A pure function of plain data.
+//! Sources: the kernel's `trace.c`, `trace_output.c`, and the `TP_printk` of each event.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
-use tracefs::{Body, Event, Name, ThreadRef, Trace, Value};
+use roundtrip_tracefs::{Body, Event, EventContext, Name, ThreadRef, Trace, Value};
 
-use crate::inert;
+use crate::text::inert;
 
 /// `cpu_idle`'s state when a CPU leaves idle: -1 as `u32`.
 const NOT_IDLE: u32 = u32::MAX;
 
-/// Writes the text. `comms` contains thread names that the trace may lack.
+/// Writes the text.
 ///
 /// # Errors
 /// The errors of `out`.
-pub fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(
         b"# tracer: nop\n#\n\
           #           TASK-PID       TGID    CPU#     TIMESTAMP  FUNCTION\n\
           #              | |           |       |         |         |\n",
     )?;
-    let names = super::perfetto::thread_names(trace);
+    let threads = trace.threads();
     // In reverse order, so that used ones can be popped.
     let mut losses: Vec<_> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
@@ -36,11 +35,10 @@ pub fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn Write) 
         }
         let name = match event.tid {
             0 => "<idle>",
-            tid => names
-                .get(&tid)
-                .map(|&name| trace.names.text(name))
-                .or_else(|| comms.get(&tid).map(String::as_str))
-                .unwrap_or("<...>"),
+            tid => match threads.name(tid) {
+                "" => "<...>",
+                name => name,
+            },
         };
         let process = match trace.processes.get(&event.tid) {
             Some(pid) => format!("({pid:>7})"),
@@ -48,16 +46,31 @@ pub fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn Write) 
         };
         let time_us = (event.time_ns + 500) / 1000;
         let (s, us) = (time_us / 1_000_000, time_us % 1_000_000);
-        let said = Said { trace, event };
+        let (said, flags) = (Said { trace, event }, flags(event));
         line.clear();
-        let _ =
-            write!(line, "{name:>16}-{:<7} {process} [{:03}]  {s:>5}.{us:06}: {said}", event.tid, event.cpu);
+        let _ = write!(
+            line,
+            "{name:>16}-{:<7} {process} [{:03}] {flags} {s:>5}.{us:06}: {said}",
+            event.tid, event.cpu
+        );
         writeln!(out, "{}", inert::line(&line))?;
     }
     losses.iter().rev().try_for_each(|loss| lost(out, loss))
 }
 
-fn lost(out: &mut dyn Write, loss: &tracefs::Loss) -> io::Result<()> {
+/// The column with the context of a wakeup, if the recording contains it. `X` stands for interrupts
+/// of which is not known whether they were off.
+fn flags(event: &Event) -> &'static str {
+    let (Body::Waking { context, .. } | Body::Wakeup { context, .. }) = event.body else { return "" };
+    match context {
+        EventContext::Unknown => "",
+        EventContext::Thread => "X....",
+        EventContext::Softirq => "X.s..",
+        EventContext::Interrupt => "X.h..",
+    }
+}
+
+fn lost(out: &mut dyn Write, loss: &roundtrip_tracefs::Loss) -> io::Result<()> {
     match loss.events {
         Some(events) => writeln!(out, "CPU:{} [LOST {events} EVENTS]", loss.cpu),
         None => writeln!(out, "CPU:{} [LOST EVENTS]", loss.cpu),
@@ -99,10 +112,10 @@ impl Said<'_> {
                 next.tid,
                 next.prio
             ),
-            Body::Waking { thread: woken, target_cpu } => {
+            Body::Waking { thread: woken, target_cpu, .. } => {
                 write!(f, "sched_waking: {} target_cpu={target_cpu:03}", thread(woken))
             }
-            Body::Wakeup { thread: woken, target_cpu, new } => {
+            Body::Wakeup { thread: woken, target_cpu, new, .. } => {
                 let event = if new { "sched_wakeup_new" } else { "sched_wakeup" };
                 write!(f, "{event}: {} target_cpu={target_cpu:03}", thread(woken))
             }
@@ -276,10 +289,11 @@ mod tests {
 
     #[test]
     fn the_text_equals_that_of_the_kernel() {
+        let mut with_flags = 0;
         for fixture in Fixture::all() {
             let trace = fixture.trace();
             let mut bytes = Vec::new();
-            write(&trace, &BTreeMap::new(), &mut bytes).unwrap();
+            write(&trace, &mut bytes).unwrap();
             let ours = String::from_utf8(bytes).unwrap();
             let ours: Vec<_> = ours.lines().filter(|line| !line.starts_with('#')).collect();
             let kernels: Vec<_> = fixture.text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -291,6 +305,21 @@ mod tests {
                 };
                 assert_eq!((our.1, our.2), (kernel.1, kernel.2), "'{ours}' is not '{kernels}'");
                 let event = kernel.3.split_once(':').map_or(kernel.3, |(event, _)| event);
+                // The kernel's flags are not all known, but those that are written are the same.
+                let flags = |line: &str| {
+                    let column = line.split_once("] ")?.1.split(' ').next()?;
+                    // A real-time kernel has one column more before that of the context.
+                    let context = column.get(2..4)?.chars().find(|flag| "hHs".contains(*flag));
+                    (4..=7).contains(&column.len()).then(|| context.unwrap_or('.').to_ascii_lowercase())
+                };
+                match (flags(ours), flags(kernels)) {
+                    (Some(ours), Some(kernels)) => {
+                        assert_eq!(ours, kernels, "{event}");
+                        with_flags += 1;
+                    }
+                    (Some(_), None) => panic!("the kernel has no flags: '{kernels}'"),
+                    (None, _) => {}
+                }
                 if WHOLE.contains(&event) {
                     assert_eq!(our.3, kernel.3, "{}", fixture.name);
                     compared += 1;
@@ -298,5 +327,6 @@ mod tests {
             }
             assert!(compared > 100, "{}: only {compared} lines could be compared", fixture.name);
         }
+        assert!(with_flags > 100, "only {with_flags} lines have flags");
     }
 }

@@ -1,10 +1,10 @@
 //! A violated gate as one line. Must not know how gates are evaluated.
 
-use analysis::figures::{Figure, Unit};
-use analysis::gate::{Gate, Requirement, Violation};
+use roundtrip_analysis::figures::{Figure, Unit};
+use roundtrip_analysis::gate::{Gate, Requirement, Violation};
 
-use crate::inert;
-use crate::quantity::{byte_rate, duration, three_digits};
+use crate::text::inert;
+use crate::text::quantity::{byte_rate, duration, three_digits};
 
 /// The line for a violated gate: `p99>200us: 312 us; test latency, stack binder, caller other (1 of
 /// 4 figures)`.
@@ -26,22 +26,26 @@ fn why(violation: &Violation) -> String {
             format!("{}; {}{more}", value(worst), of_what(worst))
         }
         Violation::NoFigure => "the run has no such figure".to_owned(),
+        Violation::TooFew(samples) => {
+            format!("too few samples to distinguish it from the maximum: at most {samples}")
+        }
         Violation::Inheritance { series, reason } if series.is_empty() => inert::name(reason),
         Violation::Inheritance { series, reason } => format!("{series}: {}", inert::line(reason)),
         Violation::Warnings(1) => "the run has 1 warning".to_owned(),
         Violation::Warnings(count) => format!("the run has {count} warnings"),
-        Violation::Missing(reason) => inert::name(reason),
+        Violation::Missing(reason) | Violation::Rate(reason) => inert::name(reason),
     }
 }
 
 fn value(figure: &Figure) -> String {
+    let Some(value) = figure.value else { return "-".to_owned() };
     match figure.unit {
-        Unit::Nanoseconds => duration(figure.value),
-        Unit::Count => format!("{:.0}", figure.value),
-        Unit::Percent => format!("{}%", figure.value),
-        Unit::PerSecond => format!("{}/s", three_digits(figure.value)),
-        Unit::BytesPerSecond => byte_rate(figure.value),
-        Unit::Ratio => format!("{:.3}", figure.value),
+        Unit::Nanoseconds => duration(value),
+        Unit::Count => format!("{value:.0}"),
+        Unit::Percent => format!("{value}%"),
+        Unit::PerSecond => format!("{}/s", three_digits(value)),
+        Unit::BytesPerSecond => byte_rate(value),
+        Unit::Ratio => format!("{value:.3}"),
     }
 }
 
@@ -53,8 +57,8 @@ fn of_what(figure: &Figure) -> String {
 
 #[cfg(test)]
 mod tests {
-    use analysis::figures::Better;
-    use analysis::gate::TESTS;
+    use roundtrip_analysis::figures::Better;
+    use roundtrip_run::NAMES;
 
     use super::*;
 
@@ -63,19 +67,22 @@ mod tests {
         let figure = |value, unit| Figure {
             name: "p99".into(),
             of: vec![("test", "latency".into()), ("caller", "other\n".into())],
-            value,
+            value: Some(value),
             unit,
             better: Better::Lower,
             samples: 9,
             bounds: None,
+            in_clumps: None,
         };
-        let p99 = Gate::parse("p99>200us", TESTS).unwrap();
+        let p99 = Gate::parse("p99>200us", NAMES).unwrap();
         let beyond = |figure, of| Violation::Beyond { worst: Box::new(figure), beyond: 1, of };
         assert_eq!(
             gate(&p99, &beyond(figure(312_000.0, Unit::Nanoseconds), 2)),
             "p99>200us: 312 us; test latency, caller other\\u000a (1 of 2 figures)"
         );
         assert_eq!(gate(&p99, &Violation::NoFigure), "p99>200us: the run has no such figure");
+        let few = "p99>200us: too few samples to distinguish it from the maximum: at most 20";
+        assert_eq!(gate(&p99, &Violation::TooFew(20)), few);
         for (value, unit, text) in [
             (8.0, Unit::Count, "8"),
             (0.25, Unit::Percent, "0.25%"),

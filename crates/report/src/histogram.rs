@@ -4,20 +4,20 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use latency::Histogram;
-use run::Run;
-use run::ipc::Stack;
-use run::ipc::latency::LatencyResult;
-use run::ipc::traits::Finding;
-use run::storage::WriterResult;
-use run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
+use roundtrip_latency::Histogram;
+use roundtrip_run::Run;
+use roundtrip_run::figures::{Limit, Times};
 
-use crate::look::Look;
-use crate::quantity::{duration, length};
-use crate::style::styled;
+use crate::text::inert;
+use crate::text::look::Look;
+use crate::text::quantity::duration;
+use crate::text::style::styled;
 
 /// The maximum number of lines of a histogram, not counting that of the limit.
 const MOST_ROWS: usize = 20;
+
+/// The maximum number of histograms of a test: those of the groups that took the most time.
+const MOST_HISTOGRAMS: usize = 16;
 
 /// The width of a histogram if the terminal's width is unknown.
 const USUAL_WIDTH: usize = 80;
@@ -25,69 +25,26 @@ const USUAL_WIDTH: usize = 80;
 /// The width of everything except the bars: time, count, share, and the spaces between them.
 const BESIDE: usize = 31;
 
-/// A limit on the durations.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limit {
-    /// The limit's name: "deadline".
-    pub(crate) name: &'static str,
-    pub(crate) ns: u64,
-    /// The number of durations that exceed it.
-    pub(crate) beyond: u64,
-}
-
-/// The histograms of all durations that a run counted; empty if it counted none.
+/// The histograms of the calls that a run counted; empty if it counted none.
 #[must_use]
 pub fn page(run: &Run, look: Look) -> String {
-    let results = &run.results;
     let mut out = String::new();
-    let mut one = |title: String, histogram: &Histogram, limit: Option<Limit>| {
-        if !histogram.is_empty() {
-            let _ = write!(out, "\n{}", text(&title, histogram, limit, (look, MOST_ROWS)));
+    for part in run.results.parts() {
+        // A group's legs are parts of its calls.
+        let shown = |times: &&Times<'_>| times.prefix.is_empty() || times.limit.is_some();
+        let groups = part.groups();
+        let mut all: Vec<(String, &Times<'_>)> = Vec::new();
+        for group in &groups {
+            let times = group.times.iter().filter(shown).filter(|times| !times.histogram.is_empty());
+            all.extend(times.map(|times| (title(&group.name(), times.prefix), times)));
         }
-    };
-    for cell in results.baseline.iter().flat_map(|result| &result.cells) {
-        let size = length(cell.size_bytes);
-        one(format!("{}, {size}, placement {}", cell.transport, cell.placement), &cell.latency, None);
-    }
-    for row in results.throughput.iter().flat_map(|result| &result.rows) {
-        if let Some(latency) = &row.latency {
-            one(format!("{}, {}", row.stack, length(row.size_bytes)), latency, None);
+        all.sort_by_key(|(_, times)| std::cmp::Reverse(times.histogram.sum_ns()));
+        for (title, times) in all.iter().take(MOST_HISTOGRAMS) {
+            let _ = write!(out, "\n{}", text(title, &times.histogram, times.limit, (look, MOST_ROWS)));
         }
-    }
-    if let Some(result) = &results.latency {
-        callers(result, &mut one);
-    }
-    if let Some(result) = &results.workers {
-        let limit =
-            result.above.map(|above| Limit { name: "limit", ns: above.threshold_ns, beyond: above.count });
-        one(format!("{}, {} workers", result.plan.stack, result.plan.workers), &result.latency, limit);
-    }
-    if let Some(result) = &results.observed_calls {
-        let beyond = result.flows.iter().map(|flow| flow.missed).sum();
-        let limit = Limit { name: "deadline", ns: result.plan.deadline.ns, beyond };
-        one("all observed calls".to_owned(), &result.latency(), Some(limit));
-    }
-    if let Some(result) = &results.observed_writes {
-        let beyond = result.rows.iter().map(|row| row.missed).sum();
-        let limit = Limit { name: "deadline", ns: result.plan.deadline.ns, beyond };
-        one("all observed writes".to_owned(), &result.latency(), Some(limit));
-    }
-    if let Some(result) = &results.storage {
-        for series in &result.series {
-            let Some(writer) = result.writers.get(series.writer) else { continue };
-            let size = length(series.size_bytes as usize);
-            one(format!("{}, {}, {size}", writer.api, writer.durability), &series.latency, None);
+        if let Some(more) = all.len().checked_sub(MOST_HISTOGRAMS).filter(|&more| more > 0) {
+            let _ = writeln!(out, "\n{more} more groups of calls are not drawn: they took less time.");
         }
-    }
-    for row in results.traits.iter().flat_map(|result| &result.rows) {
-        for stack in Stack::ALL {
-            if let Finding::RoundTrip { latency } = row.of(stack) {
-                one(format!("{stack}, smallest call"), latency, None);
-            }
-        }
-    }
-    if let Some(result) = &results.interference {
-        beside(result, &mut one);
     }
     if !out.is_empty() {
         out.push_str(
@@ -98,37 +55,10 @@ pub fn page(run: &Run, look: Look) -> String {
     out
 }
 
-/// A histogram for each caller of each series, over all pairs.
-fn callers(result: &LatencyResult, one: &mut impl FnMut(String, &Histogram, Option<Limit>)) {
-    let settings = result.plan.inheritance.len();
-    for series in &result.series {
-        let inheritance = match settings {
-            0 | 1 => String::new(),
-            _ => format!(", inheritance {}", series.inheritance.name()),
-        };
-        for caller in series.all().iter().flat_map(|pair| &pair.callers) {
-            let limit = |beyond| Limit { name: "deadline", ns: result.plan.deadline.ns, beyond };
-            let title = format!("{}{inheritance}, {}", series.stack, caller.caller);
-            one(title.clone(), &caller.latency, Some(limit(caller.deadline.missed)));
-            if let Some(response) = &caller.response {
-                one(format!("{title}, response"), &response.time, Some(limit(response.missed)));
-            }
-        }
-    }
-}
-
-/// For each condition, the writes without and with it, over all rounds.
-fn beside(result: &InterferenceResult, one: &mut impl FnMut(String, &Histogram, Option<Limit>)) {
-    for Beside { condition, writer, writer_beside, size_bytes, pairs, .. } in &result.comparisons {
-        let mut side = |which: &str, writer: usize, of: fn(&Pair) -> &Measured| {
-            let Some(WriterResult { api, durability, .. }) = result.writers.get(writer) else { return };
-            let times = pairs.iter().flat_map(|pair| &of(pair).calls).map(|call| call.latency_ns());
-            let size = length(*size_bytes as usize);
-            one(format!("{condition}, {which}: {api}, {durability}, {size}"), &times.collect(), None);
-        };
-        side("alone", *writer, |pair| &pair.alone);
-        side("beside", *writer_beside, |pair| &pair.beside);
-    }
+/// The title of a group's durations: "binder, stack, other, response".
+fn title(name: &str, prefix: &str) -> String {
+    let name = inert::line(name);
+    if prefix.is_empty() { name.into_owned() } else { format!("{name}, {}", prefix.trim_end_matches('.')) }
 }
 
 /// One histogram with its title, in about `most_rows` lines.
@@ -294,7 +224,12 @@ mod tests {
     fn bars_fill_the_width_and_no_call_is_without_one() {
         let histogram = histogram((0..100_000).map(|_| 10_000).chain([90_000]));
         for width in [40, 60, 80] {
-            let text = text("x", &histogram, None, (Look { colour: false, width: Some(width) }, MOST_ROWS));
+            let text = text(
+                "x",
+                &histogram,
+                None,
+                (Look { colour: false, width: Some(width), is_terminal: false }, MOST_ROWS),
+            );
             assert!(text.lines().all(|line| line.len() <= width), "{width}: {text}");
             let bars: Vec<usize> = text
                 .lines()

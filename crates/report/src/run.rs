@@ -1,46 +1,34 @@
-//! A whole run as text: its environment, a summary, each test's own report, and warnings. Pure.
+//! A whole run as text: its environment, a summary, each test's own report, and warnings. Also the
+//! forms in which a test's command prints its run. Pure.
 
 use std::fmt::Write as _;
 
-use run::Run;
+use roundtrip_analysis::Analysed;
 
-use super::look::Look;
-use super::{
-    baseline, environment, interference, latency, observed_calls, observed_writes, storage, summary,
-    throughput, traits, workers,
-};
-use analysis::interference::Explained;
-use analysis::observed_writes::Slow;
-use analysis::storage::SeriesLayers;
-
-/// A run's writes and comparisons, divided into layers, if their recordings were read.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Divided<'a> {
-    /// The writes of each series.
-    pub layers: &'a [SeriesLayers<'a>],
-    /// The comparisons with background load.
-    pub beside: &'a [Explained<'a>],
-    /// The slow writes of other programs.
-    pub slow_writes: &'a [Slow<'a>],
-}
+use crate::storage::files;
+use crate::text::look::Look;
+use crate::{Error, environment, kinds};
 
 /// One test's report below the header and the summary.
 #[must_use]
-pub fn page(run: &Run, divided: Divided<'_>, report: &str, look: Look) -> String {
-    look.fit(format!("{}\n{report}", head(run, divided)))
+pub fn page(analysed: &Analysed<'_>, look: Look) -> String {
+    let reports: String = reports(analysed, look).map(|(_, text)| text).collect();
+    let gap = if reports.is_empty() { "" } else { "\n" };
+    look.fit(format!("{}{gap}{reports}", head(analysed)))
 }
 
 /// The first page: what a survey prints.
 #[must_use]
-pub fn first_page(run: &Run, divided: Divided<'_>, look: Look) -> String {
-    look.fit(head(run, divided))
+pub fn first_page(analysed: &Analysed<'_>, look: Look) -> String {
+    look.fit(head(analysed))
 }
 
 /// The machine, then the answer.
-fn head(run: &Run, Divided { layers, beside, .. }: Divided<'_>) -> String {
+fn head(analysed: &Analysed<'_>) -> String {
+    let run = analysed.run;
     let mut out = environment::header(&run.environment);
     out.push_str(&environment::of_this_run(run));
-    let short = summary::paragraphs(&run.results, layers, beside);
+    let short = kinds::summary(analysed);
     if !short.is_empty() {
         let _ = write!(out, "\n{short}");
     }
@@ -49,34 +37,31 @@ fn head(run: &Run, Divided { layers, beside, .. }: Divided<'_>) -> String {
 
 /// The whole report.
 #[must_use]
-pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
-    let mut out = head(run, divided);
-    let Divided { layers, beside, slow_writes } = divided;
-    let results = &run.results;
-    let mut part = |title: &str, text: Option<String>| {
-        if let Some(text) = text {
-            let _ = write!(out, "\n== {title} ==\n\n{text}");
-        }
-    };
-    part("baseline", results.baseline.as_ref().map(|result| baseline::tables(result, look)));
-    part("throughput", results.throughput.as_ref().map(|result| throughput::tables(result, look)));
-    part("latency", results.latency.as_ref().map(|result| latency::tables(result, look)));
-    part("workers", results.workers.as_ref().map(|result| workers::table(result, look)));
-    part(
-        "observed calls",
-        results.observed_calls.as_ref().map(|result| observed_calls::tables(result, look)),
-    );
-    part(
-        "observed writes",
-        results.observed_writes.as_ref().map(|result| observed_writes::tables(result, slow_writes, look)),
-    );
-    part("traits", results.traits.as_ref().map(|result| traits::table(result, look)));
-    part("storage", results.storage.as_ref().map(|result| storage::page(result, layers, look)));
-    let beside = results.interference.as_ref().map(|result| interference::page(result, beside, look));
-    part("interference", beside);
-    let warnings = environment::warnings(run);
+pub fn text(analysed: &Analysed<'_>, look: Look) -> String {
+    let mut out = head(analysed);
+    for (title, text) in reports(analysed, look) {
+        let _ = write!(out, "\n== {title} ==\n\n{text}");
+    }
+    let warnings = environment::warnings(analysed.run);
     if !warnings.is_empty() {
         let _ = write!(out, "\n{warnings}");
     }
     look.fit(out)
+}
+
+/// The report of each test, with its title.
+fn reports(analysed: &Analysed<'_>, look: Look) -> impl Iterator<Item = (&'static str, String)> {
+    let views = kinds::of(&analysed.run.results);
+    views.filter_map(move |(part, view)| Some((part.test().title, (view.tables)(analysed, look)?)))
+}
+
+/// The run as in a run directory, plus the layers of its writes.
+///
+/// # Errors
+/// If the run has figures that JSON cannot represent.
+pub fn json(Analysed { run, layers, .. }: &Analysed<'_>) -> Result<String, Error> {
+    match &run.results.storage {
+        Some(result) => files::json(run, result, layers),
+        None => Ok(run.to_json()?),
+    }
 }

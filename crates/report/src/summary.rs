@@ -2,69 +2,69 @@
 
 use std::fmt::Write as _;
 
-use analysis::interference::Explained;
-use analysis::storage::SeriesLayers;
-use layers::storage::Layer;
-use run::CpuPlacement;
-use run::Results;
-use run::baseline::{BaselineResult, FUTEX};
-use run::ipc::Mode;
-use run::ipc::latency::Series;
-use run::ipc::throughput::ThroughputRow;
-use run::ipc::workers::WorkersResult;
-use run::storage::StorageResult;
-use run::storage::interference::Condition;
+use roundtrip_analysis::interference::Explained;
+use roundtrip_analysis::storage::SeriesLayers;
+use roundtrip_layers::storage::Layer;
+use roundtrip_run::CpuPlacement;
+use roundtrip_run::baseline::{BaselineResult, FUTEX};
+use roundtrip_run::ipc::Mode;
+use roundtrip_run::ipc::latency::{CallerResult, LatencyResult, Response, Series};
+use roundtrip_run::ipc::observe::ObserveResult;
+use roundtrip_run::ipc::throughput::{ThroughputResult, ThroughputRow};
+use roundtrip_run::ipc::workers::WorkersResult;
+use roundtrip_run::storage::StorageResult;
+use roundtrip_run::storage::interference::Condition;
+use roundtrip_run::storage::observe::ObserveWritesResult;
+use roundtrip_run::storage::system_calls::SystemCallsResult;
 
-use super::beside::{self, Change};
-use super::latency::inheritance_of;
-use super::quantity::{byte_rate, duration, length, three_digits};
-use super::{observed_calls, observed_writes};
+use crate::ipc::latency::inheritance_of;
+use crate::ipc::observed_calls;
+use crate::storage::beside::{self, Change, Verdict};
+use crate::storage::{observed_writes, system_calls};
+use crate::text::quantity::{byte_rate, duration, length, percentiles, three_digits};
 
 /// The number of rows of observed calls or writes on the first page: those with the most time.
 const SHOWN_FLOWS: usize = 3;
 
-/// A paragraph for each test of the run. `layers` contains the divided writes and `conditions` the
-/// explained comparisons, if they were recorded.
-#[must_use]
-pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], conditions: &[Explained<'_>]) -> String {
-    let mut out = String::new();
-    if let Some(baseline) = &results.baseline {
-        out.push_str("Baseline, and the ratio to its futex\n");
-        baseline_lines(&mut out, baseline);
-    }
-    if let Some(throughput) = &results.throughput {
-        let _ = writeln!(out, "Throughput, placement {}", throughput.plan.placement);
-        throughput.rows.iter().for_each(|row| throughput_line(&mut out, row));
-    }
-    if let Some(latency) = &results.latency {
-        let _ = writeln!(out, "\nLatency against {}", duration(latency.plan.deadline.ns as f64));
-        latency.series.iter().for_each(|series| latency_lines(&mut out, series, latency.plan.mode));
-    }
-    if let Some(workers) = &results.workers {
-        out.push_str("\nMany callers\n");
-        workers_line(&mut out, workers);
-    }
-    if let Some(observed) = &results.observed_calls {
-        let _ = writeln!(out, "\nObserved: {}", observed_calls::answer(observed));
-        for (name, text) in observed_calls::most_time(observed, SHOWN_FLOWS) {
-            let _ = writeln!(out, "  {name}\n    {text}");
-        }
-    }
-    if let Some(observed) = &results.observed_writes {
-        let _ = writeln!(out, "\nObserved: {}", observed_writes::answer(observed));
-        for (name, text) in observed_writes::most_time(observed, SHOWN_FLOWS) {
-            let _ = writeln!(out, "  {name}\n    {text}");
-        }
-    }
-    if let Some(storage) = &results.storage {
-        out.push_str("\nSynchronous writes\n");
-        storage_lines(&mut out, storage, layers);
-    }
-    if !conditions.is_empty() {
-        out.push_str("\nThe median write with background load, as a ratio to the lone writer\n");
-        conditions.iter().for_each(|one| beside_line(&mut out, one, beside::control(conditions, one)));
-    }
-    out.trim_start_matches('\n').to_owned()
+/// The paragraph of a latency test.
+pub(crate) fn latency(result: &LatencyResult) -> String {
+    let mut out = format!("Latency against {}\n", duration(result.plan.deadline.ns as f64));
+    result.series.iter().for_each(|series| latency_lines(&mut out, series, result.plan.mode));
+    out
+}
+
+/// The paragraph of a throughput test.
+pub(crate) fn throughput(result: &ThroughputResult) -> String {
+    let mut out = format!("Throughput, placement {}\n", result.plan.placement);
+    result.rows.iter().for_each(|row| throughput_line(&mut out, row));
+    out
+}
+
+/// The paragraph of observed calls: those with the most time.
+pub(crate) fn observed_calls(result: &ObserveResult) -> String {
+    observed(&observed_calls::answer(result), observed_calls::most_time(result, SHOWN_FLOWS))
+}
+
+/// The paragraph of observed writes: those with the most time.
+pub(crate) fn observed_writes(result: &ObserveWritesResult) -> String {
+    observed(&observed_writes::answer(result), observed_writes::most_time(result, SHOWN_FLOWS))
+}
+
+pub(crate) fn system_calls(result: &SystemCallsResult) -> String {
+    observed(&system_calls::answer(result), std::iter::empty())
+}
+
+fn observed(answer: &str, rows: impl Iterator<Item = (String, String)>) -> String {
+    rows.fold(format!("Observed: {answer}\n"), |out, (name, text)| {
+        out + "  " + &name + "\n    " + &text + "\n"
+    })
+}
+
+/// The paragraph of writes with background load; `None` if they were not explained.
+pub(crate) fn interference(conditions: &[Explained<'_>]) -> Option<String> {
+    let mut out = "The median write with background load, as a ratio to the lone writer\n".to_owned();
+    conditions.iter().for_each(|one| beside_line(&mut out, one, beside::control(conditions, one)));
+    (!conditions.is_empty()).then_some(out)
 }
 
 fn line(out: &mut String, what: &str, text: &str) {
@@ -78,8 +78,9 @@ fn long_line(out: &mut String, what: &str, text: &str) {
 
 /// The baseline, the driver and both stacks, from one interleaved run: ratios are only meaningful
 /// within one run.
-fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
-    let Some(&least) = baseline.plan.sizes_bytes.iter().min() else { return };
+pub(crate) fn baseline(baseline: &BaselineResult) -> String {
+    let mut out = "Baseline, and the ratio to its futex\n".to_owned();
+    let Some(&least) = baseline.plan.sizes_bytes.iter().min() else { return out };
     for transport in [FUTEX, "binder-driver", "binder", "hwbinder"] {
         let parts = CpuPlacement::ALL.into_iter().filter_map(|placement| {
             let cell = baseline.cell(transport, least, placement)?;
@@ -94,21 +95,19 @@ fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
         });
         let parts: Vec<_> = parts.collect();
         if !parts.is_empty() {
-            line(out, &format!("{transport}, {}", length(least)), &parts.join(", "));
+            line(&mut out, &format!("{transport}, {}", length(least)), &parts.join(", "));
         }
     }
+    out
 }
 
 fn throughput_line(out: &mut String, row: &ThroughputRow) {
     let Some(rate) = row.bytes_per_second() else { return };
-    let percentile = |percent| row.latency.as_ref().and_then(|latency| latency.percentile_ns(percent));
     // Percentiles of single calls if there are some, because the mean of a batch includes
     // disturbances.
-    let mut text = match (percentile(50.0), percentile(99.0), row.real_time_ns()) {
-        (Some(p50), Some(p99), _) => {
-            format!("p50 {}, p99 {}", duration(p50 as f64), duration(p99 as f64))
-        }
-        (_, _, Some(ns)) => format!("{} a call", duration(ns)),
+    let mut text = match (&row.latency, row.real_time_ns()) {
+        (Some(latency), _) if !latency.is_empty() => percentiles(latency, &[50.0, 99.0]),
+        (_, Some(ns)) => format!("{} a call", duration(ns)),
         _ => return,
     };
     let _ = write!(text, "; {} one way", byte_rate(rate));
@@ -117,21 +116,16 @@ fn throughput_line(out: &mut String, row: &ThroughputRow) {
 
 fn latency_lines(out: &mut String, series: &Series, mode: Mode) {
     let Some(all) = series.all() else { return };
-    for caller in &all.callers {
-        let percentile = |percent| caller.latency.percentile_ns(percent).map(|ns| duration(ns as f64));
-        let (Some(p50), Some(p999), Some(max_ns)) =
-            (percentile(50.0), percentile(99.9), caller.latency.max_ns())
-        else {
-            continue;
-        };
+    for caller in all.callers.iter().filter(|caller| !caller.latency.is_empty()) {
         line(
             out,
             &format!("{}, {}", series.stack, caller.caller),
             &format!(
-                "p50 {p50}, p99.9 {p999}, worst {}; {} of {} calls missed",
-                duration(max_ns as f64),
-                caller.deadline.missed,
+                "{}; {} of {} calls missed{}",
+                percentiles(caller.times(), &[50.0, 99.9]),
+                caller.missed(),
                 caller.count(),
+                reached(caller),
             ),
         );
     }
@@ -143,32 +137,42 @@ fn latency_lines(out: &mut String, series: &Series, mode: Mode) {
     line(out, &series.stack.to_string(), &text);
 }
 
-fn workers_line(out: &mut String, result: &WorkersResult) {
-    let percentile = |percent| result.latency.percentile_ns(percent).map(|ns| duration(ns as f64));
-    let (Some(p50), Some(p99), Some(max_ns)) = (percentile(50.0), percentile(99.0), result.latency.max_ns())
-    else {
-        return;
-    };
+/// The rate of a caller that had one, to whose schedule its times refer.
+fn reached(caller: &CallerResult) -> String {
+    let rate_per_s = caller.response.as_ref().and_then(Response::rate_per_s);
+    rate_per_s.map(|rate| format!(", of {}/s from when each was due", three_digits(rate))).unwrap_or_default()
+}
+
+/// The paragraph of many callers.
+pub(crate) fn workers(result: &WorkersResult) -> String {
+    let mut out = "Many callers\n".to_owned();
+    if result.latency.is_empty() {
+        return out;
+    }
     line(
-        out,
+        &mut out,
         &format!("{}, {}", result.plan.stack, length(result.plan.size_bytes)),
         &format!(
-            "{:.0} calls a second; p50 {p50}, p99 {p99}, worst {}",
+            "{:.0} calls a second; {}",
             result.iterations_per_s,
-            duration(max_ns as f64)
+            percentiles(&result.latency, &[50.0, 99.0])
         ),
     );
+    out
 }
 
 /// The maximum number of layers in a line.
 const LAYERS: usize = 3;
 
-fn storage_lines(out: &mut String, result: &StorageResult, layers: &[SeriesLayers<'_>]) {
+/// The paragraph of synchronous writes.
+pub(crate) fn storage(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String {
+    let mut out = "Synchronous writes\n".to_owned();
     for series in &result.series {
         let Some(writer) = result.writers.get(series.writer) else { continue };
-        let percentile = |percent| series.latency.percentile_ns(percent).map(|ns| duration(ns as f64));
-        let (Some(p50), Some(p99)) = (percentile(50.0), percentile(99.0)) else { continue };
-        let mut text = format!("p50 {p50}, p99 {p99}");
+        if series.latency.is_empty() {
+            continue;
+        }
+        let mut text = percentiles(&series.latency, &[50.0, 99.0]);
         let divided = layers
             .iter()
             .find(|one| one.series.writer == series.writer && one.series.size_bytes == series.size_bytes);
@@ -182,19 +186,23 @@ fn storage_lines(out: &mut String, result: &StorageResult, layers: &[SeriesLayer
             let _ = write!(text, "; {}", shares.join(", "));
         }
         let who = format!("{}, {}, {}", writer.api, writer.durability, length(series.size_bytes as usize));
-        long_line(out, &who, &text);
+        long_line(&mut out, &who, &text);
     }
+    out
 }
 
 fn beside_line(out: &mut String, one: &Explained<'_>, control: Option<&Explained<'_>>) {
     let Some(found) = one.beside.response() else { return };
-    let verdict = match control.and_then(|control| beside::change(one, control)) {
+    let longer = |change: Change| if change.ratio() > 1.0 { "longer" } else { "shorter" };
+    let verdict = match control.map_or(Verdict::None, |control| beside::verdict(one, control)) {
         _ if one.beside.condition == Condition::Alone => "the effect of chance alone".to_owned(),
-        Some(Change::Some(mean)) => {
+        Verdict::Changes(Change::Some(mean), _) => {
             format!("{} times as long on average; some writes wait very long", three_digits(mean))
         }
-        Some(Change::Usual(ratio)) => if ratio > 1.0 { "longer" } else { "shorter" }.to_owned(),
-        None => "no difference beyond chance".to_owned(),
+        Verdict::Changes(change, Some(why)) => format!("{}: {}", longer(change), beside::because(why)),
+        Verdict::Changes(change, None) => format!("{}; no events show why", longer(change)),
+        Verdict::Unexplained(_) => "cannot tell; no part of the write that explains it changed".to_owned(),
+        Verdict::None => "no difference beyond chance".to_owned(),
     };
     let has_control =
         control.is_some_and(|control| control.beside.response().is_some_and(|of| of.interval.is_some()));
@@ -208,12 +216,20 @@ fn beside_line(out: &mut String, one: &Explained<'_>, control: Option<&Explained
 
 #[cfg(test)]
 mod tests {
-    use ::latency::Histogram;
-    use run::ipc::Stack;
-    use run::ipc::throughput::{Batch, ThroughputPlan, ThroughputResult};
+    use roundtrip_analysis::Analysed;
+
+    use roundtrip_latency::Histogram;
+    use roundtrip_run::ipc::Stack;
+    use roundtrip_run::ipc::throughput::{Batch, ThroughputPlan};
+    use roundtrip_run::{Results, Run};
 
     use super::*;
-    use crate::latency::fixture;
+    use crate::ipc::latency::fixture;
+    use crate::kinds::summary;
+
+    fn shown(results: Results) -> String {
+        summary(&Analysed::bare(&Run::new(Default::default(), results, None)))
+    }
 
     fn throughput(latency: Option<Histogram>) -> Results {
         let batch = Batch { iterations: 100, elapsed_ns: 1_000_000, cpu_ns: 500_000, one_way_bytes: 409_600 };
@@ -242,18 +258,18 @@ mod tests {
         let mut single = Histogram::new();
         (0..100).for_each(|_| single.record(8_000));
         assert_eq!(
-            paragraphs(&throughput(Some(single)), &[], &[]),
-            "Throughput, placement free\n  binder, 4 KiB        p50 8.00 us, p99 8.00 us; 410 MB/s one way\n"
+            shown(throughput(Some(single))),
+            "Throughput, placement free\n  binder, 4 KiB        p50 8.00 us, p99 8.00 us, worst 8.00 us; 410 MB/s one way\n"
         );
         assert_eq!(
-            paragraphs(&throughput(None), &[], &[]),
+            shown(throughput(None)),
             "Throughput, placement free\n  binder, 4 KiB        10.0 us a call; 410 MB/s one way\n"
         );
     }
 
     #[test]
     fn latency_is_summarised_by_caller_with_the_result_of_inheritance() {
-        let text = paragraphs(&fixture::result().into(), &[], &[]);
+        let text = shown(fixture::result().into());
         assert!(text.starts_with("Latency against 2.50 ms\n"), "{text}");
         for hint in [
             "hwbinder, fifo:99    p50 120 us",
@@ -267,9 +283,10 @@ mod tests {
 
     #[test]
     fn a_write_is_summarised_by_its_percentiles_and_largest_layers() {
-        let result = crate::storage_fixture::result();
-        let layers = crate::storage_fixture::layers(&result);
-        let text = paragraphs(&result.clone().into(), &layers, &[]);
+        let result = crate::storage::fixture::result();
+        let layers = crate::storage::fixture::layers(&result);
+        let run = Run::new(Default::default(), result.clone().into(), None);
+        let text = summary(&Analysed { layers, ..Analysed::bare(&run) });
         insta::assert_snapshot!(text);
     }
 }

@@ -218,6 +218,10 @@ static TERMS: &[(&str, &[Term])] = &[
                  than the difference",
             ),
             ("calls", "how many calls or writes a row is made of"),
+            ("seconds", "the time of all calls of a row, in seconds"),
+            ("usecs/call", "the mean time of a call, in whole microseconds"),
+            ("errors", "calls that returned an error"),
+            ("syscall", "the name of a system call"),
             ("size", "the payload of a call, each way, or the bytes of a write"),
             ("min, mean, max", "the shortest, the average and the longest"),
             ("stdev", "the standard deviation"),
@@ -240,6 +244,17 @@ static TERMS: &[(&str, &[Term])] = &[
             ("number", "a slow call's rank: 1 is the slowest"),
             ("took, usually", "how long a slow call took, and the median of the calls of its kind"),
             ("cause", "what delayed a slow call, in a few words"),
+            ("time lost", "how long all slow calls together waited for a cause"),
+            ("worst", "the most that one call or write lost to a cause"),
+            (
+                "reason, why",
+                "why a slow call or write did not move at an instant, wherever it was: it waited for a CPU, for a \
+                 device, for another thread",
+            ),
+            ("write, layers", "a slow write, and the layers with most of its time"),
+            ("share", "of all time of the rows, in percent"),
+            ("main reason of", "how many of the writes this reason cost most time"),
+            ("most in one", "the most time that one write lost to this reason"),
             ("base, new", "the runs to compare with, and the runs that are judged"),
             ("verdict", "better, worse, the same, or cannot tell"),
             ("runs needed", "about how many runs of each side would be enough for a verdict"),
@@ -326,68 +341,4 @@ pub fn explain(header: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn the_glossary_is_this_list() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/glossary.md");
-        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-            std::fs::write(&path, markdown()).unwrap();
-        }
-        assert_eq!(std::fs::read_to_string(path).unwrap(), markdown(), "INSTA_UPDATE=always writes it");
-    }
-
-    #[test]
-    fn each_term_is_defined_once_in_one_sentence() {
-        let mut known = std::collections::BTreeSet::new();
-        for (terms, meaning) in TERMS.iter().flat_map(|(_, terms)| *terms) {
-            each(terms).for_each(|term| assert!(known.insert(term), "{term} is defined twice"));
-            assert!(!meaning.ends_with('.') && meaning.len() > 3, "{terms}: {meaning}");
-        }
-        for term in ["transaction", "looper", "handle", "node", "wakeup", "runnable", "softirq"] {
-            assert!(known.contains(term), "{term}");
-        }
-    }
-
-    /// Checks the headers in the sources of terminal reports. Headers that are assembled at run
-    /// time are checked there.
-    #[test]
-    fn every_header_that_reports_print_is_a_term() {
-        let mut found = 0;
-        let folders = ["src", "../cli/src/commands", "../cli/src/commands/service"]
-            .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
-        for file in folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()) {
-            let path = file.unwrap().path();
-            if path.is_dir() || path.ends_with("table.rs") {
-                continue;
-            }
-            let source = std::fs::read_to_string(&path).unwrap();
-            for kind in ["text(\"", "number(\"", "narrow(\""] {
-                for rest in source.split(&format!("Column::{kind}")).skip(1) {
-                    let header = rest.split('"').next().unwrap();
-                    assert!(explain(header), "{}: '{header}' is not a term", path.display());
-                    found += 1;
-                }
-            }
-        }
-        assert!(found > 70, "{found}");
-        assert!(!explain("weather") && !explain("p50 weather") && !explain("p500"));
-        assert!(explain("64 KiB") && explain("off: p99.9") && explain("irq+wake mean"));
-    }
-
-    #[test]
-    fn all_terms_or_single_ones_are_printed_without_markdown() {
-        let entry = |out: &mut String, terms: &str, meaning: &str| {
-            let _ = writeln!(out, "{terms} = {meaning}");
-        };
-        let looper = text(&["Looper".to_owned()], entry).unwrap();
-        assert_eq!(looper, "looper = a thread that serves transactions.\n");
-        assert_eq!(text(&["weather".to_owned()], entry), None);
-        let all = text(&[], entry).unwrap();
-        assert!(!all.contains(['`', '*', '[']) && all.contains("\nStorage:\n"), "{all}");
-        assert!(all.contains("Where a write spends its time defines each.\n"), "{all}");
-    }
-}
+mod tests;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use tracefs::Status;
+use roundtrip_tracefs::Status;
 
-use super::look::Look;
-use super::quantity::duration;
-use super::table::{Column, Table};
+use crate::text::look::Look;
+use crate::text::quantity::duration;
+use crate::text::table::{Column, Table};
 
 /// A few lines about the trace, and one line for each CPU.
 #[must_use]
@@ -39,7 +39,7 @@ pub fn text(status: &Status) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tracefs::CpuStats;
+    use roundtrip_tracefs::CpuStats;
 
     use super::*;
 

@@ -8,5 +8,5 @@ mod no_unwinder;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::main()
+    roundtrip_cli::main()
 }

@@ -1,7 +1,7 @@
 //! The baseline's plan and result: plain data, stored in run directories. Must not know how
 //! anything is measured.
 
-use latency::{Comparison, Histogram};
+use roundtrip_latency::{Comparison, Histogram};
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuPlacement;
@@ -32,7 +32,6 @@ pub struct BaselinePlan {
     /// running longer blocks.
     pub budget_ns: u64,
     /// Whether to measure everything twice, interleaved: with and without the flight recorder.
-    #[serde(default)]
     pub recorder: bool,
 }
 
@@ -121,20 +120,14 @@ pub struct BaselineResult {
     /// What could not be measured, and why.
     pub not_possible: Vec<NotPossible>,
     /// The flight recorder's settings, if the plan uses it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub recorder: Option<RecorderInfo>,
     /// How the driver wakes threads, if the driver chooses that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
 }
 
 impl BaselineResult {
-    /// The binder driver below the transports that use one.
-    #[must_use]
-    pub fn backend(&self) -> Option<&Backend> {
-        self.cells.iter().find_map(|cell| cell.backend.as_ref())
-    }
-
     /// The cell of a transport, size and placement.
     #[must_use]
     pub fn cell(&self, transport: &str, size_bytes: usize, placement: CpuPlacement) -> Option<&BaselineCell> {
@@ -150,7 +143,7 @@ pub struct BaselineCell {
     /// The transport's name.
     pub transport: String,
     /// The binder driver that it uses; `None` for transports without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
     /// Bytes in each direction.
     pub size_bytes: usize,
@@ -168,7 +161,7 @@ pub struct BaselineCell {
     /// futex was not measured.
     pub against_futex: Option<Comparison>,
     /// The same calls with the flight recorder on, if the plan uses it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedCell>,
 }
 
@@ -208,7 +201,7 @@ impl RecordedCell {
 fn quantile_ns(medians_ns: &[u64], q: f64) -> Option<f64> {
     let mut medians: Vec<f64> = medians_ns.iter().map(|&ns| ns as f64).collect();
     medians.sort_by(f64::total_cmp);
-    latency::quantile(&medians, q)
+    roundtrip_latency::quantile(&medians, q)
 }
 
 /// Something that was requested and is not possible on this machine.

@@ -34,8 +34,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// The value of the file's "schema" field.
 const SCHEMA: &str = "roundtrip.run";
 
-/// The version of the file's layout. A new optional field does not change the version. A change
-/// that an older Roundtrip would misread increments it.
+/// The version of the file's layout.
 const VERSION: u64 = 1;
 
 /// One run.
@@ -47,7 +46,7 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Why the run is incomplete, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
     /// The results, each with its plan.
     pub results: Results,
@@ -55,12 +54,16 @@ pub struct Run {
     pub warnings: Vec<String>,
 }
 
-/// A signal ended the measurement. The run contains the results up to that point.
+/// A signal or a failure ended the measurement. The run contains what was complete before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
     /// The signal's name: "SIGINT".
-    pub signal: String,
-    /// How long the run had lasted when the signal arrived, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// What failed: "client of pair 1 (pid 4711) was killed by SIGKILL".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// How long the run had lasted then, in nanoseconds.
     pub after_ns: u64,
 }
 
@@ -89,7 +92,7 @@ impl Run {
     /// [`Error::NotJson`] for figures that JSON cannot represent.
     pub fn to_json(&self) -> Result<String> {
         let stored = Stored { schema: SCHEMA, version: VERSION, run: self };
-        let json = stored::to_text(&stored);
+        let json = roundtrip_stored::to_text(&stored);
         json.map(|json| json + "\n").map_err(|error| Error::NotJson { reason: error.to_string() })
     }
 
@@ -106,7 +109,7 @@ impl Run {
         let path = directory.join(FILE_NAME);
         let json = self.to_json();
         let written = json.and_then(|json| {
-            files::write(&path, json.as_bytes(), files::Existing::Keep)
+            roundtrip_files::write(&path, json.as_bytes(), roundtrip_files::Existing::Keep)
                 .map_err(|cause| Error::file("write", &path, cause))
         });
         if made && written.is_err() {
@@ -114,6 +117,12 @@ impl Run {
             let _ = std::fs::remove_dir(directory);
         }
         written.map(|()| path)
+    }
+
+    /// The run directory at a path, which may also name the run's file.
+    #[must_use]
+    pub fn directory(path: &Path) -> &Path {
+        if path.is_dir() { path } else { path.parent().unwrap_or(path) }
     }
 
     /// Reads a run from its directory, or from the file itself.
@@ -124,14 +133,14 @@ impl Run {
     pub fn read(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
-        let bytes = files::read(&path, MOST_BYTES).map_err(|cause| match cause.kind() {
+        let bytes = roundtrip_files::read(&path, MOST_BYTES).map_err(|cause| match cause.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => {
                 not_a_run(format!("cannot read it: {cause}; name a directory that --out or 'survey' created"))
             }
             _ => Error::file("read", &path, cause),
         })?;
-        let value =
-            stored::parse(&bytes).map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
+        let value = roundtrip_stored::parse(&bytes)
+            .map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
         if value["schema"] != SCHEMA {
             return Err(not_a_run(format!("not a stored run: its \"schema\" is not \"{SCHEMA}\"")));
         }
@@ -144,7 +153,7 @@ impl Run {
             }
             _ => return Err(not_a_run(format!("unknown version {}", value["version"]))),
         }
-        stored::read(&value).map_err(|error| not_a_run(format!("damaged: {error}")))
+        roundtrip_stored::read(&value).map_err(|error| not_a_run(format!("damaged: {error}")))
     }
 }
 
@@ -218,10 +227,10 @@ mod tests {
         let (_root, directory) = directory();
         let mut labelled = run();
         labelled.labels.add("build=1234").unwrap();
-        labelled.partial = Some(Partial { signal: "SIGINT".into(), after_ns: 5 });
+        labelled.partial = Some(Partial { signal: Some("SIGINT".into()), failure: None, after_ns: 5 });
         let path = labelled.write(&directory).unwrap();
         assert_eq!(Run::read(&directory).unwrap(), labelled);
-        // Runs of earlier versions have neither field.
+        // A run without them has neither field.
         let text = run().to_json().unwrap();
         assert!(!text.contains("labels") && !text.contains("partial"), "{text}");
         std::fs::write(&path, text).unwrap();

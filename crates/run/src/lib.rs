@@ -15,13 +15,15 @@
 //!   is written completely or not at all. [`Run::merge`] adds the calls of another run of the same
 //!   plan.
 //!
-//! A new test adds its plan and result as a module here, and a field to [`Results`].
+//! [`TESTS`] describes each test once, and [`Tested`] is what its result can do: its groups of
+//! calls with their [`figures`], what identifies its plan, how it merges. A new test adds its plan
+//! and result as a module, a file in `kinds`, and a line to the list in `results.rs`.
 //!
 //! ```
-//! use run::ipc::latency::LatencyPlan;
-//! use run::ipc::traits::{TraitsPlan, TraitsResult};
-//! use run::ipc::{Backend, Profile};
-//! use run::{Results, Run};
+//! use roundtrip_run::ipc::latency::LatencyPlan;
+//! use roundtrip_run::ipc::traits::{TraitsPlan, TraitsResult};
+//! use roundtrip_run::ipc::{Backend, Profile};
+//! use roundtrip_run::{Results, Run};
 //!
 //! // An invalid plan says what is possible.
 //! let plan = LatencyPlan { pairs: 1000, ..LatencyPlan::default() };
@@ -35,17 +37,20 @@
 //! run.write(&directory)?;
 //! assert_eq!(Run::read(&directory)?, run);
 //! # std::fs::remove_dir_all(&directory).unwrap();
-//! # Ok::<(), run::Error>(())
+//! # Ok::<(), roundtrip_run::Error>(())
 //! ```
 
 pub mod baseline;
+mod causes;
 mod counters;
 pub mod cpus;
 mod directory;
 pub mod environment;
 mod error;
+pub mod figures;
 pub mod injection;
 pub mod ipc;
+mod kinds;
 mod label_fault;
 mod labels;
 mod load;
@@ -57,7 +62,9 @@ mod results;
 mod scheduling;
 pub mod storage;
 pub mod survey;
+mod test;
 
+pub use causes::{Cause, Causes};
 pub use counters::ThreadCounters;
 pub use cpus::CpuPlacement;
 pub use directory::{FILE_NAME, FILES, INJECTED, Partial, RECORDING, Run, SAMPLES};
@@ -67,5 +74,6 @@ pub use labels::Labels;
 pub use load::Load;
 pub use plan_fault::{Counted, PlanFault, TextFault, Unknown};
 pub use recorder::{DEFAULT_KILOBYTES, RecorderInfo};
-pub use results::Results;
+pub use results::{NAMES, Results, TESTS};
 pub use scheduling::{RealtimePermission, Scheduling};
+pub use test::{Recording, TIMES, Test, Tested};

@@ -62,7 +62,7 @@ impl Load {
 
 #[cfg(test)]
 mod tests {
-    use latency::Policy;
+    use roundtrip_latency::Policy;
 
     use super::*;
 

@@ -1,20 +1,17 @@
 //! Merges several runs of one plan: combines their calls and rounds. Must not know how a run was
 //! made or is shown.
 
-use crate::baseline::{self, BaselineResult};
 use crate::directory::Run;
-use crate::error::{Error, MergeFault, Result};
-use crate::ipc::latency::LatencyResult;
-use crate::ipc::throughput::ThroughputResult;
-use crate::ipc::workers::{Above, WorkersResult};
-use crate::results::Results;
+use crate::error::Result;
+use crate::test::different;
 
 impl Run {
     /// Adds the calls of another run of the same plan on the same driver. The merged run keeps the
     /// environment of this run. Differences between the environments become warnings.
     ///
     /// # Errors
-    /// [`Error::NotMerged`] if the runs measured different things. In that case, nothing is merged.
+    /// [`Error::NotMerged`](crate::Error) if the runs measured different things. In that case,
+    /// nothing is merged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let (ours, theirs) = (&self.environment, &other.environment);
         if ours.driver != theirs.driver {
@@ -45,117 +42,12 @@ impl Run {
     }
 }
 
-impl Results {
-    fn merge(&mut self, other: &Self) -> Result<()> {
-        both(&mut self.baseline, &other.baseline, merge_baseline)?;
-        both(&mut self.throughput, &other.throughput, merge_throughput)?;
-        both(&mut self.latency, &other.latency, merge_latency)?;
-        both(&mut self.workers, &other.workers, merge_workers)?;
-        both(&mut self.observed_calls, &other.observed_calls, |_, _| never("observed calls"))?;
-        both(&mut self.observed_writes, &other.observed_writes, |_, _| never("observed writes"))?;
-        both(&mut self.storage, &other.storage, |_, _| never("recordings of writes"))?;
-        both(&mut self.interference, &other.interference, |_, _| never("comparisons of writes"))?;
-        both(&mut self.traits, &other.traits, |_, _| never("comparisons of the stacks"))
-    }
-}
-
-/// Merges a part that both runs have. It is an error if only one has it.
-fn both<T>(ours: &mut Option<T>, theirs: &Option<T>, merge: fn(&mut T, &T) -> Result<()>) -> Result<()> {
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) => merge(ours, theirs),
-        (None, None) => Ok(()),
-        _ => Err(different("tests")),
-    }
-}
-
-fn never(what: &'static str) -> Result<()> {
-    Err(Error::NotMerged(MergeFault::Never { what }))
-}
-
-fn different(what: &'static str) -> Error {
-    Error::NotMerged(MergeFault::Different { what })
-}
-
-fn same_plan<P: PartialEq>(ours: &P, theirs: &P) -> Result<()> {
-    if ours == theirs { Ok(()) } else { Err(different("plans")) }
-}
-
-fn merge_baseline(ours: &mut BaselineResult, theirs: &BaselineResult) -> Result<()> {
-    same_plan(&ours.plan, &theirs.plan)?;
-    for cell in &mut ours.cells {
-        let Some(more) = theirs.cell(&cell.transport, cell.size_bytes, cell.placement) else { continue };
-        cell.round_medians_ns.extend(&more.round_medians_ns);
-        cell.latency.merge(&more.latency);
-        if let (Some(ours), Some(theirs)) = (&mut cell.recorded, &more.recorded) {
-            ours.round_medians_ns.extend(&theirs.round_medians_ns);
-            ours.latency.merge(&theirs.latency);
-        }
-    }
-    baseline::compare(&mut ours.cells);
-    Ok(())
-}
-
-fn merge_throughput(ours: &mut ThroughputResult, theirs: &ThroughputResult) -> Result<()> {
-    same_plan(&ours.plan, &theirs.plan)?;
-    for (row, more) in ours.rows.iter_mut().zip(&theirs.rows) {
-        row.batches.extend(&more.batches);
-        if let (Some(latency), Some(more)) = (&mut row.latency, &more.latency) {
-            latency.merge(more);
-        }
-    }
-    Ok(())
-}
-
-fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()> {
-    same_plan(&ours.plan, &theirs.plan)?;
-    // A run without permission for real-time callers has fewer callers.
-    if ours.realtime_refused.is_some() != theirs.realtime_refused.is_some() {
-        return Err(different("callers"));
-    }
-    for (series, more) in ours.series.iter_mut().zip(&theirs.series) {
-        for (pair, more) in series.pairs.iter_mut().zip(&more.pairs) {
-            pair.merge(more);
-        }
-        let callers = || series.pairs.iter().flat_map(|pair| &pair.callers);
-        let failed = callers().map(|caller| caller.not_inherited).sum();
-        let total = callers().map(|caller| caller.count()).sum();
-        series.verdict.merge(&more.verdict, failed, total);
-    }
-    ours.inherited_by_pi_futex |= theirs.inherited_by_pi_futex;
-    Ok(())
-}
-
-fn merge_workers(ours: &mut WorkersResult, theirs: &WorkersResult) -> Result<()> {
-    same_plan(&ours.plan, &theirs.plan)?;
-    // The merged rate is all calls divided by the total time, not the mean of the two rates.
-    let calls = |result: &WorkersResult| result.iterations_per_s * result.wall_ns as f64;
-    let calls_times_ns = calls(ours) + calls(theirs);
-    ours.wall_ns += theirs.wall_ns;
-    ours.iterations_per_s = calls_times_ns / ours.wall_ns as f64;
-    ours.latency.merge(&theirs.latency);
-    for (caller, more) in ours.callers.iter_mut().zip(&theirs.callers) {
-        caller.wall_ns += more.wall_ns;
-        caller.latency.merge(&more.latency);
-    }
-    // After a training round, each run has its own threshold. Counts above different thresholds
-    // cannot be added.
-    ours.above = match (ours.above, theirs.above) {
-        (Some(above), Some(more)) if above.threshold_ns == more.threshold_ns => Some(Above {
-            threshold_ns: above.threshold_ns,
-            count: above.count + more.count,
-            worst_ns: above.worst_ns.max(more.worst_ns),
-        }),
-        _ => None,
-    };
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use latency::Histogram;
+    use roundtrip_latency::Histogram;
 
     use super::*;
-    use crate::baseline::{BaselineCell, BaselinePlan, FUTEX};
+    use crate::baseline::{BaselineCell, BaselinePlan, BaselineResult, FUTEX};
     use crate::cpus::CpuPlacement;
     use crate::environment::Environment;
 

@@ -17,6 +17,16 @@ pub enum Subject {
     Command(Vec<String>),
 }
 
+impl Subject {
+    /// The subject without a process id, which differs in each run.
+    pub(crate) fn anybody(&self) -> Self {
+        match self {
+            Self::Process(_) => Self::Process(0),
+            other => other.clone(),
+        }
+    }
+}
+
 /// A process, as it was when it was first observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Process {

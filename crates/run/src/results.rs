@@ -1,144 +1,150 @@
-//! The parts of a run, one for each test, and their warnings.
+//! The parts of a run, one for each test: the only list of tests.
 
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::BaselineResult;
+use crate::error::Result;
+use crate::figures::Figure;
+use crate::ipc::Backend;
 use crate::ipc::latency::LatencyResult;
 use crate::ipc::observe::ObserveResult;
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::traits::TraitsResult;
 use crate::ipc::workers::WorkersResult;
+use crate::kinds;
 use crate::storage::StorageResult;
 use crate::storage::interference::InterferenceResult;
 use crate::storage::observe::ObserveWritesResult;
+use crate::storage::system_calls::SystemCallsResult;
+use crate::test::{Recording, Test, Tested, different};
 
-/// The parts of a run; each is present if it was measured. A new test adds its result here.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Results {
-    /// Round trips by mechanisms other than binder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "floor")]
-    pub baseline: Option<BaselineResult>,
+/// Everything that must exist for each test: its part of a run, and its place in [`TESTS`].
+macro_rules! tests {
+    ($($(#[$about:meta])* $name:ident: $result:ty,)*) => {
+        /// All tests, in the order of reports: the answer of a run is that of its first test.
+        pub const TESTS: &[Test] = &[$(kinds::$name::TEST),*];
+
+        /// The names of all tests.
+        pub const NAMES: &[&str] = &[$(kinds::$name::TEST.name),*];
+
+        /// The parts of a run; each is present if it was measured.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Results {
+            $($(#[$about])*
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $name: Option<$result>,)*
+        }
+
+        impl Results {
+            /// The parts that were measured, in the order of [`TESTS`].
+            pub fn parts(&self) -> impl Iterator<Item = &dyn Tested> {
+                let all = [$(self.$name.as_ref().map(|part| part as &dyn Tested)),*];
+                all.into_iter().flatten()
+            }
+
+            pub(crate) fn merge(&mut self, other: &Self) -> Result<()> {
+                $(match (&mut self.$name, &other.$name) {
+                    (Some(ours), Some(theirs)) => ours.merge(theirs)?,
+                    (None, None) => {}
+                    _ => return Err(different("tests")),
+                })*
+                Ok(())
+            }
+        }
+
+        $(impl From<$result> for Results {
+            fn from(part: $result) -> Self {
+                Self { $name: Some(part), ..Self::default() }
+            }
+        })*
+    };
+}
+
+tests! {
     /// Latency against a deadline.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<LatencyResult>,
+    latency: LatencyResult,
     /// Throughput by payload size.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub throughput: Option<ThroughputResult>,
-    /// Binder compared with hwbinder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traits: Option<TraitsResult>,
-    /// Synchronous writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub storage: Option<StorageResult>,
-    /// Synchronous writes with and without background load.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interference: Option<InterferenceResult>,
-    /// Other programs' calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_calls: Option<ObserveResult>,
-    /// Other programs' synchronous writes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_writes: Option<ObserveWritesResult>,
+    throughput: ThroughputResult,
+    /// Round trips by mechanisms other than binder.
+    baseline: BaselineResult,
     /// Many workers that call each other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workers: Option<WorkersResult>,
+    workers: WorkersResult,
+    /// Other programs' calls.
+    observed_calls: ObserveResult,
+    /// Other programs' synchronous writes.
+    observed_writes: ObserveWritesResult,
+    /// Other programs' system calls.
+    system_calls: SystemCallsResult,
+    /// Binder compared with hwbinder.
+    traits: TraitsResult,
+    /// Synchronous writes.
+    storage: StorageResult,
+    /// Synchronous writes with and without background load.
+    interference: InterferenceResult,
 }
 
 impl Results {
+    /// The figures that the results themselves contain. A recording may show more.
+    #[must_use]
+    pub fn figures(&self) -> Vec<Figure> {
+        let parts = self.parts();
+        parts
+            .flat_map(|part| part.groups().into_iter().flat_map(|group| part.test().figures(&group)))
+            .collect()
+    }
+
     /// The warnings that the tests themselves produced, without duplicates.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let ended = [
-            self.storage.as_ref().and_then(|result| result.recording_ended.clone()),
-            self.interference.as_ref().and_then(|result| result.recording_ended.clone()),
-        ];
-        let limits = [
-            self.latency.as_ref().map(|result| &result.warnings),
-            self.throughput.as_ref().map(|result| &result.limits),
-            self.workers.as_ref().map(|result| &result.limits),
-        ];
         let mut all: Vec<String> = Vec::new();
-        for warning in limits.into_iter().flatten().flatten() {
-            if !all.contains(warning) {
-                all.push(warning.clone());
+        for warning in self.parts().flat_map(Tested::warnings) {
+            if !all.contains(&warning) {
+                all.push(warning);
             }
         }
-        all.extend(ended.into_iter().flatten());
-        all.extend(self.observed_calls.iter().flat_map(ObserveResult::warnings));
-        all.extend(self.observed_writes.iter().flat_map(ObserveWritesResult::warnings));
         all
+    }
+
+    /// The driver of the run's calls; `None` if there was no driver, as in a run of writes.
+    #[must_use]
+    pub fn backend(&self) -> Option<&Backend> {
+        self.parts().find_map(Tested::backend)
+    }
+
+    /// Whether that driver was the emulated one; `None` if there was no driver.
+    #[must_use]
+    pub fn is_emulated(&self) -> Option<bool> {
+        // Observing calls needs events, which only the kernel's driver produces.
+        let observed = self.observed_calls.as_ref().map(|_| false);
+        observed.or(self.backend().map(Backend::is_emulated))
     }
 
     /// Whether other programs were observed. In that case, this program itself was not measured.
     #[must_use]
     pub fn observed(&self) -> bool {
-        self.observed_calls.is_some() || self.observed_writes.is_some()
+        self.parts().any(Tested::observed)
     }
 
     /// Whether a recorder ended early, or its recording is lost, so that something requested is
     /// missing.
     #[must_use]
     pub fn recording_ended(&self) -> bool {
-        let latency = self.latency.as_ref().and_then(|result| result.explained.as_ref());
-        latency.is_some_and(|kept| kept.recorder.is_some() && kept.not_recorded.is_some())
-            || self.observed_calls.as_ref().is_some_and(|result| result.not_recorded.is_some())
-            || self.observed_writes.as_ref().is_some_and(|result| result.not_recorded.is_some())
-            || self.storage.as_ref().is_some_and(|result| result.recording_ended.is_some())
-            || self.interference.as_ref().is_some_and(|result| result.recording_ended.is_some())
+        self.parts().any(|part| matches!(part.recording(), Recording::Ended(_)))
     }
 }
 
-impl From<BaselineResult> for Results {
-    fn from(baseline: BaselineResult) -> Self {
-        Self { baseline: Some(baseline), ..Self::default() }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl From<LatencyResult> for Results {
-    fn from(latency: LatencyResult) -> Self {
-        Self { latency: Some(latency), ..Self::default() }
-    }
-}
-
-impl From<ThroughputResult> for Results {
-    fn from(throughput: ThroughputResult) -> Self {
-        Self { throughput: Some(throughput), ..Self::default() }
-    }
-}
-
-impl From<TraitsResult> for Results {
-    fn from(traits: TraitsResult) -> Self {
-        Self { traits: Some(traits), ..Self::default() }
-    }
-}
-
-impl From<StorageResult> for Results {
-    fn from(storage: StorageResult) -> Self {
-        Self { storage: Some(storage), ..Self::default() }
-    }
-}
-
-impl From<InterferenceResult> for Results {
-    fn from(interference: InterferenceResult) -> Self {
-        Self { interference: Some(interference), ..Self::default() }
-    }
-}
-
-impl From<WorkersResult> for Results {
-    fn from(workers: WorkersResult) -> Self {
-        Self { workers: Some(workers), ..Self::default() }
-    }
-}
-
-impl From<ObserveResult> for Results {
-    fn from(observed: ObserveResult) -> Self {
-        Self { observed_calls: Some(observed), ..Self::default() }
-    }
-}
-
-impl From<ObserveWritesResult> for Results {
-    fn from(observed: ObserveWritesResult) -> Self {
-        Self { observed_writes: Some(observed), ..Self::default() }
+    #[test]
+    fn every_test_has_one_name_everywhere() {
+        let text = include_str!("../../../docs/gates.md");
+        let form = roundtrip_stored::to_text(&Results::default()).unwrap();
+        assert_eq!(form, "{}");
+        for test in TESTS {
+            assert!(text.contains(&format!("\n| `{}` |", test.name)), "{}", test.name);
+            assert_eq!(TESTS.iter().filter(|other| other.name == test.name).count(), 1, "{}", test.name);
+        }
     }
 }

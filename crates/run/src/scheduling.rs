@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use latency::Policy;
+use roundtrip_latency::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

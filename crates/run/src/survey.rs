@@ -2,7 +2,7 @@
 //! minute. It consists of a short baseline, throughput at a few sizes, and latency against a
 //! deadline. Must not know how they are carried out.
 
-use latency::Deadline;
+use roundtrip_latency::Deadline;
 
 use crate::baseline::BaselinePlan;
 use crate::cpus::CpuPlacement;

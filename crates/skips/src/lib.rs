@@ -7,15 +7,19 @@
 //!
 //! ```no_run
 //! # fn trace() -> Result<(), String> { Err("no tracefs".into()) }
-//! use skips::{Need, skip};
+//! use roundtrip_skips::{Need, skip};
 //!
 //! let Ok(trace) = trace() else { return skip(Need::Tracefs, "no tracefs") };
 //! ```
 #![allow(clippy::print_stderr)] // What a person who runs one test reads.
 
+mod quiet;
+
 use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+pub use quiet::Quiet;
 
 /// The environment variable that names the file to which skips are appended. Each is a line: the
 /// test's binary and name, a tab, and the reason. If it is not set, skips are only printed.
@@ -37,6 +41,8 @@ pub enum Need<'a> {
     Program(&'a str),
     /// A device, a driver or a kernel feature. Neither root nor a package can provide it.
     Machine,
+    /// A machine on which nothing else runs while the test measures, according to [`Quiet`].
+    Quiet,
 }
 
 impl Need<'_> {
@@ -47,7 +53,7 @@ impl Need<'_> {
             Self::Root => has_roots_rights(),
             Self::Tracefs => has_roots_rights() && kernel_has_tracefs(),
             Self::Program(name) => find(name).is_some(),
-            Self::Machine => false,
+            Self::Machine | Self::Quiet => false,
         }
     }
 }
@@ -135,7 +141,7 @@ mod tests {
         let noted = std::fs::read_to_string(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         assert!(status.status.success());
-        assert_eq!(noted, "skips::tests::skipped_here\tno such thing\n");
+        assert_eq!(noted, "roundtrip_skips::tests::skipped_here\tno such thing\n");
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let events: Vec<&str> = if events == "all" { EVENTS.to_vec() } else { events.split(',').collect() };
     let command: Vec<String> = arguments.collect();
 
-    let tracefs = tracefs::Tracefs::open()?;
+    let tracefs = roundtrip_tracefs::Tracefs::open()?;
     let instance = Instance::new(tracefs.root(), kilobytes, &events)?;
     instance.set("tracing_on", "1")?;
     capture::work(&instance, &command, Duration::from_millis(300))?;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let text = instance.read("trace")?;
     let formats = instance.formats()?;
-    let page = tracefs::Formats::parse(&formats[0].1, &formats[1].1, [], "")?.page().size;
+    let page = roundtrip_tracefs::Formats::parse(&formats[0].1, &formats[1].1, [], "")?.page().size;
     for (file, text) in &formats {
         let path = folder.join(file);
         fs::create_dir_all(path.parent().expect("below the folder"))?;

@@ -3,6 +3,7 @@
 
 use crate::formats::PageLayout;
 use crate::page::{Damaged, Page, Record, Records};
+use crate::pages::Pages;
 use crate::trace::Loss;
 
 /// How far a CPU's clock may step back between two pages, in nanoseconds. The kernel's fast clock
@@ -14,8 +15,8 @@ const STEP_BACK_NS: u64 = 10_000;
 pub(crate) struct Cursor<'a> {
     layout: PageLayout,
     pub(crate) cpu: u32,
-    rest: &'a [u8],
-    records: Records<'a>,
+    pages: Pages<'a>,
+    records: Records,
     /// The latest possible time of the current page's records, see [`Cursor::ceiling`].
     ceiling_ns: u64,
     /// When the recording stopped.
@@ -28,12 +29,12 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Starts before the first record of a CPU's pages.
-    pub(crate) fn new(layout: PageLayout, cpu: u32, bytes: &'a [u8], stopped_ns: Option<u64>) -> Self {
+    pub(crate) fn new(layout: PageLayout, cpu: u32, pages: Pages<'a>, stopped_ns: Option<u64>) -> Self {
         Self {
             layout,
             cpu,
-            rest: bytes,
-            records: Page::empty().records(),
+            pages,
+            records: Records::default(),
             ceiling_ns: u64::MAX,
             stopped_ns: stopped_ns.unwrap_or(u64::MAX),
             last_ns: 0,
@@ -43,9 +44,9 @@ impl<'a> Cursor<'a> {
 
     /// The next record, which must be accepted or refused before the next call. `None` at the end.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Record<'a>> {
+    pub(crate) fn next(&mut self) -> Option<Record<'_>> {
         loop {
-            match self.records.next() {
+            match self.records.next(self.pages.current()) {
                 Some(Ok(mut record)) => {
                     if record.time_ns < self.last_ns {
                         if self.last_ns - record.time_ns > STEP_BACK_NS {
@@ -58,21 +59,23 @@ impl<'a> Cursor<'a> {
                         self.refuse();
                         continue;
                     }
-                    return Some(record);
+                    let data = self.pages.current().get(record.at)?;
+                    return Some(Record { time_ns: record.time_ns, data });
                 }
                 Some(Err(Damaged)) => self.refuse(),
-                None if self.rest.is_empty() => return None,
-                None => self.next_page(),
+                None if self.pages.advance() => self.begin_page(),
+                None => return None,
             }
         }
     }
 
-    /// Accepts the record from [`Cursor::next`], and adds the loss before it, if any, to `losses`.
+    /// Accepts the record of this time from [`Cursor::next`], and adds the loss before it, if any,
+    /// to `losses`.
     #[inline]
-    pub(crate) fn accept(&mut self, record: Record<'_>, losses: &mut Vec<Loss>) {
-        self.last_ns = record.time_ns;
+    pub(crate) fn accept(&mut self, time_ns: u64, losses: &mut Vec<Loss>) {
+        self.last_ns = time_ns;
         if let Some(loss) = self.missing.take() {
-            losses.push(Loss { before_ns: record.time_ns, ..loss });
+            losses.push(Loss { before_ns: time_ns, ..loss });
         }
     }
 
@@ -80,7 +83,7 @@ impl<'a> Cursor<'a> {
     /// rest of its page.
     #[cold]
     pub(crate) fn refuse(&mut self) {
-        self.records = Page::empty().records();
+        self.records = Records::default();
         self.lose(None, true);
     }
 
@@ -89,10 +92,8 @@ impl<'a> Cursor<'a> {
         self.missing.take()
     }
 
-    fn next_page(&mut self) {
-        let (page, rest) = self.rest.split_at(self.layout.size.min(self.rest.len()));
-        self.rest = rest;
-        match Page::parse(self.layout, page) {
+    fn begin_page(&mut self) {
+        match Page::parse(self.layout, self.pages.current()) {
             Ok(page) => {
                 if let Some(events) = page.lost {
                     self.lose(events, false);
@@ -108,8 +109,7 @@ impl<'a> Cursor<'a> {
     /// next two pages. With two pages, a page with a damaged time does not make the good page
     /// before it look late, and is still noticed itself.
     fn ceiling(&self) -> u64 {
-        let next =
-            self.rest.chunks(self.layout.size).take(2).filter_map(|next| Page::parse(self.layout, next).ok());
+        let next = self.pages.following().filter_map(|next| Page::parse(self.layout, next).ok());
         let believable = next.map(|next| next.time_ns).filter(|time_ns| *time_ns >= self.last_ns);
         believable.max().unwrap_or(u64::MAX).min(self.stopped_ns)
     }

@@ -40,6 +40,8 @@ struct Known {
     event: Name,
     tid: Number,
     reader: Option<Reader>,
+    /// Whether it has occurred.
+    seen: bool,
 }
 
 /// Converts records to events.
@@ -74,7 +76,7 @@ impl<'a> Decoder<'a> {
             known.resize_with(id + 1, || None);
             let event = names.intern(&format!("{}/{}", format.system, format.name));
             let tid = Number::of(format, "common_pid").unwrap_or(COMMON_PID);
-            known[id] = Some(Known { event, tid, reader: reader(format, names) });
+            known[id] = Some(Known { event, tid, reader: reader(format, names), seen: false });
         }
         Self { known, texts: Texts::new(names, formats), other }
     }
@@ -84,7 +86,10 @@ impl<'a> Decoder<'a> {
     pub(crate) fn decode(&mut self, cpu: u32, record: Record<'_>) -> Result<Event, Refused> {
         let data = record.data;
         let id = u16::from_le_bytes(data.get(..2).and_then(|id| id.try_into().ok()).ok_or(Damaged)?);
-        let Some(Some(known)) = self.known.get(usize::from(id)) else { return self.unknown(cpu, record, id) };
+        let Some(Some(known)) = self.known.get_mut(usize::from(id)) else {
+            return self.unknown(cpu, record, id);
+        };
+        known.seen = true;
         let tid = known.tid.u32(data).ok_or(Damaged)?;
         let body = match &known.reader {
             Some(read) => read(data, &mut self.texts).ok_or(Damaged)?,
@@ -94,6 +99,11 @@ impl<'a> Decoder<'a> {
             }
         };
         Ok(Event { time_ns: record.time_ns, cpu, tid, body })
+    }
+
+    /// The events that have occurred.
+    pub(crate) fn occurred(&self) -> Vec<Name> {
+        self.known.iter().flatten().filter(|known| known.seen).map(|known| known.event).collect()
     }
 
     /// An event whose format was not recorded. It is kept, and named by its id.

@@ -1,6 +1,9 @@
 //! A decoded kernel event. The kinds that explanations and layers need are decoded; the others are
 //! kept as bytes.
 
+use serde::{Deserialize, Serialize};
+
+use crate::context::EventContext;
 use crate::name::Name;
 
 /// One event.
@@ -17,7 +20,7 @@ pub struct Event {
 }
 
 /// A thread in the form of scheduler events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadRef {
     /// Thread id; 0 is an idle thread, which every CPU has.
     pub tid: u32,
@@ -29,7 +32,7 @@ pub struct ThreadRef {
 }
 
 /// What a thread that leaves the CPU does next (`prev_state` of `sched_switch`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TaskState(
     /// The kernel's bits: 0 runnable, 1 `S`, 2 `D`, 4 `T`, 8 `t`, 0x10 `X`, 0x20 `Z`, 0x40 `P`,
     /// 0x80 `I`. "Preempted" is [`TaskState::PREEMPTED`], whatever bit the recording kernel uses
@@ -40,6 +43,9 @@ pub struct TaskState(
 impl TaskState {
     /// The thread is still runnable, but was preempted.
     pub const PREEMPTED: Self = Self(1 << 31);
+
+    /// The recording has a state that this crate does not know: the thread may still be runnable.
+    pub const UNKNOWN: Self = Self(1 << 30);
 
     /// Whether the thread is still runnable.
     #[must_use]
@@ -115,7 +121,7 @@ impl OffCpu {
 }
 
 /// What happened. Priorities are as in [`ThreadRef::prio`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Body {
     /// `sched_switch`: one thread replaces another on the CPU.
@@ -134,6 +140,8 @@ pub enum Body {
         thread: ThreadRef,
         /// The CPU that it ran on *before*. [`Body::Wakeup`] has the CPU that it will run on.
         target_cpu: u32,
+        /// What woke it: the current thread, or an interrupt.
+        context: EventContext,
     },
     /// `sched_wakeup` and `sched_wakeup_new`: the thread is on a run queue.
     Wakeup {
@@ -143,6 +151,9 @@ pub enum Body {
         target_cpu: u32,
         /// Whether the thread is new (`sched_wakeup_new`).
         new: bool,
+        /// As in [`Body::Waking`]. An interrupt on the CPU of the run queue may also act for
+        /// another CPU, which requested the wakeup.
+        context: EventContext,
     },
     /// `sched_migrate_task`.
     Migrate {

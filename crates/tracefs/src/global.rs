@@ -7,13 +7,17 @@
 //! it is, first completes an interrupted one. Must not know who reads the trace.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::buffers::{Buffers, current, now_ns};
+use crate::buffers::{Buffers, now_ns};
 use crate::error::{Error, Result};
+use crate::global_settings::{Settings, put_back, refuse_if_used};
 use crate::global_state::{Phase, Place, State};
 use crate::mount::{PLACES, Tracefs, read, write};
 use crate::namespace::foreign_clock;
@@ -22,6 +26,9 @@ use crate::status::Status;
 
 /// The source name of our mount, by which we recognise it.
 const SOURCE: &str = "roundtrip-trace";
+
+/// How long [`GlobalTrace::stream`] waits for events.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The events that a global trace records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,8 +49,7 @@ pub struct GlobalTrace {
 }
 
 impl GlobalTrace {
-    /// Starts recording into buffers of `kilobytes` for each CPU. When a buffer is full, new events
-    /// overwrite the oldest.
+    /// Starts recording with these settings.
     ///
     /// `choose` gets the root of tracefs. It returns the events, and the names of what was
     /// requested but is missing. An event is `system/event`, or `system` for all events of a
@@ -55,7 +61,7 @@ impl GlobalTrace {
     /// [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if the kernel
     /// refuses a setting. All settings are then unchanged.
     pub fn start<E: From<Error>>(
-        kilobytes: u64,
+        settings: &Settings,
         choose: impl FnOnce(&Path) -> Result<Chosen, E>,
     ) -> Result<Self, E> {
         let place = Place::make()?;
@@ -64,9 +70,9 @@ impl GlobalTrace {
         }
         let mounted = Tracefs::mounted()?;
         let root = mounted.as_ref().map_or(Path::new(PLACES[0]), Tracefs::root).to_owned();
-        let state = State::new(root.clone(), mounted.is_none(), kilobytes, now_ns());
+        let state = State::new(root.clone(), mounted.is_none(), settings.kilobytes, now_ns());
         let mut trace = Self { buffers: Buffers::new(root.clone(), &root), state, place };
-        let started = trace.begin(choose);
+        let started = trace.begin(settings, choose);
         if started.is_err() {
             // Report the first error. The next command restores what could not be restored now.
             let _ = trace.restore_settings();
@@ -74,7 +80,11 @@ impl GlobalTrace {
         started.map(|()| trace)
     }
 
-    fn begin<E: From<Error>>(&mut self, choose: impl FnOnce(&Path) -> Result<Chosen, E>) -> Result<(), E> {
+    fn begin<E: From<Error>>(
+        &mut self,
+        settings: &Settings,
+        choose: impl FnOnce(&Path) -> Result<Chosen, E>,
+    ) -> Result<(), E> {
         let root = self.state.root.clone();
         if self.state.mounted {
             self.place.store(&self.state)?;
@@ -83,44 +93,31 @@ impl GlobalTrace {
         }
         // Checked first, because this error does not depend on other programs.
         let Chosen { events, missing } = choose(&root)?;
-        Ok(self.record_events(events, missing)?)
+        Ok(self.record_events(settings, events, missing)?)
     }
 
-    fn record_events(&mut self, events: Vec<String>, missing: Vec<String>) -> Result<()> {
-        let root = self.state.root.clone();
+    fn record_events(
+        &mut self,
+        settings: &Settings,
+        events: Vec<String>,
+        missing: Vec<String>,
+    ) -> Result<()> {
         refuse_if_used(&self.buffers)?;
-        let mut before = Vec::new();
-        // Events first: then nothing is recorded while the other settings change.
-        for event in &events {
-            before.push((format!("events/{event}/enable"), "0".to_owned()));
-        }
-        for option in ["overwrite", "record-tgid"] {
-            let file = format!("options/{option}");
-            if let Ok(value) = read(&root.join(&file)) {
-                before.push((file, value.trim().to_owned()));
-            }
-        }
-        let clocks = read(&root.join("trace_clock"))?;
-        before.extend(current(&clocks).map(|clock| ("trace_clock".to_owned(), clock)));
-        before.extend(sizes(&self.buffers)?);
-        let on = read(&self.buffers.switch())?;
-        before.push(("tracing_on".to_owned(), on.trim().to_owned()));
+        let before = settings.earlier(&self.buffers, &events)?;
         (self.state.before, self.state.events, self.state.missing) = (before, events, missing);
         self.place.store(&self.state)?;
-        self.set_up()
+        self.set_up(settings)
     }
 
-    fn set_up(&mut self) -> Result<()> {
+    fn set_up(&mut self, settings: &Settings) -> Result<()> {
         let root = &self.state.root;
         self.buffers.set_on(false)?;
         self.state.clock = self.buffers.set_clock()?;
-        write(&root.join("buffer_size_kb"), &self.state.kilobytes.to_string())?;
-        write(&root.join("options/overwrite"), "1")?;
-        // Since Linux 4.13.
-        let _ = write(&root.join("options/record-tgid"), "1");
+        settings.apply(root)?;
         for event in &self.state.events {
             write(&root.join("events").join(event).join("enable"), "1")?;
         }
+        settings.trace_functions(root)?;
         self.buffers.set_on(true)?;
         self.state.phase = Phase::Running;
         self.place.store(&self.state)
@@ -195,7 +192,49 @@ impl GlobalTrace {
         self.buffers.set_on(false)
     }
 
-    /// Writes the trace's classic text form, without removing events. The trace must be halted.
+    /// Writes a line into the trace, as programs do.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the kernel refuses.
+    pub fn mark(&self, line: &str) -> Result<()> {
+        write(&self.state.root.join("trace_marker"), line)
+    }
+
+    /// Discards the events that were recorded so far.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the kernel refuses.
+    pub fn clear(&self) -> Result<()> {
+        self.buffers.clear()
+    }
+
+    /// Takes events out of the buffers, as text, until `ends` returns true, which it is asked at
+    /// least ten times a second.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the events cannot be read or written.
+    pub fn stream(&self, to: &mut dyn Write, ends: impl Fn() -> bool) -> Result<()> {
+        let path = self.state.root.join("trace_pipe");
+        let failed = |cause| Error::file("copy", &path, cause);
+        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+        let mut pipe = File::options().read(true).custom_flags(nonblocking).open(&path).map_err(failed)?;
+        let mut text = vec![0; 1 << 16];
+        while !ends() {
+            match pipe.read(&mut text) {
+                Ok(0) => std::thread::sleep(PAUSE),
+                Ok(length) => {
+                    to.write_all(&text[..length]).and_then(|()| to.flush()).map_err(failed)?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the trace's classic text form, without removing events. Events
+    /// that are recorded meanwhile may be missing.
     ///
     /// # Errors
     /// [`Error::File`] if it cannot be read or written.
@@ -249,7 +288,7 @@ impl GlobalTrace {
         let (last, others) =
             self.state.before.split_last().map_or((None, &[][..]), |(last, all)| (Some(last), all));
         for (file, value) in others {
-            results.push(write(&root.join(file), value));
+            results.push(put_back(root, file, value));
         }
         results.push(self.buffers.clear());
         results.extend(last.map(|(file, value)| write(&root.join(file), value)));
@@ -286,25 +325,6 @@ fn is_our_mount(place: &Path) -> bool {
     last.is_some_and(|(_, rest)| rest.starts_with(&format!("tracefs {SOURCE} ")))
 }
 
-/// Fails if another program uses the trace. Its trace is neither changed nor discarded.
-fn refuse_if_used(buffers: &Buffers) -> Result<()> {
-    let root = &buffers.directory;
-    let tracer = read(&root.join("current_tracer"))?;
-    if tracer.trim() != "nop" {
-        return Err(Error::TracerInUse { root: root.clone(), tracer: tracer.trim().to_owned() });
-    }
-    let events = read(&root.join("set_event"))?;
-    if let Some(first) = events.lines().next() {
-        let (first, events) = (first.to_owned(), events.lines().count());
-        return Err(Error::EventsInUse { root: root.clone(), events, first });
-    }
-    let held = buffers.cpus()?.into_iter().map(|cpu| Ok(buffers.stats(cpu)?.entries)).sum::<Result<u64>>()?;
-    if held > 0 {
-        return Err(Error::HoldsEvents { root: root.clone(), events: held });
-    }
-    Ok(())
-}
-
 /// The single events behind a name: for a system, all of its events.
 fn single_events(root: &Path, event: &str) -> Vec<String> {
     if event.contains('/') {
@@ -317,22 +337,4 @@ fn single_events(root: &Path, event: &str) -> Vec<String> {
         names.filter_map(|entry| Some(format!("{event}/{}", entry.file_name().to_str()?))).collect();
     names.sort();
     names
-}
-
-/// What to write to restore the current buffer sizes. An unused buffer is small, and expands when
-/// it is used: its size file shows "7 (expanded: 1408)". Then only the expanded size can be
-/// restored.
-fn sizes(buffers: &Buffers) -> Result<Vec<(String, String)>> {
-    let size = |file: String| {
-        let text = read(&buffers.directory.join(&file))?;
-        let text = text.trim();
-        let expanded = text.split_once("(expanded: ").map(|(_, size)| size.trim_end_matches(')'));
-        Ok((file, expanded.unwrap_or(text).to_owned()))
-    };
-    let all = size("buffer_size_kb".to_owned())?;
-    // "X" if the CPUs have buffers of different sizes.
-    if all.1.parse::<u64>().is_ok() {
-        return Ok(vec![all]);
-    }
-    buffers.cpus()?.into_iter().map(|cpu| size(format!("per_cpu/cpu{cpu}/buffer_size_kb"))).collect()
 }

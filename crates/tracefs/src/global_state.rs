@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use files::{private_directories, private_directory};
+use roundtrip_files::{private_directories, private_directory};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
@@ -137,7 +137,7 @@ impl Place {
     /// [`Error::File`] if that fails.
     pub(crate) fn store(&self, state: &State) -> Result<()> {
         let partial = self.partial();
-        let text = stored::to_text(state).unwrap_or_default();
+        let text = roundtrip_stored::to_text(state).unwrap_or_default();
         let written = File::options()
             .write(true)
             .create(true)
@@ -167,10 +167,13 @@ impl Place {
         };
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|cause| Error::file("read", &self.file, cause))?;
-        let state: State = stored::read_text(text.as_bytes()).map_err(|error| Error::NotARecording {
-            path: self.file.clone(),
-            reason: format!("damaged: {error}; restore the trace's settings by hand, then remove the file"),
-        })?;
+        let state: State =
+            roundtrip_stored::read_text(text.as_bytes()).map_err(|error| Error::NotARecording {
+                path: self.file.clone(),
+                reason: format!(
+                    "damaged: {error}; restore the trace's settings by hand, then remove the file"
+                ),
+            })?;
         if state.boot_id == boot_id() {
             return Ok(Some(state));
         }

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use files::Owned;
+use roundtrip_files::Owned;
 
 use crate::buffers::{Buffers, now_ns};
 use crate::error::{Error, Result};
@@ -20,6 +20,10 @@ use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
 /// The prefix of our instances' names.
 const PREFIX: &str = "roundtrip-";
 
+/// The settings that another program may change, after which events are missing.
+const SETTINGS: [&str; 5] =
+    ["set_event", "tracing_cpumask", "trace_clock", "buffer_size_kb", "options/overwrite"];
+
 /// An instance that records the events of a selection into buffers of a fixed size.
 #[derive(Debug)]
 pub struct Instance {
@@ -27,6 +31,8 @@ pub struct Instance {
     clock: String,
     events: Vec<String>,
     missing: Vec<String>,
+    /// The settings that decide what is recorded, as the kernel shows them.
+    settings: Vec<(&'static str, String)>,
     /// Always open, so that the kernel refuses to remove the instance while it is in use.
     switch: Option<File>,
     /// Held until the instance is removed.
@@ -57,6 +63,7 @@ impl Instance {
             clock: String::new(),
             events: Vec::new(),
             missing: selection.missing.clone(),
+            settings: Vec::new(),
             switch: None,
             _owned: owned,
         };
@@ -88,6 +95,8 @@ impl Instance {
             write(&directory.join("events").join(event).join("enable"), "1")?;
             self.events.push(event.clone());
         }
+        let shown = SETTINGS.into_iter().filter_map(|file| Some((file, read(&directory.join(file)).ok()?)));
+        self.settings = shown.collect();
         let path = self.buffers.switch();
         let switch = File::options().write(true).open(&path);
         self.switch = Some(switch.map_err(|cause| Error::file("open", &path, cause))?);
@@ -117,6 +126,14 @@ impl Instance {
     fn turn(&self, value: &[u8]) -> Result<()> {
         let Some(mut switch) = self.switch.as_ref() else { return Ok(()) };
         switch.write_all(value).map_err(|cause| Error::file("write", self.buffers.switch(), cause))
+    }
+
+    /// What another program has changed since the instance was created, in words; `None` if
+    /// nothing. Recording must be on. Settings that cannot be read count as unchanged.
+    #[must_use]
+    pub fn changed(&self) -> Option<String> {
+        let on = ("tracing_on", "1".to_owned());
+        changed(&self.buffers.directory, self.settings.iter().chain([&on]))
     }
 
     /// The file to which other processes write a 0 to stop recording. They can open it as long as
@@ -209,6 +226,17 @@ impl Drop for Instance {
     }
 }
 
+/// The first of these settings that has another value.
+fn changed<'a>(
+    directory: &Path,
+    mut settings: impl Iterator<Item = &'a (&'static str, String)>,
+) -> Option<String> {
+    settings.find_map(|(file, before)| {
+        let now = read(&directory.join(file)).ok()?;
+        (now.trim() != before.trim()).then(|| format!("another program changed {file} of this recording"))
+    })
+}
+
 /// Whether no other trace has events enabled, neither the global one nor another instance.
 fn nobody_else_records(tracefs: &Tracefs) -> bool {
     let instances = std::fs::read_dir(tracefs.root().join("instances"));
@@ -236,4 +264,27 @@ fn remove(directory: &Path) -> bool {
 pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
     let abandoned = Owned::abandoned(&tracefs.root().join("instances"), PREFIX);
     abandoned.iter().filter(|owned| remove(owned.path())).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_setting_is_named() {
+        let directory = std::env::temp_dir().join(format!("roundtrip-changed-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let put = |file: &str, text: &str| std::fs::write(directory.join(file), text).unwrap();
+        let settings = [("tracing_cpumask", "3\n".to_owned()), ("tracing_on", "1".to_owned())];
+        let found = || changed(&directory, settings.iter());
+        assert_eq!(found(), None, "what cannot be read is unchanged");
+        put("tracing_cpumask", "3\n");
+        put("tracing_on", "1\n");
+        assert_eq!(found(), None);
+        put("tracing_on", "0\n");
+        assert_eq!(found().as_deref(), Some("another program changed tracing_on of this recording"));
+        put("tracing_cpumask", "1\n");
+        assert_eq!(found().as_deref(), Some("another program changed tracing_cpumask of this recording"));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
 }

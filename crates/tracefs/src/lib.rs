@@ -15,7 +15,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use tracefs::{Body, Recording};
+//! use roundtrip_tracefs::{Body, Recording};
 //!
 //! let recording = Recording::open(Path::new("../../fixtures/runs/x86_64-6.1-binder/recording"))?;
 //! assert!(recording.header().kernel_release.starts_with("6.1"));
@@ -23,11 +23,12 @@
 //! let switches = trace.events.iter().filter(|event| matches!(event.body, Body::Switch { .. })).count();
 //! assert!(switches > 0);
 //! assert!(trace.losses.is_empty());
-//! # Ok::<(), tracefs::Error>(())
+//! # Ok::<(), roundtrip_tracefs::Error>(())
 //! ```
 
 #[cfg(feature = "live")]
 mod buffers;
+mod context;
 mod cursor;
 mod decode;
 mod error;
@@ -39,24 +40,33 @@ mod formats;
 #[cfg(feature = "live")]
 mod global;
 #[cfg(feature = "live")]
+mod global_settings;
+#[cfg(feature = "live")]
 mod global_state;
 #[cfg(feature = "live")]
 mod instance;
+#[cfg(feature = "live")]
+mod lockdown;
 mod merge;
 #[cfg(feature = "live")]
 mod mount;
 mod name;
 #[cfg(feature = "live")]
 mod namespace;
+mod numbers;
+mod packed;
 mod page;
+mod pages;
 mod recording;
 #[cfg(feature = "live")]
 mod selection;
 mod snapshot;
 mod status;
 mod stream;
+mod threads;
 mod trace;
 
+pub use context::EventContext;
 pub use error::{Error, Result};
 pub use event::{Body, Event, OffCpu, TaskState, ThreadRef};
 pub use fields::{Others, Value};
@@ -65,17 +75,24 @@ pub use formats::{Formats, PageLayout};
 #[cfg(feature = "live")]
 pub use global::{Chosen, GlobalTrace};
 #[cfg(feature = "live")]
+pub use global_settings::Settings;
+#[cfg(feature = "live")]
 pub use instance::{Instance, remove_abandoned};
-pub use merge::{CpuPages, Period, read};
+#[cfg(feature = "live")]
+pub use lockdown::{forbids_tracing, locked_down};
+pub use merge::{CpuPages, CpuReader, Period, read, read_packed};
 #[cfg(feature = "live")]
 pub use mount::{PLACES, Tracefs};
 pub use name::{Name, Names};
 #[cfg(feature = "live")]
 pub use namespace::foreign_clock;
+pub use numbers::Numbers;
+pub use packed::Packed;
 pub use recording::{ByteOrder, Header, Recording, SnapshotHeader};
 #[cfg(feature = "live")]
 pub use selection::Selection;
 pub use snapshot::{CpuSnapshot, CpuStats, Snapshot};
 pub use status::Status;
 pub use stream::Stream;
+pub use threads::Threads;
 pub use trace::{Loss, Trace};

@@ -2,7 +2,8 @@
 //! from.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::io::Read;
 
 use crate::cursor::Cursor;
 use crate::decode::{Decoder, Refused};
@@ -10,7 +11,9 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::fields::Others;
 use crate::formats::{Formats, PageLayout};
+use crate::packed::Packed;
 use crate::page::looks_big_endian;
+use crate::pages::Pages;
 use crate::trace::{Loss, Trace};
 
 /// One CPU's part of a recording.
@@ -24,6 +27,29 @@ pub struct CpuPages<'a> {
     /// overrun` in `per_cpu/cpuN/stats`), because a full buffer does not overwrite, or an interrupt
     /// came during a write. Where they are missing is unknown.
     pub dropped: u64,
+}
+
+/// The same, read a few pages at a time. What comes before a failure of the reader counts.
+pub struct CpuReader<'a> {
+    /// The CPU.
+    pub cpu: u32,
+    /// A reader of its pages.
+    pub pages: Box<dyn Read + 'a>,
+    /// As in [`CpuPages`].
+    pub dropped: u64,
+}
+
+impl std::fmt::Debug for CpuReader<'_> {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("CpuReader").field("cpu", &self.cpu).field("dropped", &self.dropped).finish()
+    }
+}
+
+/// A CPU's pages, and events that were dropped without a mark in them.
+struct Source<'a> {
+    cpu: u32,
+    pages: Pages<'a>,
+    dropped: u64,
 }
 
 /// When a recording started and stopped, on its own clock, as far as known.
@@ -46,19 +72,62 @@ pub struct Period {
 ///
 /// [`Error::BigEndian`], [`Error::CpuTwice`], and [`Error::TooLarge`].
 pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<Trace, Error> {
+    // An event takes about 50 bytes. The reservation is limited, because the pages may be invalid.
+    let about = cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50;
+    let mut events = Vec::with_capacity(about.min(1 << 20));
+    let size = formats.page().size;
+    let sources = cpus.iter().map(|one| {
+        let CpuPages { cpu, bytes, dropped } = *one;
+        Source { cpu, pages: Pages::memory(size, bytes), dropped }
+    });
+    let trace = merged(formats, sources.collect(), period, |event| {
+        events.push(event);
+        Ok(())
+    })?;
+    Ok(Trace { events, ..trace })
+}
+
+/// Like [`read`], for recordings of many events: they are packed, see [`Trace::all`], and only a
+/// few pages are in memory at once.
+///
+/// # Errors
+///
+/// Those of [`read`], and [`Error::TooMany`] if there are more than `max_events`.
+pub fn read_packed(formats: &Formats, cpus: Vec<CpuReader<'_>>, max_events: usize) -> Result<Trace, Error> {
+    let mut packed = Packed::default();
+    let size = formats.page().size;
+    let sources = cpus.into_iter().map(|one| {
+        let CpuReader { cpu, pages, dropped } = one;
+        Source { cpu, pages: Pages::reader(size, pages), dropped }
+    });
+    let trace = merged(formats, sources.collect(), Period::default(), |event| {
+        if packed.len() >= max_events {
+            return Err(Error::TooMany { max_events });
+        }
+        packed.push(&event);
+        Ok(())
+    })?;
+    Ok(Trace { packed, ..trace })
+}
+
+/// All CPUs' events in chronological order go to `keep`. Returns everything else of the trace.
+fn merged(
+    formats: &Formats,
+    sources: Vec<Source<'_>>,
+    period: Period,
+    mut keep: impl FnMut(Event) -> Result<(), Error>,
+) -> Result<Trace, Error> {
     let mut trace = Trace { stopped_ns: period.stopped_ns, ..Trace::default() };
     trace.recorded = formats.iter().map(|format| format!("{}/{}", format.system, format.name)).collect();
     trace.recorded.sort();
-    let mut cursors = cursors(formats.page(), cpus, period)?;
+    let dropped: Vec<u64> = sources.iter().map(|source| source.dropped).collect();
+    let mut cursors = cursors(formats.page(), sources, period)?;
 
-    // An event takes about 50 bytes. The reservation is limited, because the pages may be invalid.
-    let about = cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50;
-    trace.events.reserve(about.min(1 << 20));
     let mut bytes = Vec::new();
     let mut decoder = Decoder::new(formats, &mut trace.names, &mut bytes);
     let mut turns = BinaryHeap::new();
     let mut next: Vec<Option<Event>> = Vec::new();
-    for (index, (cursor, pages)) in cursors.iter_mut().zip(cpus).enumerate() {
+    for (index, (cursor, dropped)) in cursors.iter_mut().zip(dropped).enumerate() {
         let before = trace.losses.len();
         let first = advance(cursor, &mut decoder, &mut trace.losses)?;
         let first_ns = first.map(|event| event.time_ns);
@@ -71,13 +140,13 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
             turns.push(Reverse((first_ns, cursor.cpu, index)));
         }
         next.push(first);
-        if pages.dropped > 0 {
+        if dropped > 0 {
             let after_ns = first_ns.or(period.started_ns).unwrap_or(0);
             trace.losses.push(Loss {
-                cpu: pages.cpu,
+                cpu: cursor.cpu,
                 after_ns,
                 before_ns: u64::MAX,
-                events: Some(pages.dropped),
+                events: Some(dropped),
                 damaged: false,
             });
         }
@@ -91,28 +160,29 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
                 turns.push(Reverse((event.time_ns, cpu, index)));
                 break;
             }
-            trace.events.push(event);
+            keep(event)?;
             next[index] = advance(&mut cursors[index], &mut decoder, &mut trace.losses)?;
         }
     }
+    let occurred = decoder.occurred();
+    trace.occurred = occurred.into_iter().map(|name| trace.names.text(name).to_owned()).collect();
     trace.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
     trace.others = Others { formats: formats.clone(), bytes };
     Ok(trace)
 }
 
 /// A cursor for each CPU's pages.
-fn cursors<'a>(layout: PageLayout, cpus: &[CpuPages<'a>], period: Period) -> Result<Vec<Cursor<'a>>, Error> {
-    let mut cursors: Vec<Cursor<'_>> = Vec::new();
-    for pages in cpus {
-        if cursors.iter().any(|cursor| cursor.cpu == pages.cpu) {
-            return Err(Error::CpuTwice { cpu: pages.cpu });
+fn cursors(layout: PageLayout, sources: Vec<Source<'_>>, period: Period) -> Result<Vec<Cursor<'_>>, Error> {
+    let mut cpus = BTreeSet::new();
+    let mut cursors = Vec::with_capacity(sources.len());
+    for Source { cpu, mut pages, .. } in sources {
+        if !cpus.insert(cpu) {
+            return Err(Error::CpuTwice { cpu });
         }
-        if !pages.bytes.is_empty()
-            && pages.bytes.chunks(layout.size).all(|page| looks_big_endian(layout, page))
-        {
-            return Err(Error::BigEndian { cpu: pages.cpu });
+        if pages.all_first(|page| looks_big_endian(layout, page)) {
+            return Err(Error::BigEndian { cpu });
         }
-        cursors.push(Cursor::new(layout, pages.cpu, pages.bytes, period.stopped_ns));
+        cursors.push(Cursor::new(layout, cpu, pages, period.stopped_ns));
     }
     Ok(cursors)
 }
@@ -124,10 +194,12 @@ fn advance(
     decoder: &mut Decoder<'_>,
     losses: &mut Vec<Loss>,
 ) -> Result<Option<Event>, Error> {
+    let cpu = cursor.cpu;
     while let Some(record) = cursor.next() {
-        match decoder.decode(cursor.cpu, record) {
+        let time_ns = record.time_ns;
+        match decoder.decode(cpu, record) {
             Ok(event) => {
-                cursor.accept(record, losses);
+                cursor.accept(time_ns, losses);
                 return Ok(Some(event));
             }
             Err(Refused::Damaged) => cursor.refuse(),

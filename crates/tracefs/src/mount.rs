@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use files::Owned;
+use roundtrip_files::Owned;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -15,6 +15,7 @@ use rustix::mount::{
 
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::lockdown::locked_down;
 use crate::namespace::{foreign_clock, foreign_ids};
 
 /// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second path is
@@ -42,7 +43,7 @@ impl Tracefs {
     /// process is in another pid or time namespace, where thread ids or times differ from those in
     /// the events.
     pub fn open() -> Result<Self> {
-        if let Some(reason) = foreign_ids().or_else(foreign_clock) {
+        if let Some(reason) = foreign_ids().or_else(foreign_clock).or_else(locked_down) {
             return Err(not_available(reason));
         }
         let descriptor = match detached() {
@@ -68,8 +69,12 @@ impl Tracefs {
     /// The mounted tracefs, if there is one.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] if it is mounted but this process may not read it.
+    /// [`Error::NotAvailable`] if it is mounted but this process may not read it, or if kernel
+    /// lockdown forbids it.
     pub fn mounted() -> Result<Option<Self>> {
+        if let Some(reason) = locked_down() {
+            return Err(not_available(reason));
+        }
         for place in PLACES {
             match std::fs::metadata(Path::new(place).join("tracing_on")) {
                 Ok(_) => return Ok(Some(Self::at(place))),

@@ -1,16 +1,19 @@
 //! Strings in events (names of threads, interrupts, functions), each stored once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 /// A string: an index into [`Names`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Name(pub u32);
 
 /// The strings of a trace. [`Name`]`(0)` is the empty one.
 #[derive(Clone, Debug)]
 pub struct Names {
-    texts: Vec<Box<str>>,
-    places: HashMap<Box<str>, Name>,
+    texts: Vec<Arc<str>>,
+    places: HashMap<Arc<str>, Name>,
 }
 
 impl Default for Names {
@@ -28,8 +31,9 @@ impl Names {
             return name;
         }
         let name = Name(u32::try_from(self.texts.len()).expect("fewer names than a trace has bytes"));
-        self.texts.push(text.into());
-        self.places.insert(text.into(), name);
+        let text: Arc<str> = text.into();
+        self.texts.push(text.clone());
+        self.places.insert(text, name);
         name
     }
 

@@ -6,6 +6,8 @@
 //! Reading a page ends at the first impossible value: what came before is good, what follows is
 //! [`Damaged`].
 
+use std::ops::Range;
+
 use crate::formats::PageLayout;
 
 /// Bytes that no kernel writes.
@@ -13,14 +15,14 @@ use crate::formats::PageLayout;
 pub(crate) struct Damaged;
 
 /// A page with its header parsed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Page<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
     /// When its first record was written, in nanoseconds.
     pub(crate) time_ns: u64,
     /// Whether events before this page were lost, and how many if the kernel has counted.
     pub(crate) lost: Option<Option<u64>>,
-    /// The records.
-    data: &'a [u8],
+    /// Where its records are, from its first byte on.
+    data: Range<usize>,
     /// Whether the page is incomplete because the file was truncated.
     cut: bool,
 }
@@ -40,9 +42,9 @@ fn length(layout: PageLayout, commit: u64) -> Option<(usize, u32)> {
     (sensible && length <= layout.size - layout.data_at).then_some((length, low & !LENGTH))
 }
 
-impl<'a> Page<'a> {
+impl Page {
     /// Parses a page's header. `bytes` is one page, or less if the recording was truncated.
-    pub(crate) fn parse(layout: PageLayout, bytes: &'a [u8]) -> Result<Self, Damaged> {
+    pub(crate) fn parse(layout: PageLayout, bytes: &[u8]) -> Result<Self, Damaged> {
         let time_ns = word64(bytes, layout.time_at).ok_or(Damaged)?;
         let commit = commit(layout, bytes).ok_or(Damaged)?;
         let (length, flags) = length(layout, commit).ok_or(Damaged)?;
@@ -51,7 +53,7 @@ impl<'a> Page<'a> {
             return Err(Damaged);
         }
         let area = bytes.get(layout.data_at..).ok_or(Damaged)?;
-        let data = area.get(..length).unwrap_or(area);
+        let data = layout.data_at..layout.data_at + length.min(area.len());
         let cut = bytes.len() < layout.size;
         let lost = (flags & LOST != 0).then(|| {
             // The count is a `long` of the kernel, like the commit word.
@@ -66,13 +68,8 @@ impl<'a> Page<'a> {
     }
 
     /// The page's records, in the order of writing.
-    pub(crate) fn records(&self) -> Records<'a> {
-        Records { data: self.data, at: 0, time_ns: self.time_ns, cut: self.cut }
-    }
-
-    /// A page without records.
-    pub(crate) fn empty() -> Self {
-        Self { time_ns: 0, lost: None, data: &[], cut: false }
+    pub(crate) fn records(&self) -> Records {
+        Records { data: self.data.clone(), at: 0, time_ns: self.time_ns, cut: self.cut }
     }
 }
 
@@ -90,13 +87,22 @@ pub(crate) struct Record<'a> {
     pub(crate) data: &'a [u8],
 }
 
-/// The records of a page. Ends after an error.
-#[derive(Clone, Debug)]
-pub(crate) struct Records<'a> {
-    data: &'a [u8],
+/// The reading position in the records of a page. Ends after an error.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    /// Where the records are in the page.
+    data: Range<usize>,
+    /// The place of the next one in them.
     at: usize,
     time_ns: u64,
     cut: bool,
+}
+
+/// A record's time, and where in its page it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) time_ns: u64,
+    pub(crate) at: Range<usize>,
 }
 
 /// Values of `type_len` that are not a length (`enum ring_buffer_type`).
@@ -106,15 +112,16 @@ const TIME_STAMP: u32 = 31;
 /// The top bits of a time, which an absolute timestamp cannot hold (`TS_MSB`).
 const TOP_BITS: u64 = 0xf8 << 56;
 
-impl<'a> Records<'a> {
-    /// The next record; `None` at the end of the page.
+impl Records {
+    /// The next record of the page with these bytes; `None` at its end.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Result<Record<'a>, Damaged>> {
+    pub(crate) fn next(&mut self, page: &[u8]) -> Option<Result<Found, Damaged>> {
+        let data = page.get(self.data.clone()).unwrap_or_default();
         loop {
-            if self.at >= self.data.len() {
+            if self.at >= data.len() {
                 return std::mem::take(&mut self.cut).then_some(Err(Damaged));
             }
-            match self.step() {
+            match self.step(data) {
                 Ok(Step::Record(record)) => return Some(Ok(record)),
                 Ok(Step::Time) => {}
                 Ok(Step::End) => {
@@ -139,10 +146,10 @@ impl<'a> Records<'a> {
 
     /// Reads one entry. Always advances by at least its header.
     #[inline]
-    fn step(&mut self) -> Result<Step<'a>, Damaged> {
-        let header = word32(self.data, self.at).ok_or(Damaged)?;
+    fn step(&mut self, data: &[u8]) -> Result<Step, Damaged> {
+        let header = word32(data, self.at).ok_or(Damaged)?;
         let (kind, delta) = (header & 0x1f, u64::from(header >> 5));
-        let word = || word32(self.data, self.at + 4).ok_or(Damaged);
+        let word = || word32(data, self.at + 4).ok_or(Damaged);
         match kind {
             TIME_EXTEND => {
                 self.time_ns = self.time_ns.checked_add(delta + (u64::from(word()?) << 27)).ok_or(Damaged)?;
@@ -162,7 +169,7 @@ impl<'a> Records<'a> {
             // The end of a page that has no room for another event: at most two words are left, the
             // size of the smallest event.
             PADDING if delta == 0 => {
-                if self.data.len() - self.at <= 8 {
+                if data.len() - self.at <= 8 {
                     Ok(Step::End)
                 } else {
                     Err(Damaged)
@@ -173,20 +180,20 @@ impl<'a> Records<'a> {
                 // relative to it.
                 let length = word()? as usize;
                 self.time_ns = self.time_ns.checked_add(delta).ok_or(Damaged)?;
-                self.take(4, length)?;
+                self.take(data, 4, length)?;
                 Ok(Step::Time)
             }
             0 => {
                 // The length includes its own word.
                 let length = word()?.checked_sub(4).ok_or(Damaged)? as usize;
                 self.time_ns = self.time_ns.checked_add(delta).ok_or(Damaged)?;
-                let data = self.take(8, length)?;
-                Ok(Step::Record(Record { time_ns: self.time_ns, data }))
+                let at = self.take(data, 8, length)?;
+                Ok(Step::Record(Found { time_ns: self.time_ns, at }))
             }
             words => {
                 self.time_ns = self.time_ns.checked_add(delta).ok_or(Damaged)?;
-                let data = self.take(4, words as usize * 4)?;
-                Ok(Step::Record(Record { time_ns: self.time_ns, data }))
+                let at = self.take(data, 4, words as usize * 4)?;
+                Ok(Step::Record(Found { time_ns: self.time_ns, at }))
             }
         }
     }
@@ -194,18 +201,20 @@ impl<'a> Records<'a> {
     /// Takes `length` bytes after a header of `header` bytes, and advances to the next entry, which
     /// is 4-byte aligned.
     #[inline]
-    fn take(&mut self, header: usize, length: usize) -> Result<&'a [u8], Damaged> {
+    fn take(&mut self, data: &[u8], header: usize, length: usize) -> Result<Range<usize>, Damaged> {
         let begin = self.at + header;
         // The length has 32 bits, so it cannot overflow a 64-bit size. On a 32-bit machine it can.
         let end = begin.checked_add(length).ok_or(Damaged)?;
-        let data = self.data.get(begin..end).filter(|data| !data.is_empty()).ok_or(Damaged)?;
+        if end > data.len() || begin >= end {
+            return Err(Damaged);
+        }
         self.at = end.checked_next_multiple_of(4).ok_or(Damaged)?;
-        Ok(data)
+        Ok(self.data.start + begin..self.data.start + end)
     }
 }
 
-enum Step<'a> {
-    Record(Record<'a>),
+enum Step {
+    Record(Found),
     Time,
     End,
 }

@@ -115,7 +115,7 @@ impl Recording {
     pub fn open(directory: &Path) -> Result<Self> {
         let path = directory.join("recording.json");
         let not_ours = |reason: &str| Error::NotARecording { path: path.clone(), reason: reason.to_owned() };
-        let any: stored::Value = read_json(&path)?;
+        let any: roundtrip_stored::Value = read_json(&path)?;
         if any["schema"] != SCHEMA {
             return Err(not_ours("not a recording: its schema is not roundtrip.recording"));
         }
@@ -124,7 +124,7 @@ impl Recording {
                 format!("unknown version {}: made by a newer version of this program", any["version"]);
             return Err(not_ours(&reason));
         }
-        let header = stored::read(&any).map_err(|error| not_ours(&format!("damaged: {error}")))?;
+        let header = roundtrip_stored::read(&any).map_err(|error| not_ours(&format!("damaged: {error}")))?;
         Ok(Self { directory: directory.to_owned(), header })
     }
 
@@ -146,7 +146,7 @@ impl Recording {
     /// [`Error::File`] if it exists but cannot be read.
     pub fn beside(&self, number: u32, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.place(number).join(name);
-        match files::read(&path, MOST_BESIDE_BYTES) {
+        match roundtrip_files::read(&path, MOST_BESIDE_BYTES) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(cause) => Err(Error::file("read", &path, cause)),
@@ -184,7 +184,7 @@ impl Recording {
 
     fn pages_within(&self, number: u32, cpu: u32, budget: &mut u64) -> Result<Vec<u8>> {
         let path = self.place(number).join(pages_name(cpu));
-        files::read_within(&path, budget).map_err(|cause| Error::file("read", &path, cause))
+        roundtrip_files::read_within(&path, budget).map_err(|cause| Error::file("read", &path, cause))
     }
 
     /// A stored format: "header_page", "header_event", "printk_formats", or an event as
@@ -198,7 +198,7 @@ impl Recording {
 
     fn format_within(&self, name: &str, budget: &mut u64) -> Result<Option<String>> {
         let path = self.directory.join("formats").join(name);
-        match files::read_within(&path, budget) {
+        match roundtrip_files::read_within(&path, budget) {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(cause) => Err(Error::file("read", &path, cause)),
@@ -251,7 +251,12 @@ impl Recording {
         let period = Period { started_ns: snapshot.started_ns, stopped_ns: snapshot.stopped_ns };
         let mut trace = read(&self.parse_formats()?, &pages, period)?;
         trace.recorded.clone_from(&self.header.recorded);
+        if snapshot.started_ns.is_none() {
+            let whole = snapshot.cpus.iter().filter(|(_, stats)| stats.overrun == 0);
+            trace.begin_whole(&whole.map(|(&cpu, _)| cpu).collect());
+        }
         trace.processes = snapshot.processes;
+        trace.comms = snapshot.comms;
         trace.machine.clone_from(&self.header.machine);
         Ok(trace)
     }
@@ -294,8 +299,9 @@ fn pages_name(cpu: u32) -> String {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let bytes = files::read(path, MOST_JSON_BYTES).map_err(|cause| Error::file("read", path, cause))?;
-    stored::read_text(&bytes).map_err(|error| {
+    let bytes =
+        roundtrip_files::read(path, MOST_JSON_BYTES).map_err(|cause| Error::file("read", path, cause))?;
+    roundtrip_stored::read_text(&bytes).map_err(|error| {
         let what = if error.is_cut_off() { "cut off" } else { "damaged" };
         Error::NotARecording { path: path.to_owned(), reason: format!("{what}: {error}") }
     })

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::fields::{Others, Value};
 use crate::format::Format;
 use crate::name::Names;
+use crate::packed::Packed;
 
 /// Events that the kernel dropped or that a damaged page lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Loss {
 pub struct Trace {
     /// In chronological order; events of the same time by CPU.
     pub events: Vec<Event>,
+    /// The events before those, if there are so many that they are packed; see [`Trace::all`].
+    pub packed: Packed,
     /// Losses. Nothing that spans one is certain.
     pub losses: Vec<Loss>,
     /// The strings.
@@ -41,8 +44,12 @@ pub struct Trace {
     pub stopped_ns: Option<u64>,
     /// The process of each known thread (from `saved_tgids`, or noted while recording).
     pub processes: BTreeMap<u32, u32>,
+    /// Names of threads and processes that the recorder noted; see [`Trace::threads`].
+    pub comms: BTreeMap<u32, String>,
     /// The recorded events, `system/event`. Others were not recorded even if they occurred.
     pub recorded: Vec<String>,
+    /// Those of the events with a format that occur, `system/event`.
+    pub occurred: Vec<String>,
     /// The recording machine's architecture, as in `uname -m`. Determines the names of system
     /// calls.
     pub machine: String,
@@ -51,10 +58,44 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// All events in chronological order, packed or not.
+    pub fn all(&self) -> impl Iterator<Item = Event> {
+        self.packed.iter().chain(self.events.iter().copied())
+    }
+
+    /// The number of all events.
+    #[must_use]
+    pub fn event_count(&self) -> usize {
+        self.packed.len() + self.events.len()
+    }
+
+    /// Unpacks the events, so that all are in [`Trace::events`].
+    pub fn unpack(&mut self) {
+        if !self.packed.is_empty() {
+            let packed = std::mem::take(&mut self.packed);
+            let later = std::mem::take(&mut self.events);
+            self.events.reserve_exact(packed.len() + later.len());
+            self.events.extend(packed.iter().chain(later));
+        }
+    }
+
     /// The CPUs with damaged pages. The kernel did not lose the events that are missing there.
     #[must_use]
     pub fn damaged(&self) -> BTreeSet<u32> {
         self.losses.iter().filter(|loss| loss.damaged).map(|loss| loss.cpu).collect()
+    }
+
+    /// Uses that nothing of these CPUs is missing before their first event, unless a loss says
+    /// otherwise: a CPU that is idle at first has no events. So each is complete from the first
+    /// event of any CPU on.
+    pub fn begin_whole(&mut self, cpus: &BTreeSet<u32>) {
+        let Some(begin_ns) = self.complete_from_ns.values().copied().min() else { return };
+        for (cpu, from_ns) in &mut self.complete_from_ns {
+            let lost = self.losses.iter().any(|loss| loss.cpu == *cpu && loss.after_ns == 0);
+            if cpus.contains(cpu) && !lost {
+                *from_ns = begin_ns;
+            }
+        }
     }
 
     /// Whether events of this kind (`system/event`) were recorded.
@@ -76,5 +117,19 @@ impl Trace {
     #[must_use]
     pub fn record(&self, event: &Event) -> Option<(&Format, &[u8])> {
         self.others.record(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_without_loss_is_complete_from_the_first_event_of_any_cpu_on() {
+        let loss = Loss { cpu: 2, after_ns: 0, before_ns: 900, events: None, damaged: false };
+        let complete_from_ns = [(0, 100), (1, 700), (2, 900), (3, 800)].into();
+        let mut trace = Trace { complete_from_ns, losses: vec![loss], ..Trace::default() };
+        trace.begin_whole(&[0, 1, 2].into());
+        assert_eq!(trace.complete_from_ns, [(0, 100), (1, 100), (2, 900), (3, 800)].into());
     }
 }

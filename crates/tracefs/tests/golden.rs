@@ -1,6 +1,6 @@
 //! Pages of several kernels, with the kernel's own text for the same buffers (`trace`): all events
-//! must be the same, in the same order. `cargo run -p tracefs --example capture` makes such a
-//! fixture.
+//! must be the same, in the same order. `cargo run -p roundtrip-tracefs --example capture` makes
+//! such a fixture.
 
 #[allow(dead_code)]
 mod common;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::tracefs;
-use tracefs::{Body, Instance, Recording, Selection, Tracefs, remove_abandoned};
+use roundtrip_tracefs::{Body, Instance, Recording, Selection, Tracefs, remove_abandoned};
 
 /// Set in the environment of the process that the test kills.
 const VICTIM: &str = "ROUNDTRIP_TEST_VICTIM";

@@ -1,7 +1,9 @@
 //! Events whose layout differs on kernels without fixtures. Each test uses a format of such a
 //! kernel, and one record.
 
-use tracefs::{Body, CpuPages, Event, Formats, Period, TaskState, ThreadRef, Trace, Value};
+use roundtrip_tracefs::{
+    Body, CpuPages, Event, EventContext, Formats, Period, TaskState, ThreadRef, Trace, Value,
+};
 
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
 const HEADER_EVENT: &str = "\ttype_len : 5 bits\n\ttime_delta : 27 bits\n";
@@ -36,7 +38,7 @@ fn read(event: &str, format: &str, addresses: &str, record: &[u8]) -> Trace {
     page.extend(record);
     page.resize(4096, 0);
     let cpus = [CpuPages { cpu: 0, bytes: &page, dropped: 0 }];
-    tracefs::read(&formats, &cpus, Period::default()).unwrap()
+    roundtrip_tracefs::read(&formats, &cpus, Period::default()).unwrap()
 }
 
 fn event(trace: &Trace) -> Event {
@@ -113,6 +115,7 @@ fn a_switch_whose_states_are_not_said_is_left_undecoded() {
 fn a_waking_with_success_and_a_real_time_kernels_common_fields() {
     let format = format(
         &[
+            ("unsigned char common_flags", 2, 1, 0),
             ("unsigned char common_migrate_disable", 8, 1, 0),
             ("char comm[16]", 12, 16, 1),
             ("pid_t pid", 28, 4, 1),
@@ -122,12 +125,17 @@ fn a_waking_with_success_and_a_real_time_kernels_common_fields() {
         ],
         "\"\"",
     );
-    let record = record(44, &[(12, b"work"), (28, &[9]), (32, &[49]), (36, &[1]), (40, &[3])]);
+    let record = record(44, &[(2, &[8]), (12, b"work"), (28, &[9]), (32, &[49]), (36, &[1]), (40, &[3])]);
     let trace = read("sched/sched_waking", &format, "", &record);
-    let Body::Waking { thread: ThreadRef { tid, prio, comm }, target_cpu } = event(&trace).body else {
+    let Body::Waking { thread: ThreadRef { tid, prio, comm }, target_cpu, context } = event(&trace).body
+    else {
         panic!("{:?}", trace.events)
     };
     assert_eq!((tid, prio, trace.names.text(comm), target_cpu), (9, 49, "work", 3));
+    assert_eq!(
+        (context, trace.occurred.as_slice()),
+        (EventContext::Interrupt, ["sched/sched_waking".to_owned()].as_slice())
+    );
 }
 
 #[test]

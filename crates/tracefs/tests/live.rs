@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::capture::{EVENTS, Instance, drain, work};
 use common::text::compare;
 use common::tracefs;
-use tracefs::{CpuPages, Formats, Period, Trace};
+use roundtrip_tracefs::{CpuPages, Formats, Period, Trace};
 
 fn formats(instance: &Instance) -> Formats {
     let files = instance.formats().unwrap();
@@ -31,7 +31,7 @@ fn formats(instance: &Instance) -> Formats {
 
 fn read(formats: &Formats, pages: &[(u32, Vec<u8>)]) -> Trace {
     let cpus: Vec<_> = pages.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
-    tracefs::read(formats, &cpus, Period::default()).unwrap()
+    roundtrip_tracefs::read(formats, &cpus, Period::default()).unwrap()
 }
 
 #[test]

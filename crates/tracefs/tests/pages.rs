@@ -8,7 +8,7 @@ use common::fixture::Fixture;
 use common::writer::{Clock, Entry, Expected, KNOWN, Lost, Machine, UNKNOWN, Writer};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tracefs::{Body, CpuPages, Error, Formats, Loss, Period, Trace};
+use roundtrip_tracefs::{Body, CpuPages, CpuReader, Error, Formats, Loss, Period, Trace, read_packed};
 
 fn clocks() -> impl Strategy<Value = Clock> {
     prop_oneof![4 => Just(Clock::Shortest), 1 => Just(Clock::Extend), 1 => Just(Clock::Absolute)]
@@ -60,7 +60,7 @@ fn pages(cpu: u32, bytes: &[u8]) -> CpuPages<'_> {
 }
 
 fn read(formats: &Formats, cpus: &[CpuPages<'_>]) -> Trace {
-    tracefs::read(formats, cpus, Period::default()).expect("little-endian pages of different CPUs")
+    roundtrip_tracefs::read(formats, cpus, Period::default()).expect("little-endian pages of different CPUs")
 }
 
 /// A CPU's events in the form of the writer's list, without pages.
@@ -127,7 +127,7 @@ proptest! {
         for (offset, flip) in flips {
             bytes[page * machine.page + offset] ^= flip;
         }
-        let Ok(trace) = tracefs::read(&machine.formats(), &[pages(0, &bytes)], Period::default()) else { return Ok(()) };
+        let Ok(trace) = roundtrip_tracefs::read(&machine.formats(), &[pages(0, &bytes)], Period::default()) else { return Ok(()) };
         prop_assert!(ordered(&trace));
         let found = events(&trace, 0);
         for event in writer.expected.iter().filter(|event| event.page.abs_diff(page) > 1) {
@@ -157,7 +157,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_in_order_or_told_as_damage(machine in machines(), bytes in vec(any::<u8>(), 0..3000)) {
-        if let Ok(trace) = tracefs::read(&machine.formats(), &[pages(0, &bytes), pages(1, &bytes)], Period::default()) {
+        if let Ok(trace) = roundtrip_tracefs::read(&machine.formats(), &[pages(0, &bytes), pages(1, &bytes)], Period::default()) {
             prop_assert!(ordered(&trace));
             prop_assert!(bytes.is_empty() || !trace.events.is_empty() || !trace.losses.is_empty());
         }
@@ -251,7 +251,7 @@ fn what_is_complete_is_known_from_when_recording_began_or_what_was_overwritten()
     let lost = page(2_000, Some(12 | 1 << 31), &GOOD);
     let whole = page(1_000, None, &GOOD);
     let cpus = [pages(0, &whole), pages(1, &lost), pages(2, &[])];
-    let trace = tracefs::read(&MACHINE.formats(), &cpus, period).unwrap();
+    let trace = roundtrip_tracefs::read(&MACHINE.formats(), &cpus, period).unwrap();
     assert_eq!(trace.complete_from_ns.into_iter().collect::<Vec<_>>(), [(0, 500), (1, 2_000), (2, 500)]);
     assert_eq!(trace.losses, [Loss { cpu: 1, after_ns: 0, before_ns: 2_000, events: None, damaged: false }]);
     assert_eq!(trace.stopped_ns, Some(9_000));
@@ -261,7 +261,7 @@ fn what_is_complete_is_known_from_when_recording_began_or_what_was_overwritten()
 fn a_record_after_the_recordings_end_is_damage() {
     let period = Period { started_ns: None, stopped_ns: Some(2_000) };
     let bytes = [page(1_000, None, &GOOD), page(1 << 60, None, &GOOD)].concat();
-    let trace = tracefs::read(&MACHINE.formats(), &[pages(0, &bytes)], period).unwrap();
+    let trace = roundtrip_tracefs::read(&MACHINE.formats(), &[pages(0, &bytes)], period).unwrap();
     assert_eq!((trace.events.len(), trace.losses.len()), (1, 1));
 }
 
@@ -297,17 +297,17 @@ fn pages_of_big_endian_machines_and_a_cpu_given_twice_are_refused() {
     bytes[..8].copy_from_slice(&1_000_u64.to_be_bytes());
     bytes[8..16].copy_from_slice(&12_u64.to_be_bytes());
     assert!(matches!(
-        tracefs::read(&formats, &[pages(5, &bytes)], Period::default()),
+        roundtrip_tracefs::read(&formats, &[pages(5, &bytes)], Period::default()),
         Err(Error::BigEndian { cpu: 5 })
     ));
     let narrow = Machine { long: 4, page: 4096 };
     bytes[8..12].copy_from_slice(&12_u32.to_be_bytes());
     assert!(matches!(
-        tracefs::read(&narrow.formats(), &[pages(5, &bytes)], Period::default()),
+        roundtrip_tracefs::read(&narrow.formats(), &[pages(5, &bytes)], Period::default()),
         Err(Error::BigEndian { .. })
     ));
     assert!(matches!(
-        tracefs::read(&formats, &[pages(1, &[]), pages(1, &[])], Period::default()),
+        roundtrip_tracefs::read(&formats, &[pages(1, &[]), pages(1, &[])], Period::default()),
         Err(Error::CpuTwice { cpu: 1 })
     ));
 }
@@ -318,4 +318,29 @@ fn an_event_without_a_format_is_kept_under_its_number() {
     let Body::Other { event, .. } = trace.events[0].body else { panic!("{:?}", trace.events) };
     assert_eq!((trace.names.text(event), trace.events[0].tid), ("unknown/301", 7));
     assert_eq!(trace.field(&trace.events[0], "what"), None);
+}
+
+#[test]
+fn packed_events_are_the_same_and_too_many_are_refused() {
+    for fixture in Fixture::all() {
+        let cpus: Vec<CpuPages<'_>> = fixture.pages.iter().map(|(cpu, bytes)| pages(*cpu, bytes)).collect();
+        let mut plain = read(&fixture.formats, &cpus);
+        let count = plain.events.len();
+        let packed = |most| {
+            let cpus = fixture.pages.iter().map(|(cpu, bytes)| CpuReader {
+                cpu: *cpu,
+                pages: Box::new(&bytes[..]),
+                dropped: 0,
+            });
+            read_packed(&fixture.formats, cpus.collect(), most)
+        };
+        let mut trace = packed(count).unwrap();
+        assert_eq!((trace.event_count(), trace.events.len()), (count, 0));
+        trace.unpack();
+        assert_eq!(trace.events, plain.events);
+        assert_eq!((&trace.losses, &trace.recorded), (&plain.losses, &plain.recorded));
+        plain.unpack();
+        assert_eq!(plain.events.len(), count, "nothing was packed");
+        assert!(matches!(packed(count - 1), Err(Error::TooMany { max_events }) if max_events == count - 1));
+    }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::fixture::Fixture;
-use tracefs::{CpuSnapshot, Event, Stream};
+use roundtrip_tracefs::{CpuSnapshot, Event, Stream};
 
 /// A stream that receives a fixture's pages a few at a time.
 struct Arriving<'a> {
@@ -77,7 +77,7 @@ fn losses_are_told_once() {
             losses.extend(arriving.stream.take_in(cpus, until_ns).unwrap().losses);
         }
         let whole = fixture.trace().losses;
-        let known = |losses: &[tracefs::Loss]| -> Vec<_> {
+        let known = |losses: &[roundtrip_tracefs::Loss]| -> Vec<_> {
             let before = losses.iter().filter(|loss| loss.before_ns < u64::MAX);
             let mut all: Vec<_> = before.map(|loss| (loss.cpu, loss.before_ns, loss.events)).collect();
             all.sort_unstable();
@@ -98,9 +98,12 @@ fn what_is_kept_is_the_latest_and_no_more_than_allowed() {
     let snapshot = arriving.stream.snapshot(0);
     let from_ns = snapshot.started_ns.unwrap();
     let pages: Vec<(u32, &[u8])> = snapshot.cpus.iter().map(|cpu| (cpu.cpu, cpu.pages.as_slice())).collect();
-    let cpus: Vec<_> =
-        pages.iter().map(|(cpu, bytes)| tracefs::CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
-    let kept = tracefs::read(&fixture.formats, &cpus, tracefs::Period::default()).unwrap();
+    let cpus: Vec<_> = pages
+        .iter()
+        .map(|(cpu, bytes)| roundtrip_tracefs::CpuPages { cpu: *cpu, bytes, dropped: 0 })
+        .collect();
+    let kept =
+        roundtrip_tracefs::read(&fixture.formats, &cpus, roundtrip_tracefs::Period::default()).unwrap();
     let wanted = arriving.events.iter().filter(|event| event.time_ns >= from_ns).count();
     let there = kept.events.iter().filter(|event| event.time_ns >= from_ns).count();
     assert!(wanted > 0 && there == wanted, "{there} of {wanted} events from {from_ns} on");

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use guest::archive::{Kind, Writer};
-use guest::wire;
+use roundtrip_guest::archive::{Kind, Writer};
+use roundtrip_guest::wire;
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
 use rustix::termios::OptionalActions;
@@ -134,7 +134,8 @@ fn mount_disk() {
         assert!(begin.elapsed() < PATIENCE, "no driver has found {}", partition.display());
         std::thread::sleep(Duration::from_millis(10));
     }
-    let device = if mapped { guest::mapped::map(&partition).expect("a mapped device") } else { partition };
+    let device =
+        if mapped { roundtrip_guest::mapped::map(&partition).expect("a mapped device") } else { partition };
     let at = Path::new("/").join(wire::MOUNTED);
     fs::create_dir_all(&at).expect("a mount point");
     let mounted = rustix::mount::mount(&device, &at, "ext4", MountFlags::empty(), None);

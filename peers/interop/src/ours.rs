@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use binder::manager::{self, ServiceManager};
-use binder::{
+use roundtrip_binder::manager::{self, ServiceManager};
+use roundtrip_binder::{
     Call, Error, Parcel, ParcelReader, Process, Proxy, Reply, Service, Stability, Stack, Status, Stub,
     WorkSource, exception, status,
 };
-use binder_driver::kernel::Kernel;
+use roundtrip_binder_driver::kernel::Kernel;
 
 use crate::{DEVICE, INTERFACE, PATIENCE, SERVICE, say_linked};
 

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Profile, RawBytes, ReadableMemory, Return, Returns};
-use binder_emulator::{Context, Emulated, WakeUp};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{
+    Answer, Command, Commands, Driver, Profile, RawBytes, ReadableMemory, Return, Returns,
+};
+use roundtrip_binder_emulator::{Context, Emulated, WakeUp};
 
 use crate::peer::{Echo, Peer, Ready};
 use crate::side;
@@ -57,7 +59,7 @@ pub(crate) fn join(address: &str, wake_up: WakeUp) -> Result<Arc<Emulated>> {
 fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
     let context = create()?;
     let driver = join(context.address(), wake_up)?;
-    driver.become_context_manager(binder::NodeOptions::BINDER.flags())?;
+    driver.become_context_manager(roundtrip_binder::NodeOptions::BINDER.flags())?;
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::EnterLooper);
     ready(context.address())?;
@@ -93,7 +95,8 @@ struct Client {
 impl Echo for Client {
     fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         self.commands.push(Command::Transaction(TransactionData::new(CODE, payload)));
-        match binder_driver::call(&*self.driver, &mut self.commands, &[payload], &mut self.returns)? {
+        match roundtrip_binder_driver::call(&*self.driver, &mut self.commands, &[payload], &mut self.returns)?
+        {
             Answer::Reply(reply) => {
                 take(received(&self.driver, &reply)?);
                 // Sent with the next call.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 use rustix::io::Errno;
 use rustix::thread::futex;
 

@@ -1,7 +1,7 @@
 //! The goals for Roundtrip's driver in comparison with its peers, and whether it meets them. Must
 //! not know how the figures were measured.
 
-use latency::Comparison;
+use roundtrip_latency::Comparison;
 
 use crate::plan::{Cell, Condition, Outcome};
 
@@ -143,7 +143,7 @@ fn verdict(bound: Bound, ratio: &Comparison, cells: [&Cell; 2], foreign: Option<
 mod tests {
     use super::*;
     use crate::peers::find;
-    use latency::Histogram;
+    use roundtrip_latency::Histogram;
 
     fn cell(peer: &str, first_ns: &[f64], second_ns: &[f64]) -> Cell {
         Cell {

@@ -2,8 +2,8 @@
 //! one thread on each side.
 
 use anyhow::{Context as _, Result};
-use binder_driver::RawBytes;
 use hyper_util::rt::TokioIo;
+use roundtrip_binder_driver::RawBytes;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio_stream::wrappers::UnixListenerStream;

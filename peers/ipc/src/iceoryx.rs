@@ -2,11 +2,11 @@
 //! keeps a CPU busy and is not compared. Payloads are written into loaned memory and read in place.
 
 use anyhow::{Context as _, Result, anyhow};
-use binder_driver::RawBytes;
 use iceoryx2::port::client::Client;
 use iceoryx2::port::listener::Listener;
 use iceoryx2::port::notifier::Notifier;
 use iceoryx2::prelude::*;
+use roundtrip_binder_driver::RawBytes;
 
 use crate::peer::{Echo, MAX_LEN, Peer, Ready};
 

@@ -35,8 +35,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use bench::environment::CpuTimes;
-use bench::root::Root;
+use roundtrip_bench::environment::CpuTimes;
+use roundtrip_bench::kernel::root::Root;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use peer::Peer;
@@ -86,7 +86,7 @@ fn compare(options: &[&str]) -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("catch signals")?;
     }
-    let mut environment = bench::environment::collect();
+    let mut environment = roundtrip_bench::environment::collect();
     let program = std::env::current_exe().context("find this program")?;
     let before = CpuTimes::read(&Root::real());
     let mut err = std::io::stderr();
@@ -122,7 +122,7 @@ fn check() -> Result<()> {
 /// Calls with each payload size in each condition. The client checks every echo.
 fn echoes(peer: &'static Peer, program: &Path) -> Result<()> {
     let scratch = scratch::Scratch::create()?;
-    let usable = bench::sched::allowed_cpus(0)?;
+    let usable = roundtrip_bench::sched::allowed_cpus(0)?;
     let mut pair = pair::Pair::start(peer, program, scratch.folder())?;
     for size_bytes in plan::SIZES_BYTES {
         for condition in plan::Condition::ALL {

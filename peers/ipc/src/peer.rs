@@ -2,7 +2,7 @@
 //! how often it is called.
 
 use anyhow::Result;
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 
 /// The longest payload, in bytes.
 pub(crate) const MAX_LEN: usize = 65_536;

@@ -16,7 +16,7 @@ pub(crate) fn place(pid: u32, cpus: &[u32]) -> Result<()> {
             if !placed.contains(&tid) {
                 found = true;
                 placed.push(tid);
-                match bench::sched::set_allowed_cpus(tid, cpus) {
+                match roundtrip_bench::sched::set_allowed_cpus(tid, cpus) {
                     // The thread has exited meanwhile.
                     Err(_) if !Path::new(&format!("{tasks}/{tid}")).exists() => {}
                     result => result?,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latency::{Comparison, Histogram};
+use roundtrip_latency::{Comparison, Histogram};
 
 use crate::peer::Peer;
 
@@ -69,7 +69,7 @@ impl Cell {
     pub(crate) fn median_ns(&self) -> Option<f64> {
         let mut rounds = self.rounds_ns();
         rounds.sort_by(f64::total_cmp);
-        latency::quantile(&rounds, 0.5)
+        roundtrip_latency::quantile(&rounds, 0.5)
     }
 
     /// The ratio of the second blocks to the first blocks; 1.0 without noise.

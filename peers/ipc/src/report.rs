@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use latency::resolvable;
-use run::environment::{CpuShares, Environment};
+use roundtrip_latency::resolvable;
+use roundtrip_run::environment::{CpuShares, Environment};
 
 use crate::goals::{Bound, GOALS, Key, SELF_LIMIT, judge};
 use crate::peers::PEERS;
@@ -168,7 +168,7 @@ fn goals(out: &mut impl Write, outcome: &Outcome, shares: Option<&CpuShares>) ->
 mod tests {
     use super::*;
     use crate::peers::find;
-    use latency::Histogram;
+    use roundtrip_latency::Histogram;
 
     #[test]
     fn failed_peers_are_named_and_figures_are_under_their_headings() {
@@ -190,7 +190,8 @@ mod tests {
             left_out: vec![(Condition::Free, "two CPUs are needed".into())],
         };
         let mut text = Vec::new();
-        write(&mut text, &outcome, &bench::environment::collect()).expect("writing to memory succeeds");
+        write(&mut text, &outcome, &roundtrip_bench::environment::collect())
+            .expect("writing to memory succeeds");
         let text = String::from_utf8(text).expect("text");
         assert!(text.contains("FAILED: zbus, in none of the tables: no answer for 20 s"), "{text}");
         assert!(text.contains("one copy each way: server quick; client slow"), "{text}");

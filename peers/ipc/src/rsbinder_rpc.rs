@@ -2,7 +2,7 @@
 //! which is the session's root.
 
 use anyhow::Result;
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 use rsbinder::rpc::{RpcServer, RpcSession};
 use rsbinder::{BinderResult, FromIBinder as _, Interface, Strong, interface};
 

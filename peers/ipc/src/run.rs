@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use fastrand::Rng;
-use latency::{Histogram, quantile};
+use roundtrip_latency::{Histogram, quantile};
 
 use crate::pair::{Block, Pair};
 use crate::peer::Peer;
@@ -44,7 +44,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(u32),
 ) -> Result<Outcome> {
     let scratch = Scratch::create()?;
-    let usable = bench::sched::allowed_cpus(0)?;
+    let usable = roundtrip_bench::sched::allowed_cpus(0)?;
     let mut outcome = Outcome {
         rounds: plan.rounds,
         cells: Vec::new(),

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use anyhow::{Context as _, Result};
-use binder_driver::copy;
+use roundtrip_binder_driver::copy;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 

@@ -13,7 +13,7 @@ use std::io::{BufRead as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use bench::clock::now_ns;
+use roundtrip_bench::clock::now_ns;
 
 use crate::peer::{Echo, MAX_LEN, Peer};
 use crate::place::place;

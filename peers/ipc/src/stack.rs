@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use binder::{Process, Stack};
-use binder_driver::RawBytes;
-use echo::{Benchmark, Probe, Scheduling};
+use roundtrip_binder::{Process, Stack};
+use roundtrip_binder_driver::RawBytes;
+use roundtrip_echo::{Benchmark, Probe, Scheduling};
 
 use crate::driver;
 use crate::peer::{Echo, Peer, Ready};
@@ -32,7 +32,7 @@ pub(crate) const HWBINDER: Peer = Peer {
 fn serve(stack: Stack, ready: Ready<'_>) -> Result<()> {
     let context = driver::create()?;
     let process = Process::new(driver::join(context.address(), driver::QUICKEST)?);
-    let service = Arc::new(echo::Echo::new(NoProbe)).service(&process, stack);
+    let service = Arc::new(roundtrip_echo::Echo::new(NoProbe)).service(&process, stack);
     process.become_context_manager(service)?;
     process.start_looper()?;
     ready(context.address())?;
@@ -43,7 +43,10 @@ fn serve(stack: Stack, ready: Ready<'_>) -> Result<()> {
 
 fn connect(stack: Stack, address: &str) -> Result<Box<dyn Echo>> {
     let process = Process::new(driver::join(address, driver::QUICKEST)?);
-    Ok(Box::new(Client { service: echo::connect(process.context_manager(), stack), _process: process }))
+    Ok(Box::new(Client {
+        service: roundtrip_echo::connect(process.context_manager(), stack),
+        _process: process,
+    }))
 }
 
 struct Client {

@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, IoSlice, Read, Write};
 
 use anyhow::{Context as _, Result, ensure};
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 
 use crate::peer::{Echo, MAX_LEN};
 

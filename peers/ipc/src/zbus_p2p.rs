@@ -3,7 +3,7 @@
 //! element they take several times as long.
 
 use anyhow::Result;
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 use serde_bytes::{ByteBuf, Bytes};
 use zbus::connection::Builder;
 use zbus::{Connection, Guid, Proxy, interface};

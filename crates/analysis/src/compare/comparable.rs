@@ -1,17 +1,15 @@
 //! Differences between runs that make a comparison misleading. Must not know the runs' figures.
 
-use run::Run;
-use run::ipc::Backend;
-use run::observe::Subject;
+use roundtrip_run::ipc::Backend;
+use roundtrip_run::{Run, TESTS, Test, Tested};
 
 use super::Side;
-use crate::figures;
 
 /// A difference between runs that affects all figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// What differs: "driver", "CPU model".
-    pub what: &'static str,
+    pub what: String,
     /// The value in the first run of the base.
     pub base: String,
     /// The value in the other run.
@@ -45,19 +43,19 @@ pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     found
 }
 
-fn difference(what: &'static str, base: impl ToString, other: impl ToString, refused: bool) -> Difference {
-    Difference { what, base: base.to_string(), other: other.to_string(), refused }
+fn difference(what: &str, base: impl ToString, other: impl ToString, refused: bool) -> Difference {
+    Difference { what: what.to_owned(), base: base.to_string(), other: other.to_string(), refused }
 }
 
 fn between(base: &Run, other: &Run) -> Vec<Difference> {
     let mut found = Vec::new();
-    let mut differ = |what, one: Option<String>, two: Option<String>, refused| {
+    let mut differ = |what: &str, one: Option<String>, two: Option<String>, refused| {
         if one != two {
             let word = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
             found.push(difference(what, word(one), word(two), refused));
         }
     };
-    let kind = |run: &Run| figures::backend(&run.results).map(|backend| backend_kind(backend).to_owned());
+    let kind = |run: &Run| run.results.backend().map(|backend| backend_kind(backend).to_owned());
     differ("driver", kind(base), kind(other), true);
     let of = |run: &Run| run.environment.clone();
     let (one, two) = (of(base), of(other));
@@ -71,8 +69,13 @@ fn between(base: &Run, other: &Run) -> Vec<Difference> {
     let usable = |run: &Run| Some(format!("{} usable", run.environment.cpus.usable.len()));
     differ("CPUs", usable(base), usable(other), true);
     differ("build", Some(one.build_profile), Some(two.build_profile), true);
-    for test in plans_that_differ(base, other) {
-        differ(test, Some("its options".to_owned()), Some("others".to_owned()), true);
+    for command in plans_that_differ(base, other) {
+        differ(
+            &format!("plan of {command}"),
+            Some("its options".to_owned()),
+            Some("others".to_owned()),
+            true,
+        );
     }
     let complete =
         |run: &Run| Some(if run.partial.is_some() { "ended by a signal" } else { "complete" }.to_owned());
@@ -91,59 +94,12 @@ fn backend_kind(backend: &Backend) -> &'static str {
     }
 }
 
-/// The tests whose plans differ, or that only one run has.
-fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
-    let (one, two) = (&base.results, &other.results);
-    let mut tests = Vec::new();
-    let mut add = |test, differ: bool| {
-        if differ {
-            tests.push(test);
-        }
+/// The commands of the tests whose plans differ, or that only one run has.
+fn plans_that_differ<'a>(base: &'a Run, other: &'a Run) -> impl Iterator<Item = &'static str> + 'a {
+    let plan = |run: &Run, test: &Test| {
+        let mut parts = run.results.parts();
+        parts.find(|part| part.test().name == test.name).map(Tested::plan)
     };
-    macro_rules! plan {
-        ($part:ident, $name:literal) => {
-            add(
-                $name,
-                one.$part.as_ref().map(|result| &result.plan)
-                    != two.$part.as_ref().map(|result| &result.plan),
-            )
-        };
-    }
-    plan!(baseline, "plan of ipc baseline");
-    plan!(throughput, "plan of ipc throughput");
-    plan!(workers, "plan of ipc workers");
-    plan!(storage, "plan of storage layers");
-    plan!(interference, "plan of storage interference");
-    // The location of a plan's files is not part of what was measured.
-    let latency = |run: &Run| {
-        run.results.latency.as_ref().map(|result| {
-            let mut plan = result.plan.clone();
-            if let Some(explain) = &mut plan.explain {
-                explain.directory = Default::default();
-            }
-            if let Some(injection) = &mut plan.injection {
-                injection.log = None;
-            }
-            plan
-        })
-    };
-    let observed = |run: &Run| {
-        let plan = run.results.observed_calls.as_ref().map(|result| &result.plan)?;
-        Some((anybody(&plan.subject), plan.deadline))
-    };
-    let observed_writes = |run: &Run| {
-        let plan = run.results.observed_writes.as_ref().map(|result| &result.plan)?;
-        Some((anybody(&plan.subject), plan.file.clone(), plan.deadline))
-    };
-    add("plan of ipc observe", observed(base) != observed(other));
-    add("plan of storage observe", observed_writes(base) != observed_writes(other));
-    add("plan of ipc latency", latency(base) != latency(other));
-    tests
-}
-/// The observed subject, without a process id, which differs in each run.
-fn anybody(subject: &Subject) -> Subject {
-    match subject {
-        Subject::Process(_) => Subject::Process(0),
-        other => other.clone(),
-    }
+    let differ = move |test: &&Test| plan(base, test) != plan(other, test);
+    TESTS.iter().filter(differ).map(|test| test.command)
 }

@@ -35,9 +35,9 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Figure>>> {
     if path.is_dir() {
         return Ok(None);
     }
-    let bytes =
-        files::read(path, MOST_BYTES).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
-    let Ok(document) = stored::read_text::<Document>(&bytes) else { return Ok(None) };
+    let bytes = roundtrip_files::read(path, MOST_BYTES)
+        .map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
+    let Ok(document) = roundtrip_stored::read_text::<Document>(&bytes) else { return Ok(None) };
     Ok(Some(figures(document)))
 }
 
@@ -72,14 +72,16 @@ fn figures(document: Document) -> Vec<Figure> {
     let figure =
         |((benchmark, name), (unit, better, mut values)): ((String, &str), (Unit, Better, Vec<f64>))| {
             values.sort_by(f64::total_cmp);
+            let bounds = roundtrip_latency::median_interval(&values).map(Bounds::from);
             Some(Figure {
                 name: name.to_owned(),
                 of: vec![("benchmark", benchmark)],
-                value: latency::quantile(&values, 0.5)?,
+                value: Some(roundtrip_latency::quantile(&values, 0.5)?),
                 unit,
                 better,
                 samples: values.len() as u64,
-                bounds: latency::median_interval(&values).map(Bounds::from),
+                bounds,
+                in_clumps: bounds,
             })
         };
     values.into_iter().filter_map(figure).collect()

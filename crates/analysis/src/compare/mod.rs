@@ -6,7 +6,8 @@ mod comparable;
 mod google;
 mod side;
 
-use latency::two_samples::{self, Shift};
+use roundtrip_latency::counts::{self, Events};
+use roundtrip_latency::two_samples::{self, Shift};
 
 pub use comparable::{Difference, differences};
 pub use side::{Measured, Side};
@@ -36,8 +37,12 @@ impl Default for Options {
 
 /// The figures that are compared by default. There are few, because each additional figure
 /// increases the probability of a chance finding.
-pub const MAIN: [&str; 8] =
-    ["time", "rate", "p50", "p99", "missed", "response.p99", "response.ratio", "futex.ratio"];
+pub const MAIN: [&str; 10] =
+    ["time", "rate", "p50", "p99", "p99.9", "max", "missed", "response.p99", "response.ratio", "futex.ratio"];
+
+/// The figures that count calls. Their ratio is that of the shares, because the sides may have made
+/// different numbers of calls.
+const OF_CALLS: [&str; 5] = ["missed", "response.missed", "failed", "throttled", "above"];
 
 /// The maximum number of figures in one comparison.
 pub const MOST_FIGURES: usize = 10_000;
@@ -69,6 +74,7 @@ pub enum Basis {
     /// Pairs of runs: the Wilcoxon test.
     Pairs,
     /// Too few runs for a test: the intervals of the single runs, widened by [`Options::noise`].
+    /// For figures that count calls, the counts of all runs ([`counts::shares`]).
     FewRuns,
 }
 
@@ -79,6 +85,8 @@ pub struct Compared {
     pub name: String,
     /// What it describes.
     pub of: Vec<(&'static str, String)>,
+    /// The values of the labels by which the sides differ, of the base and of the new side.
+    pub subject: Option<[String; 2]>,
     /// The unit of its values.
     pub unit: Unit,
     /// Which value is better.
@@ -89,6 +97,9 @@ pub struct Compared {
     pub new: f64,
     /// The number of runs of the base and of the new side.
     pub runs: [usize; 2],
+    /// If the figure counts calls: of how many, as the medians of the runs. The ratio is then that
+    /// of the shares.
+    pub calls: Option<[f64; 2]>,
     /// New divided by base; `None` if no ratio exists.
     pub ratio: Option<f64>,
     /// The 95% interval of the ratio.
@@ -121,6 +132,8 @@ impl Compared {
 pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
     let Some(first) = base.runs.first() else { return Vec::new() };
     let changed = changed_labels(base, new);
+    let values = |of: fn(&Changed) -> &str| changed.iter().map(of).collect::<Vec<_>>().join(", ");
+    let subject = (!changed.is_empty()).then(|| [values(|one| &one.base), values(|one| &one.new)]);
     let basis = match (options.paired, made_in_turn(base, new)) {
         (true, _) => Basis::Pairs,
         (false, true) => Basis::Runs,
@@ -143,6 +156,7 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
                     *value = format!("{} to {}", change.base, change.new);
                 }
             }
+            compared.subject.clone_from(&subject);
             Some(compared)
         })
         .collect();
@@ -191,14 +205,26 @@ fn made_in_turn(base: &Side, new: &Side) -> bool {
 }
 
 fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], (basis, options): (Basis, &Options)) -> Compared {
-    let values = |of: &[&Figure]| -> Vec<f64> { of.iter().map(|figure| figure.value).collect() };
+    let values = |of: &[&Figure]| -> Vec<f64> { of.iter().filter_map(|figure| figure.value).collect() };
     let (base_values, new_values) = (values(base), values(new));
-    // A count may be 0, for which there is no ratio, so add a half.
-    let above_0 = |values: &[f64]| -> Vec<f64> {
-        let more = if figure.unit == Unit::Count { 0.5 } else { 0.0 };
-        values.iter().map(|value| value + more).collect()
+    let calls = |of: &[&Figure]| -> Vec<f64> { of.iter().map(|figure| figure.samples as f64).collect() };
+    let calls = [calls(base), calls(new)];
+    let every = || calls.iter().flatten();
+    let of_calls = OF_CALLS.contains(&figure.name.as_str()) && every().all(|&calls| calls > 0.0);
+    // A count may be 0, for which there is no ratio, so add a half to each, or its share of the
+    // mean number of calls. So two sides without events are the same, whatever their numbers of
+    // calls.
+    let half = 0.5 * every().count() as f64 / every().sum::<f64>();
+    let above_0 = |values: &[f64], calls: &[f64]| -> Vec<f64> {
+        let both = values.iter().zip(calls);
+        both.map(|(value, calls)| match figure.unit {
+            Unit::Count if of_calls => value / calls + half,
+            Unit::Count => value + 0.5,
+            _ => *value,
+        })
+        .collect()
     };
-    let (subject, baseline) = (above_0(&new_values), above_0(&base_values));
+    let (subject, baseline) = (above_0(&new_values, &calls[1]), above_0(&base_values, &calls[0]));
     let shift = match basis {
         Basis::Pairs => two_samples::paired(&subject, &baseline),
         _ => two_samples::independent(&subject, &baseline),
@@ -209,16 +235,24 @@ fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], (basis, options): (Ba
         Some(Shift { interval: Some((low, high)), p, .. }) => {
             (Some(Bounds { low: low / widened, high: high * widened }), Some(p), basis)
         }
+        _ if of_calls => {
+            let counted = counts::shares(events(new), events(base), (1.0 + options.noise).powi(SHARES_VARY));
+            let bounds = counted.and_then(|shift| shift.interval);
+            let bounds = bounds.map(|(low, high)| Bounds { low, high });
+            (bounds, counted.map(|shift| shift.p), Basis::FewRuns)
+        }
         _ => (of_few(base, new, options.noise), None, Basis::FewRuns),
     };
     Compared {
         name: figure.name.clone(),
         of: figure.of.clone(),
+        subject: None,
         unit: figure.unit,
         better: figure.better,
         base: median(&base_values),
         new: median(&new_values),
         runs: [base.len(), new.len()],
+        calls: of_calls.then(|| calls.each_ref().map(|calls| median(calls))),
         ratio: shift.map(|shift| shift.ratio),
         bounds,
         basis,
@@ -228,17 +262,27 @@ fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], (basis, options): (Ba
     }
 }
 
+/// If the time of all calls varies by a factor, the share of those that miss a deadline varies by
+/// about this power of it.
+const SHARES_VARY: i32 = 3;
+
+/// The events of all runs of one side.
+fn events(of: &[&Figure]) -> Events {
+    let events = of.iter().filter_map(|figure| figure.value).map(|value| value as u64).sum();
+    Events { events, calls: of.iter().map(|figure| figure.samples).sum() }
+}
+
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    latency::quantile(&values, 0.5).unwrap_or(f64::NAN)
+    roundtrip_latency::quantile(&values, 0.5).unwrap_or(f64::NAN)
 }
 
 /// The interval of the ratio, from the outermost ends of the single runs' intervals, widened by the
 /// noise.
 fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
     let ends = |of: &[&Figure]| {
-        let bounds = of.iter().map(|figure| figure.bounds).collect::<Option<Vec<_>>>()?;
+        let bounds = of.iter().map(|figure| figure.in_clumps).collect::<Option<Vec<_>>>()?;
         let low = bounds.iter().map(|bounds| bounds.low).min_by(f64::total_cmp)?;
         let high = bounds.iter().map(|bounds| bounds.high).max_by(f64::total_cmp)?;
         (low > 0.0).then_some(Bounds { low, high })

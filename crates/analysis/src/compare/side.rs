@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use run::Run;
+use roundtrip_run::Run;
 
 use super::{Changed, google};
+use crate::analysed::Analysed;
 use crate::error::{Error, Result};
 use crate::figures::{self, Figure};
 
@@ -52,7 +53,7 @@ impl Side {
     }
 
     /// This figure of every run, with the new side's values of the labels that changed; `None` if
-    /// one run lacks it.
+    /// one run lacks it or has too few samples for it.
     pub(super) fn of(&self, figure: &Figure, changed: &[Changed]) -> Option<Vec<&Figure>> {
         let mut wanted = figure.clone();
         for (key, value) in &mut wanted.of {
@@ -60,7 +61,8 @@ impl Side {
                 change.new.clone_into(value);
             }
         }
-        self.runs.iter().map(|run| run.figures.iter().find(|other| other.same_as(&wanted))).collect()
+        let same = |other: &&Figure| other.same_as(&wanted) && other.value.is_some();
+        self.runs.iter().map(|run| run.figures.iter().find(same)).collect()
     }
 
     /// The value of a label, if it is the same in all figures of all runs.
@@ -75,7 +77,7 @@ impl Side {
 
 /// The run at a path, or the runs in that directory.
 fn runs_at(path: &Path) -> Vec<PathBuf> {
-    let is_run = |path: &Path| path.join(run::FILE_NAME).exists();
+    let is_run = |path: &Path| path.join(roundtrip_run::FILE_NAME).exists();
     if !path.is_dir() || is_run(path) {
         return vec![path.to_owned()];
     }
@@ -90,23 +92,12 @@ fn measured(path: PathBuf) -> Result<Measured> {
         return Ok(Measured { path, date: None, figures, run: None });
     }
     let run = Run::read(&path)?;
-    let directory = if path.is_dir() { path.as_path() } else { path.parent().unwrap_or(&path) };
-    let storage = run.results.storage.as_ref();
-    let (layers, damage) =
-        storage.map(|result| crate::storage::divide(result, directory, 0)).unwrap_or_default().split();
-    refuse(damage)?;
-    let interference = run.results.interference.as_ref();
-    let (beside, damage) = interference
-        .map(|result| crate::interference::explain(result, directory))
-        .unwrap_or_default()
-        .split();
-    refuse(damage)?;
+    let Analysed { layers, beside, damage, .. } = Analysed::read(&run, Run::directory(&path), 0);
+    // The figures of a damaged recording must not be compared.
+    if let Some(damage) = damage.into_iter().next() {
+        return Err(damage);
+    }
     let figures = figures::of(&run.results, &layers, &beside);
     drop((layers, beside));
     Ok(Measured { path, date: Some(run.environment.date.clone()), figures, run: Some(run) })
-}
-
-/// Refuses a damaged recording, because its figures must not be compared.
-fn refuse(damage: Option<Error>) -> Result<()> {
-    damage.map_or(Ok(()), Err)
 }

@@ -4,7 +4,16 @@ use crate::figures::Unit;
 fn figure(name: &str, value: f64, better: Better) -> Figure {
     let bounds = Some(Bounds { low: value * 0.99, high: value * 1.01 });
     let of = vec![("test", "latency".to_owned())];
-    Figure { name: name.into(), of, value, unit: Unit::Nanoseconds, better, samples: 1000, bounds }
+    Figure {
+        name: name.into(),
+        of,
+        value: Some(value),
+        unit: Unit::Nanoseconds,
+        better,
+        samples: 1000,
+        bounds,
+        in_clumps: bounds,
+    }
 }
 
 /// A run with the same date as all others, unless one is given.
@@ -90,6 +99,62 @@ fn a_count_may_be_0() {
     assert_eq!(compare(&none, &none, &Options::default())[0].verdict, Verdict::Same);
 }
 
+/// One run of each side, of which so many calls missed their deadline.
+fn missed(base: (u64, u64), new: (u64, u64)) -> Compared {
+    let side = |(missed, calls): (u64, u64)| {
+        let mut side = side("missed", &[missed as f64], Better::Lower);
+        let figure = &mut side.runs[0].figures[0];
+        (figure.unit, figure.samples) = (Unit::Count, calls);
+        (figure.bounds, figure.in_clumps) = (None, None);
+        side
+    };
+    compare(&side(base), &side(new), &Options::default()).remove(0)
+}
+
+#[test]
+fn one_run_a_side_shows_that_many_more_calls_missed_their_deadline() {
+    let (few, many) = ((2, 851_153), (821, 222_846));
+    let worse = missed(few, many);
+    assert_eq!((worse.verdict, worse.basis), (Verdict::Worse, Basis::FewRuns), "{worse:?}");
+    assert_eq!(worse.calls, Some([851_153.0, 222_846.0]));
+    assert_eq!(missed(many, few).verdict, Verdict::Better);
+    // As many per call, none at all, and more than that on one side by one disturbance.
+    for (base, new) in [((4000, 1_000_000), (1000, 250_000)), ((0, 100), (0, 1000)), ((0, 1000), (40, 1000))]
+    {
+        assert_eq!(missed(base, new).verdict, Verdict::CannotTell, "{base:?} {new:?}");
+    }
+}
+
+#[test]
+fn runs_without_misses_are_the_same_whatever_their_number_of_calls() {
+    let side = |calls: u64| {
+        let mut side = side("missed", &[0.0; 6], Better::Lower);
+        for run in &mut side.runs {
+            (run.figures[0].unit, run.figures[0].samples) = (Unit::Count, calls);
+        }
+        side
+    };
+    let compared = compare(&side(1000), &side(4000), &Options::default()).remove(0);
+    assert_eq!((compared.verdict, compared.ratio), (Verdict::Same, Some(1.0)));
+}
+
+#[test]
+fn a_percentile_of_few_slow_calls_may_come_from_one_disturbance() {
+    let side = |slow: u64, calls: u64| {
+        let mut group = roundtrip_run::figures::Group::new([]);
+        let times = (0..calls).map(|call| if call < slow { 5_000_000 + call } else { 100_000 + call % 9 });
+        group.times("", std::borrow::Cow::Owned(times.collect()));
+        let latency = roundtrip_run::TESTS.iter().find(|test| test.name == "latency").unwrap();
+        Side { runs: vec![made(None, latency.figures(&group))] }
+    };
+    let options = Options { names: vec!["p99.9".into()], ..Options::default() };
+    let judged = |base: &Side, new: &Side| compare(base, new, &options).remove(0).verdict;
+    assert_eq!(judged(&side(2, 851_153), &side(821, 222_846)), Verdict::Worse);
+    assert_eq!(judged(&side(821, 222_846), &side(2, 851_153)), Verdict::Better);
+    assert_eq!(judged(&side(2, 851_153), &side(30, 20_000)), Verdict::CannotTell);
+    assert_eq!(judged(&side(821, 222_846), &side(821, 222_846)), Verdict::CannotTell);
+}
+
 #[test]
 fn only_the_requested_figures_are_compared() {
     let figures = || vec![figure("p50", 1.0, Better::Lower), figure("p95", 1.0, Better::Lower)];
@@ -149,7 +214,7 @@ fn google_benchmarks_files_are_read_by_their_repetitions() {
     std::fs::remove_file(&path).unwrap();
     let figures = &side.runs[0].figures;
     let time = figures.iter().find(|figure| figure.name == "time").unwrap();
-    assert_eq!((time.value, time.samples), (3000.0, 3));
+    assert_eq!((time.value, time.samples), (Some(3000.0), 3));
     assert_eq!(time.label("benchmark"), Some("BM_sendVec_binder/4"));
 }
 
@@ -163,12 +228,14 @@ fn differences_in_machine_and_driver_are_listed() {
     let run = other.runs[0].run.as_mut().unwrap();
     run.environment.kernel.release = "9.9".into();
     run.environment.cpus.model = Some("another".into());
-    run.partial = Some(run::Partial { signal: "SIGINT".into(), after_ns: 1 });
+    run.partial = Some(roundtrip_run::Partial { signal: Some("SIGINT".into()), failure: None, after_ns: 1 });
     let latency = run.results.latency.as_mut().unwrap();
     latency.plan.payload_bytes = 4096;
-    latency.backend = Some(run::ipc::Backend::Emulated { profile: run::ipc::Profile::Ack });
+    latency.backend =
+        Some(roundtrip_run::ipc::Backend::Emulated { profile: roundtrip_run::ipc::Profile::Ack });
     let found = differences(&read(), &other);
-    let what: Vec<_> = found.iter().map(|difference| (difference.what, difference.refused)).collect();
+    let what: Vec<_> =
+        found.iter().map(|difference| (difference.what.as_str(), difference.refused)).collect();
     assert_eq!(
         what,
         [

@@ -1,6 +1,6 @@
 //! Checks of the kernel: compiled-in debugging options, tracing, version, timer tick.
 
-use run::environment::Environment;
+use roundtrip_run::environment::Environment;
 
 use super::{Check, Judged, Verdict};
 

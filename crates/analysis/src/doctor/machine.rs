@@ -1,6 +1,6 @@
 //! Checks of the rest of the machine: host, load, framework, memory, clock and disk.
 
-use run::environment::Environment;
+use roundtrip_run::environment::Environment;
 
 use super::{Check, Judged, Verdict};
 
@@ -26,6 +26,14 @@ pub(super) static DISTURBANCE: &[Check] = &[
         why: "Its services wake up at any time, on any CPU, and use the same driver.",
         source: "source.android.com, Performance testing",
         judge: framework,
+    },
+    Check {
+        name: "framework-threads",
+        title: "threads of Android's framework",
+        why: "A real-time thread runs before every ordinary one, and before every real-time one of a lower priority. A \
+              process serves at most as many calls at a time as it has binder threads.",
+        source: "source.android.com, Performance testing, proc_pid_stat(5)",
+        judge: framework_threads,
     },
     Check {
         name: "clock-source",
@@ -116,6 +124,20 @@ fn framework(environment: &Environment) -> Judged {
     })
 }
 
+fn framework_threads(environment: &Environment) -> Judged {
+    let processes = environment.facts.names("android_framework_threads")?;
+    if processes.is_empty() {
+        return Ok(Verdict::good("none of its processes runs"));
+    }
+    let found = processes.join("; ");
+    Ok(if processes.iter().all(|process| process.ends_with("real-time: none")) {
+        Verdict::good(found)
+    } else {
+        let advice = "Stop the framework, or keep measured threads off the CPUs that these use.";
+        Verdict::lengthens(found, advice).command("adb shell stop")
+    })
+}
+
 fn clock(environment: &Environment) -> Judged {
     let source = environment.facts.text("clocksource")?;
     let slow = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"].contains(&source);
@@ -179,9 +201,12 @@ fn disk_scheduler(environment: &Environment) -> Judged {
 
 fn disk_interrupts(environment: &Environment) -> Judged {
     let facts = &environment.facts;
-    let mut found = Vec::new();
+    let (mut found, mut numbers) = (Vec::new(), Vec::new());
     let mut alone = false;
     for disk in facts.names("disk")? {
+        // Runs of older versions lack the numbers.
+        let of_disk = facts.names(&format!("disk.{disk}.interrupts"));
+        numbers.extend(of_disk.into_iter().flatten());
         let cpus = facts.names(&format!("disk.{disk}.interrupt_cpus"))?;
         found.push(format!("{disk}: CPU {}", cpus.join(", ")));
         alone |= matches!(cpus, [one] if one.parse::<u32>().is_ok());
@@ -189,7 +214,14 @@ fn disk_interrupts(environment: &Environment) -> Judged {
     let found = found.join("; ");
     Ok(if alone && environment.cpus.online.unwrap_or(1) > 1 {
         let advice = "Keep measured threads off that CPU, or spread the interrupts if the controller can.";
-        Verdict::lengthens(found, advice).command("echo CPUS > /proc/irq/NUMBER/smp_affinity_list")
+        let online = facts.text("cpus_online").unwrap_or("CPUS");
+        let verdict = Verdict::lengthens(found, advice);
+        if numbers.is_empty() {
+            return Ok(verdict.command(format!("echo {online} > /proc/irq/NUMBER/smp_affinity_list")));
+        }
+        let lines =
+            numbers.iter().take(4).map(|irq| format!("echo {online} > /proc/irq/{irq}/smp_affinity_list"));
+        lines.fold(verdict, Verdict::command)
     } else {
         Verdict::good(found)
     })

@@ -12,7 +12,7 @@ mod scheduling;
 #[cfg(test)]
 mod tests;
 
-use run::environment::Environment;
+use roundtrip_run::environment::Environment;
 
 /// The effect of a setting on round trips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,6 +129,44 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().copied().flatten().map(|check| check.name)
 }
 
+/// The verdict with commands that work on this machine, and with what makes an unknown setting
+/// readable.
+fn usable(mut verdict: Verdict, environment: &Environment) -> Verdict {
+    const MOUNT: &str = "mount -t debugfs nodev /sys/kernel/debug";
+    let names_debugfs = |text: &String| text.contains("/sys/kernel/debug");
+    let is_unknown = verdict.state == State::CannotTell;
+    let lacks_debugfs = environment.facts.text("debugfs") == Ok("not mounted");
+    if lacks_debugfs
+        && (verdict.commands.iter().any(names_debugfs) || is_unknown && names_debugfs(&verdict.found))
+    {
+        verdict.commands.insert(0, MOUNT.to_owned());
+    }
+    if is_unknown && verdict.advice.is_empty() && verdict.found.contains("not readable without root") {
+        verdict.advice = how_to_read(environment).to_owned();
+    }
+    verdict
+}
+
+/// What makes a setting readable that the kernel shows only to root.
+fn how_to_read(environment: &Environment) -> &'static str {
+    let may_administer = environment
+        .facts
+        .names("capabilities")
+        .is_ok_and(|held| held.iter().any(|name| name == "CAP_SYS_ADMIN"));
+    match environment.facts.text("root") {
+        Ok("no") => "Run as root.",
+        Ok("in a user namespace") => {
+            "This root is root only of its user namespace: run outside the container."
+        }
+        Ok(_) if !may_administer => {
+            "This root lacks CAP_SYS_ADMIN: run outside the container, or in a privileged one."
+        }
+        Ok(_) => "The container or a security module hides it from root: run outside the container.",
+        // Runs of older versions do not say.
+        Err(_) => "Run as root, outside a container.",
+    }
+}
+
 /// Judges a machine, with one finding for each check. Settings that lengthen round trips come
 /// first, then unknown ones, then good ones; each group is ordered by importance.
 #[must_use]
@@ -139,7 +177,7 @@ pub fn judge(environment: &Environment) -> Vec<Finding> {
         .flatten()
         .map(|check| {
             let verdict = (check.judge)(environment).unwrap_or_else(Verdict::cannot_tell);
-            let Verdict { state, found, advice, commands } = verdict;
+            let Verdict { state, found, advice, commands } = usable(verdict, environment);
             let &Check { name, title, why, source, .. } = check;
             Finding { check: name, title, state, found, why, source, advice, commands }
         })

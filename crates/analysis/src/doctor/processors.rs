@@ -1,6 +1,6 @@
 //! Checks of the CPUs: frequencies, idle states and core types.
 
-use run::environment::Environment;
+use roundtrip_run::environment::Environment;
 
 use super::{Check, Judged, Verdict};
 
@@ -164,7 +164,7 @@ fn asymmetric(environment: &Environment) -> Judged {
         .filter(|(_, capacity)| Some(*capacity) == fastest)
         .map(|(cpu, _)| cpu)
         .collect();
-    let list = run::cpus::ranges(&fast);
+    let list = roundtrip_run::cpus::ranges(&fast);
     let advice = "Keep both sides of a call on CPUs of one kind.";
     Ok(Verdict::lengthens(found.join(", "), advice)
         .command(format!("roundtrip ipc latency --client-cpus {list} --server-cpus {list}")))

@@ -1,7 +1,7 @@
 //! Checks of scheduling: quotas, preemption, real-time limits, timers.
 
-use run::RealtimePermission;
-use run::environment::Environment;
+use roundtrip_run::RealtimePermission;
+use roundtrip_run::environment::Environment;
 
 use super::{Check, Judged, Verdict};
 
@@ -132,7 +132,7 @@ fn preemption(environment: &Environment) -> Judged {
 }
 
 /// Whether the kernel's version is at least `since`.
-fn is_since(environment: &Environment, since: (u32, u32)) -> Option<bool> {
+pub(super) fn is_since(environment: &Environment, since: (u32, u32)) -> Option<bool> {
     let mut numbers = environment.kernel.release.split(|c: char| !c.is_ascii_digit());
     let mut next = || numbers.next()?.parse::<u32>().ok();
     Some((next()?, next()?) >= since)

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use run::RealtimePermission;
-use run::environment::{Environment, Value};
+use roundtrip_run::RealtimePermission;
+use roundtrip_run::environment::{Environment, Value};
 
 use super::*;
 
@@ -29,6 +29,7 @@ fn good() -> Environment {
         ("tracer", text("nop")),
         ("android_build_type", text("userdebug")),
         ("android_framework", Value::Flag(false)),
+        ("android_framework_threads", names(&["system_server: 31 binder threads, real-time: none"])),
         ("cpufreq_policies", Value::Whole(1)),
         ("cpufreq.policy0.min_khz", Value::Whole(1_800_000)),
         ("cpufreq.policy0.max_khz", Value::Whole(1_800_000)),
@@ -42,6 +43,8 @@ fn good() -> Environment {
         ("core_control", names(&[])),
         ("binder_usable", names(&["/dev/binder"])),
         ("binder_features", names(&["extended_error"])),
+        ("binder_driver", text("C")),
+        ("binder_locking", text("fine-grained")),
         ("memory_bytes", Value::Whole(8 << 30)),
         ("memory_available_bytes", Value::Whole(4 << 30)),
         ("transparent_hugepages", text("madvise")),
@@ -108,6 +111,9 @@ const BAD_SETTINGS: &[(&str, &str, Change)] = &[
     }),
     ("load", "1.5 runnable threads", |m| m.load_average = Some([1.5, 0.0, 0.0])),
     ("framework", "runs", |m| m.facts.note("android_framework", "", Ok(Value::Flag(true)))),
+    ("framework-threads", "SCHED_FIFO 2", |m| {
+        names(m, "android_framework_threads", "x: 1 binder threads, real-time: SCHED_FIFO 2 (1 threads)");
+    }),
     ("clock-source", "hpet", |m| text(m, "clocksource", "hpet")),
     ("preemption", "none", |m| m.kernel.preemption = Some("none".into())),
     ("asymmetric-cpus", "1 of capacity 462, 1 of capacity 1024", |m| {
@@ -160,6 +166,42 @@ fn energy_aware_scheduling_matters_only_where_cpus_differ() {
 }
 
 #[test]
+fn the_drivers_locks_are_judged_by_its_events_and_else_by_the_version() {
+    let locking = |release: &str, found: Result<&str, &str>| {
+        let mut machine = good();
+        machine.kernel.release = release.into();
+        let found = found.map(|text| Value::Text(text.to_owned())).map_err(str::to_owned);
+        machine.facts.note("binder_locking", "", found);
+        finding(&machine, "binder-locking")
+    };
+    let old = locking("4.9.1-android", Ok("one lock"));
+    assert_eq!(old.state, State::Lengthens);
+    assert!(old.found.starts_with("one lock for all processes"), "{}", old.found);
+    assert_eq!(locking("4.9.230-android", Ok("fine-grained")).state, State::Good);
+    assert_eq!(locking("4.9.1-android", Err("no tracefs")).state, State::CannotTell);
+    // Left over in newer kernels.
+    assert_eq!(locking("6.1.0-22-amd64", Ok("one lock")).state, State::Good);
+    assert_eq!(locking("6.1.0-22-amd64", Err("no tracefs")).state, State::Good);
+}
+
+#[test]
+fn the_drivers_features_name_its_language_and_what_it_lacks() {
+    let found = finding(&good(), "binder-features").found;
+    assert_eq!(
+        found,
+        "a driver in C with: extended_error; without: freeze_notification, oneway_spam_detection"
+    );
+    let mut machine = good();
+    machine.facts.note("binder_features", "", Err("no binderfs".into()));
+    let unknown = finding(&machine, "binder-features");
+    assert_eq!((unknown.state, unknown.found.as_str()), (State::CannotTell, "a driver in C; no binderfs"));
+    // The driver's own event shows more than the kernel's name.
+    machine.kernel.release = "6.1.0".into();
+    machine.facts.note("binder_sets_priority", "", Ok(Value::Flag(true)));
+    assert_eq!(finding(&machine, "binder-inheritance").state, State::Good);
+}
+
+#[test]
 fn newer_kernels_leave_real_time_throttling_to_the_fair_server_unless_they_have_groups() {
     let mut machine = good();
     machine.kernel.release = "6.12.0".into();
@@ -179,6 +221,42 @@ fn a_preemption_mode_is_changed_at_run_time_only_where_the_kernel_can() {
     assert!(finding(&machine, "preemption").commands[0].starts_with("scripts/config"));
     machine.kernel.preemption_dynamic = true;
     assert_eq!(finding(&machine, "preemption").commands, ["echo full > /sys/kernel/debug/sched/preempt"]);
+}
+
+#[test]
+fn commands_work_on_the_machine_that_was_judged() {
+    let mut machine = good();
+    machine.kernel.preemption = Some("voluntary".into());
+    machine.kernel.preemption_dynamic = true;
+    machine.facts.note("debugfs", "", Ok(Value::Text("not mounted".into())));
+    let mount = "mount -t debugfs nodev /sys/kernel/debug";
+    let commands = finding(&machine, "preemption").commands;
+    assert_eq!(commands, [mount, "echo full > /sys/kernel/debug/sched/preempt"]);
+    machine.facts.note("debugfs", "", Ok(Value::Text("mounted".into())));
+    assert_eq!(finding(&machine, "preemption").commands, ["echo full > /sys/kernel/debug/sched/preempt"]);
+    machine.cpus.online = Some(2);
+    for (name, values) in [("disk.vda.interrupt_cpus", ["1"]), ("disk.vda.interrupts", ["36"])] {
+        machine.facts.note(name, "", Ok(Value::Names(values.map(str::to_owned).into())));
+    }
+    machine.facts.note("cpus_online", "", Ok(Value::Text("0-1".into())));
+    assert_eq!(finding(&machine, "disk-interrupts").commands, ["echo 0-1 > /proc/irq/36/smp_affinity_list"]);
+}
+
+#[test]
+fn a_setting_that_cannot_be_read_comes_with_what_makes_it_readable() {
+    let mut machine = good();
+    machine.facts.note("clocksource", "", Err("not readable without root".into()));
+    machine.facts.note("capabilities", "", Ok(Value::Names(vec![])));
+    for (root, advice) in [
+        ("no", "Run as root."),
+        ("in a user namespace", "This root is root only of its user namespace: run outside the container."),
+        ("yes", "This root lacks CAP_SYS_ADMIN: run outside the container, or in a privileged one."),
+    ] {
+        machine.facts.note("root", "", Ok(Value::Text(root.into())));
+        assert_eq!(finding(&machine, "clock-source").advice, advice);
+    }
+    machine.facts.note("capabilities", "", Ok(Value::Names(vec!["CAP_SYS_ADMIN".into()])));
+    assert!(finding(&machine, "clock-source").advice.starts_with("The container or a security module"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Gates: conditions on a result that make a command fail. A gate names a figure and its limit
-//! (`p99>200us`), or a verdict (`inheritance`, `warnings`). A requirement names what the run must
-//! have used. Must not know how a violation is shown.
+//! (`p99>200us`), or a verdict (`inheritance`, `rate`, `warnings`). A requirement names what the
+//! run must have used. Must not know how a violation is shown.
 //!
 //! A gate on something that the run does not contain is violated, so that a missing measurement
 //! never passes.
@@ -10,12 +10,10 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-use run::Run;
-use run::ipc::Backend;
-use run::ipc::latency::{LatencyResult, Verdict};
+use roundtrip_run::ipc::latency::{LatencyResult, Verdict};
+use roundtrip_run::{Recording, Run, Tested};
 
 use crate::figures::Figure;
-pub use metrics::{TESTS, labels};
 pub use parse::figure_name;
 
 /// A condition that makes a command fail.
@@ -39,6 +37,7 @@ enum What {
         limit: f64,
     },
     Inheritance,
+    Rate,
     Warnings,
 }
 
@@ -67,6 +66,8 @@ pub enum Violation {
     },
     /// The run has no such figure.
     NoFigure,
+    /// The run has too few samples for this percentile: at most this many.
+    TooFew(u64),
     /// Real-time priorities were not inherited, or it is unknown whether they were.
     Inheritance {
         /// The series; empty for the whole run.
@@ -74,6 +75,8 @@ pub enum Violation {
         /// The reason.
         reason: String,
     },
+    /// A rate was not reached, or there is none. Contains the reason.
+    Rate(String),
     /// The run has this many warnings.
     Warnings(usize),
     /// The run did not use something required. Contains the reason.
@@ -93,26 +96,31 @@ impl Gate {
         match &self.what {
             What::Warnings => (!run.warnings.is_empty()).then_some(Violation::Warnings(run.warnings.len())),
             What::Inheritance => inheritance(run.results.latency.as_ref()),
+            What::Rate => rate(run.results.latency.as_ref()).map(Violation::Rate),
             What::Figure { name, labels, tests, above, limit } => {
                 let chosen = |figure: &&Figure| {
                     figure.name == *name
                         && figure.label("test").is_some_and(|test| tests.contains(&test))
                         && labels.iter().all(|(key, value)| figure.label(key) == Some(value.as_str()))
                 };
-                let figures: Vec<&Figure> = figures.iter().filter(chosen).collect();
+                let chosen: Vec<&Figure> = figures.iter().filter(chosen).collect();
                 // The excess is positive if the value is beyond the limit. NaN is beyond every
                 // limit.
-                let excess = |figure: &Figure| {
-                    let excess = if *above { figure.value - limit } else { limit - figure.value };
+                let excess = |value: f64| {
+                    let excess = if *above { value - limit } else { limit - value };
                     if excess.is_nan() { f64::INFINITY } else { excess }
                 };
-                let beyond = figures.iter().filter(|figure| excess(figure) > 0.0).count();
-                let worst = figures.iter().max_by(|one, other| excess(one).total_cmp(&excess(other)));
-                match worst {
-                    None => Some(Violation::NoFigure),
+                let judged = chosen.iter().filter_map(|figure| Some((excess(figure.value?), *figure)));
+                let judged: Vec<(f64, &Figure)> = judged.collect();
+                let beyond = judged.iter().filter(|(excess, _)| *excess > 0.0).count();
+                match judged.iter().max_by(|one, other| one.0.total_cmp(&other.0)) {
+                    None => Some(match chosen.iter().map(|figure| figure.samples).max() {
+                        Some(samples) => Violation::TooFew(samples),
+                        None => Violation::NoFigure,
+                    }),
                     Some(_) if beyond == 0 => None,
-                    Some(&worst) => {
-                        Some(Violation::Beyond { worst: Box::new(worst.clone()), beyond, of: figures.len() })
+                    Some(&(_, worst)) => {
+                        Some(Violation::Beyond { worst: Box::new(worst.clone()), beyond, of: judged.len() })
                     }
                 }
             }
@@ -137,6 +145,26 @@ fn inheritance(result: Option<&LatencyResult>) -> Option<Violation> {
             Some(Violation::Inheritance { series: series.stack.to_string(), reason: reason.clone() })
         }
         Verdict::Skip { reason } => unknown(reason),
+    })
+}
+
+/// Why the calls did not have the planned rate; `None` if they did.
+fn rate(result: Option<&LatencyResult>) -> Option<String> {
+    let Some(planned_per_s) = result.and_then(|result| result.plan.rate_per_s) else {
+        return Some("the calls had no rate; use --rate".to_owned());
+    };
+    let all =
+        result.iter().flat_map(|result| &result.series).filter_map(|series| Some((series, series.all()?)));
+    let mut callers =
+        all.flat_map(|(series, all)| all.callers.into_iter().map(move |caller| (series, caller)));
+    callers.find_map(|(series, caller)| {
+        let response = caller.response.as_ref()?;
+        let who = format!("{} over {}", caller.caller, series.stack);
+        match (response.rate_per_s(), response.too_slow(planned_per_s)) {
+            (None, _) => Some(format!("{who}: the run does not say which rate was reached")),
+            (_, Some(reached)) => Some(format!("{who}: {reached:.1} of {planned_per_s} calls a second")),
+            _ => None,
+        }
     })
 }
 
@@ -171,7 +199,7 @@ fn realtime(run: &Run) -> Option<String> {
     if let Some(reason) = &result.realtime_refused {
         return Some(reason.clone());
     }
-    let called = |series: &run::ipc::latency::Series| {
+    let called = |series: &roundtrip_run::ipc::latency::Series| {
         let mut callers = series.pairs.iter().flat_map(|pair| &pair.callers);
         callers.any(|caller| caller.caller.policy.is_realtime())
     };
@@ -179,44 +207,22 @@ fn realtime(run: &Run) -> Option<String> {
 }
 
 fn kernel_driver(run: &Run) -> Option<String> {
-    let results = &run.results;
-    let backends: Vec<&Backend> = [
-        results.baseline.as_ref().and_then(run::baseline::BaselineResult::backend),
-        results.latency.as_ref().and_then(|result| result.backend.as_ref()),
-        results.throughput.as_ref().and_then(|result| result.backend.as_ref()),
-        results.workers.as_ref().and_then(|result| result.backend.as_ref()),
-        results.traits.as_ref().map(|result| &result.backend),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if results.observed_calls.is_some() && backends.is_empty() {
-        return None;
-    }
-    match backends.iter().find(|backend| backend.is_emulated()) {
-        Some(backend) => Some(format!("the run used the {backend}")),
-        None if backends.is_empty() => Some("the run used no binder driver".to_owned()),
-        None => None,
+    let mut backends = run.results.parts().filter_map(Tested::backend);
+    match (backends.find(|backend| backend.is_emulated()), run.results.is_emulated()) {
+        (Some(backend), _) => Some(format!("the run used the {backend}")),
+        (None, None) => Some("the run used no binder driver".to_owned()),
+        (None, Some(_)) => None,
     }
 }
 
 fn events(run: &Run) -> Option<String> {
-    let results = &run.results;
-    let explained = results.latency.as_ref().and_then(|result| result.explained.as_ref());
-    let recorders = [
-        explained.map(|kept| (kept.recorder.is_some(), kept.not_recorded.as_ref())),
-        results.observed_calls.as_ref().map(|one| (true, one.not_recorded.as_ref())),
-        results.observed_writes.as_ref().map(|one| (true, one.not_recorded.as_ref())),
-        results.storage.as_ref().map(|one| (one.recorder.is_some(), one.recording_ended.as_ref())),
-        results.interference.as_ref().map(|one| (one.recorder.is_some(), one.recording_ended.as_ref())),
-    ];
-    let mut recorders = recorders.into_iter().flatten().peekable();
-    if recorders.peek().is_none() {
+    let recordings = run.results.parts().map(Tested::recording);
+    let mut recordings = recordings.filter(|recording| *recording != Recording::Never).peekable();
+    if recordings.peek().is_none() {
         return Some("no test of the run records events; for latency, --explain does".to_owned());
     }
-    recorders.find_map(|(recorder, ended)| match ended {
-        Some(reason) => Some(reason.clone()),
-        None if !recorder => Some("nothing was recorded".to_owned()),
-        None => None,
+    recordings.find_map(|recording| match recording {
+        Recording::Missing(reason) | Recording::Ended(reason) => Some(reason),
+        Recording::Never | Recording::Whole => None,
     })
 }

@@ -1,7 +1,9 @@
-//! Parses a gate: `NAME>LIMIT` or `NAME<LIMIT`, `inheritance`, `warnings`. An error says what was
-//! expected. The caller adds where the gate was given.
+//! Parses a gate: `NAME>LIMIT` or `NAME<LIMIT`, `inheritance`, `rate`, `warnings`. An error says
+//! what was expected. The caller adds where the gate was given.
 
-use super::metrics::{self, Metrics};
+use roundtrip_run::{NAMES, Test};
+
+use super::metrics::{self, unit};
 use super::{Gate, What};
 use crate::figures::Unit;
 
@@ -10,7 +12,7 @@ type Labels = Vec<(String, String)>;
 
 impl Gate {
     /// Parses a gate for a command whose result has figures of `tests`, which are names in
-    /// [`TESTS`](super::TESTS).
+    /// [`roundtrip_run::TESTS`].
     ///
     /// # Errors
     /// One line that says what was expected, with the valid names, labels or units.
@@ -19,19 +21,20 @@ impl Gate {
         match text {
             "warnings" => return gate(What::Warnings),
             "inheritance" if tests.contains(&"latency") => return gate(What::Inheritance),
+            "rate" if tests.contains(&"latency") => return gate(What::Rate),
             _ => {}
         }
         let Some(at) = text.find(['>', '<']) else { return Err(expected(tests)) };
         let (left, limit) = (&text[..at], text[at + 1..].trim());
         let (typed, labels) = labels(left.trim())?;
         let name = full_name(typed);
-        let known: Vec<(&Metrics, Unit)> =
-            metrics::of(tests).filter_map(|metrics| Some((metrics, metrics.unit(&name)?))).collect();
+        let known: Vec<(&Test, Unit)> =
+            metrics::of(tests).filter_map(|test| Some((test, unit(test, &name)?))).collect();
         if known.is_empty() {
             return Err(format!("there is no figure '{typed}'; {}", expected(tests)));
         }
         for (key, _) in &labels {
-            let legal: Vec<&str> = known.iter().flat_map(|(metrics, _)| metrics.labels).copied().collect();
+            let legal: Vec<&str> = known.iter().flat_map(|(test, _)| test.labels).copied().collect();
             if key != "test" && !legal.contains(&key.as_str()) {
                 let mut legal = legal;
                 legal.sort_unstable();
@@ -40,9 +43,10 @@ impl Gate {
             }
         }
         let fitting: Vec<(&'static str, f64)> =
-            known.iter().filter_map(|(metrics, unit)| Some((metrics.test, value(limit, *unit)?))).collect();
+            known.iter().filter_map(|(test, unit)| Some((test.name, value(limit, *unit)?))).collect();
         let Some(&(_, value)) = fitting.first() else {
             let mut forms: Vec<&str> = known.iter().map(|(_, unit)| form(*unit)).collect();
+            forms.sort_unstable();
             forms.dedup();
             return Err(format!("expected after {name} {}", forms.join(", or ")));
         };
@@ -65,15 +69,15 @@ fn full_name(typed: &str) -> String {
 /// One line with the valid names.
 pub fn figure_name(typed: &str) -> Result<String, String> {
     let name = full_name(typed);
-    if metrics::of(metrics::TESTS).any(|metrics| metrics.unit(&name).is_some()) {
+    if metrics::of(NAMES).any(|test| unit(test, &name).is_some()) {
         return Ok(name);
     }
-    Err(format!("there is no figure '{typed}'; expected one of {}", metrics::names(metrics::TESTS)))
+    Err(format!("there is no figure '{typed}'; expected one of {}", metrics::names(NAMES)))
 }
 
 /// An error message that says what is expected, with all names.
 fn expected(tests: &[&str]) -> String {
-    let inheritance = if tests.contains(&"latency") { "inheritance, " } else { "" };
+    let inheritance = if tests.contains(&"latency") { "inheritance, rate, " } else { "" };
     match metrics::names(tests).as_str() {
         "" => "expected warnings".to_owned(),
         names => {

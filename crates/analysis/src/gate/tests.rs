@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::*;
+use roundtrip_run::NAMES as TESTS;
+use roundtrip_run::ipc::Backend;
+use roundtrip_run::ipc::latency::Response;
+
 use crate::figures::{self, Better, Unit};
 
 fn fixture(name: &str) -> Run {
@@ -14,11 +18,12 @@ fn figure(name: &str, caller: &str, value: f64) -> Figure {
     Figure {
         name: name.to_owned(),
         of: vec![("test", "latency".to_owned()), ("caller", caller.to_owned())],
-        value,
+        value: Some(value),
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         samples: 100,
         bounds: None,
+        in_clumps: None,
     }
 }
 
@@ -60,8 +65,11 @@ fn limits_are_read_in_the_unit_of_their_figure() {
 #[test]
 fn an_invalid_gate_is_refused_with_the_valid_choices() {
     for (text, message) in [
-        ("p98>1us", "there is no figure 'p98'; expected inheritance, warnings, or NAME>LIMIT"),
-        ("p99", "expected inheritance, warnings, or NAME>LIMIT or NAME<LIMIT with a NAME of mean, p50, "),
+        ("p98>1us", "there is no figure 'p98'; expected inheritance, rate, warnings, or NAME>LIMIT"),
+        (
+            "p99",
+            "expected inheritance, rate, warnings, or NAME>LIMIT or NAME<LIMIT with a NAME of mean, p50, ",
+        ),
         ("", "expected inheritance"),
         ("p99>200", "expected after p99 a time with its unit, as in 200us"),
         ("p99>=200us", "expected after p99 a time with its unit"),
@@ -69,7 +77,7 @@ fn an_invalid_gate_is_refused_with_the_valid_choices() {
         ("p99>-1us", "expected after p99 a time with its unit"),
         ("missed>0.5", "expected after missed a whole number"),
         ("missed.share>1", "expected after missed.share a share in percent"),
-        ("rate<5", "expected after rate a rate, as in 100MB/s"),
+        ("rate<5", "expected after rate a rate, as in 1000/s (or 1k/s, 1M/s), or a rate, as in 100MB/s"),
         ("p99[caller>1us", "expected labels as in "),
         ("p99[caller]>1us", "expected labels as in "),
         (
@@ -120,6 +128,7 @@ fn a_gate_on_a_missing_figure_is_violated() {
     {
         assert_eq!(gate(text).judge(&run, &figures), Some(Violation::NoFigure), "{text}");
     }
+    assert_eq!(gate("p99.9>1ns").judge(&run, &figures), Some(Violation::TooFew(300)));
     let storage = fixture("x86_64-6.1-ufs");
     let Some(Violation::Inheritance { reason, .. }) = gate("inheritance").judge(&storage, &[]) else {
         panic!("expected an unknown inheritance")
@@ -133,7 +142,7 @@ fn a_stored_run_is_judged_by_its_misses_verdict_and_warnings() {
     let figures = figures::of(&run.results, &[], &[]);
     assert!(matches!(
         gate("miss[caller=fifo:99]>7").judge(&run, &figures),
-        Some(Violation::Beyond { worst, .. }) if worst.value == 8.0
+        Some(Violation::Beyond { worst, .. }) if worst.value == Some(8.0)
     ));
     assert_eq!(gate("miss[caller=fifo:99]>8").judge(&run, &figures), None);
 
@@ -150,10 +159,10 @@ fn a_stored_run_is_judged_by_its_misses_verdict_and_warnings() {
     let series = |run: &mut Run, inheritance, verdict| {
         let series = &mut run.results.latency.as_mut().unwrap().series;
         series.truncate(1);
-        series[0].stack = run::ipc::Stack::Binder;
+        series[0].stack = roundtrip_run::ipc::Stack::Binder;
         (series[0].inheritance, series[0].verdict) = (inheritance, verdict);
     };
-    use run::ipc::latency::Inheritance::{Off, On};
+    use roundtrip_run::ipc::latency::Inheritance::{Off, On};
     series(&mut run, On, Verdict::Pass);
     assert_eq!(judge(&run), "inherited");
     series(&mut run, On, Verdict::Unseen { reason: "by futex".into() });
@@ -164,6 +173,33 @@ fn a_stored_run_is_judged_by_its_misses_verdict_and_warnings() {
     assert_eq!(judge(&run), "not known: no permission");
     series(&mut run, Off, Verdict::Fail { reason: "the node does not ask".into() });
     assert!(judge(&run).starts_with("not known: no node asks for it"), "{}", judge(&run));
+}
+
+#[test]
+fn the_rate_gate_fails_unless_each_caller_reached_the_rate() {
+    let mut run = fixture("x86_64-6.1-binder");
+    let judge = |run: &Run| match gate("rate").judge(run, &[]) {
+        None => String::new(),
+        Some(Violation::Rate(reason)) => reason,
+        Some(other) => panic!("{other:?}"),
+    };
+    assert_eq!(judge(&run), "the calls had no rate; use --rate");
+    let latency = run.results.latency.as_mut().unwrap();
+    latency.plan.rate_per_s = Some(100.0);
+    latency.series.truncate(1);
+    for caller in latency.series.iter_mut().flat_map(|one| &mut one.pairs).flat_map(|one| &mut one.callers) {
+        let time = (0..100).collect();
+        caller.response = Some(Response { time, elapsed_ns: 1_000_000_000, ..Response::default() });
+    }
+    assert_eq!(judge(&run), "");
+    let of = |run: &mut Run, elapsed_ns| {
+        let latency = run.results.latency.as_mut().unwrap();
+        latency.series[0].pairs[0].callers[1].response.as_mut().unwrap().elapsed_ns = elapsed_ns;
+    };
+    of(&mut run, 4_000_000_000);
+    assert!(judge(&run).ends_with(": 25.0 of 100 calls a second"), "{}", judge(&run));
+    of(&mut run, 0);
+    assert!(judge(&run).ends_with("the run does not say which rate was reached"), "{}", judge(&run));
 }
 
 #[test]
@@ -178,7 +214,7 @@ fn requirements_are_met_only_by_what_the_run_used() {
     };
     let latency = run.results.latency.as_mut().unwrap();
     latency.realtime_refused = Some("no CAP_SYS_NICE".into());
-    latency.backend = Some(Backend::Emulated { profile: run::ipc::Profile::Ack });
+    latency.backend = Some(Backend::Emulated { profile: roundtrip_run::ipc::Profile::Ack });
     latency.explained.as_mut().unwrap().not_recorded = Some("the disk is full".into());
     assert_eq!(missing(Requirement::Realtime, &run), "no CAP_SYS_NICE");
     assert_eq!(missing(Requirement::KernelDriver, &run), "the run used the emulated driver (ack profile)");
@@ -188,7 +224,7 @@ fn requirements_are_met_only_by_what_the_run_used() {
     latency.realtime_refused = None;
     latency.explained = None;
     for caller in latency.series.iter_mut().flat_map(|one| &mut one.pairs).flat_map(|one| &mut one.callers) {
-        caller.caller = run::Scheduling::other(0);
+        caller.caller = roundtrip_run::Scheduling::other(0);
     }
     assert_eq!(missing(Requirement::Realtime, &run), "no real-time caller made calls");
     assert!(missing(Requirement::Events, &run).starts_with("no test of the run records events"));
@@ -213,10 +249,10 @@ fn every_figure_of_a_run_has_its_name_unit_and_labels_in_the_list() {
         for figure in figures::of(&run.results, &layers, &[]) {
             let test = figure.label("test").unwrap();
             tests.insert(test.to_owned());
-            let metrics = metrics::of(TESTS).find(|metrics| metrics.test == test).unwrap();
-            assert_eq!(metrics.unit(&figure.name), Some(figure.unit), "{}", figure.name);
+            let described = metrics::of(&[test]).next().unwrap();
+            assert_eq!(metrics::unit(described, &figure.name), Some(figure.unit), "{}", figure.name);
             let labels: BTreeSet<&str> = figure.of.iter().map(|(key, _)| *key).collect();
-            let known: BTreeSet<&str> = metrics.labels.iter().copied().chain(["test"]).collect();
+            let known: BTreeSet<&str> = described.labels.iter().copied().chain(["test"]).collect();
             assert_eq!(labels, known, "{}", figure.name);
         }
     }
@@ -226,19 +262,19 @@ fn every_figure_of_a_run_has_its_name_unit_and_labels_in_the_list() {
 #[test]
 fn the_page_on_gates_has_every_name_and_label() {
     let page = include_str!("../../../../docs/gates.md");
-    for metrics in metrics::of(TESTS) {
-        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", metrics.test)));
-        let row = row.unwrap_or_else(|| panic!("{}", metrics.test));
-        let layers = layers::storage::Layer::ALL.map(|layer| format!("{}.mean", layer.name()));
-        let layers = layers.iter().map(String::as_str).filter(|_| metrics.test == "storage");
-        let prefixes = metrics.times.iter().copied().filter(|prefix| !prefix.is_empty());
-        let others = metrics.others.iter().map(|(name, _)| *name);
-        let times = metrics.times.contains(&"").then_some("times");
+    for test in metrics::of(TESTS) {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", test.name)));
+        let row = row.unwrap_or_else(|| panic!("{}", test.name));
+        let layers = roundtrip_layers::storage::Layer::ALL.map(|layer| format!("{}.mean", layer.name()));
+        let layers = layers.iter().map(String::as_str).filter(|_| test.name == "storage");
+        let prefixes = test.times.iter().copied().filter(|prefix| !prefix.is_empty());
+        let others = test.numbers.iter().map(|(name, ..)| *name);
+        let times = test.times.contains(&"").then_some("times");
         assert_eq!(times.is_some(), row.contains("| times"), "{row}");
-        for name in layers.chain(prefixes).chain(others).chain(metrics.labels.iter().copied()) {
+        for name in layers.chain(prefixes).chain(others).chain(test.labels.iter().copied()) {
             assert!(row.contains(&format!("`{name}`")), "{name} in {row}");
         }
     }
-    assert!(metrics::TIMES.iter().all(|name| page.contains(&format!("`{name}`"))));
+    assert!(roundtrip_run::TIMES.iter().all(|name| page.contains(&format!("`{name}`"))));
     assert!(Requirement::ALL.iter().all(|one| page.contains(&format!("\n| `{}` |", one.name()))));
 }

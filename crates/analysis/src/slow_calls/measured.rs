@@ -1,48 +1,99 @@
 //! The slow calls of a latency test. For each call, more is known than the kernel's events: both
 //! programs' timestamps and counters.
 
-use latency::{Histogram, Placement, Policy, Sample};
-use layers::{Counters, RoundTrip, Side};
-use run::Scheduling;
-use run::ipc::latency::{CallCounters, CallsOf, LatencyResult, Miss, ThreadId, Trigger};
-use tracefs::Recording;
+use std::path::Path;
+
+use roundtrip_latency::{Placement, Policy, Sample};
+use roundtrip_layers::reasons::Across;
+use roundtrip_layers::{CallCounters, RoundTrip, Side, Timeline};
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::latency::{CallsOf, LatencyResult, Miss, ThreadId, Trigger};
+use roundtrip_tracefs::Recording;
 
 use super::{Kept, SlowCall};
+use crate::causes::{self, Words};
 use crate::error::Result;
 
 /// The slow calls that a result has kept; `None` if the plan did not request any.
 pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
     let explained = result.explained.as_ref()?;
     let plan = result.plan.explain.as_ref();
-    let callers = || result.series.iter().flat_map(|series| &series.pairs).flat_map(|pair| &pair.callers);
-    let mut all = Histogram::new();
-    callers().for_each(|caller| all.merge(&caller.latency));
-    let calls = explained.misses.iter().map(|miss| {
-        let kind_name = pair_name(result, miss.series, miss.pair);
-        SlowCall {
-            number: 0,
-            kind: (miss.series, miss.pair),
-            what: format!("{kind_name}, {} caller", miss.caller),
-            kind_name,
-            trip: round_trip(result, miss, virtualised),
-            snapshot: miss.snapshot,
-        }
-    });
+    let calls = explained.misses.iter().map(|miss| slow_call(result, miss, virtualised));
     let not_recorded = explained.not_recorded.clone();
     let kept = Kept {
         calls: calls.collect(),
         all_calls: result.series.iter().flat_map(|series| &series.pairs).map(|pair| pair.count()).sum(),
         deadline_ns: result.plan.deadline.ns,
-        usual_ns: all.percentile_ns(50.0),
         slowest: plan.is_some_and(|plan| plan.trigger != Trigger::Deadline),
         limit: plan.map_or(explained.misses.len() as u64, |plan| plan.limit.into()),
         over_limit: explained.over_limit,
+        others: explained.causes_of_others.as_ref().map_or_else(Across::default, causes::read),
         before_comparison: explained.before_comparison,
         not_recorded: not_recorded
             .unwrap_or_else(|| "Roundtrip was still storing another call's recording".into()),
     };
     Some(kept.ranked())
 }
+
+fn slow_call(result: &LatencyResult, miss: &Miss, virtualised: bool) -> SlowCall {
+    let kind_name = pair_name(result, miss.series, miss.pair);
+    SlowCall {
+        number: 0,
+        kind: (miss.series, miss.pair),
+        what: format!("{kind_name}, {} caller", miss.caller),
+        kind_name,
+        trip: round_trip(result, miss, virtualised),
+        snapshot: miss.snapshot,
+    }
+}
+
+/// Adds up what delayed the slow calls beyond the limit, from their recordings in this folder, and
+/// keeps only the sums. Returns the snapshots that are of no further use.
+///
+/// # Errors
+/// If the recording cannot be read. Then these calls are only counted.
+pub fn sum_up_others(
+    result: &mut LatencyResult,
+    virtualised: bool,
+    recording: &Path,
+    words: &Words,
+) -> Result<Vec<u32>> {
+    let Some(explained) = &mut result.explained else { return Ok(Vec::new()) };
+    let others = std::mem::take(&mut explained.others);
+    let kept: Vec<Option<u32>> = explained.misses.iter().map(|miss| miss.snapshot).collect();
+    if others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut unused: Vec<u32> = others.iter().filter_map(|miss| miss.snapshot).collect();
+    unused.sort_unstable();
+    unused.dedup();
+    unused.retain(|&number| !kept.contains(&Some(number)));
+    let calls: Vec<SlowCall> = others.iter().map(|miss| slow_call(result, miss, virtualised)).collect();
+    let across = explained_others(calls, recording)?;
+    if let Some(explained) = &mut result.explained {
+        explained.causes_of_others = Some(causes::stored(&across, words));
+    }
+    Ok(unused)
+}
+
+fn explained_others(mut calls: Vec<SlowCall>, recording: &Path) -> Result<Across> {
+    let recording = Recording::open(recording)?;
+    let mut across = Across::default();
+    calls.sort_by_key(|call| (call.snapshot, call.trip.start_ns));
+    for some in calls.chunk_by(|one, other| one.snapshot == other.snapshot) {
+        let trace = some[0].snapshot.map(|number| recording.read(number)).transpose()?;
+        let timeline = trace.as_ref().map(Timeline::new);
+        for call in some {
+            let explanation = match &timeline {
+                Some(timeline) => roundtrip_layers::explain(timeline, &call.trip),
+                None => roundtrip_layers::explain_without_events(&call.trip),
+            };
+            across.add(&explanation.reasons);
+        }
+    }
+    Ok(across)
+}
+
 /// The calls of one caller within a snapshot's window, slow or not.
 pub struct Calls {
     /// The series, counted from 0.
@@ -100,13 +151,13 @@ fn round_trip(result: &LatencyResult, miss: &Miss, virtualised: bool) -> RoundTr
         let Placement { policy, priority, nice, .. } = *placement;
         kernel_priority(Scheduling { policy, priority, nice })
     };
-    let server_counters = miss.server_counters.as_ref().map(counters).unwrap_or_default();
+    let server_counters = miss.server_counters.unwrap_or_default();
     RoundTrip {
         start_ns: sample.start_ns,
         received_ns: stamp(sample.received_ns),
         replied_ns: stamp(sample.replied_ns),
         end_ns: sample.end_ns,
-        client: side(miss.client, priority(&sample.caller), counters(&miss.client_counters)),
+        client: side(miss.client, priority(&sample.caller), miss.client_counters),
         server: miss.server.map(|server| side(server, priority(&sample.server), server_counters)),
         deadline_ns: Some(result.plan.deadline.ns),
         usual_ns: caller.and_then(|caller| caller.latency.percentile_ns(50.0)),
@@ -114,7 +165,7 @@ fn round_trip(result: &LatencyResult, miss: &Miss, virtualised: bool) -> RoundTr
     }
 }
 
-fn side(thread: ThreadId, prio: Option<i32>, counters: Counters) -> Side {
+fn side(thread: ThreadId, prio: Option<i32>, counters: CallCounters) -> Side {
     Side { pid: thread.pid, tid: (thread.tid > 0).then_some(thread.tid), prio, counters }
 }
 
@@ -125,20 +176,6 @@ fn kernel_priority(scheduling: Scheduling) -> Option<i32> {
         Policy::Other | Policy::Batch | Policy::Idle => Some(120 + i32::from(scheduling.nice)),
         Policy::Deadline => Some(-1),
         Policy::Unknown(_) => None,
-    }
-}
-
-fn counters(counted: &CallCounters) -> Counters {
-    Counters {
-        cpu_ns: counted.cpu_ns,
-        since_ns: Some(counted.since_ns),
-        running_ns: counted.running_ns,
-        run_delay_ns: counted.run_delay_ns,
-        voluntary_switches: counted.voluntary_switches,
-        involuntary_switches: counted.involuntary_switches,
-        major_faults: counted.major_faults,
-        throttled: counted.throttled,
-        throttled_ns: counted.throttled_ns,
     }
 }
 

@@ -8,14 +8,18 @@ pub(crate) mod recorded;
 
 use std::path::Path;
 
-use layers::{Explanation, RoundTrip, Timeline};
-use run::{RECORDING, Run};
-use tracefs::{Recording, Trace};
+use roundtrip_layers::reasons::Across;
+use roundtrip_layers::{Explanation, RoundTrip, Timeline};
+use roundtrip_run::{RECORDING, Run};
+use roundtrip_tracefs::{Recording, Trace};
 
 use crate::damage::refuse_damage;
 use crate::error::{Error, Result};
-pub use measured::{Calls, recorded_calls};
-pub use recorded::{Recorded, Wanted, explain_recorded, recorded};
+pub use measured::{Calls, recorded_calls, sum_up_others};
+pub use recorded::{Recorded, Wanted, classify, explain_recorded, recorded};
+
+/// The minimum number of calls of one kind for a meaningful median.
+const MANY: u64 = 10;
 
 /// The slow calls that a run has kept.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,14 +30,14 @@ pub struct Kept {
     pub all_calls: u64,
     /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
-    /// The median duration of all calls, in nanoseconds.
-    pub usual_ns: Option<u64>,
     /// True if the slowest calls were kept even if they met the deadline.
     pub slowest: bool,
     /// The maximum number of calls to keep.
     pub limit: u64,
     /// The number of further slow calls.
     pub over_limit: u64,
+    /// What delayed those of them that a recording shows.
+    pub others: Across,
     /// Slow calls that were made before there were enough calls to compare them with.
     pub before_comparison: u64,
     /// The reason why some calls have no recording.
@@ -113,7 +117,7 @@ pub fn explain(
                     let mut trace = recording.read(snapshot)?;
                     damage = refuse_damage(recording, snapshot, &trace).err();
                     if let Some(rename) = rename {
-                        trace.names.change(|name| Some(rename(name)));
+                        trace.change_names(rename);
                     }
                     last = Some((snapshot, trace));
                 }
@@ -124,9 +128,9 @@ pub fn explain(
         };
         let explanation = match &last {
             Some((_, trace)) if without_events.is_none() => {
-                layers::explain(&Timeline::new(trace), &call.trip)
+                roundtrip_layers::explain(&Timeline::new(trace), &call.trip)
             }
-            _ => layers::explain_without_events(&call.trip),
+            _ => roundtrip_layers::explain_without_events(&call.trip),
         };
         out.push(Explained {
             call: call.clone(),

@@ -1,10 +1,11 @@
 //! Slow calls among the observed calls of other programs. Only the kernel's events are known about
 //! them.
 
-use layers::{RoundTrip, Side};
-use run::ipc::observe::{Flow, ObserveResult, Process};
+use roundtrip_layers::reasons::Across;
+use roundtrip_layers::{RoundTrip, Side};
+use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process};
 
-use super::{Kept, SlowCall};
+use super::{Kept, MANY, SlowCall};
 
 /// The slow calls that a result has kept; `None` if the plan did not request any.
 pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
@@ -38,10 +39,10 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
         calls: calls.collect(),
         all_calls: result.calls(),
         deadline_ns: result.plan.deadline.ns,
-        usual_ns: result.latency().percentile_ns(50.0),
         slowest: false,
         limit: result.plan.limit.into(),
         over_limit: result.over_limit,
+        others: Across::default(),
         before_comparison: 0,
         not_recorded: result.not_recorded.clone().unwrap_or_else(|| "it was not recorded".into()),
     };
@@ -54,9 +55,6 @@ fn usual_ns(flow: &Flow, deadline_ns: u64) -> Option<u64> {
     let usual_ns = flow.latency.percentile_ns(50.0).filter(|_| flow.latency.count() >= MANY);
     usual_ns.filter(|&ns| ns <= deadline_ns)
 }
-
-/// The minimum number of calls to derive a usual time.
-const MANY: u64 = 10;
 
 fn side(process: &Process, tid: u32) -> Side {
     Side { pid: process.pid, tid: Some(tid), ..Side::default() }

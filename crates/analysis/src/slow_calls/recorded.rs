@@ -1,20 +1,16 @@
 //! Slow calls in another tool's recording. Only the kernel's events are known, and no call is
 //! marked as slow.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use latency::Histogram;
-use layers::{RoundTrip, Side, Timeline};
-use tracefs::{Body, Trace};
-use transactions::{Call, Matcher, Observed, Unmatched};
+use roundtrip_latency::Histogram;
+use roundtrip_layers::reasons::Across;
+use roundtrip_layers::{RoundTrip, Side, Timeline};
+use roundtrip_observed::calls::{Call, Matcher, Observed, Unmatched};
+use roundtrip_tracefs::{Threads, Trace};
 
-use super::{Explained, Kept, SlowCall};
-
-/// The maximum number of transactions that are tracked at the same time.
-const UNDER_WAY: usize = 100_000;
-
-/// The minimum number of calls of one method for a meaningful median.
-const MANY: u64 = 10;
+use super::{Explained, Kept, MANY, SlowCall};
 
 /// Which calls of a recording to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +28,8 @@ pub struct Wanted {
 pub struct Recorded {
     /// The calls to explain.
     pub kept: Kept,
+    /// The other calls over the deadline.
+    pub others: Vec<RoundTrip>,
     /// Transactions without a reply.
     pub oneway: u64,
     /// Calls that ended with a driver error.
@@ -41,132 +39,204 @@ pub struct Recorded {
 }
 
 /// Identifies calls of one method: client, server, node, code.
-type Flow = (u32, u32, i32, u32);
+type Flow = (usize, usize, i32, u32);
 
-/// Finds the calls in a recording. `comms` contains thread names that the trace may lack.
+/// The kernel's largest number of a process is below this power of two (`PID_MAX_LIMIT`).
+const PID_BITS: u32 = 22;
+
+/// Finds the calls in a recording.
 #[must_use]
-pub fn recorded(trace: &Trace, comms: &BTreeMap<u32, String>, wanted: Wanted) -> Recorded {
-    let mut matcher = Matcher::new(UNDER_WAY);
-    let (mut calls, mut oneway, mut failed) = (Vec::new(), 0, 0);
-    for event in &trace.events {
-        matcher.add(event, &mut |observed| match observed {
-            Observed::Call(call) => calls.push(call),
+pub fn recorded(trace: &Trace, wanted: Wanted) -> Recorded {
+    let threads = trace.threads();
+    let mut matcher = Matcher::new(roundtrip_observed::MAX_IN_FLIGHT);
+    let mut found = Found::default();
+    let (mut oneway, mut failed) = (0, 0);
+    for event in trace.all() {
+        matcher.add(&event, &mut |observed| match observed {
+            Observed::Call(call) => found.add(call, flow(&threads, &call), wanted),
             Observed::Oneway(_) => oneway += 1,
             Observed::Failed(_) => failed += 1,
         });
     }
-    let names = Names::of(trace, comms);
-    let mut all = Histogram::new();
-    let mut flows: HashMap<Flow, Histogram> = HashMap::new();
-    for call in &calls {
-        all.record(call.latency_ns());
-        flows.entry(names.flow(call)).or_insert_with(Histogram::growing).record(call.latency_ns());
-    }
     let Wanted { deadline_ns, slowest, limit } = wanted;
-    let all_calls = calls.len() as u64;
-    if !slowest {
-        calls.retain(|call| call.latency_ns() > deadline_ns);
-    }
-    let over_limit = if slowest { 0 } else { (calls.len() as u64).saturating_sub(limit) };
-    calls.sort_by_key(|call| (std::cmp::Reverse(call.latency_ns()), call.sent.start_ns));
-    calls.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let over_limit = if slowest { 0 } else { found.over_deadline.saturating_sub(limit) };
     let usual_ns = |call: &Call| {
-        let of = flows.get(&names.flow(call)).filter(|of| of.count() >= MANY)?;
+        let of = found.flows.get(&flow(&threads, call)).filter(|of| of.count() >= MANY)?;
         of.percentile_ns(50.0).filter(|&ns| ns <= deadline_ns)
     };
-    let slow = calls.iter().map(|call| names.slow_call(call, deadline_ns, usual_ns(call)));
+    let slow = found.slowest.values().map(|call| slow_call(&threads, call, deadline_ns, usual_ns(call)));
     let kept = Kept {
         calls: slow.collect(),
-        all_calls,
+        all_calls: found.calls,
         deadline_ns,
-        usual_ns: all.percentile_ns(50.0),
         slowest,
         limit,
         over_limit,
+        others: Across::default(),
         before_comparison: 0,
         not_recorded: String::new(),
     };
-    Recorded { kept: kept.ranked(), oneway, failed, unmatched: matcher.unmatched() }
+    let others = found.others.iter();
+    let others = others.map(|call| slow_call(&threads, call, deadline_ns, usual_ns(call)).trip).collect();
+    Recorded { kept: kept.ranked(), others, oneway, failed, unmatched: matcher.unmatched() }
+}
+
+/// What is kept of the calls: how many, their durations by method, and the slowest of them.
+#[derive(Default)]
+struct Found {
+    calls: u64,
+    flows: HashMap<Flow, Histogram>,
+    over_deadline: u64,
+    /// The other calls over the deadline.
+    others: Vec<Call>,
+    /// The slowest calls that are wanted, by duration, start, and order of their ends.
+    slowest: BTreeMap<(Reverse<u64>, u64, u64), Call>,
+}
+
+impl Found {
+    fn add(&mut self, call: Call, flow: Flow, wanted: Wanted) {
+        let latency_ns = call.latency_ns();
+        self.calls += 1;
+        self.flows.entry(flow).or_insert_with(Histogram::growing).record(latency_ns);
+        let over = latency_ns > wanted.deadline_ns;
+        self.over_deadline += u64::from(over);
+        if over || wanted.slowest {
+            let key = (Reverse(latency_ns), call.sent.start_ns, self.calls);
+            self.slowest.insert(key, call);
+            if self.slowest.len() as u64 > wanted.limit
+                && let Some((_, call)) = self.slowest.pop_last()
+                && !wanted.slowest
+            {
+                self.others.push(call);
+            }
+        }
+    }
 }
 
 /// Explains the selected calls of a recording.
 pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -> bool) -> Vec<Explained> {
-    let timeline = Timeline::new(trace);
-    let wanted = kept.calls.iter().filter(|call| wanted(call));
-    let explained = wanted.map(|call| Explained {
+    let wanted: Vec<&SlowCall> = kept.calls.iter().filter(|call| wanted(call)).collect();
+    let stretches: Vec<_> = wanted.iter().map(|call| (call.trip.start_ns, call.trip.end_ns)).collect();
+    let timeline = Timeline::within(trace, &stretches);
+    let explained = wanted.into_iter().map(|call| Explained {
         call: call.clone(),
         deadline_ns: kept.deadline_ns,
-        explanation: layers::explain(&timeline, &call.trip),
+        explanation: roundtrip_layers::explain(&timeline, &call.trip),
         without_events: None,
         damage: None,
     });
     explained.collect()
 }
 
-/// The names and processes of threads that the recording shows.
-pub(crate) struct Names<'a> {
-    trace: &'a Trace,
-    comms: &'a BTreeMap<u32, String>,
-    said: HashMap<u32, tracefs::Name>,
+/// How many calls are explained in one pass over a recording, so that memory does not grow with
+/// their number.
+const AT_ONCE: usize = 256;
+
+/// What delayed calls, without their details.
+#[must_use]
+pub fn classify(trace: &Trace, trips: &[RoundTrip]) -> Across {
+    let mut across = Across::default();
+    let mut trips: Vec<&RoundTrip> = trips.iter().collect();
+    trips.sort_by_key(|trip| trip.start_ns);
+    for some in trips.chunks(AT_ONCE) {
+        let stretches: Vec<_> = some.iter().map(|trip| (trip.start_ns, trip.end_ns)).collect();
+        let timeline = Timeline::within(trace, &stretches);
+        for trip in some {
+            across.add(&roundtrip_layers::explain(&timeline, trip).reasons);
+        }
+    }
+    across
 }
 
-impl<'a> Names<'a> {
-    pub(crate) fn of(trace: &'a Trace, comms: &'a BTreeMap<u32, String>) -> Self {
-        let mut said = HashMap::new();
-        for event in &trace.events {
-            match event.body {
-                Body::Switch { next, .. } => _ = said.insert(next.tid, next.comm),
-                Body::Rename { tid, comm } => _ = said.insert(tid, comm),
-                _ => {}
+/// A process and its program, as one number.
+fn program(threads: &Threads<'_>, pid: u32, time_ns: u64) -> usize {
+    pid as usize | threads.program_at(pid, time_ns) << PID_BITS
+}
+
+fn name(threads: &Threads<'_>, pid: u32, time_ns: u64) -> String {
+    let name = threads.process_name_at(pid, time_ns);
+    if name.is_empty() { format!("process {pid}") } else { format!("{name} ({pid})") }
+}
+
+fn flow(threads: &Threads<'_>, call: &Call) -> Flow {
+    let client = program(threads, threads.process(call.sent.client), call.sent.start_ns);
+    let server = program(threads, call.sent.to_process, call.received_ns);
+    (client, server, call.sent.node, call.sent.code)
+}
+
+fn slow_call(threads: &Threads<'_>, call: &Call, deadline_ns: u64, usual_ns: Option<u64>) -> SlowCall {
+    let (client, server) = (threads.process(call.sent.client), call.sent.to_process);
+    let side = |pid, tid| Side { pid, tid: Some(tid), ..Side::default() };
+    let of_client = name(threads, client, call.sent.start_ns);
+    let kind_name = format!("{of_client} to {}", name(threads, server, call.received_ns));
+    let (by, to, ..) = flow(threads, call);
+    SlowCall {
+        number: 0,
+        kind: (by, to),
+        what: format!("{kind_name}, node {}, code {}", call.sent.node, call.sent.code),
+        kind_name,
+        trip: RoundTrip {
+            start_ns: call.sent.start_ns,
+            received_ns: Some(call.received_ns),
+            replied_ns: Some(call.replied_ns),
+            end_ns: call.end_ns,
+            client: side(client, call.sent.client),
+            server: Some(side(server, call.server)),
+            deadline_ns: Some(deadline_ns),
+            usual_ns,
+            // Unknown. With false, time in which a CPU did not run is attributed to the running
+            // thread.
+            virtualised: false,
+        },
+        snapshot: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roundtrip_tracefs::{Body, Event, TaskState, ThreadRef};
+
+    use super::*;
+
+    /// Two calls to process 20, whose name changes in between.
+    fn reused() -> Trace {
+        let mut trace = Trace { recorded: vec!["sched/sched_switch".into()], ..Trace::default() };
+        let mut events = Vec::new();
+        for (call, name) in [(0, "server"), (1, "newcomer")] {
+            let us = |us: u64| (call as u64 * 10_000 + us) * 1000;
+            let next = ThreadRef { tid: 20, prio: 120, comm: trace.names.intern(name) };
+            let prev = ThreadRef::default();
+            let id = 10 * call + 1;
+            let transaction = |debug_id, to_proc, reply| Body::BinderTransaction {
+                debug_id,
+                target_node: 5,
+                to_proc,
+                to_thread: 0,
+                reply,
+                code: 1,
+                flags: 0,
+            };
+            for (at, tid, body) in [
+                (1, 10, transaction(id, 20, false)),
+                (5, 20, Body::Switch { prev, prev_state: TaskState(0), next }),
+                (6, 20, Body::BinderReceived { debug_id: id }),
+                (5_000, 20, transaction(id + 1, 10, true)),
+                (5_005, 10, Body::BinderReceived { debug_id: id + 1 }),
+            ] {
+                events.push(Event { time_ns: us(at), cpu: 0, tid, body });
             }
         }
-        Self { trace, comms, said }
+        Trace { events, ..trace }
     }
 
-    /// A thread's process. If it is unknown, the thread itself, because most processes make calls
-    /// from their main thread.
-    pub(crate) fn process(&self, tid: u32) -> u32 {
-        self.trace.processes.get(&tid).copied().unwrap_or(tid)
-    }
-
-    /// The name of a thread, or of a process by its main thread; empty if no event shows it.
-    pub(crate) fn comm(&self, tid: u32) -> &str {
-        let said = self.said.get(&tid).map(|&name| self.trace.names.text(name));
-        self.comms.get(&tid).map(String::as_str).or(said).unwrap_or_default()
-    }
-
-    fn name(&self, pid: u32) -> String {
-        let name = self.comm(pid);
-        if name.is_empty() { format!("process {pid}") } else { format!("{name} ({pid})") }
-    }
-
-    fn flow(&self, call: &Call) -> Flow {
-        (self.process(call.sent.client), call.sent.to_process, call.sent.node, call.sent.code)
-    }
-
-    fn slow_call(&self, call: &Call, deadline_ns: u64, usual_ns: Option<u64>) -> SlowCall {
-        let (client, server) = (self.process(call.sent.client), call.sent.to_process);
-        let side = |pid, tid| Side { pid, tid: Some(tid), ..Side::default() };
-        let kind_name = format!("{} to {}", self.name(client), self.name(server));
-        SlowCall {
-            number: 0,
-            kind: (client as usize, server as usize),
-            what: format!("{kind_name}, node {}, code {}", call.sent.node, call.sent.code),
-            kind_name,
-            trip: RoundTrip {
-                start_ns: call.sent.start_ns,
-                received_ns: Some(call.received_ns),
-                replied_ns: Some(call.replied_ns),
-                end_ns: call.end_ns,
-                client: side(client, call.sent.client),
-                server: Some(side(server, call.server)),
-                deadline_ns: Some(deadline_ns),
-                usual_ns,
-                // Unknown. With false, time in which a CPU did not run is attributed to the running
-                // thread.
-                virtualised: false,
-            },
-            snapshot: None,
-        }
+    #[test]
+    fn a_number_that_two_programs_had_is_two_processes() {
+        let wanted = Wanted { deadline_ns: 1_000_000, slowest: false, limit: 10 };
+        // The name from outside of the events is that of the second one.
+        let comms = [(20, "com.example.newcomer".to_owned())].into();
+        let kept = recorded(&Trace { comms, ..reused() }, wanted).kept;
+        let named: Vec<&str> = kept.calls.iter().map(|call| call.kind_name.as_str()).collect();
+        assert_eq!(named, ["process 10 to server (20)", "process 10 to newcomer (20)"]);
+        assert_ne!(kept.calls[0].kind, kept.calls[1].kind);
     }
 }

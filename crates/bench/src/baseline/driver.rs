@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, RawBytes, ReadableMemory, Return, Returns};
-use binder_emulator::Emulated;
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Answer, Command, Commands, Driver, RawBytes, ReadableMemory, Return, Returns};
+use roundtrip_binder_emulator::Emulated;
 use rustix::io::Errno;
 
 use super::transport::{End, Opening, Prepared, Side, Transport};
 use crate::error::{Error, JobFault, Result};
 use crate::ipc::Host;
-use run::ipc::DriverPlan;
+use roundtrip_run::ipc::DriverPlan;
 
 pub(super) const DRIVER: Transport = Transport {
     name: "binder-driver",
@@ -21,7 +21,7 @@ pub(super) const DRIVER: Transport = Transport {
         let driver = opening.endpoint()?.open()?;
         let mut commands = Commands::with_capacity(512);
         if opening.side == Side::Server {
-            driver.become_context_manager(binder::NodeOptions::BINDER.flags())?;
+            driver.become_context_manager(roundtrip_binder::NodeOptions::BINDER.flags())?;
             commands.push(Command::EnterLooper);
         }
         Ok(Box::new(DriverEnd { driver, commands, returns: Returns::default(), last: None }))
@@ -68,17 +68,21 @@ impl End for DriverEnd {
 
     fn call(&mut self, request: &[u8]) -> Result<()> {
         self.commands.push(Command::Transaction(TransactionData::new(CODE, request)));
-        let refused =
-            match binder_driver::call(&*self.driver, &mut self.commands, &[request], &mut self.returns)? {
-                Answer::Reply(reply) => {
-                    self.commands.push(Command::FreeBuffer(reply.buffer));
-                    self.last = Some(reply);
-                    return Ok(());
-                }
-                Answer::Dead => Errno::PIPE,
-                Answer::Failed => Errno::INVAL,
-                Answer::Frozen => Errno::AGAIN,
-            };
+        let refused = match roundtrip_binder_driver::call(
+            &*self.driver,
+            &mut self.commands,
+            &[request],
+            &mut self.returns,
+        )? {
+            Answer::Reply(reply) => {
+                self.commands.push(Command::FreeBuffer(reply.buffer));
+                self.last = Some(reply);
+                return Ok(());
+            }
+            Answer::Dead => Errno::PIPE,
+            Answer::Failed => Errno::INVAL,
+            Answer::Frozen => Errno::AGAIN,
+        };
         Err(Error::system("call the other side", refused))
     }
 

@@ -21,7 +21,7 @@ mod transports;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use latency::Histogram;
+use roundtrip_latency::Histogram;
 
 pub use side::BaselineJob;
 
@@ -30,11 +30,11 @@ use crate::ipc::Host;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::schedule::Budget;
-use crate::shuffle::Shuffle;
+use crate::schedule::shuffle::Shuffle;
 use crate::worker::{Spawner, WorkerGroup, WorkerId, keep};
 use crate::{clock, sched};
-use run::baseline::{BaselineCell, BaselinePlan, BaselineResult, FUTEX, NotPossible, compare};
-use run::cpus::place;
+use roundtrip_run::baseline::{BaselineCell, BaselinePlan, BaselineResult, FUTEX, NotPossible, compare};
+use roundtrip_run::cpus::place;
 use side::{Block, MAX_CALLS, Opened, Wakes};
 use transport::{Place, Prepared, Side, Transport};
 use transports::TRANSPORTS;
@@ -85,6 +85,7 @@ pub fn run(
     let usable = sched::allowed_cpus(0)?;
     let clock_read_cost_ns = clock::read_cost_ns();
     let mut group = WorkerGroup::new(spawner.clone())?;
+    group.may_move();
     let mut not_possible = Vec::new();
     let pairs = open(plan, &mut group, &mut not_possible)?;
     let mut cells = cells(plan, &pairs, &usable, &mut not_possible);
@@ -119,7 +120,7 @@ fn rounds(
     group: &mut WorkerGroup,
     pairs: &[Pair],
     cells: &mut [Running],
-    info: &mut Option<run::RecorderInfo>,
+    info: &mut Option<roundtrip_run::RecorderInfo>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<()> {
     let halves_of_round = if plan.recorder { 2 } else { 1 };
@@ -131,13 +132,15 @@ fn rounds(
         for &recorded in halves(plan.recorder, round) {
             // Opened only while it is needed: enabled events cost time even while the recorder is
             // off.
-            let recorder = recorded.then(|| Recorder::open(run::DEFAULT_KILOBYTES, false)).transpose()?;
+            let recorder =
+                recorded.then(|| Recorder::open(roundtrip_run::DEFAULT_KILOBYTES, false)).transpose()?;
             if let Some(recorder) = &recorder {
                 recorder.instance.on()?;
                 *info = Some(recorder.info());
             }
             for index in shuffle.order(cells.len()) {
                 progress(Progress { what: "baseline", done: budget.done, total: budget.blocks });
+                group.look();
                 let running = &mut cells[index];
                 if let Some(call_ns) = running.call_ns {
                     running.calls = budget.calls(call_ns);
@@ -322,5 +325,7 @@ fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<
         let from = group.role(pair.client).to_owned();
         return Err(Error::GarbledFrame { from, reason: "no calls were timed".into() });
     }
+    group.is_on(pair.client, client_cpus)?;
+    group.is_on(pair.server, server_cpus)?;
     Ok(latencies_ns)
 }

@@ -11,7 +11,7 @@ use super::paged::Paged;
 use super::transport::{End, Opening, Prepared, Side, Transport};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 pub(super) const MQUEUE: Transport = Transport {
     name: "mqueue",

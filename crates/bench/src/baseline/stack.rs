@@ -3,16 +3,18 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use binder::{Call, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Service, Status, Stub};
-use binder_emulator::Emulated;
-use echo::{Benchmark, Echo};
+use roundtrip_binder::{
+    Call, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Service, Status, Stub,
+};
+use roundtrip_binder_emulator::Emulated;
+use roundtrip_echo::{Benchmark, Echo};
 
 use super::driver::prepare;
 use super::transport::Place;
 use super::transport::{End, Opening, Side, Transport};
 use crate::error::{Error, Result};
 use crate::ipc::SchedulingProbe;
-use run::ipc::Stack;
+use roundtrip_run::ipc::Stack;
 
 pub(super) const BINDER: Transport = Transport {
     name: "binder",
@@ -27,7 +29,7 @@ pub(super) const HWBINDER: Transport =
 fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
     let process = opening.endpoint()?.connect()?;
     if opening.side == Side::Client {
-        let service = echo::connect(process.context_manager(), stack);
+        let service = roundtrip_echo::connect(process.context_manager(), stack);
         let echo = Vec::with_capacity(opening.max_len);
         return Ok(Box::new(Client { process, service, echo }));
     }

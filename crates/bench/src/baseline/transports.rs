@@ -25,6 +25,6 @@ mod tests {
     #[test]
     fn every_transport_of_plans_can_be_measured_and_no_other() {
         let ours = TRANSPORTS.iter().map(|transport| transport.name);
-        assert!(ours.eq(run::baseline::TRANSPORTS.iter().map(|transport| transport.name)));
+        assert!(ours.eq(roundtrip_run::baseline::TRANSPORTS.iter().map(|transport| transport.name)));
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use run::cpus::cpu_list;
-use run::environment::{Cache, Cpus};
+use roundtrip_run::cpus::cpu_list;
+use roundtrip_run::environment::{Cache, Cpus};
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -113,7 +113,7 @@ fn size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root::fixture;
+    use crate::kernel::root::fixture;
 
     #[test]
     fn a_virtual_pc_without_frequency_scaling_has_no_governors() {

@@ -3,9 +3,9 @@
 
 use std::io::Read;
 
-use run::environment::Kernel;
+use roundtrip_run::environment::Kernel;
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 /// Reads the running kernel's settings.
 pub(super) fn read(root: &Root, config: &str) -> Kernel {
@@ -83,7 +83,7 @@ fn preemption(root: &Root, version: &str, config: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root::fixture;
+    use crate::kernel::root::fixture;
 
     fn mode(files: &[(&str, &str)], version: &str, config: &str) -> Option<String> {
         preemption(&fixture(files), version, config)

@@ -11,12 +11,13 @@ mod share;
 pub use date::now;
 pub use share::CpuTimes;
 
-use run::RealtimePermission;
-use run::environment::Environment;
+use roundtrip_run::RealtimePermission;
+use roundtrip_run::environment::Environment;
 
-use crate::root::Root;
+use crate::clock;
+use crate::kernel::cgroup;
+use crate::kernel::root::Root;
 use crate::sched::{allowed_cpus, realtime_permission};
-use crate::{cgroup, clock};
 
 /// Reads the running machine's environment. Takes a few milliseconds, mostly to measure the cost of
 /// a clock reading and to try SCHED_FIFO.
@@ -26,7 +27,9 @@ pub fn collect() -> Environment {
     let usable = allowed_cpus(0).unwrap_or_default();
     let mut environment = of(&root, usable, realtime_permission(), clock::read_cost_ns());
     facts::disk::read(&root, std::env::current_dir(), &mut environment.facts);
-    environment.missing.extend(tracefs::foreign_clock().map(|why| format!("the machine's clock: {why}")));
+    environment
+        .missing
+        .extend(roundtrip_tracefs::foreign_clock().map(|why| format!("the machine's clock: {why}")));
     environment
 }
 
@@ -55,10 +58,11 @@ pub fn of(
         binder_devices: binder_devices(root),
         driver: None,
         cpu_shares: None,
+        changes: Vec::new(),
         facts: facts::read(root, config.as_deref()),
         missing: Vec::new(),
     };
-    environment.missing = missing(&environment);
+    environment.missing = missing(&environment, root.has("proc/self/stat"));
     environment
 }
 
@@ -78,7 +82,7 @@ fn binder_devices(root: &Root) -> Vec<String> {
         .collect()
 }
 
-fn missing(environment: &Environment) -> Vec<String> {
+fn missing(environment: &Environment, has_proc: bool) -> Vec<String> {
     let Environment { kernel, cpus, .. } = environment;
     let facts = [
         (cpus.model.is_none(), "CPU model: /proc/cpuinfo names none"),
@@ -91,7 +95,11 @@ fn missing(environment: &Environment) -> Vec<String> {
             "preemption mode: not in the version, debugfs, boot parameters or configuration",
         ),
         (kernel.hz.is_none(), "tick rate: no /proc/config.gz and no /boot/config-*"),
-        (!kernel.schedstat, "run-queue delay: the kernel has no schedstat (CONFIG_SCHED_INFO)"),
+        (!kernel.schedstat && has_proc, "run-queue delay: the kernel has no schedstat (CONFIG_SCHED_INFO)"),
+        (
+            !kernel.schedstat && !has_proc,
+            "run-queue delay: /proc is not mounted, or does not show this process",
+        ),
         (environment.load_average.is_none(), "load average: no /proc/loadavg"),
         (environment.binder_devices.is_empty(), "binder device: none in /dev or /dev/binderfs"),
     ];
@@ -101,7 +109,7 @@ fn missing(environment: &Environment) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root::fixture;
+    use crate::kernel::root::fixture;
 
     fn of(root: &Root) -> Environment {
         super::of(root, vec![0], RealtimePermission::Allowed { max_priority: 99 }, 25.0)

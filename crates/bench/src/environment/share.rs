@@ -1,12 +1,13 @@
 //! How much this program, other processes and the hypervisor used the CPUs during a run. Compares
 //! two readings of /proc/stat and of this process's own times. Must not know what ran.
 
-use run::environment::CpuShares;
+use roundtrip_run::environment::CpuShares;
 
-use crate::root::Root;
+use crate::kernel::root::Root;
+use crate::kernel::stat;
 
 /// CPU times up to some instant.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct CpuTimes {
     all_ticks: u64,
     busy_ticks: u64,
@@ -20,6 +21,12 @@ impl CpuTimes {
     /// and again after the last one has ended.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
+        Self::read_with(root, std::iter::empty())
+    }
+
+    /// Like [`CpuTimes::read`], while these children of this process are running. Includes their
+    /// own children.
+    pub(crate) fn read_with(root: &Root, children: impl Iterator<Item = u32>) -> Option<Self> {
         // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)). User
         // time includes guest time.
         let stat = root.read("proc/stat")?;
@@ -36,17 +43,8 @@ impl CpuTimes {
         };
         let busy_ticks = user + nice + system + irq + softirq;
 
-        // Fields 14 to 17 of /proc/self/stat: utime stime cutime cstime. The process name before
-        // them may contain anything.
-        let own = root.read("proc/self/stat")?;
-        let own_ticks = own
-            .rsplit_once(')')?
-            .1
-            .split_whitespace()
-            .skip(11)
-            .take(4)
-            .map(|number| number.parse::<u64>().ok())
-            .sum::<Option<u64>>()?;
+        let children = children.map(|pid| ticks_below(root, pid, MAX_DEPTH)).sum::<Option<u64>>()?;
+        let own_ticks = ticks_of(root, "self")? + children;
         let all_ticks = busy_ticks + idle + iowait + stolen_ticks;
         Some(Self { all_ticks, busy_ticks, stolen_ticks, own_ticks })
     }
@@ -65,10 +63,35 @@ impl CpuTimes {
     }
 }
 
+/// How deep below a worker its processes are: a supervisor, and the program it starts.
+const MAX_DEPTH: u32 = 4;
+
+/// The time of a process and of the children that it has waited for. Fields 14 to 17 of
+/// /proc/PID/stat: utime stime cutime cstime.
+fn ticks_of(root: &Root, pid: &str) -> Option<u64> {
+    let stat = root.read(format!("proc/{pid}/stat"))?;
+    let fields = stat::split(&stat)?.1.skip(11).take(4);
+    fields.map(|number| number.parse::<u64>().ok()).sum()
+}
+
+/// The time of a process and of everything below it.
+fn ticks_below(root: &Root, pid: u32, depth: u32) -> Option<u64> {
+    let mut ticks = ticks_of(root, &pid.to_string())?;
+    if depth > 0 {
+        // Any thread may have started children (CONFIG_PROC_CHILDREN).
+        for tid in root.names(format!("proc/{pid}/task")) {
+            let children = root.look(format!("proc/{pid}/task/{tid}/children")).ok()?;
+            let pids = children.split_whitespace().filter_map(|child| child.parse().ok());
+            ticks += pids.filter_map(|child| ticks_below(root, child, depth - 1)).sum::<u64>();
+        }
+    }
+    Some(ticks)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root::fixture;
+    use crate::kernel::root::fixture;
 
     fn times(cpu: &str, own: &str) -> Option<CpuTimes> {
         let stat = format!("cpu  {cpu}\ncpu0 1 2 3\n");
@@ -96,6 +119,23 @@ mod tests {
         assert!(times("100 0 50", "1 2 3 4").is_none());
         assert!(times("100 0 50 1000 0 0 0 10 0 0", "x y z").is_none());
         assert!(CpuTimes::read(&fixture(&[])).is_none());
+    }
+
+    #[test]
+    fn running_workers_and_what_they_started_are_our_own() {
+        let process =
+            |ticks: u64| format!("1 (x) S 1 1 1 0 -1 4194304 100 0 0 0 {ticks} 1 0 0 20 0 1 0 1 0 0\n");
+        let root = fixture(&[
+            ("proc/stat", "cpu  100 0 50 1000 0 0 0 10 0 0\n"),
+            ("proc/self/stat", &process(5)),
+            ("proc/42/stat", &process(20)),
+            ("proc/42/task/42/children", "43 99 \n"),
+            ("proc/43/stat", &process(30)),
+            ("proc/43/task/43/children", ""),
+        ]);
+        let times = CpuTimes::read_with(&root, std::iter::once(42)).unwrap();
+        assert_eq!(times.own_ticks, 6 + 21 + 31);
+        assert!(CpuTimes::read_with(&root, std::iter::once(7)).is_none());
     }
 
     #[test]

@@ -1,6 +1,24 @@
 //! Faults between this program's own processes, disturbances of a measurement, faults of the Java
 //! program, and their messages.
 
+/// What to do about a failed write, as the end of a sentence; empty if nothing is known. `reason`
+/// is the text of the kernel's error, which Java passes on.
+pub(super) fn remedy_of_write(reason: &str) -> &'static str {
+    let is = |text| reason.contains(text);
+    if is("No space left") || is("quota exceeded") {
+        "; free some space, use smaller --sizes or fewer calls, or choose another file system with --file"
+    } else if is("File too large") {
+        "; the file reached the limit of its file system or of this process (ulimit -f): raise it, or use smaller \
+         --sizes or fewer calls"
+    } else if is("Input/output error") {
+        "; the device or its file system failed: the kernel's log (dmesg) says how"
+    } else if is("Read-only file system") {
+        "; the file system became read-only, as after an error: the kernel's log (dmesg) says why"
+    } else {
+        ""
+    }
+}
+
 /// What a worker did not get from its parent, or why the parent could not send it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -64,12 +82,24 @@ pub enum Disturbance {
     /// No thread of a service accepts transactions.
     #[error("there is no looper thread")]
     NoLooper,
+    /// A process may no longer use the CPUs on which the plan placed it.
+    #[error(
+        "{role} may use CPUs {now} instead of {before}: another program moved it, or a CPU has gone offline"
+    )]
+    Moved {
+        /// The worker's role.
+        role: String,
+        /// The CPUs it was placed on: "0-1".
+        before: String,
+        /// The CPUs it may use now.
+        now: String,
+    },
+    /// No caller was scheduled as planned during any turn.
+    #[error("another program changed how the callers are scheduled, so no calls were made as planned")]
+    Rescheduled,
     /// A calling thread panicked.
     #[error("the calling thread panicked")]
     CallerPanicked,
-    /// The trace that the plan requires ended.
-    #[error("the kernel trace was stopped")]
-    TraceStopped,
 }
 
 /// Why the Java program of a storage test cannot be started, or how it misbehaves.
@@ -103,6 +133,12 @@ pub enum JavaFault {
     /// `System.nanoTime` is not CLOCK_MONOTONIC.
     #[error("this Java's System.nanoTime is not CLOCK_MONOTONIC, so its times are invalid")]
     OtherClock,
+    /// A signal ended it.
+    #[error("the Java program was killed by {signal}")]
+    Killed {
+        /// "SIGKILL".
+        signal: String,
+    },
     /// It ended.
     #[error(
         "the Java program ended ({how}): {complaint}; this needs a JDK from release 11 on, or a class path \
@@ -114,4 +150,19 @@ pub enum JavaFault {
         /// The first line that it wrote to standard error.
         complaint: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_for_a_failed_write_follows_the_kernels_error() {
+        let of = |errno| remedy_of_write(&std::io::Error::from_raw_os_error(errno).to_string());
+        assert!(of(libc::ENOSPC).starts_with("; free some space"));
+        assert!(of(libc::EDQUOT).starts_with("; free some space"));
+        assert!(of(libc::EFBIG).contains("ulimit -f"));
+        assert!(of(libc::EIO).contains("dmesg") && of(libc::EROFS).contains("read-only"));
+        assert_eq!(of(libc::EINVAL), "");
+    }
 }

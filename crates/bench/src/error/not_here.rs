@@ -4,9 +4,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use run::CpuPlacement;
-use run::storage::Api;
-use run::storage::interference::Condition;
+use roundtrip_run::CpuPlacement;
+use roundtrip_run::storage::Api;
+use roundtrip_run::storage::interference::Condition;
 
 use super::Error;
 
@@ -79,7 +79,7 @@ pub enum NotHere {
     DeviceFile,
     /// The device cannot be opened.
     #[error(transparent)]
-    Opened(binder_driver::Error),
+    Opened(roundtrip_binder_driver::Error),
     /// Another run uses the device.
     #[error("another run of Roundtrip uses {path}: wait until it ends, or name another device")]
     InUse {

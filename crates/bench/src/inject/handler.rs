@@ -13,7 +13,7 @@ use super::log::Log;
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::error::{Error, Result};
 use crate::sched::gettid;
-use run::injection::Cause;
+use roundtrip_run::injection::Cause;
 
 /// How much the handler writes before it syncs the file, in bytes.
 const FILE_BYTES: usize = 2 << 20;
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn each_disturbance_is_noted_with_its_thread_and_time() {
         for cause in [Cause::Work, Cause::Sleep, Cause::Fsync] {
-            let root = crate::root::fixture(&[("x", "")]);
+            let root = crate::kernel::root::fixture(&[("x", "")]);
             let directory = root.path("run");
             let handler = Handler::new(plan(cause, &directory)).unwrap();
             handler.run();
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_handler_does_nothing_before_its_time() {
-        let root = crate::root::fixture(&[("x", "")]);
+        let root = crate::kernel::root::fixture(&[("x", "")]);
         let plan = HandlerPlan { every_ns: u64::MAX / 2, ..plan(Cause::Sleep, &root.path("run")) };
         let handler = Handler::new(plan).unwrap();
         handler.run();

@@ -17,8 +17,8 @@ use crate::clock::now_ns;
 use crate::error::{Disturbance, Error, Result};
 use crate::sched::{self, gettid};
 use crate::worker::{Link, Work};
-use run::Scheduling;
-use run::injection::{Cause, Injection};
+use roundtrip_run::Scheduling;
+use roundtrip_run::injection::{Cause, Injection};
 
 /// The injector's job.
 #[derive(Debug, Serialize, Deserialize)]

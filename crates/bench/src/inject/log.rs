@@ -8,14 +8,14 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
-use run::injection::Cause;
+use roundtrip_run::injection::Cause;
 
 /// Creates an empty log.
 pub(super) fn create(path: &Path) -> Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(|source| Error::file("create", directory, source))?;
     }
-    files::write(path, b"cause,tid,begin_ns,end_ns\n", files::Existing::Keep)
+    roundtrip_files::write(path, b"cause,tid,begin_ns,end_ns\n", roundtrip_files::Existing::Keep)
         .map_err(|source| Error::file("write", path, source))
 }
 

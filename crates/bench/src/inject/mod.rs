@@ -16,7 +16,7 @@ use crate::worker::WorkerGroup;
 pub(crate) use handler::Handler;
 pub use injector::InjectorJob;
 pub(crate) use injector::{PACKET_BYTES, flood};
-use run::injection::{Cause, Injection};
+use roundtrip_run::injection::{Cause, Injection};
 
 /// The parent's side: what servers and the injector share.
 #[derive(Debug)]

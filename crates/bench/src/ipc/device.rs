@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use binder_driver::Backend;
-use binder_driver::kernel::{Features, Kernel, PrivateBinderfs};
+use roundtrip_binder_driver::Backend;
+use roundtrip_binder_driver::kernel::{Features, Kernel, PrivateBinderfs};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder::manager::ServiceManager;
-use binder::{Binder, Process, Proxy};
-use binder_driver::Driver;
-use binder_driver::kernel::Kernel;
-use binder_emulator::{Emulated, WakeUp};
-use echo::Benchmark;
+use roundtrip_binder::manager::ServiceManager;
+use roundtrip_binder::{Binder, Process, Proxy};
+use roundtrip_binder_driver::Driver;
+use roundtrip_binder_driver::kernel::Kernel;
+use roundtrip_binder_emulator::{Emulated, WakeUp};
+use roundtrip_echo::Benchmark;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{JobFault, Result};
-use run::ipc::{AREA_BYTES, Stack};
+use roundtrip_run::ipc::{AREA_BYTES, Stack};
 
 /// How long a client waits for a service to be registered.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ impl Endpoint {
     /// All contexts that could be examined: the running emulated ones, and the binder devices at
     /// Android's usual paths, whether or not a process serves on them.
     pub fn all() -> Vec<Self> {
-        let emulated = binder_emulator::running().unwrap_or_default();
+        let emulated = roundtrip_binder_emulator::running().unwrap_or_default();
         let devices = super::device::usual_paths().into_iter();
         emulated.into_iter().map(Endpoint::Emulated).chain(devices.map(Endpoint::Kernel)).collect()
     }
@@ -71,7 +71,7 @@ impl Endpoint {
 /// # Errors
 /// [`Error::Ipc`] if it is not registered within ten seconds.
 pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Box<dyn Benchmark>> {
-    Ok(echo::connect(find_proxy(process, stack, instance)?, stack))
+    Ok(roundtrip_echo::connect(find_proxy(process, stack, instance)?, stack))
 }
 
 /// Like [`find`], for a proxy that is not yet bound to an interface.
@@ -79,7 +79,7 @@ pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Resu
 /// # Errors
 /// As [`find`].
 pub(crate) fn find_proxy(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Proxy> {
-    let name = echo::service_name(stack, instance);
+    let name = roundtrip_echo::service_name(stack, instance);
     match ServiceManager::new(process, stack).wait(&name, REGISTERED_WITHIN)? {
         Binder::Remote(proxy) => Ok(proxy),
         Binder::Local(_) => Err(JobFault::OwnService { name }.into()),

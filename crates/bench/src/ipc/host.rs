@@ -1,14 +1,13 @@
 //! The parent's side of a driver: opens the context that workers join, and starts its service
 //! manager. Must not know what is measured over it.
 
-use binder_emulator::Context;
-use run::ipc::{Backend, DriverChoice, DriverPlan, Profile, Stack};
+use roundtrip_binder_emulator::Context;
+use roundtrip_run::ipc::{Backend, DriverChoice, DriverPlan, Profile, Stack};
 
 use super::device::Claim;
 use super::endpoint::Endpoint;
 use super::server::ServiceManagerJob;
 use crate::error::Result;
-use crate::ipc::names;
 use crate::worker::WorkerGroup;
 
 /// The parent's side of a driver: a private context for one stack, which lives as long as this
@@ -36,8 +35,8 @@ impl Host {
     pub fn open(plan: &DriverPlan) -> Result<Self> {
         let kernel = |claim| Self { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {
-            let context = Context::create(names::profile(plan.profile))?;
-            context.set_inherit_by(names::inherit_by(plan.inherit_by));
+            let context = Context::create(plan.profile)?;
+            context.set_inherit_by(plan.inherit_by);
             Ok(Self { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
         };
         match &plan.choice {
@@ -66,7 +65,7 @@ impl Host {
     pub fn backend(&self) -> Backend {
         match &self.context {
             Held::Emulated { profile, .. } => Backend::Emulated { profile: *profile },
-            Held::Kernel(claim) => names::backend(claim.backend()),
+            Held::Kernel(claim) => claim.backend(),
         }
     }
 

@@ -5,7 +5,6 @@ mod device;
 mod endpoint;
 mod host;
 pub mod latency;
-pub(crate) mod names;
 mod probe;
 mod server;
 pub mod throughput;

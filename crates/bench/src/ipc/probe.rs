@@ -1,8 +1,8 @@
 //! What a served call reports: time, CPU and scheduling of the serving thread. Must not know who
 //! requests it.
 
-use echo::{Probe, Purpose, Scheduling};
-use latency::{Placement, Policy};
+use roundtrip_echo::{Probe, Purpose, Scheduling};
+use roundtrip_latency::{Placement, Policy};
 
 use crate::inject::Handler;
 use crate::{clock, sched};
@@ -22,7 +22,7 @@ impl Probe for SchedulingProbe {
 
     fn scheduling(&self) -> Scheduling {
         // The calling thread exists, so its policy can be read.
-        let own = sched::scheduling(0).unwrap_or(run::Scheduling::other(0));
+        let own = sched::scheduling(0).unwrap_or(roundtrip_run::Scheduling::other(0));
         Scheduling {
             pid: std::process::id().cast_signed(),
             tid: sched::gettid().cast_signed(),
@@ -70,13 +70,39 @@ impl Probe for WorkingProbe {
     }
 }
 
+/// How long such work takes without a wait for a CPU, in nanoseconds: more than requested, because
+/// reading the clock of CPU time is part of it. The median of a few trials.
+pub(crate) fn work_takes_ns(work_ns: u64) -> u64 {
+    const TRIALS: usize = 101;
+    let probe = WorkingProbe { work_ns, handler: None };
+    let trial = || {
+        let begin_ns = clock::now_ns();
+        probe.work(Purpose::WarmUp);
+        clock::now_ns() - begin_ns
+    };
+    let mut took_ns: Vec<u64> = (0..TRIALS).map(|_| trial()).collect();
+    *took_ns.select_nth_unstable(TRIALS / 2).1
+}
+
 /// The serving thread of a report, in the form that samples store.
-pub(crate) fn placement(report: &echo::ServerReport) -> Placement {
+pub(crate) fn placement(report: &roundtrip_echo::ServerReport) -> Placement {
     let scheduling = report.scheduling.unwrap_or_default();
     Placement {
         cpu: report.cpu,
         policy: Policy::from_kernel(scheduling.policy),
         priority: u8::try_from(scheduling.priority).unwrap_or(0),
         nice: i8::try_from(scheduling.nice).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_what_was_requested_or_longer() {
+        for work_ns in [1, 200, 50_000] {
+            assert!(work_takes_ns(work_ns) >= work_ns, "{work_ns}");
+        }
     }
 }

@@ -4,21 +4,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binder::manager::{self, ServiceManager};
-use binder::{NodeOptions, Process};
-use binder_emulator::Emulated;
-use echo::{Echo, service_name};
+use roundtrip_binder::manager::{self, ServiceManager};
+use roundtrip_binder::{NodeOptions, Process};
+use roundtrip_binder_emulator::Emulated;
+use roundtrip_echo::{Echo, service_name};
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;
 use super::probe::WorkingProbe;
-use crate::counters;
 use crate::error::{Error, Result};
 use crate::inject::{Handler, HandlerPlan};
+use crate::kernel::counters;
 use crate::sched;
 use crate::worker::{Link, Work, WorkerGroup, WorkerId};
-use run::ThreadCounters;
-use run::ipc::Stack;
+use roundtrip_run::ThreadCounters;
+use roundtrip_run::ipc::Stack;
 
 /// How long a server may take to answer its parent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,6 +32,7 @@ pub struct ServiceManagerJob {
 
 impl Work for ServiceManagerJob {
     const NAME: &'static str = "service manager";
+    const PROCESS: &'static str = "manager";
 
     fn run(self, link: &mut Link) -> Result<()> {
         let process = self.endpoint.connect()?;
@@ -67,6 +68,8 @@ pub struct ServerJob {
     pub cpus: Option<Vec<u32>>,
     /// The name of its main thread in traces; `None` for the program's name.
     pub name: Option<String>,
+    /// What the names of its looper threads begin with, before `:PID_N`; `None` for `looper-N`.
+    pub looper_name: Option<String>,
 }
 
 /// A server's report about itself.
@@ -102,6 +105,9 @@ impl Work for ServerJob {
         let handler = self.disturbance.clone().map(Handler::new).transpose()?;
         let echo = Arc::new(Echo::new(WorkingProbe { work_ns: self.work_ns, handler }));
         let service = echo.publish(&process, stack, options);
+        if let Some(name) = &self.looper_name {
+            process.name_loopers(format!("{name}:{}_", std::process::id()));
+        }
         for _ in 0..self.loopers.max(1) {
             process.start_looper()?;
         }
@@ -119,14 +125,14 @@ pub(super) fn register(
     process: &Arc<Process>,
     stack: Stack,
     instance: &str,
-    service: &binder::Binder,
+    service: &roundtrip_binder::Binder,
 ) -> Result<()> {
     let manager = ServiceManager::new(process, stack);
     let until = Instant::now() + PATIENCE;
     loop {
         match manager.add(&service_name(stack, instance), service) {
             // The service manager starts at the same time, so it may not be ready yet.
-            Err(binder::Error::DeadObject { .. }) if Instant::now() < until => {
+            Err(roundtrip_binder::Error::DeadObject { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(1));
             }
             other => return Ok(other?),
@@ -161,6 +167,9 @@ pub(super) fn looper_tids() -> Result<Vec<u32>> {
     }
 }
 
+/// What the names of looper threads begin with.
+const LOOPERS: [&str; 3] = ["looper-", "Binder:", "HwBinder:"];
+
 fn named_loopers() -> Result<Vec<u32>> {
     let tasks = std::fs::read_dir("/proc/self/task")
         .map_err(|source| Error::file("read", "/proc/self/task", source))?;
@@ -168,7 +177,11 @@ fn named_loopers() -> Result<Vec<u32>> {
         .filter_map(|task| {
             let path = task.ok()?.path();
             let name = std::fs::read_to_string(path.join("comm")).ok()?;
-            name.starts_with("looper-").then(|| path.file_name()?.to_str()?.parse().ok()).flatten()
+            LOOPERS
+                .iter()
+                .any(|start| name.starts_with(start))
+                .then(|| path.file_name()?.to_str()?.parse().ok())
+                .flatten()
         })
         .collect();
     tids.sort_unstable();

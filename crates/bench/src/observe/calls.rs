@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use latency::Timeline;
-use run::ipc::observe::{Flow, ObservePlan, ObserveResult, SlowCall, Unseen};
-use tracefs::Trace;
-use transactions::{Call, Matcher, Observed};
+use roundtrip_latency::Timeline;
+use roundtrip_observed::calls::{Call, Matcher, Observed};
+use roundtrip_run::ipc::observe::{Flow, ObservePlan, ObserveResult, SlowCall, Unseen};
+use roundtrip_tracefs::Trace;
 
 use super::flows::{Ends, Flows};
 use super::slow::Slow;
@@ -13,11 +13,8 @@ use super::watch::{self, Watch, Watched};
 use crate::clock::now_ns;
 use crate::error::{Error, NotHere, Result};
 use crate::progress::Progress;
-use crate::selection;
+use crate::recorder::selection;
 use crate::worker::Interrupts;
-
-/// The most transactions tracked at a time.
-const UNDER_WAY: usize = 100_000;
 
 /// The result of reading the buffers once.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +55,7 @@ pub fn run(
         each,
         begin_ns,
         has_enough: false,
-        matcher: Matcher::new(UNDER_WAY),
+        matcher: Matcher::new(roundtrip_observed::MAX_IN_FLIGHT),
         flows: Flows::default(),
         timeline: Timeline::new(begin_ns),
         slow: Slow::new(plan.limit, recording),
@@ -71,7 +68,7 @@ pub fn run(
 /// A kernel without binder's events usually has no driver either.
 fn without_binder(error: Error) -> Error {
     match error {
-        Error::Trace(tracefs::Error::MissingEvent { event }) if event.starts_with("binder/") => {
+        Error::Trace(roundtrip_tracefs::Error::MissingEvent { event }) if event.starts_with("binder/") => {
             NotHere::BinderEvents.into()
         }
         other => other,
@@ -153,27 +150,20 @@ impl Observer<'_> {
             other_flows: flows.others,
         };
         let (flows, places) = flows.finish();
-        let (mut slow_calls, over_limit, mut not_recorded) = slow.finish();
+        let (mut slow_calls, over_limit, not_recorded) = slow.finish(&watch.folder);
         for call in &mut slow_calls {
             call.flow = places[call.flow];
-        }
-        // An empty recording is of no use.
-        if slow_calls.iter().any(|call| call.snapshot.is_some())
-            && let Err(error) = watch.folder.keep()
-        {
-            slow_calls.iter_mut().for_each(|call| call.snapshot = None);
-            not_recorded.get_or_insert(format!("the recording is lost: {error}"));
         }
         ObserveResult {
             plan: plan.clone(),
             elapsed_ns,
             flows,
-            timeline: Some(timeline),
+            timeline,
             slow_calls,
             over_limit,
             unseen,
             recorder: watch.recorder.info(),
-            not_recorded,
+            not_recorded: watch.changed.clone().or(not_recorded),
         }
     }
 }

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use roundtrip_observed::writes::FileId;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
-use writes::FileId;
 
 /// The most files whose names are remembered.
 const MOST_FILES: usize = 100_000;

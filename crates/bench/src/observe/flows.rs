@@ -3,9 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use latency::{Deadline, Histogram};
-use run::ipc::observe::{Flow, MAX_FLOWS, MAX_THREADS, Process};
-use transactions::{Call, Oneway};
+use roundtrip_latency::{Deadline, Histogram};
+use roundtrip_observed::calls::{Call, Oneway};
+use roundtrip_run::ipc::observe::{Flow, MAX_FLOWS, MAX_THREADS, Process};
 
 use super::pools::Pools;
 
@@ -148,7 +148,7 @@ impl Flows {
 
 #[cfg(test)]
 mod tests {
-    use transactions::Sent;
+    use roundtrip_observed::calls::Sent;
 
     use super::*;
 

@@ -8,8 +8,10 @@ mod gives_way;
 mod pools;
 mod processes;
 mod slow;
+mod system_calls;
 mod watch;
 mod writes;
 
 pub use calls::{Round, run};
+pub use system_calls::run as run_system_calls;
 pub use writes::{Divide, Ended, run as run_writes};

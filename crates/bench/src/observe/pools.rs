@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use run::ipc::observe::MAX_POOLS;
+use roundtrip_run::ipc::observe::MAX_POOLS;
 
 /// The pool of a thread: its name with `#` for each number. libbinder names a pool's threads by
 /// process id and a hexadecimal count ("Binder:812_1F"), and the kernel truncates names to 15

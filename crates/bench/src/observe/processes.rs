@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read as _;
 
-use run::observe::{Process, Subject};
-use tracefs::{Body, Trace};
+use roundtrip_run::observe::{Process, Subject};
+use roundtrip_tracefs::{Body, Trace};
 
 use super::pools::pool;
 
@@ -41,19 +41,19 @@ impl Processes {
     pub(super) fn learn(&mut self, trace: &Trace) {
         for event in &trace.events {
             match event.body {
-                Body::Switch { next, .. } if next.tid != 0 && !self.comms.contains_key(&next.tid) => {
-                    self.comms.insert(next.tid, trace.names.text(next.comm).to_owned());
-                }
                 Body::Fork { child, .. } if self.descendants.contains(&event.tid) => {
                     self.descendants.insert(child);
                 }
-                Body::Rename { tid, comm } => {
+                Body::Rename { tid, .. } => {
                     self.names.remove(&tid);
-                    // The thread may never run again, or exit before it is looked up.
-                    self.comms.insert(tid, trace.names.text(comm).to_owned());
+                    self.comms.remove(&tid);
                     self.pools.remove(&tid);
                 }
                 _ => {}
+            }
+            for (tid, name) in event.named() {
+                // The thread may never run again, or exit before it is looked up.
+                self.comms.entry(tid).or_insert_with(|| trace.names.text(name).to_owned());
             }
         }
         if self.pids.len().max(self.comms.len()).max(self.pools.len()) > MOST_THREADS {

@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 
-use run::ipc::observe::SlowCall;
-use run::storage::observe::SlowWrite;
-use tracefs::{Recording, Snapshot};
+use roundtrip_run::ipc::observe::SlowCall;
+use roundtrip_run::storage::observe::SlowWrite;
+use roundtrip_tracefs::{Recording, Snapshot};
 
-/// How far a snapshot reaches back before its call, in nanoseconds, to show what ran on each CPU.
-const HISTORY_NS: u64 = 50_000_000;
+use crate::directory::scratch::Folder;
+use crate::recorder::HISTORY_NS;
 
 /// A call with its times and its recording.
 pub(super) trait Timed {
@@ -134,13 +134,18 @@ impl<C: Timed> Slow<C> {
         }
     }
 
-    fn give_up(&mut self, error: &tracefs::Error) {
+    fn give_up(&mut self, error: &roundtrip_tracefs::Error) {
         self.not_recorded.get_or_insert(format!("recording ended: {error}"));
     }
 
     /// The kept calls, the slowest first; the number of calls beyond the limit; and why recording
-    /// ended early, if it did.
-    pub(super) fn finish(self) -> (Vec<C>, u64, Option<String>) {
+    /// ended early, if it did. Keeps the recording's folder unless nothing was recorded.
+    pub(super) fn finish(mut self, folder: &Folder) -> (Vec<C>, u64, Option<String>) {
+        let is_recorded = self.kept.iter_mut().any(|call| call.snapshot().is_some());
+        if is_recorded && let Err(error) = folder.keep() {
+            self.kept.iter_mut().for_each(|call| *call.snapshot() = None);
+            self.not_recorded.get_or_insert(format!("the recording is lost: {error}"));
+        }
         (self.kept, self.over_limit, self.not_recorded)
     }
 }

@@ -7,17 +7,18 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use run::observe::{Process, Subject};
+use roundtrip_run::observe::{Process, Subject};
+use roundtrip_tracefs::{CpuSnapshot, Recording, Selection, Snapshot, Stream, Trace, Tracefs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tracefs::{CpuSnapshot, Recording, Selection, Snapshot, Stream, Trace, Tracefs};
 
 use super::gives_way::GivesWay;
 use super::processes::Processes;
 use crate::clock::now_ns;
+use crate::conditions;
+use crate::directory::scratch::Folder;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
-use crate::scratch::Folder;
 use crate::worker::Interrupts;
 
 /// How often the buffers are emptied, in nanoseconds.
@@ -38,6 +39,8 @@ pub(super) struct Watch {
     pub(super) stream: Stream,
     pub(super) processes: Processes,
     pub(super) lost_events: u64,
+    /// What another program changed, after which events are missing.
+    pub(super) changed: Option<String>,
     /// How many bytes of events arrived in this round.
     pub(super) taken_bytes: usize,
     /// The kernel's list of threads and their processes, read at most once a round: it is long.
@@ -69,7 +72,7 @@ impl Watch {
     pub(super) fn open(
         directory: &Path,
         kilobytes: u64,
-        select: impl FnOnce(&Tracefs) -> tracefs::Result<Selection>,
+        select: impl FnOnce(&Tracefs) -> roundtrip_tracefs::Result<Selection>,
     ) -> Result<(Self, Recording)> {
         let recorder = Recorder::of(kilobytes, select)?;
         let folder = Folder::beside(directory)?;
@@ -78,7 +81,16 @@ impl Watch {
         let stream = Stream::new(recording.parse_formats()?, KEEP_NS, KEEP_BYTES);
         let processes = Processes::default();
         Ok((
-            Self { recorder, stream, processes, lost_events: 0, taken_bytes: 0, saved: None, folder },
+            Self {
+                recorder,
+                stream,
+                processes,
+                lost_events: 0,
+                changed: None,
+                taken_bytes: 0,
+                saved: None,
+                folder,
+            },
             recording,
         ))
     }
@@ -112,6 +124,8 @@ impl Watch {
             gives_way.turn(now_ns);
             let paused = pause(interrupts, left_ns.min(EVERY_NS));
             self.round(observer)?;
+            self.check(start_ns, elapsed_ns);
+            conditions::look(&[]);
             if paused.is_break() || observer.has_enough() {
                 break crate::clock::now_ns();
             }
@@ -122,6 +136,18 @@ impl Watch {
         std::thread::sleep(Duration::from_nanos(IN_FLIGHT_NS * 2));
         self.round(observer)?;
         Ok(end_ns - start_ns)
+    }
+
+    /// Notes if another program has changed the recorder's settings since the last round, which
+    /// began `elapsed_ns` after the start.
+    fn check(&mut self, start_ns: u64, elapsed_ns: u64) {
+        if self.changed.is_none() {
+            self.changed = self.recorder.instance.changed().map(|changed| {
+                let [from_s, to_s] =
+                    [elapsed_ns, now_ns().saturating_sub(start_ns)].map(|ns| ns as f64 / 1e9);
+                format!("{changed} between {from_s:.1} s and {to_s:.1} s: from then on, events are missing")
+            });
+        }
     }
 
     fn round(&mut self, observer: &mut dyn Observer) -> Result<()> {

@@ -1,30 +1,24 @@
 //! Observes other programs' synchronous writes as they happen. The caller supplies the code that
 //! divides them among the layers: this file knows no layers.
 
-use run::storage::Device;
-use run::storage::observe::{
+use roundtrip_observed::writes::{Asked, FileId, Matcher, Observed, Operation};
+use roundtrip_run::Causes;
+use roundtrip_run::storage::Device;
+use roundtrip_run::storage::observe::{
     Counted, Divided, Durable, ObserveWritesPlan, ObserveWritesResult, RowKey, Rows, SlowWrite, UnseenWrites,
 };
-use tracefs::Trace;
-use writes::{Asked, FileId, Matcher, Observed};
+use roundtrip_tracefs::Trace;
 
 use super::files::{self, Files, Opened};
 use super::slow::Slow;
 use super::watch::{self, Watch, Watched};
 use crate::clock::now_ns;
 use crate::error::Result;
+use crate::kernel::root::Root;
 use crate::progress::Progress;
-use crate::root::Root;
-use crate::selection;
+use crate::recorder::{HISTORY_NS, selection};
 use crate::storage::disks;
 use crate::worker::Interrupts;
-
-/// The most calls tracked at a time.
-const UNDER_WAY: usize = 100_000;
-
-/// How far back before the first write events are read, in nanoseconds: they show which threads
-/// were running or waiting.
-const HISTORY_NS: u64 = 50_000_000;
 
 /// How long completed writes wait until they are divided together, in nanoseconds. Each division
 /// also reads earlier events again, so fewer divisions cost less.
@@ -53,6 +47,9 @@ pub trait Divide {
 
     /// The totals of each row; `None` for a row without divided writes.
     fn finish(&mut self) -> Vec<Option<Divided>>;
+
+    /// What delayed the writes that missed the deadline.
+    fn causes(&mut self) -> Causes;
 }
 
 /// Observes until the plan's time is up, its command has ended, or a signal arrives.
@@ -67,7 +64,7 @@ pub fn run(
 ) -> Result<ObserveWritesResult> {
     let interrupts = Interrupts::watch()?;
     let machine = std::env::consts::ARCH;
-    let calls = writes::system_calls(machine);
+    let calls = roundtrip_observed::writes::system_calls(machine);
     let (mut watch, recording) = Watch::open(&plan.directory, plan.kilobytes, |tracefs| {
         selection::writes_of_others(&calls, std::process::id(), |event| tracefs.has_event(event))
     })?;
@@ -75,7 +72,7 @@ pub fn run(
         plan,
         file: plan.file.as_deref().and_then(files::id_of),
         file_below: None,
-        matcher: Matcher::new(machine, UNDER_WAY),
+        matcher: Matcher::new(machine, roundtrip_observed::MAX_IN_FLIGHT),
         devices: disks(&Root::real()),
         files: Files::default(),
         rows: Rows::default(),
@@ -193,6 +190,11 @@ impl Observer<'_> {
         let Some(first_ns) = self.first_undivided_ns() else { return Ok(()) };
         let mut trace = watch.stream.window(first_ns.saturating_sub(HISTORY_NS))?;
         std::env::consts::ARCH.clone_into(&mut trace.machine);
+        let deadline_ns = self.plan.deadline.ns;
+        if self.undivided.iter().any(|ended| ended.end_ns - ended.start_ns > deadline_ns) {
+            // Only the causes of slow writes name processes, and reading all names takes time.
+            (trace.processes, trace.comms) = watch.recorder.instance.who_is_who();
+        }
         self.divide.divide(&trace, &self.devices, &self.undivided);
         self.undivided.clear();
         Ok(())
@@ -209,16 +211,10 @@ impl Observer<'_> {
             other_rows: rows.others(),
         };
         let (rows, places) = rows.finish(divide.finish());
-        let (mut slow_writes, over_limit, mut not_recorded) = slow.finish();
+        let causes = Some(divide.causes());
+        let (mut slow_writes, over_limit, not_recorded) = slow.finish(&watch.folder);
         for write in &mut slow_writes {
             write.row = places[write.row];
-        }
-        // An empty recording is of no use.
-        if slow_writes.iter().any(|write| write.snapshot.is_some())
-            && let Err(error) = watch.folder.keep()
-        {
-            slow_writes.iter_mut().for_each(|write| write.snapshot = None);
-            not_recorded.get_or_insert(format!("the recording is lost: {error}"));
         }
         ObserveWritesResult {
             plan: plan.clone(),
@@ -227,9 +223,10 @@ impl Observer<'_> {
             rows,
             slow_writes,
             over_limit,
+            causes,
             unseen,
             recorder: watch.recorder.info(),
-            not_recorded,
+            not_recorded: watch.changed.clone().or(not_recorded),
         }
     }
 }
@@ -241,7 +238,7 @@ fn durable(write: &Observed, opened: Option<&Opened>) -> Option<Durable> {
         Asked::Flag => Some(Durable::Flag),
         Asked::Unknown if opened.is_some_and(|opened| opened.durable) => Some(Durable::Flag),
         // The write completes once its data is in the page cache; nothing waits for the device.
-        Asked::Unknown if write.operation == writes::Operation::UringWrite => None,
+        Asked::Unknown if write.operation == Operation::UringWrite => None,
         // The kernel throttles only writes that go to a device. So this one does, even if its file
         // has been closed since.
         Asked::Unknown if write.throttled => Some(Durable::No),

@@ -5,12 +5,12 @@ mod permission;
 
 pub use permission::{least_nice, realtime_permission};
 
-use binder_driver::sched_attr::{self, SchedAttr};
-use latency::{Placement, Policy};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_latency::{Placement, Policy};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::{Error, Result};
-use run::Scheduling;
+use roundtrip_run::Scheduling;
 
 /// The kernel's thread id of the calling thread.
 #[must_use]

@@ -2,15 +2,15 @@
 //! and explains a refusal by limits, capabilities, cgroup and seccomp. Must not change the calling
 //! thread.
 
-use binder_driver::sched_attr;
+use roundtrip_binder_driver::sched_attr;
 use rustix::process::{Resource, getrlimit};
 
 use super::set_scheduling;
-use crate::cgroup;
 use crate::error::{Error, Result};
-use crate::root::Root;
-use run::RealtimePermission;
-use run::Scheduling;
+use crate::kernel::cgroup;
+use crate::kernel::root::Root;
+use roundtrip_run::RealtimePermission;
+use roundtrip_run::Scheduling;
 
 /// CAP_SYS_NICE (capabilities(7)): any policy, any priority.
 const CAP_SYS_NICE: u32 = 23;
@@ -120,7 +120,7 @@ fn explain(refusal: &std::io::Error, rtprio_limit: u8, root: &Root) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root::fixture;
+    use crate::kernel::root::fixture;
 
     fn eperm() -> std::io::Error {
         std::io::Error::from_raw_os_error(libc::EPERM)

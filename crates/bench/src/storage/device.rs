@@ -6,9 +6,9 @@ mod bus;
 
 use std::path::{Path, PathBuf};
 
-use run::storage::{Bus, Device, StoragePath};
+use roundtrip_run::storage::{Bus, Device, StoragePath};
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 use bus::{Multipath, bus_of, controllers, interrupts, numbered};
 
 /// Finds the devices below a file. `dev` is its device from stat(2), `path` its absolute path.
@@ -185,10 +185,10 @@ fn chosen(list: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use run::storage::Interrupt;
+    use roundtrip_run::storage::Interrupt;
 
     use super::*;
-    use crate::root::fixture;
+    use crate::kernel::root::fixture;
 
     const MOUNTS: &str = "\
 22 1 254:0 / / rw,relatime - ext4 /dev/root rw,data=ordered\n\

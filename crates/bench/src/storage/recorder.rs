@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use run::RecorderInfo;
-use run::storage::WriteEvents;
-use tracefs::Recording;
+use roundtrip_run::RecorderInfo;
+use roundtrip_run::storage::WriteEvents;
+use roundtrip_tracefs::Recording;
 
+use crate::directory::scratch::Folder;
 use crate::error::Result;
 use crate::recorder::Recorder;
-use crate::scratch::Folder;
-use crate::selection;
+use crate::recorder::selection;
 
 /// A recorder that is on while a block is written, and the recording that it fills.
 #[derive(Debug)]
@@ -35,7 +35,8 @@ impl BlockRecorder {
         Ok(Self { recorder, recording, folder, ended: None })
     }
 
-    /// Records events during `write`. If a snapshot cannot be stored, recording ends, and the
+    /// Records events during `write`. If another program changes the recorder's settings meanwhile,
+    /// or if a snapshot cannot be stored, recording ends, and the
     /// writes continue without it.
     pub(super) fn record<T>(&mut self, write: impl FnOnce() -> Result<T>) -> Result<(T, Option<u32>)> {
         if self.ended.is_some() {
@@ -45,8 +46,13 @@ impl BlockRecorder {
         instance.clear()?;
         let started_ns = instance.on()?;
         let written = write();
+        let changed = instance.changed();
         let stopped_ns = instance.off()?;
         let written = written?;
+        if let Some(changed) = changed {
+            self.ended = Some(format!("recording ended: {changed}, so that events are missing"));
+            return Ok((written, None));
+        }
         let snapshot = instance.snapshot(started_ns, stopped_ns)?;
         let number = match self.recording.add(&snapshot) {
             Ok(number) => Some(number),

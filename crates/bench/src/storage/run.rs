@@ -4,7 +4,7 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use latency::Histogram;
+use roundtrip_latency::Histogram;
 
 use super::recorder::BlockRecorder;
 use super::strace::{Strace, within};
@@ -13,15 +13,15 @@ use super::writer::java;
 use super::writer::{Block, Writer, WriterJob};
 use crate::clock;
 use crate::error::{Error, NotHere, Result};
+use crate::kernel::root::Root;
 use crate::progress::Progress;
-use crate::root::Root;
-use crate::shuffle::Shuffle;
+use crate::schedule::shuffle::Shuffle;
 use crate::worker::{Spawner, WorkerGroup, keep};
-use run::storage::Opened;
-use run::storage::StoragePath;
-use run::storage::StoragePlan;
-use run::storage::{Api, Call, Position};
-use run::storage::{BlockResult, StorageResult, StorageSeries, StraceBlock, WriterResult};
+use roundtrip_run::storage::Opened;
+use roundtrip_run::storage::StoragePath;
+use roundtrip_run::storage::StoragePlan;
+use roundtrip_run::storage::{Api, Call, Position};
+use roundtrip_run::storage::{BlockResult, StorageResult, StorageSeries, StraceBlock, WriterResult};
 
 /// How long writers may take to end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -129,6 +129,7 @@ impl Rounds<'_> {
             for (turn, index) in shuffle.order(turns).into_iter().enumerate() {
                 let done = u64::from(round) * turns as u64 + turn as u64;
                 progress(Progress { what: "storage", done, total });
+                self.group.look();
                 let under_strace = index >= series.len();
                 let index = index % series.len();
                 let one = &mut series[index];
@@ -196,7 +197,7 @@ pub(super) fn recorder(
     let tids: Vec<u32> = writers.iter().map(|writer| writer.opened.tid).collect();
     match BlockRecorder::open(directory, &tids, plan.events, plan.buffer_kilobytes) {
         Ok(recorder) => Ok(Some(recorder)),
-        Err(Error::Trace(error)) if !matches!(error, tracefs::Error::File { .. }) => {
+        Err(Error::Trace(error)) if !matches!(error, roundtrip_tracefs::Error::File { .. }) => {
             not_possible.push(format!("layers below the application: {error}"));
             Ok(None)
         }

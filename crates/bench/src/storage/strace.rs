@@ -10,10 +10,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::system_call::SystemCall;
 use crate::clock::now_ns;
+use crate::directory::scratch::Scratch;
 use crate::error::{Disturbance, Error, NotHere, Result};
-use crate::scratch::Scratch;
 use crate::worker::die_with_parent;
-use run::storage::Call;
+use roundtrip_run::storage::Call;
 
 /// A running strace. Dropping it detaches it; the writer continues.
 #[derive(Debug)]

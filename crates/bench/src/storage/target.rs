@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, XattrFlags, fgetxattr, flock, fsetxattr};
 
-use run::storage::{OWN_PREFIX, OWN_SUFFIX};
+use roundtrip_run::storage::{OWN_PREFIX, OWN_SUFFIX};
 
 use crate::error::{Error, FileFault, NotHere, Result};
 

@@ -57,6 +57,8 @@ pub(super) struct Worker {
     pub(super) progress: Progress,
     /// Whether this worker ends after the others, so that the group does not wait for it.
     pub(super) background: bool,
+    /// The CPUs that it may use, since the group has started.
+    pub(super) cpus: Option<Vec<u32>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +110,7 @@ impl Worker {
             decoder: Decoder::default(),
             progress: Progress::Starting,
             background: false,
+            cpus: None,
         })
     }
 

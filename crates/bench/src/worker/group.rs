@@ -2,20 +2,20 @@
 //! However the run ends (normally, by an error, a panic or a signal), no process remains. Must not
 //! know what the messages mean.
 
+mod look;
 mod news;
 mod send;
+mod wait;
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use latency::Sample;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use roundtrip_latency::Sample;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::child::{Progress, Spawner, Worker, how, timespec};
+use super::child::{Progress, Spawner, Worker, how};
 use super::frame::{FromWorker, Kind, ToWorker};
 use super::link::{MAX_DESCRIPTORS, Work};
 use super::signals::{Interrupts, is_stopping};
@@ -44,10 +44,9 @@ pub struct WorkerGroup {
     interrupts: &'static Interrupts,
     /// Whether the workers have been requested to make no more calls.
     told_to_stop: bool,
+    /// Whether the workers choose other CPUs for each block.
+    moves: bool,
 }
-
-/// How often a run that is being stopped checks for another signal.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl WorkerGroup {
     /// A group without workers. From the first group on, the process handles the signals that would
@@ -66,6 +65,7 @@ impl WorkerGroup {
             failure: None,
             interrupts,
             told_to_stop: false,
+            moves: false,
         })
     }
 
@@ -132,6 +132,7 @@ impl WorkerGroup {
         for index in 0..self.workers.len() {
             self.go(WorkerId(index))?;
         }
+        self.placed();
         Ok(())
     }
 
@@ -145,6 +146,14 @@ impl WorkerGroup {
             self.tell(worker, &ToWorker::Go, &[])?;
         }
         Ok(())
+    }
+
+    /// Asks a worker to make no more calls. It still answers.
+    pub fn stop(&self, worker: WorkerId) {
+        let worker = &self.workers[worker.0];
+        if worker.progress != Progress::Ended {
+            worker.stop();
+        }
     }
 
     /// Sends a message to a worker.
@@ -224,7 +233,8 @@ impl WorkerGroup {
         };
         kept.append(&mut self.events);
         self.events = kept;
-        stored::read(&value).map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
+        roundtrip_stored::read(&value)
+            .map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
     }
 
     /// Tells all workers that there are no more messages, waits until each has done its job and
@@ -233,6 +243,7 @@ impl WorkerGroup {
     /// # Errors
     /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] after the timeout.
     pub fn finish(mut self, timeout: Duration) -> Result<Vec<Event>> {
+        self.look_last();
         for worker in self.workers.iter_mut().filter(|worker| !worker.background) {
             worker.input = None;
         }
@@ -269,40 +280,6 @@ impl WorkerGroup {
         }
     }
 
-    /// The workers that have sent something or have ended. With `writable`, also returns as soon as
-    /// that worker accepts more.
-    fn poll(&self, timeout: Option<Duration>, writable: Option<WorkerId>) -> Result<Vec<usize>> {
-        let mut indexes = Vec::new();
-        // Once a signal has arrived, the descriptor stays readable.
-        let stopping = is_stopping();
-        let timeout =
-            if stopping { Some(timeout.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))) } else { timeout };
-        let mut fds = Vec::new();
-        if !stopping {
-            fds.push(PollFd::new(self.interrupts, PollFlags::IN));
-        }
-        let own = fds.len();
-        for (index, worker) in self.workers.iter().enumerate() {
-            if !matches!(worker.progress, Progress::Failed | Progress::Ended) {
-                indexes.push(index);
-                fds.push(PollFd::from_borrowed_fd(worker.output_fd(), PollFlags::IN));
-            }
-        }
-        if let Some(input) = writable.and_then(|id| self.workers[id.0].input.as_ref()) {
-            fds.push(PollFd::new(input, PollFlags::OUT));
-        }
-        match poll(&mut fds, timeout.map(timespec).as_ref()) {
-            // A signal: the caller checks the time and the interrupts.
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(source) => return Err(Error::system("wait for the workers", source)),
-        }
-        Ok(indexes
-            .into_iter()
-            .zip(&fds[own..])
-            .filter_map(|(index, fd)| (!fd.revents().is_empty()).then_some(index))
-            .collect())
-    }
-
     /// Handles what a worker sent, or its end.
     fn listen(&mut self, index: usize) -> Result<()> {
         let id = WorkerId(index);
@@ -317,7 +294,7 @@ impl WorkerGroup {
                 Ok(Some((Kind::Samples, bytes))) => {
                     Sample::decode_all(bytes).map(What::Samples).map_err(|error| error.to_string())
                 }
-                Ok(Some((Kind::Json, bytes))) => match stored::read_text(bytes) {
+                Ok(Some((Kind::Json, bytes))) => match roundtrip_stored::read_text(bytes) {
                     Ok(FromWorker::Ready) => {
                         worker.progress = Progress::Ready;
                         Ok(What::Ready)

@@ -8,7 +8,7 @@ use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use latency::Sample;
+use roundtrip_latency::Sample;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +25,10 @@ pub(super) const MAX_DESCRIPTORS: usize = 16;
 pub trait Work: Serialize + DeserializeOwned {
     /// The name by which the worker's program finds it ([`Registered`]).
     const NAME: &'static str;
+
+    /// What the process is called in `ps` and in traces. Otherwise it would be `exe`, the file that
+    /// it was executed from.
+    const PROCESS: &'static str = Self::NAME;
 
     /// Does the job. An error is reported to the parent, which ends the run with it.
     ///
@@ -44,12 +48,17 @@ impl Registered {
     /// Jobs of this type.
     #[must_use]
     pub const fn of<J: Work>() -> Self {
-        Self { name: J::NAME, run: |job, link| read::<J>(job)?.run(link) }
+        let run = |job: &Value, link: &mut Link| {
+            // Before other threads start, because they inherit the name.
+            crate::sched::set_name(J::PROCESS);
+            read::<J>(job)?.run(link)
+        };
+        Self { name: J::NAME, run }
     }
 }
 
 fn read<J: Work>(job: &Value) -> Result<J> {
-    stored::read(job).map_err(|error| garbled(format!("unknown job: {error}")))
+    roundtrip_stored::read(job).map_err(|error| garbled(format!("unknown job: {error}")))
 }
 
 /// Runs this process as a worker that supports `jobs`. This is all that the hidden command does.
@@ -139,8 +148,8 @@ impl Link {
     /// # Errors
     /// [`Error::Orphaned`] if the parent has exited.
     pub fn send(&mut self, message: &impl Serialize) -> Result<()> {
-        let value =
-            stored::to_value(message).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
+        let value = roundtrip_stored::to_value(message)
+            .map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
         self.tell(&FromWorker::Message(value))
     }
 
@@ -177,8 +186,8 @@ impl Link {
                     ));
                 }
                 let descriptors = self.descriptors.drain(..descriptors).collect();
-                let message =
-                    stored::read(&value).map_err(|error| garbled(format!("unexpected message: {error}")))?;
+                let message = roundtrip_stored::read(&value)
+                    .map_err(|error| garbled(format!("unexpected message: {error}")))?;
                 Ok(Some((message, descriptors)))
             }
             Some(_) => Err(garbled("a message was expected")),
@@ -187,8 +196,8 @@ impl Link {
     }
 
     fn tell(&mut self, what: &FromWorker) -> Result<()> {
-        let payload =
-            stored::to_text(what).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
+        let payload = roundtrip_stored::to_text(what)
+            .map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
         if payload.len() > MAX_PAYLOAD {
             return Err(garbled(format!("a message of {} bytes is too long to send", payload.len())));
         }
@@ -206,7 +215,9 @@ impl Link {
                 if kind != Kind::Json {
                     return Err(garbled("samples never come from the parent"));
                 }
-                return stored::read_text(payload).map(Some).map_err(|error| garbled(error.to_string()));
+                return roundtrip_stored::read_text(payload)
+                    .map(Some)
+                    .map_err(|error| garbled(error.to_string()));
             }
             if !self.fill()? {
                 return Ok(None);

@@ -20,8 +20,9 @@ pub use group::{Event, What, WorkerGroup, WorkerId};
 pub use link::{Link, Registered, Work, main};
 pub(crate) use supervisor::supervise;
 pub(crate) use sys::die_with_parent;
+pub use sys::stdout_was_closed;
 
-pub(crate) use signals::{Gently, cut_short_by, is_stopped, is_stopping, keep};
+pub(crate) use signals::{Cut, Gently, cut_short_by, is_stopped, is_stopping, keep, stop};
 pub use signals::{
     Interrupts, ignore_file_size_signal, keep_what_was_measured, set_before_hard_end, set_cleaning_up_line,
 };

@@ -5,8 +5,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libc::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
@@ -14,7 +14,7 @@ use libc::{
 
 use super::sys::{self, CAUGHT};
 use crate::error::{Error, Result};
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 /// Signals that end a process without a handler and are not caused by its own faults (signal(7)).
 /// Two others report write errors, and are ignored, so that the write fails: `SIGPIPE` by Rust's
@@ -61,23 +61,39 @@ impl Interrupts {
 /// long, or never return.
 const COLLECTED_WITHIN_NS: u64 = 10_000_000_000;
 
-/// Whether the program prints what it measured before a signal. It is static, because signals
-/// belong to the process: the handlers, the caught signal and this choice are shared by all runs.
-/// The program chooses once, before its first run.
+/// Whether the program prints what it measured before a signal or a failure. It is static, because
+/// signals belong to the process: the handlers, the caught signal and this choice are shared by all
+/// runs. The program chooses once, before its first run.
 static KEEPS: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal cut anything short.
 static CUT: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C (SIGINT) and SIGTERM end the measurement and keep what was measured, if
-/// anything was. A further signal, at least a second later, ends the run without results.
+/// The failure that cut something short.
+static FAILURE: Mutex<Option<String>> = Mutex::new(None);
+
+/// What ended a measurement that has results all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// A signal, by its number.
+    Signal(i32),
+    /// The error of what failed.
+    Failure(String),
+}
+
+/// From now on Ctrl-C (SIGINT), SIGTERM, SIGHUP and failures, such as the death of a worker, end
+/// the measurement and keep what was measured, if anything was. A further signal, at least a second
+/// later, ends the run without results.
 pub fn keep_what_was_measured() {
     KEEPS.store(true, Ordering::SeqCst);
 }
 
-/// The signal that ended the measurement early.
-pub(crate) fn cut_short_by() -> Option<i32> {
-    CUT.load(Ordering::SeqCst).then(|| CAUGHT.load(Ordering::SeqCst) as i32)
+/// What ended the measurement early.
+pub(crate) fn cut_short_by() -> Option<Cut> {
+    if CUT.load(Ordering::SeqCst) {
+        return Some(Cut::Signal(CAUGHT.load(Ordering::SeqCst) as i32));
+    }
+    FAILURE.lock().unwrap_or_else(PoisonError::into_inner).clone().map(Cut::Failure)
 }
 
 /// While this value lives, a signal ends the calls in progress, and the run waits for their result.
@@ -106,12 +122,18 @@ impl Drop for Gently {
     }
 }
 
-/// Ignores the error of work that a signal ended if `something` was measured before it, and marks
-/// the run as cut short. The caller must not wait for the workers of that work.
+/// Ignores the error that ended work if `something` was measured before it, and marks the run as
+/// cut short. The caller must not wait for the workers of that work.
 pub(crate) fn keep(error: Error, something: bool) -> Result<()> {
     match error {
         Error::Interrupted { signal } if something && may_stop(signal) => {
             CUT.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+        error @ Error::Interrupted { .. } => Err(error),
+        error if something && KEEPS.load(Ordering::SeqCst) => {
+            let mut failure = FAILURE.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(error.to_string());
             Ok(())
         }
         error => Err(error),
@@ -125,7 +147,9 @@ pub(crate) fn is_stopping() -> bool {
 }
 
 fn may_stop(signal: i32) -> bool {
-    [SIGINT, SIGTERM].contains(&signal) && KEEPS.load(Ordering::SeqCst) && !sys::QUIT.load(Ordering::SeqCst)
+    [SIGINT, SIGTERM, SIGHUP].contains(&signal)
+        && KEEPS.load(Ordering::SeqCst)
+        && !sys::QUIT.load(Ordering::SeqCst)
 }
 
 fn is_late() -> bool {
@@ -136,6 +160,11 @@ fn is_late() -> bool {
 /// In a worker: whether its parent has requested to make no more calls.
 pub(crate) fn is_stopped() -> bool {
     sys::STOP.load(Ordering::Relaxed)
+}
+
+/// In a worker: makes no more calls, as if its parent had requested that.
+pub(crate) fn stop() {
+    sys::STOP.store(true, Ordering::Relaxed);
 }
 
 impl AsFd for Interrupts {

@@ -1,6 +1,6 @@
-//! Calls for signals and processes that have no safe wrapper: ignoring a signal, a handler, death
-//! with the parent, and what a forked process does that never executes a program. Must contain
-//! nothing else.
+//! Calls for signals and processes that have no safe wrapper, and a look at standard output:
+//! ignoring a signal, a handler, death with the parent, and what a forked process does that never
+//! executes a program. Must contain nothing else.
 #![allow(unsafe_code)] // These calls are unsafe in every binding, because a handler and a forked child could do anything.
 
 use std::io;
@@ -13,6 +13,27 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal};
+
+/// Whether the process was started without standard output.
+static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before Rust's runtime, which opens /dev/null in the place of a missing standard output.
+extern "C" fn look_at_stdout() {
+    // SAFETY: only reads the descriptor's flags.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    STDOUT_CLOSED.store(flags == -1, Ordering::Relaxed);
+}
+
+// SAFETY: the loader calls each function of this section once, with C's calling convention. This
+// one needs nothing that the runtime sets up.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STDOUT: extern "C" fn() = look_at_stdout;
+
+/// Whether the process was started without standard output (`>&-`).
+pub fn stdout_was_closed() -> bool {
+    STDOUT_CLOSED.load(Ordering::Relaxed)
+}
 
 /// The signal that has asked to end; 0 for none.
 pub(super) static CAUGHT: AtomicUsize = AtomicUsize::new(0);

@@ -1,11 +1,11 @@
 //! The baseline from the outside: every transport carries its payloads, and unavailable ones are
 //! reported.
 
-use bench::baseline;
-use bench::worker::Spawner;
-use bench::{Progress, sched};
-use run::CpuPlacement;
-use run::baseline::{BaselinePlan, FUTEX};
+use roundtrip_bench::baseline;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_bench::{Progress, sched};
+use roundtrip_run::CpuPlacement;
+use roundtrip_run::baseline::{BaselinePlan, FUTEX};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
@@ -16,7 +16,7 @@ fn every_transport_echoes_every_size_in_every_placement() {
     // Odd sizes, a page plus one byte, and more than a pipe or a socket accepts at once.
     let sizes_bytes = vec![1, 4097, 300_001];
     let transports: Vec<String> =
-        run::baseline::TRANSPORTS.iter().map(|transport| transport.name.into()).collect();
+        roundtrip_run::baseline::TRANSPORTS.iter().map(|transport| transport.name.into()).collect();
     let plan = BaselinePlan {
         sizes_bytes: sizes_bytes.clone(),
         transports: transports.clone(),
@@ -70,7 +70,7 @@ fn the_result_survives_its_stored_form() {
     assert_eq!(names, [FUTEX, "pipe"], "the baseline is always measured");
     let stored = serde_json::to_string(&result).unwrap();
     // Not assert_eq, which would print every bucket of every histogram.
-    assert!(serde_json::from_str::<run::baseline::BaselineResult>(&stored).unwrap() == result);
+    assert!(serde_json::from_str::<roundtrip_run::baseline::BaselineResult>(&stored).unwrap() == result);
 }
 
 #[test]

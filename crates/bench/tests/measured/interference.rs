@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use bench::sched;
-use bench::storage::interference;
-use bench::worker::Spawner;
-use run::storage::interference::{Condition, InterferencePlan, Measured};
-use run::storage::{Api, StoragePlan};
+use roundtrip_bench::sched;
+use roundtrip_bench::storage::interference;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::storage::interference::{Condition, InterferencePlan, Measured};
+use roundtrip_run::storage::{Api, StoragePlan};
 
 /// A new folder in the build directory, which is on a disk; /tmp may not be.
 fn folder(name: &str) -> PathBuf {

@@ -3,16 +3,18 @@
 
 use std::path::PathBuf;
 
-use bench::ipc::latency::{self, Notice};
-use bench::sched::realtime_permission;
-use bench::worker::Spawner;
-use bench::{Error, Result};
-use run::CpuPlacement;
-use run::ipc::InheritBy;
-use run::ipc::Profile;
-use run::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Verdict};
-use run::ipc::{DriverChoice, DriverPlan, Mode, Stack};
-use run::{RealtimePermission, Scheduling};
+use roundtrip_bench::Result;
+use roundtrip_bench::ipc::latency::{self, Notice};
+use roundtrip_bench::sched::realtime_permission;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::CpuPlacement;
+use roundtrip_run::ipc::InheritBy;
+use roundtrip_run::ipc::Profile;
+use roundtrip_run::ipc::latency::{
+    Amount, CallerResult, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Verdict,
+};
+use roundtrip_run::ipc::{DriverChoice, DriverPlan, Mode, Stack};
+use roundtrip_run::{RealtimePermission, Scheduling};
 
 fn run(plan: &LatencyPlan) -> Result<LatencyResult> {
     latency::run(plan, &Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker")), &mut |_| {})
@@ -85,8 +87,8 @@ fn priorities_are_inherited_where_they_are_asked_for_and_the_driver_does_it() {
         let result = run(&quick()).unwrap();
         let Verdict::Skip { reason: said } = &result.series[0].verdict else { panic!("no real-time caller") };
         assert!(said.contains(&reason) && result.warnings.iter().any(|warning| warning.contains(&reason)));
-        return skips::skip(
-            skips::Need::Root,
+        return roundtrip_skips::skip(
+            roundtrip_skips::Need::Root,
             "this user has no real-time callers: their priorities were not looked at",
         );
     }
@@ -160,7 +162,7 @@ fn pinned_pairs_stay_where_they_are_put() {
 
 #[test]
 fn more_real_time_callers_than_cpus_beside_real_time_hogs_come_to_an_end() {
-    let cpus = bench::sched::allowed_cpus(0).unwrap();
+    let cpus = roundtrip_bench::sched::allowed_cpus(0).unwrap();
     // Two CPUs at most: enough to oversubscribe without using all of a large machine.
     let some = &cpus[..cpus.len().min(2)];
     let pairs = some.len() as u32 + 1;
@@ -176,6 +178,41 @@ fn more_real_time_callers_than_cpus_beside_real_time_hogs_come_to_an_end() {
     }
     let result = run(&plan).unwrap();
     assert_eq!(result.series[0].all().unwrap().callers[0].count(), 25 * u64::from(pairs));
+}
+
+#[test]
+fn processes_and_threads_have_androids_names_if_the_plan_gives_one() {
+    let process_name = Some("schd-dbg".to_owned());
+    let plan = LatencyPlan {
+        stacks: Stack::ALL.to_vec(),
+        amount: Amount::Iterations(1),
+        verbose: true,
+        process_name,
+        ..quick()
+    };
+    let mut names = Vec::new();
+    let spawner = Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"));
+    latency::run(&plan, &spawner, &mut |notice| {
+        if let Notice::Thread(report) = notice {
+            let comm = format!("/proc/{}/task/{}/comm", report.pid, report.tid);
+            // A caller may have ended.
+            if let Ok(comm) = std::fs::read_to_string(comm) {
+                names.push((report.role.clone(), comm.trim_end().to_owned(), report.pid));
+            }
+        }
+    })
+    .unwrap();
+    for (role, name) in [("service", "schd-dbg"), ("client", "schd-dbg"), ("other-caller", "schd-dbg")] {
+        let of_role: Vec<_> = names.iter().filter(|(of, ..)| of == role).collect();
+        assert!(role == "other-caller" || !of_role.is_empty(), "{names:?}");
+        assert!(of_role.iter().all(|(_, comm, _)| comm == name), "{names:?}");
+    }
+    for (role, start) in [("binder", "Binder"), ("hwbinder", "HwBinder")] {
+        let mut of_role = names.iter().filter(|(of, ..)| of == role);
+        // The kernel cuts names to 15 bytes.
+        let fits = |comm: &str, pid: &u32| format!("{start}:{pid}_1").starts_with(comm) && comm.len() > 9;
+        assert!(of_role.all(|(_, comm, pid)| fits(comm, pid)), "{names:?}");
+    }
 }
 
 #[test]
@@ -209,8 +246,9 @@ impl Tracefs {
     }
 
     fn plan(&self, deadline_ns: u64) -> LatencyPlan {
-        let halt_trace = Some(HaltTrace { roots: vec![self.0.join("absent"), self.0.clone()] });
-        LatencyPlan { deadline: ::latency::Deadline { ns: deadline_ns }, halt_trace, ..quick() }
+        let roots = vec![self.0.join("absent"), self.0.clone()];
+        let halt_trace = Some(HaltTrace { roots, only_realtime: false });
+        LatencyPlan { deadline: roundtrip_latency::Deadline { ns: deadline_ns }, halt_trace, ..quick() }
     }
 
     fn tracing_on(&self) -> String {
@@ -228,14 +266,19 @@ impl Drop for Tracefs {
 fn the_first_miss_stops_the_trace_and_the_run() {
     for fresh_threads in [false, true] {
         let tracefs = Tracefs::new("miss", "1\n");
-        match run(&LatencyPlan { fresh_threads, ..tracefs.plan(0) }) {
-            Err(Error::TraceHalted { latency_ns, deadline_ns, log, .. }) => {
-                assert!(latency_ns > deadline_ns);
-                assert_eq!(log, tracefs.0.join("trace"));
-            }
-            other => panic!("{other:?}"),
-        }
+        let amount = Amount::Iterations(1_000_000_000);
+        let plan = LatencyPlan { fresh_threads, amount, pairs: 2, keep_samples: false, ..tracefs.plan(0) };
+        let result = run(&plan).unwrap();
+        let halted = result.halted.as_ref().unwrap();
+        assert_eq!((&halted.log, halted.deadline_ns), (&tracefs.0.join("trace"), 0));
+        assert!(halted.pair < 2 && halted.latency_ns > 0 && halted.end_ns > halted.latency_ns);
         assert_eq!(tracefs.tracing_on(), "0");
+        // The calls so far are the result, this one among them.
+        let caller = |one: &&CallerResult| one.caller == halted.caller;
+        let callers = &result.series[0].pairs[halted.pair].callers;
+        let caller = callers.iter().find(caller).unwrap();
+        assert!(caller.deadline.missed >= 1 && caller.count() < 1_000_000_000);
+        assert!(result.warnings.iter().any(|warning| warning.contains("the trace was stopped")));
     }
 }
 

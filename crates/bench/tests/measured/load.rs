@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bench::load;
-use bench::sched;
-use bench::worker::{Spawner, WorkerGroup};
-use run::Load;
-use run::Scheduling;
+use roundtrip_bench::load;
+use roundtrip_bench::sched;
+use roundtrip_bench::worker::{Spawner, WorkerGroup};
+use roundtrip_run::Load;
+use roundtrip_run::Scheduling;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -34,9 +34,9 @@ fn hogs_run_where_and_how_they_were_told_and_end_with_the_group() {
         assert_eq!(sched::scheduling(hog).unwrap(), Scheduling::other(19));
         assert_eq!(sched::allowed_cpus(hog).unwrap(), [cpu]);
         // A hog uses its CPU and never waits, so its running time must grow.
-        let before = bench::counters::of_thread(hog).unwrap();
+        let before = roundtrip_bench::kernel::counters::of_thread(hog).unwrap();
         loop {
-            let used = bench::counters::of_thread(hog).unwrap().since(&before);
+            let used = roundtrip_bench::kernel::counters::of_thread(hog).unwrap().since(&before);
             if used.running_ns.unwrap_or(u64::MAX) > 0 {
                 break;
             }

@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::clock::now_ns;
-use bench::storage::{self, Block, Target, Writer, WriterJob};
-use bench::worker::{Spawner, WorkerGroup};
-use run::storage::{Api, Durability, Java, Position, StoragePlan};
+use roundtrip_bench::clock::now_ns;
+use roundtrip_bench::storage::{self, Block, Target, Writer, WriterJob};
+use roundtrip_bench::worker::{Spawner, WorkerGroup};
+use roundtrip_run::storage::{Api, Durability, Java, Position, StoragePlan};
 
 fn group() -> WorkerGroup {
     WorkerGroup::new(Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))).unwrap()
@@ -102,7 +102,7 @@ fn a_java_that_is_missing_or_does_not_work_is_said_in_one_line() {
 #[test]
 fn a_write_that_fails_is_said_with_its_cure() {
     let target = Target::create(&path("limited")).unwrap();
-    // Limits files to 8 KiB. As on a full disk, writing fails in the middle of a block.
+    // Limits files to 8 KiB: writing fails in the middle of a block.
     let mut group = WorkerGroup::new(Spawner {
         exe: "/bin/sh".into(),
         args: [
@@ -117,7 +117,7 @@ fn a_write_that_fails_is_said_with_its_cure() {
     let writer = Writer::start(&mut group, &job, target.as_fd(), 0).unwrap();
     let error =
         writer.write(&mut group, Block { size_bytes: 4096, calls: 10, warm_up: 0 }).unwrap_err().to_string();
-    assert!(error.contains("cannot write 4096 bytes") && error.contains("free some space"), "{error}");
+    assert!(error.contains("cannot write 4096 bytes") && error.contains("(ulimit -f): raise it"), "{error}");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Throughput from the outside: every size is sent both ways over both stacks, and what is not
 //! possible is reported.
 
-use bench::ipc::throughput::{self, Session};
-use bench::worker::Spawner;
-use bench::{Error, Progress, sched};
-use run::CpuPlacement;
-use run::ipc::throughput::{Length, MAX_SIZE_BYTES, ThroughputPlan};
-use run::ipc::{Mode, Stack};
+use roundtrip_bench::ipc::throughput::{self, Session};
+use roundtrip_bench::worker::Spawner;
+use roundtrip_bench::{Error, Progress, sched};
+use roundtrip_run::CpuPlacement;
+use roundtrip_run::ipc::throughput::{Length, MAX_SIZE_BYTES, ThroughputPlan};
+use roundtrip_run::ipc::{Mode, Stack};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
@@ -43,7 +43,9 @@ fn every_size_goes_both_ways_over_both_stacks() {
     assert_eq!(steps, (0..=6).map(|done| (done, 6)).collect::<Vec<_>>());
 
     let stored = serde_json::to_string(&result).unwrap();
-    assert!(serde_json::from_str::<run::ipc::throughput::ThroughputResult>(&stored).unwrap() == result);
+    assert!(
+        serde_json::from_str::<roundtrip_run::ipc::throughput::ThroughputResult>(&stored).unwrap() == result
+    );
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn processes_run_where_the_plan_puts_them() {
 #[test]
 fn a_plan_that_cannot_be_carried_out_starts_nothing() {
     let error = Session::open(&plan(&[], 1), &Spawner::with_exe("/nonexistent")).unwrap_err();
-    assert!(matches!(error, Error::Run(run::Error::Plan(_))), "{error}");
+    assert!(matches!(error, Error::Run(roundtrip_run::Error::Plan(_))), "{error}");
 }
 
 #[test]
@@ -134,4 +136,18 @@ fn a_dropped_session_leaves_no_process() {
     assert_eq!(children().split_whitespace().count(), 6, "manager, server and client for two stacks");
     drop(session);
     assert_eq!(children(), "");
+}
+
+#[test]
+fn background_load_is_started_and_its_failure_ends_the_run() {
+    let with = |load: &str| ThroughputPlan {
+        mode: Mode::Passthrough,
+        stacks: vec![Stack::Hwbinder],
+        loads: vec![load.parse().unwrap()],
+        ..plan(&[4], 10)
+    };
+    let result = throughput::run(&with("hogs=1"), &spawner(), &mut |_| {}).unwrap();
+    assert_eq!((result.rows.len(), result.plan.loads[0].hogs), (1, 1));
+    let error = throughput::run(&with("hogs=2,cpus=1000"), &spawner(), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("hog "), "{error}");
 }

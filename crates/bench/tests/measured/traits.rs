@@ -1,12 +1,12 @@
 //! Binder compared with hwbinder, from the outside: what holds for the emulated driver under either
 //! kernel's rules, and what is reported if something is not permitted.
 
-use bench::ipc::traits;
-use bench::sched::realtime_permission;
-use bench::worker::Spawner;
-use run::ipc::Profile;
-use run::ipc::traits::{Aspect, Finding, TraitsPlan, TraitsResult};
-use run::ipc::{DriverChoice, DriverPlan, Stack};
+use roundtrip_bench::ipc::traits;
+use roundtrip_bench::sched::realtime_permission;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::ipc::Profile;
+use roundtrip_run::ipc::traits::{Aspect, Finding, TraitsPlan, TraitsResult};
+use roundtrip_run::ipc::{DriverChoice, DriverPlan, Stack};
 
 fn run(profile: Profile) -> TraitsResult {
     let plan = TraitsPlan {
@@ -26,7 +26,7 @@ fn holds(result: &TraitsResult, aspect: Aspect, stack: Stack) -> Option<bool> {
     match finding(result, aspect, stack) {
         Finding::Served { holds, calls, held, at_rest, afterwards, .. } => {
             assert_eq!(*holds, calls == held, "{aspect:?} {stack}");
-            assert_eq!(at_rest, afterwards, "what was lent is given back: {aspect:?} {stack}");
+            assert_eq!(at_rest, afterwards, "what was inherited is given back: {aspect:?} {stack}");
             Some(*holds)
         }
         Finding::NotTried { reason } => {
@@ -88,8 +88,8 @@ fn by_androids_rules_only_hwbinder_inherits_and_only_binder_goes_to_the_backgrou
     let may = realtime_permission().max_priority().is_some();
     assert_eq!(holds(&result, Aspect::RealtimeInheritance, Stack::Hwbinder).is_some(), may);
     if !may {
-        skips::skip(
-            skips::Need::Root,
+        roundtrip_skips::skip(
+            roundtrip_skips::Need::Root,
             "this user has no real-time callers: their priorities were not looked at",
         );
     }

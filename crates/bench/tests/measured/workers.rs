@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::jobs::TestJob;
-use bench::Error;
-use bench::Result;
-use bench::worker::{Event, Link, Spawner, What, Work, WorkerGroup};
+use roundtrip_bench::Error;
+use roundtrip_bench::Result;
+use roundtrip_bench::worker::{Event, Link, Spawner, What, Work, WorkerGroup};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

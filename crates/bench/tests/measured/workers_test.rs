@@ -1,11 +1,11 @@
 //! Many workers from the outside: every caller makes all its calls, on both stacks and in every
 //! topology, and a threshold counts calls correctly.
 
-use bench::Error;
-use bench::ipc::workers;
-use bench::worker::Spawner;
-use run::ipc::workers::{Stage, Topology, WorkersPlan, WorkersResult};
-use run::ipc::{DriverChoice, DriverPlan, Mode, Stack};
+use roundtrip_bench::Error;
+use roundtrip_bench::ipc::workers;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::ipc::workers::{Stage, Topology, WorkersPlan, WorkersResult};
+use roundtrip_run::ipc::{DriverChoice, DriverPlan, Mode, Stack};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))

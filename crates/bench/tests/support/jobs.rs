@@ -4,9 +4,9 @@
 use std::io::Write;
 use std::time::Duration;
 
-use bench::worker::{Link, Work};
-use bench::{Error, Result};
-use latency::Sample;
+use roundtrip_bench::worker::{Link, Work};
+use roundtrip_bench::{Error, Result};
+use roundtrip_latency::Sample;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

@@ -7,9 +7,9 @@ mod jobs;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bench::worker::{self, Registered, Spawner, WorkerGroup};
-use bench::{JOBS, Result};
 use jobs::TestJob;
+use roundtrip_bench::worker::{self, Registered, Spawner, WorkerGroup};
+use roundtrip_bench::{JOBS, Result};
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {

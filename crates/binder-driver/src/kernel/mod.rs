@@ -28,7 +28,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use binderfs::PrivateBinderfs;
-pub use features::{Features, Language};
+pub use roundtrip_vocabulary::{Features, Language};
 
 use crate::error::MAP;
 use crate::uapi::{
@@ -88,7 +88,7 @@ impl Kernel {
     /// Queries the driver's features. This registers the calling thread with the driver.
     #[must_use]
     pub fn features(&self) -> Features {
-        Features::ask(self.device.as_fd(), &self.path)
+        features::ask(self.device.as_fd(), &self.path)
     }
 
     /// Returns true if the device has a context manager. Sends a oneway ping, which every context

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use super::{Emulated, KNOWN, with_guard};
 use crate::records;
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BC_TRANSACTION, BC_TRANSACTION_SG, ExtendedError, Field as _, FrozenStatusInfo, payload_size,
 };
-use binder_driver::{
+use roundtrip_binder_driver::{
     Backend, Commands, Driver, Error as DriverError, NodeInfo, RawBytes, ReadableMemory, Returns,
 };
 
@@ -165,8 +165,8 @@ fn asks(mut commands: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use binder_driver::Command;
-    use binder_driver::uapi::TransactionData;
+    use roundtrip_binder_driver::Command;
+    use roundtrip_binder_driver::uapi::TransactionData;
 
     use super::*;
 

@@ -9,15 +9,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::{Emulated, with_guard};
+
 use crate::descriptors::Descriptors;
 use crate::error::Error;
-use crate::inheritance::InheritBy;
+use crate::inheritance;
 use crate::records::{self, AREA_BYTES, Id, Process};
 use crate::region::{End, Region};
 use crate::supervisor_line::{self, ToSupervisor};
 use crate::wakers::{self, WakeUp};
 use crate::{leaving, membership, priority, sched, welcome};
-use binder_driver::Error as DriverError;
+use roundtrip_binder_driver::Error as DriverError;
 
 impl Emulated {
     /// Joins the context at `address` ([`Context::address`](crate::Context::address)) with a
@@ -89,7 +90,7 @@ impl Emulated {
         let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
         let traps = follow_callers(&region, (slot, generation), &to_supervisor, wake_up);
         let inherit_by =
-            InheritBy::from_word(region.words()[records::INHERIT_BY].load(Ordering::Relaxed) as u32);
+            inheritance::inherit_by(region.words()[records::INHERIT_BY].load(Ordering::Relaxed) as u32);
         let watcher = membership.connection.try_clone().and_then(|connection| {
             let region = Arc::clone(&region);
             std::thread::Builder::new().name("binder-watch".into()).spawn(move || watch(&connection, &region))

@@ -11,15 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
+use roundtrip_vocabulary::InheritBy;
 use rustix::io::Errno;
 
 use crate::descriptors::Descriptors;
-use crate::inheritance::InheritBy;
+use crate::inheritance;
 use crate::ioctl::Ioctl;
 use crate::lock::{Guard, Scratch};
 use crate::records::{self, Id, Process, Thread};
 use crate::region::{End, Region};
-use binder_driver::{Driver, Error as DriverError, Profile, ReadableMemory};
+use roundtrip_binder_driver::{Driver, Error as DriverError, Profile, ReadableMemory};
 
 /// A process's opened emulated driver.
 ///
@@ -175,7 +176,7 @@ impl Emulated {
                 process: self.process,
                 thread,
                 profile: self.profile,
-                inherit_by: InheritBy::from_word(self.inherit_by.load(Ordering::Relaxed)),
+                inherit_by: inheritance::inherit_by(self.inherit_by.load(Ordering::Relaxed)),
                 memory: *memory,
                 sender: self.sender,
                 euid: self.euid.load(Ordering::Relaxed),

@@ -9,7 +9,7 @@ use crate::queue::Kind;
 use crate::records::{
     Buffer, Field, Id, Node, Thread, Transaction, Work, buffer, node, process, thread, transaction, work,
 };
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BR_ACQUIRE, BR_CLEAR_DEATH_NOTIFICATION_DONE, BR_CLEAR_FREEZE_NOTIFICATION_DONE, BR_DEAD_BINDER,
     BR_DEAD_REPLY, BR_DECREFS, BR_FAILED_REPLY, BR_FROZEN_BINDER, BR_FROZEN_REPLY, BR_INCREFS,
     BR_ONEWAY_SPAM_SUSPECT, BR_RELEASE, BR_REPLY, BR_TRANSACTION, BR_TRANSACTION_COMPLETE,

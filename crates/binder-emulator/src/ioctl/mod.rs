@@ -8,15 +8,15 @@ mod write;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use roundtrip_vocabulary::InheritBy;
 use rustix::io::Errno;
 
 use crate::descriptors::{Descriptors, Wanted};
-use crate::inheritance::InheritBy;
 use crate::lock::Guard;
 use crate::node::Strength;
 use crate::records::{CONTEXT_MANAGER, Id, Process, Thread, node, reference};
-use binder_driver::uapi::{BINDER_TYPE_BINDER, FlatBinderObject};
-use binder_driver::{Profile, ReadableMemory};
+use roundtrip_binder_driver::uapi::{BINDER_TYPE_BINDER, FlatBinderObject};
+use roundtrip_binder_driver::{Profile, ReadableMemory};
 
 /// A thread in the driver.
 pub(crate) struct Ioctl<'a> {

@@ -1,6 +1,6 @@
 //! [`Out`]: the room that a read writes its returns to.
 
-use binder_driver::uapi::payload_size;
+use roundtrip_binder_driver::uapi::payload_size;
 
 /// The read side's room.
 pub(super) struct Out<'r> {

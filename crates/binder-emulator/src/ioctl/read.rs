@@ -12,8 +12,8 @@ use crate::records::{process, thread, transaction};
 use crate::sleep::{self, Slept};
 use crate::thread::{LOOPER_ENTERED, LOOPER_POLL, LOOPER_REGISTERED};
 use crate::{inheritance, pi_futex, sched};
-use binder_driver::Profile;
-use binder_driver::uapi::{BR_NOOP, BR_SPAWN_LOOPER};
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_driver::uapi::{BR_NOOP, BR_SPAWN_LOOPER};
 
 impl Ioctl<'_> {
     /// Waits for returns, writes them to `room`, and returns their length. `gone` says when to stop

@@ -7,8 +7,8 @@ use super::Ioctl;
 use crate::node::Strength;
 use crate::records::{node, process, thread};
 use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
-use binder_driver::uapi::{PtrCookie, TransactionData, TransactionDataSg};
-use binder_driver::{Command, Commands};
+use roundtrip_binder_driver::uapi::{PtrCookie, TransactionData, TransactionDataSg};
+use roundtrip_binder_driver::{Command, Commands};
 
 impl Ioctl<'_> {
     /// Carries out the pending commands. Stops at a refused one until the thread has read the

@@ -7,8 +7,8 @@ mod stored;
 mod translate;
 
 use crate::region::Region;
-use binder_driver::ReadableMemory;
-use binder_driver::uapi::{
+use roundtrip_binder_driver::ReadableMemory;
+use roundtrip_binder_driver::uapi::{
     BINDER_TYPE_BINDER, BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_HANDLE, BINDER_TYPE_PTR,
     BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, FdArrayObject, FdObject, Field,
     FlatBinderObject, align8,

@@ -6,7 +6,7 @@ use crate::lock::Guard;
 use crate::node::Strength;
 use crate::records::{AREA_BYTES, Buffer, Id, Process, buffer, process};
 use crate::region::{Region, inside};
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject,
 };
 
@@ -125,7 +125,9 @@ mod tests {
     use super::*;
     use crate::allocation::Sizes;
     use crate::lock::Scratch;
-    use binder_driver::uapi::{BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_PTR, FdArrayObject, FdObject};
+    use roundtrip_binder_driver::uapi::{
+        BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_PTR, FdArrayObject, FdObject,
+    };
 
     /// The descriptor places of a buffer with a descriptor, a scatter-gather buffer of 64 bytes
     /// (`parent_at` bytes from the start of the area) and an array of `count` descriptors at

@@ -11,7 +11,7 @@ use super::{Object, object_at, offset_at};
 use crate::ioctl::Ioctl;
 use crate::node::Strength;
 use crate::records::{Buffer, Id, Process, buffer, node, process, reference};
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, BINDER_TYPE_PTR,
     BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, FdArrayObject, FdObject, Field,
     FlatBinderObject, TransactionDataSg, align8,

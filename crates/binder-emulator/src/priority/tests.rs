@@ -195,7 +195,7 @@ fn a_priority_that_a_dead_sender_may_have_set_is_restored() {
     let nice = rustix::process::getpriority_process(None).expect("this thread's own");
     let now = sched::get(0).expect("this thread's own");
     if nice >= 19 || now.policy != OTHER {
-        return skips::skip(skips::Need::Machine, "this thread can be made no nicer");
+        return roundtrip_skips::skip(roundtrip_skips::Need::Machine, "this thread can be made no nicer");
     }
     guard.set(id, thread::PROCESS, Some(Id::new(3).expect("a slot")));
     guard.set(id, thread::TID, own_tid().cast_signed());

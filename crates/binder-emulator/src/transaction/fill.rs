@@ -10,8 +10,8 @@ use crate::node::Strength;
 use crate::objects;
 use crate::process::LIVE;
 use crate::records::{Buffer, Id, Node, Process, Thread, buffer, process};
-use binder_driver::RawBytes;
-use binder_driver::uapi::{TF_CLEAR_BUF, TransactionDataSg};
+use roundtrip_binder_driver::RawBytes;
+use roundtrip_binder_driver::uapi::{TF_CLEAR_BUF, TransactionDataSg};
 
 /// From this many bytes on, data is copied outside the lock, so that no thread waits for the copy.
 const COPY_OUTSIDE_LOCK: u64 = 4096;

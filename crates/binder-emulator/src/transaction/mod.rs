@@ -18,13 +18,13 @@ use crate::records::{
     transaction,
 };
 use crate::{inheritance, priority};
-use binder_driver::Profile;
-use binder_driver::uapi::{
+use fill::{Filled, Target};
+pub(crate) use refusal::Refusal;
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_driver::uapi::{
     FLAT_BINDER_FLAG_ACCEPTS_FDS, FLAT_BINDER_FLAG_TXN_SECURITY_CTX, TF_ONE_WAY, TF_UPDATE_TXN,
     TransactionDataSg,
 };
-use fill::{Filled, Target};
-pub(crate) use refusal::Refusal;
 
 impl Ioctl<'_> {
     /// `BC_TRANSACTION[_SG]`.

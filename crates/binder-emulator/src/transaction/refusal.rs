@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::lock::Guard;
 use crate::records::{Id, Thread, thread};
-use binder_driver::uapi::{BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY};
+use roundtrip_binder_driver::uapi::{BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY};
 
 /// Why a transaction was refused: what its sender (or, for a reply, the thread that waits for it)
 /// reads.

@@ -7,7 +7,9 @@ use super::fill::{Filled, Target};
 use crate::ioctl::Ioctl;
 use crate::queue::Kind;
 use crate::records::{Id, Thread, Transaction, thread, transaction};
-use binder_driver::uapi::{BR_FAILED_REPLY, BR_TRANSACTION_COMPLETE, TF_ACCEPT_FDS, TransactionDataSg};
+use roundtrip_binder_driver::uapi::{
+    BR_FAILED_REPLY, BR_TRANSACTION_COMPLETE, TF_ACCEPT_FDS, TransactionDataSg,
+};
 
 impl Ioctl<'_> {
     /// `BC_REPLY[_SG]`.

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver, Errno, Return, Returns};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Command, Commands, Driver, Errno, Return, Returns};
 
 use crate::begun::Begun;
 

@@ -4,10 +4,10 @@
 
 use std::os::fd::AsRawFd as _;
 
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BINDER_TYPE_FD, BINDER_TYPE_HANDLE, FdObject, FlatBinderObject, HandleCookie, TF_ONE_WAY, TransactionData,
 };
-use binder_driver::{Command, Return};
+use roundtrip_binder_driver::{Command, Return};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::Device;

@@ -38,8 +38,10 @@ impl<T> Begun<T> {
 
     /// Returns true if the thread sleeps in a driver.
     fn sleeps(&self) -> bool {
-        let syscall = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
-        is_wait_in_driver(&syscall.expect("a kernel with /proc/PID/syscall"))
+        let read = |name| std::fs::read_to_string(format!("/proc/self/task/{}/{name}", self.tid));
+        let syscall = read("syscall").expect("a kernel with /proc/PID/syscall");
+        is_wait_in_driver(&syscall)
+            && (is_in_seccomp(&syscall) || is_interruptible(&read("stat").expect("a /proc")))
     }
 
     /// How often the thread has slept so far.
@@ -73,6 +75,20 @@ fn is_wait_in_driver(syscall: &str) -> bool {
         }
         None => false,
     }
+}
+
+/// Whether seccomp has suspended a thread. Only a fatal signal may end that. `syscall` is its /proc
+/// text.
+fn is_in_seccomp(syscall: &str) -> bool {
+    syscall.split(' ').next() == Some(&libc::SYS_getppid.to_string())
+}
+
+/// Whether a thread sleeps until an event or a signal, as both drivers' readers do. `stat` is its
+/// /proc text (proc_pid_stat(5)). A thread that waits for one of the kernel's locks, which are
+/// sleeping locks under PREEMPT_RT, or for memory, cannot be interrupted: it is not asleep, but in
+/// the middle of its step.
+fn is_interruptible(stat: &str) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
 }
 
 /// Whether a thread inside futex(2) waits there for work from the emulated driver. Other waits are
@@ -187,6 +203,14 @@ mod tests {
         assert!(!is_wait_in_driver(&syscall), "{syscall}");
         let _ = futex::wake(&words.0[1], Flags::empty(), 1);
         begun.wait();
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_lock_of_the_kernel_is_not_asleep() {
+        assert!(is_in_seccomp(&format!("{} 0x3 0x0 0x7f 0x0 0x0 0x0 0x7f 0x8\n", libc::SYS_getppid)));
+        assert!(!is_in_seccomp("running\n") && !is_in_seccomp(&format!("{} 0x3\n", libc::SYS_ppoll)));
+        assert!(is_interruptible("71 (worker) S) S 1 71 1 0 -1\n"));
+        assert!(!is_interruptible("71 (worker S ) D 1 71 1 0 -1\n"));
     }
 
     #[test]

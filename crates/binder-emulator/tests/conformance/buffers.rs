@@ -1,7 +1,7 @@
 //! The receive area: exhaustion, recovery, and the rules for freeing buffers.
 
-use binder_driver::uapi::{TF_CLEAR_BUF, TransactionData};
-use binder_driver::{Command, Return};
+use roundtrip_binder_driver::uapi::{TF_CLEAR_BUF, TransactionData};
+use roundtrip_binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names, reply};

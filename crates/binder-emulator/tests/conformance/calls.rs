@@ -1,7 +1,7 @@
 //! Synchronous calls, their returns and their refusals.
 
-use binder_driver::uapi::BC_ACQUIRE;
-use binder_driver::{Command, Commands, Errno, Error, Return, Returns};
+use roundtrip_binder_driver::uapi::BC_ACQUIRE;
+use roundtrip_binder_driver::{Command, Commands, Errno, Error, Return, Returns};
 
 use crate::Device;
 use crate::actor::{Actor, Desk, data, names, reply, transaction};

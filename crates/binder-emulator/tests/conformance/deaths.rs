@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use binder_driver::uapi::HandleCookie;
-use binder_driver::{Command, Return};
+use roundtrip_binder_driver::uapi::HandleCookie;
+use roundtrip_binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names};

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use binder_driver::kernel::{Kernel, PrivateBinderfs};
-use binder_driver::{Driver, Profile};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::kernel::{Kernel, PrivateBinderfs};
+use roundtrip_binder_driver::{Driver, Profile};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 use crate::{Device, LaterFeatures, Sequential};
 
@@ -245,7 +245,7 @@ fn log(name: &str) -> String {
 #[test]
 fn contexts_of_cases_are_not_listed() {
     let devices = [EmulatedAck::new().0, EmulatedMainline::new().0];
-    let listed = binder_emulator::running().expect("/proc/net/unix");
+    let listed = roundtrip_binder_emulator::running().expect("/proc/net/unix");
     for device in devices {
         assert!(!listed.iter().any(|name| name == device.context.address()), "{listed:?}");
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Errno, Return};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Errno, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names};
@@ -90,7 +90,7 @@ pub(crate) fn wrong_sizes_and_addresses_are_reported<D: Device>() {
                 ..Default::default()
             };
             change(&mut data);
-            desk.write_read(&[binder_driver::Command::TransactionSg(data)], &[&bytes, &offsets])
+            desk.write_read(&[roundtrip_binder_driver::Command::TransactionSg(data)], &[&bytes, &offsets])
         });
         assert_eq!(returns, [Return::FailedReply], "{what}");
         reported(&client)

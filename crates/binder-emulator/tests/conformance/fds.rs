@@ -3,8 +3,8 @@
 
 use std::os::fd::AsRawFd;
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Errno, Return};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Errno, Return};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 

@@ -1,7 +1,7 @@
 //! Frozen processes: synchronous calls to them are refused, oneway calls are queued.
 
-use binder_driver::uapi::*;
-use binder_driver::{Errno, Return};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Errno, Return};
 
 use crate::Device;
 use crate::actor::{Actor, find_transaction, names};
@@ -77,7 +77,7 @@ pub(crate) fn oneway_calls_to_a_frozen_process_are_queued<D: Device>() {
     for byte in 1..=2 {
         let received = server.next_call();
         assert_eq!(server.bytes(&received), [byte]);
-        server.write(&[binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
+        server.write(&[roundtrip_binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
     }
     let returns = Message::to(0).flags(TF_ONE_WAY).plain(b"x").call(&client).wait();
     assert_eq!(returns, [Return::TransactionComplete]);
@@ -110,7 +110,7 @@ pub(crate) fn an_update_replaces_an_older_one_that_is_queued_for_a_frozen_proces
     while seen.last() != Some(&8) {
         let received = server.next_call();
         seen.extend(server.bytes(&received));
-        server.write(&[binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
+        server.write(&[roundtrip_binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
     }
     // 5 replaced 2, and 7 replaced 5, because the driver compares the senders' real processes. A
     // call without the flag stays.

@@ -3,9 +3,9 @@
 //!
 //! Each case uses a device, of which a guest has few. Therefore each case has several scenes.
 
-use binder_driver::uapi::{FrozenStateInfo, HandleCookie};
-use binder_driver::{Command, Errno, Return};
-use skips::{Need, skip};
+use roundtrip_binder_driver::uapi::{FrozenStateInfo, HandleCookie};
+use roundtrip_binder_driver::{Command, Errno, Return};
+use roundtrip_skips::{Need, skip};
 
 use crate::Device;
 use crate::actor::{Actor, names};
@@ -198,7 +198,7 @@ pub(crate) fn wrong_freeze_commands_are_invalid<D: Device>() {
     let refused = |commands: &[Command]| {
         let commands = commands.to_vec();
         watcher.run(move |desk| {
-            let mut queued = binder_driver::Commands::default();
+            let mut queued = roundtrip_binder_driver::Commands::default();
             commands.iter().for_each(|&command| queued.push(command));
             let errno = desk.send(&mut queued, &[]).expect_err("invalid");
             (errno, queued.pending().len())

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use binder_driver::{Command, Return};
-use skips::{Need, skip};
+use roundtrip_binder_driver::{Command, Return};
+use roundtrip_skips::{Need, skip};
 
 use crate::Device;
 use crate::actor::{Actor, names, transaction};

@@ -33,7 +33,7 @@ mod weak;
 
 use std::sync::Arc;
 
-use binder_driver::Driver;
+use roundtrip_binder_driver::Driver;
 
 /// One binder device that processes can open.
 pub(crate) trait Device {
@@ -325,7 +325,10 @@ fn the_emulated_driver_matches_a_recorded_kernel_with_different_priorities() {
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
 fn the_kernel_driver_matches_its_recording() {
     if !differential::is_recorded_kernel() {
-        return skips::skip(skips::Need::Machine, "no results of this kernel are recorded");
+        return roundtrip_skips::skip(
+            roundtrip_skips::Need::Machine,
+            "no results of this kernel are recorded",
+        );
     }
     differential::the_kernel_has_its_recorded_results::<devices::KernelDevice>();
 }
@@ -335,7 +338,7 @@ fn the_kernel_driver_matches_its_recording() {
 fn a_restarting_signal_handler_does_not_end_a_wait_in_the_emulated_driver() {
     let device = devices::EmulatedMainline::new();
     let (server, client) = calls::pair(&device);
-    let waiting = server.start(|desk| desk.write_read(&[binder_driver::Command::EnterLooper], &[]));
+    let waiting = server.start(|desk| desk.write_read(&[roundtrip_binder_driver::Command::EnterLooper], &[]));
     for round in 1..=20 {
         assert!(waiting.is_waiting());
         let before = signals::SIGNALS_HANDLED.load(std::sync::atomic::Ordering::Relaxed);

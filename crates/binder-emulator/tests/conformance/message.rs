@@ -1,7 +1,7 @@
 //! Builds a transaction or reply with objects and scatter-gather buffers.
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Errno, Return};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Commands, Errno, Return};
 
 use crate::actor::{Actor, Desk, Pending, data};
 

@@ -1,7 +1,7 @@
 //! Nodes, handles and scatter-gather buffers inside transactions.
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Return};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, Pending, data, names, transaction};
@@ -51,7 +51,7 @@ fn reply_with_object(actor: &Actor, object: FlatBinderObject) {
         let (bytes, offsets) = (object.to_bytes(), 0_u64.to_ne_bytes());
         let mut description = data(0, 0, 0, &bytes);
         (description.offsets, description.offsets_size) = (offsets.as_ptr() as u64, 8);
-        let mut commands = binder_driver::Commands::default();
+        let mut commands = roundtrip_binder_driver::Commands::default();
         commands.push(Command::Reply(description));
         desk.send(&mut commands, &[&bytes, &offsets]).unwrap();
     });

@@ -1,7 +1,7 @@
 //! Oneway transactions: no reply, one at a time for each node, half of the area.
 
-use binder_driver::uapi::TF_ONE_WAY;
-use binder_driver::{Command, Return};
+use roundtrip_binder_driver::uapi::TF_ONE_WAY;
+use roundtrip_binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, data, names};

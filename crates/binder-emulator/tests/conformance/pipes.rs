@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use binder_driver::uapi::*;
+use roundtrip_binder_driver::uapi::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::actor::Actor;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use binder_driver::uapi::{PtrCookie, TF_ONE_WAY};
-use binder_driver::{Command, Errno, Return};
+use roundtrip_binder_driver::uapi::{PtrCookie, TF_ONE_WAY};
+use roundtrip_binder_driver::{Command, Errno, Return};
 
 use crate::Device;
 use crate::actor::{Actor, Pending, data, find_transaction, names};

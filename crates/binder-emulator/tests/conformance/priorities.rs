@@ -2,9 +2,9 @@
 //! raising nice values. Without it the driver must report that nothing was inherited, and the tests
 //! check that.
 
-use binder_driver::Command;
-use binder_driver::uapi::TF_ONE_WAY;
-use skips::{Need, skip};
+use roundtrip_binder_driver::Command;
+use roundtrip_binder_driver::uapi::TF_ONE_WAY;
+use roundtrip_skips::{Need, skip};
 
 use crate::Device;
 use crate::actor::{Actor, names};

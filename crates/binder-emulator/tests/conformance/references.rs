@@ -1,7 +1,7 @@
 //! References: what is reported to owners, and when counts are released.
 
-use binder_driver::uapi::PtrCookie;
-use binder_driver::{Command, Errno, NodeInfo, Return};
+use roundtrip_binder_driver::uapi::PtrCookie;
+use roundtrip_binder_driver::{Command, Errno, NodeInfo, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names};

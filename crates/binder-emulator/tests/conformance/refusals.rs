@@ -1,8 +1,8 @@
 //! Refusals and features that only the kernel driver has.
 
-use binder_driver::kernel::{Features, Kernel};
-use binder_driver::uapi::PROTOCOL_VERSION;
-use binder_driver::{Driver as _, Errno, Error};
+use roundtrip_binder_driver::kernel::{Features, Kernel};
+use roundtrip_binder_driver::uapi::PROTOCOL_VERSION;
+use roundtrip_binder_driver::{Driver as _, Errno, Error};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Device as _;

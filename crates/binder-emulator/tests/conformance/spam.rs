@@ -1,7 +1,7 @@
 //! Oneway spam: a sender that fills an area with oneway calls is notified of it, once.
 
-use binder_driver::Return;
-use binder_driver::uapi::*;
+use roundtrip_binder_driver::Return;
+use roundtrip_binder_driver::uapi::*;
 
 use crate::Device;
 use crate::actor::Actor;
@@ -63,12 +63,12 @@ pub(crate) fn spam_is_not_reported_without_a_request<D: Device>() {
 pub(crate) fn spam_is_reported_again_after_the_area_was_freed<D: Device>() {
     let device = D::new();
     let (server, client) = server_with_client(&device, true);
-    server.write(&[binder_driver::Command::EnterLooper]).unwrap();
+    server.write(&[roundtrip_binder_driver::Command::EnterLooper]).unwrap();
     for _ in 0..2 {
         assert_eq!(runs(&send(&client, 32, 1024)), "C25 S1 C6 ");
         for _ in 0..32 {
             let received = server.next_call();
-            server.write(&[binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
+            server.write(&[roundtrip_binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Weak nodes and handles: their translation, and what is refused for them.
 
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, FlatBinderObject, PtrCookie, TransactionData,
 };
-use binder_driver::{Command, Return};
+use roundtrip_binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names, reply};

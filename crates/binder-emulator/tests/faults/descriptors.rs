@@ -7,9 +7,9 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::alone::alone;

@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Driver, Errno, Return, Returns};
-use binder_emulator::Emulated;
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Commands, Driver, Errno, Return, Returns};
+use roundtrip_binder_emulator::Emulated;
 
 use crate::message::{Arrived, Message};
 

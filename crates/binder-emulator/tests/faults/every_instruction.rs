@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use binder_driver::Profile;
+use roundtrip_binder_driver::Profile;
 
 use crate::alone::alone;
 use crate::random::Random;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::uapi::TransactionData;
+use roundtrip_binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 use crate::alone::alone;
 use crate::message::Message;
@@ -291,7 +291,7 @@ fn only_descriptors_that_the_driver_delivered_can_be_taken() {
     let own = reader.as_raw_fd().unsigned_abs();
     let message = Message::default().descriptor(reader.as_fd());
     let (mut commands, mut returns) = (Commands::default(), Returns::with_room(1024));
-    commands.push(Command::TransactionSg(message.describe(0, 1, binder_driver::uapi::TF_ONE_WAY)));
+    commands.push(Command::TransactionSg(message.describe(0, 1, roundtrip_binder_driver::uapi::TF_ONE_WAY)));
     sender.write_read(&mut commands, &message.memory(), Some(&mut returns)).expect("it is taken");
     commands.push(Command::EnterLooper);
     let transaction = loop {
@@ -305,10 +305,10 @@ fn only_descriptors_that_the_driver_delivered_can_be_taken() {
         }
     };
     let data = driver.received(transaction.buffer, transaction.data_size).expect("inside the area");
-    let brought = binder_driver::uapi::FdObject::from_bytes(&data).expect("an object").fd;
+    let brought = roundtrip_binder_driver::uapi::FdObject::from_bytes(&data).expect("an object").fd;
     drop(driver.duplicate_fd(brought).expect("the driver has opened it"));
     for foreign in [own, u32::MAX] {
-        assert_eq!(driver.duplicate_fd(foreign).err(), Some(binder_driver::Errno::BADF));
+        assert_eq!(driver.duplicate_fd(foreign).err(), Some(roundtrip_binder_driver::Errno::BADF));
         assert!(driver.take_fd(foreign).is_none());
     }
     let taken = driver.take_fd(brought).expect("the driver has opened it");

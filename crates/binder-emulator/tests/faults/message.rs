@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use binder_driver::Driver;
-use binder_driver::uapi::*;
+use roundtrip_binder_driver::Driver;
+use roundtrip_binder_driver::uapi::*;
 
 /// A message, with the memory that its objects name.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, Stdio};
 use std::sync::Arc;
 
-use binder_driver::uapi::{FLAT_BINDER_FLAG_ACCEPTS_FDS, HandleCookie};
-use binder_driver::{Command, Driver, Errno};
-use binder_emulator::Emulated;
+use roundtrip_binder_driver::uapi::{FLAT_BINDER_FLAG_ACCEPTS_FDS, HandleCookie};
+use roundtrip_binder_driver::{Command, Driver, Errno};
+use roundtrip_binder_emulator::Emulated;
 
 use crate::desk::{Answer, CALL_BACK, DROP, Desk, ECHO, EXCHANGE, GIVE, KEEP, Kept, MOST_KEPT};
 use crate::message::Message;

@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Driver};
-use binder_emulator::{Emulated, InheritBy};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Driver};
+use roundtrip_binder_emulator::{Emulated, InheritBy};
 
 use crate::desk::{Answer, CALL_BACK, DROP, Desk, ECHO, EXCHANGE, KEEP};
 use crate::message::Message;
@@ -68,7 +68,7 @@ fn stepped<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
-fn reply(answer: Result<Answer, binder_driver::Errno>) -> crate::message::Arrived {
+fn reply(answer: Result<Answer, roundtrip_binder_driver::Errno>) -> crate::message::Arrived {
     match answer {
         Ok(Answer::Reply(arrived)) => arrived,
         other => panic!("no reply: {other:?}"),
@@ -219,8 +219,8 @@ fn laden(address: &str) -> Desk {
 }
 
 /// An empty call whose reply is not read.
-fn some_call() -> binder_driver::Commands {
-    let mut commands = binder_driver::Commands::default();
+fn some_call() -> roundtrip_binder_driver::Commands {
+    let mut commands = roundtrip_binder_driver::Commands::default();
     commands.push(Command::Transaction(TransactionData { code: ECHO, ..Default::default() }));
     commands
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use binder_driver::Profile;
-use binder_emulator::{Context, Usage};
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_emulator::{Context, Usage};
 
 use crate::alone::alone;
 use crate::peers::{Peer, REPORT_EVERY};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use binder_driver::Profile;
+use roundtrip_binder_driver::Profile;
 
 use crate::alone::alone;
 use crate::desk::Answer;

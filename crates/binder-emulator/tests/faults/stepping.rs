@@ -9,8 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command as Process, Stdio};
 
-use binder_driver::sched_attr::{self, SchedAttr};
-use binder_emulator::{Emulated, InheritBy};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_emulator::{Emulated, InheritBy};
 
 pub(crate) const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
 pub(crate) const SCENARIO: &str = "ROUNDTRIP_TEST_SCENARIO";

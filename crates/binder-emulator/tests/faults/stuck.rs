@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
-use binder_driver::Profile;
+use roundtrip_binder_driver::Profile;
 
 use crate::alone::alone;
 use crate::garbage::memory;

@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 
-use binder_driver::Profile;
-use binder_emulator::Context;
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_emulator::Context;
 
 use crate::stepping;
 

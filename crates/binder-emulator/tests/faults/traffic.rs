@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binder_driver::{Driver, Errno, Profile};
-use binder_emulator::{Context, Emulated, Usage};
+use roundtrip_binder_driver::{Driver, Errno, Profile};
+use roundtrip_binder_emulator::{Context, Emulated, Usage};
 
 use crate::alone::alone;
 use crate::desk::{Answer, Desk, GIVE, MOST_KEPT, WHO};
@@ -62,7 +62,7 @@ impl Crowd {
                 if let Answer::Reply(arrived) = answer {
                     numbers.extend(arrived.data.first_chunk().map(|&bytes| u32::from_ne_bytes(bytes)));
                 }
-                self.probe.queue(binder_driver::Command::Release(handle));
+                self.probe.queue(roundtrip_binder_driver::Command::Release(handle));
             }
         }
         self.probe.flush().expect("a context");

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use binder_driver::sched_attr;
-use binder_driver::{Command, Driver, Errno, Profile};
-use binder_emulator::{Context, Emulated, Usage};
+use roundtrip_binder_driver::sched_attr;
+use roundtrip_binder_driver::{Command, Driver, Errno, Profile};
+use roundtrip_binder_emulator::{Context, Emulated, Usage};
 
 use crate::desk::{Answer, CALL_BACK, Desk, ECHO, EXCHANGE, Kept};
 use crate::message::Message;

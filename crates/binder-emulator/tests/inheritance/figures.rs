@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use binder_driver::Profile;
-use binder_emulator::{Context, InheritBy};
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_emulator::{Context, InheritBy};
 
 use crate::hogs::{Hogs, Kind};
 use crate::party::{KEEP, Party};

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::unprivileged::{FIFO, OTHER};
-use binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 #[derive(Clone, Copy, Debug)]

@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use binder_driver::sched_attr::{self, SchedAttr};
-use binder_driver::{Driver, Profile};
-use binder_emulator::{Context, InheritBy};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_driver::{Driver, Profile};
+use roundtrip_binder_emulator::{Context, InheritBy};
 
 use hogs::{Hogs, Kind};
 use party::{CALL_BACK, FORWARD, FORWARD_BACK, KEEP, Party, RUNS_AT, WAIT};

@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Driver, Return, Returns};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Command, Commands, Driver, Return, Returns};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 /// The reply carries the priority that the serving thread really runs at.
 pub(crate) const RUNS_AT: u32 = 1;

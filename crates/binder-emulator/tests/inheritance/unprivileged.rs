@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_skips::{Need, skip};
 use rustix::process::{Gid, Resource, Rlimit, Uid, setrlimit};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use skips::{Need, skip};
 
 pub(crate) const OTHER: u32 = 0;
 pub(crate) const FIFO: u32 = 1;

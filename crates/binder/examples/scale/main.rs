@@ -2,7 +2,8 @@
 //! clients of one service (1 to 64), the services of one context (1 to 1,000) and the objects of
 //! one process (1 to 1,000). It fails if a figure has a cliff (see `report::MEANING`).
 //!
-//! `cargo run --release -p binder --example scale -- [--rounds N] [--milliseconds N] [--svg FILE]`
+//! `cargo run --release -p roundtrip-binder --example scale -- [--rounds N] [--milliseconds N]
+//! [--svg FILE]`
 //!
 //! A run with the defaults takes about a minute. The child processes run this same program.
 
@@ -16,8 +17,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use binder_driver::Profile;
-use binder_emulator::Context;
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_emulator::Context;
 
 use process::Child;
 use report::{Axis, Point, Sample};

@@ -5,9 +5,9 @@ use std::io::{BufRead as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binder::manager::{self, ServiceManager};
-use binder::{Binder, Call, Parcel, ParcelReader, Process, Service, Stack, Status, Stub};
-use binder_emulator::Emulated;
+use roundtrip_binder::manager::{self, ServiceManager};
+use roundtrip_binder::{Binder, Call, Parcel, ParcelReader, Process, Service, Stack, Status, Stub};
+use roundtrip_binder_emulator::Emulated;
 
 use crate::Result;
 

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use binder_driver::uapi::{BINDER_TYPE_FDA, FdArrayObject, Field};
+use roundtrip_binder_driver::uapi::{BINDER_TYPE_FDA, FdArrayObject, Field};
 
 use super::{HwParcel, HwReader};
 use crate::{Error, descriptors};

@@ -1,7 +1,7 @@
 //! [`HwParcel`]: an outgoing scatter-gather transaction.
 
-use binder_driver::RawBytes;
-use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, align8};
+use roundtrip_binder_driver::RawBytes;
+use roundtrip_binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, align8};
 
 use super::{VECTOR_POINTER, vector_header};
 use crate::Error;

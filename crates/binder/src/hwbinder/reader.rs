@@ -7,8 +7,8 @@
 //! Other processes may also change the bytes at any time. The reader therefore reads each number
 //! once, copies strings before it checks them, and returns byte vectors as [`RawBytes`].
 
-use binder_driver::RawBytes;
-use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject};
+use roundtrip_binder_driver::RawBytes;
+use roundtrip_binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject};
 
 use super::{BufferIndex, VECTOR_LENGTH, VECTOR_POINTER, VECTOR_SIZE};
 use crate::parcel::ParcelReader;

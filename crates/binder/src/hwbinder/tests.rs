@@ -1,9 +1,9 @@
 //! Tests scatter-gather parcels with a fake driver, which copies the buffers and fixes up the
 //! addresses in one block of memory.
 
-use binder_driver::RawBytes;
-use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BufferObject, Field};
 use proptest::prelude::*;
+use roundtrip_binder_driver::RawBytes;
+use roundtrip_binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BufferObject, Field};
 
 use super::*;
 use crate::Error;

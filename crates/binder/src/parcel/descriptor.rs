@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use binder_driver::uapi::{BINDER_TYPE_FD, FLAT_BINDER_FLAG_ACCEPTS_FDS, FdObject};
+use roundtrip_binder_driver::uapi::{BINDER_TYPE_FD, FLAT_BINDER_FLAG_ACCEPTS_FDS, FdObject};
 
 use super::{Parcel, ParcelReader};
 use crate::{Error, descriptors};

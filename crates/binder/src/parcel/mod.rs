@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use reader::ParcelReader;
 pub use token::InterfaceToken;
 
-use binder_driver::{RawBytes, copy};
+use roundtrip_binder_driver::{RawBytes, copy};
 
 use crate::{Dialect, Error};
 

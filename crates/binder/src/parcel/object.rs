@@ -1,6 +1,6 @@
 //! Binders in parcels: `flat_binder_object`. The offsets list them, so the driver translates them.
 
-use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, FlatBinderObject};
+use roundtrip_binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, FlatBinderObject};
 
 use super::{Parcel, ParcelReader};
 use crate::{Binder, Error, Local, Stability};

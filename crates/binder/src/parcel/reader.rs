@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use binder_driver::RawBytes;
+use roundtrip_binder_driver::RawBytes;
 
 use super::{NULL, Parcel, padded};
 use crate::copies::Copies;
@@ -19,7 +19,7 @@ use crate::{Dialect, Error, Process, work_source};
 ///
 /// ```compile_fail,E0277
 /// fn moves<T: Send>(_: T) {}
-/// moves(binder::ParcelReader::new(&[], &[]));
+/// moves(roundtrip_binder::ParcelReader::new(&[], &[]));
 /// ```
 #[derive(Clone, Debug)]
 pub struct ParcelReader<'a> {

@@ -115,7 +115,7 @@ fn a_token_of_another_interface_is_refused() {
 #[test]
 fn an_object_that_no_offset_lists_is_refused() {
     let mut data = [0; 24];
-    data[..4].copy_from_slice(&binder_driver::uapi::BINDER_TYPE_HANDLE.to_ne_bytes());
+    data[..4].copy_from_slice(&roundtrip_binder_driver::uapi::BINDER_TYPE_HANDLE.to_ne_bytes());
     data[8] = 7;
     let error = ParcelReader::new(&data, &[]).read_binder().unwrap_err();
     assert_eq!(error.to_string(), "cannot read a binder at byte 0 of a parcel: there is no object here");

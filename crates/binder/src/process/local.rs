@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use binder_driver::uapi::{FlatBinderObject, TransactionData};
+use roundtrip_binder_driver::uapi::{FlatBinderObject, TransactionData};
 
 use super::Process;
 use crate::nodes::{self, Node};

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use binder_driver::Driver;
+use roundtrip_binder_driver::Driver;
 
 use crate::connection::Connection;
 use crate::handles::Handles;

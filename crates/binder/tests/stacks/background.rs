@@ -3,8 +3,8 @@
 use std::sync::{Arc, Barrier};
 
 use crate::support::{World, function};
-use binder::{Call, Parcel, ParcelReader, Process, Service, Status};
-use skips::{Need, skip};
+use roundtrip_binder::{Call, Parcel, ParcelReader, Process, Service, Status};
+use roundtrip_skips::{Need, skip};
 
 const SCHED_OTHER: i64 = 0;
 const SCHED_BATCH: i64 = 3;
@@ -129,15 +129,15 @@ fn a_process_without_background_scheduling_inherits_no_background_nice_value() {
 #[test]
 fn a_hwbinder_thread_stays_in_the_foreground() {
     struct Observer;
-    impl binder::HwStub for Observer {
+    impl roundtrip_binder::HwStub for Observer {
         fn descriptor(&self) -> &str {
             "test@1.0::IObserver"
         }
         fn on_transact<'a>(
             &'a self,
-            _: &binder::Call,
-            _: &mut binder::HwReader<'a>,
-            reply: &mut binder::HwParcel<'a>,
+            _: &roundtrip_binder::Call,
+            _: &mut roundtrip_binder::HwReader<'a>,
+            reply: &mut roundtrip_binder::HwParcel<'a>,
         ) -> Result<(), Status> {
             let (policy, nice) = own_policy_and_nice();
             reply.plain().write_i64(policy);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use crate::support::{HwEcho, World, function, proxy};
-use binder::{Binder, Error, Parcel, Service, Stack, Status, exception, status};
+use roundtrip_binder::{Binder, Error, Parcel, Service, Stack, Status, exception, status};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

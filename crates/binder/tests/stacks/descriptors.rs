@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::support::{World, function};
-use binder::{Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Process, Service, Status};
-use binder_driver::{Backend, Commands, Driver, RawBytes, ReadableMemory, Returns};
+use roundtrip_binder::{
+    Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Process, Service, Status,
+};
+use roundtrip_binder_driver::{Backend, Commands, Driver, RawBytes, ReadableMemory, Returns};
 
 /// A pipe's read end and write end. The read end reports end of file when every duplicate of the
 /// write end is closed.
@@ -93,16 +95,16 @@ impl Driver for WithoutDescriptors {
         commands: &mut Commands,
         memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
-    ) -> Result<(), binder_driver::Error> {
+    ) -> Result<(), roundtrip_binder_driver::Error> {
         self.0.exchange(commands, memory, returns)
     }
     fn area(&self) -> RawBytes<'_> {
         self.0.area()
     }
-    fn become_context_manager(&self, flags: u32) -> Result<(), binder_driver::Error> {
+    fn become_context_manager(&self, flags: u32) -> Result<(), roundtrip_binder_driver::Error> {
         self.0.become_context_manager(flags)
     }
-    fn set_max_threads(&self, threads: u32) -> Result<(), binder_driver::Error> {
+    fn set_max_threads(&self, threads: u32) -> Result<(), roundtrip_binder_driver::Error> {
         self.0.set_max_threads(threads)
     }
     fn exit_thread(&self) {

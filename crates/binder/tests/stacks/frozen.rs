@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{World, function};
-use binder::{Error, Parcel, Process, Stack};
-use binder_driver::{Backend, Command, Commands, Driver, Errno, RawBytes, ReadableMemory, Returns};
+use roundtrip_binder::{Error, Parcel, Process, Stack};
+use roundtrip_binder_driver::{Backend, Command, Commands, Driver, Errno, RawBytes, ReadableMemory, Returns};
 
 /// Longer than any step takes.
 const LONG: Duration = Duration::from_secs(20);
@@ -124,11 +124,11 @@ impl Driver for Older {
         commands: &mut Commands,
         memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
-    ) -> Result<(), binder_driver::Error> {
+    ) -> Result<(), roundtrip_binder_driver::Error> {
         let asks = Command::parse(commands.pending())
             .is_some_and(|(command, _)| matches!(command, Command::RequestFreezeNotification(_)));
         if asks {
-            return Err(binder_driver::Error::WriteRead {
+            return Err(roundtrip_binder_driver::Error::WriteRead {
                 operation: "BINDER_WRITE_READ",
                 errno: Errno::INVAL,
             });
@@ -138,10 +138,10 @@ impl Driver for Older {
     fn area(&self) -> RawBytes<'_> {
         self.0.area()
     }
-    fn become_context_manager(&self, flags: u32) -> Result<(), binder_driver::Error> {
+    fn become_context_manager(&self, flags: u32) -> Result<(), roundtrip_binder_driver::Error> {
         self.0.become_context_manager(flags)
     }
-    fn set_max_threads(&self, threads: u32) -> Result<(), binder_driver::Error> {
+    fn set_max_threads(&self, threads: u32) -> Result<(), roundtrip_binder_driver::Error> {
         self.0.set_max_threads(threads)
     }
     fn exit_thread(&self) {

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{World, function, proxy};
-use binder::manager::{self, ServiceManager};
-use binder::{
+use roundtrip_binder::manager::{self, ServiceManager};
+use roundtrip_binder::{
     Binder, Call, CallFlags, Dialect, Error, InterfaceToken, NodeOptions, Parcel, ParcelReader, Process,
     Proxy, Stability, Stack, Status, Stub, WorkSource, status,
 };
-use binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY};
-use binder_driver::{Backend, Command, Commands, Driver, RawBytes, ReadableMemory, Returns};
+use roundtrip_binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY};
+use roundtrip_binder_driver::{Backend, Command, Commands, Driver, RawBytes, ReadableMemory, Returns};
 
 #[test]
 fn every_dialect_exchanges_binders_through_its_service_manager() {
@@ -68,7 +68,7 @@ fn a_parcel_in_another_dialect_is_refused() {
 
 /// A service that returns its caller's work source and the work source of its own calls; -1 for
 /// none.
-fn tells_work_sources() -> binder::Service {
+fn tells_work_sources() -> roundtrip_binder::Service {
     let token = InterfaceToken::new(Dialect::default(), "test.IFunction").unwrap();
     function(move |_, data, reply| {
         data.check_token(&token)?;
@@ -166,7 +166,7 @@ fn an_object_returns_its_extension() {
     let mut world = World::new();
     let server = world.process();
     let extension = server.publish(function(|_, _, _| Ok(())));
-    server.become_context_manager(binder::Service::binder(Extended(extension))).unwrap();
+    server.become_context_manager(roundtrip_binder::Service::binder(Extended(extension))).unwrap();
     server.start_looper().unwrap();
     let client = world.process().context_manager();
     let extension = proxy(&client.extension().unwrap().expect("it has one"));
@@ -190,7 +190,7 @@ impl Driver for Spy {
         commands: &mut Commands,
         memory: &ReadableMemory<'_>,
         returns: Option<&mut Returns>,
-    ) -> Result<(), binder_driver::Error> {
+    ) -> Result<(), roundtrip_binder_driver::Error> {
         let mut pending = commands.pending();
         while let Some((command, size)) = Command::parse(pending) {
             pending = &pending[size..];
@@ -203,10 +203,10 @@ impl Driver for Spy {
     fn area(&self) -> RawBytes<'_> {
         self.driver.area()
     }
-    fn become_context_manager(&self, flags: u32) -> Result<(), binder_driver::Error> {
+    fn become_context_manager(&self, flags: u32) -> Result<(), roundtrip_binder_driver::Error> {
         self.driver.become_context_manager(flags)
     }
-    fn set_max_threads(&self, threads: u32) -> Result<(), binder_driver::Error> {
+    fn set_max_threads(&self, threads: u32) -> Result<(), roundtrip_binder_driver::Error> {
         self.driver.set_max_threads(threads)
     }
     fn exit_thread(&self) {
@@ -288,7 +288,7 @@ fn a_process_with_spam_detection_is_notified_of_its_oneway_spam() {
 fn a_hwbinder_object_refuses_an_extension_request() {
     // Hwbinder objects have no extensions.
     let mut world = World::new();
-    world.manager(binder::Service::hwbinder(crate::support::HwEcho), 1);
+    world.manager(roundtrip_binder::Service::hwbinder(crate::support::HwEcho), 1);
     let asked = world.process().context_manager().extension();
     assert!(matches!(asked, Err(Error::Status { code: status::BAD_TYPE | status::BAD_VALUE })), "{asked:?}");
 }

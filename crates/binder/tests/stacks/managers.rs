@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support::{STACKS, World, proxy};
-use binder::manager::{self, ServiceManager};
-use binder::{Error, NodeOptions, Stack};
-use echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
+use roundtrip_binder::manager::{self, ServiceManager};
+use roundtrip_binder::{Error, NodeOptions, Stack};
+use roundtrip_echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -32,7 +32,9 @@ fn world_with(stack: Stack, names: &[&str]) -> World {
     let server = world.server(1);
     for name in names {
         let service = Arc::new(Echo::new(Fixed)).publish(&server, stack, NodeOptions::from(stack));
-        ServiceManager::new(&server, stack).add(&echo::service_name(stack, name), &service).unwrap();
+        ServiceManager::new(&server, stack)
+            .add(&roundtrip_echo::service_name(stack, name), &service)
+            .unwrap();
     }
     world
 }
@@ -42,7 +44,7 @@ fn services_are_added_listed_and_found() {
     for stack in STACKS {
         let mut world = world_with(stack, &["b", "a"]);
         let manager = ServiceManager::new(&world.process(), stack);
-        let names = ["a", "b"].map(|instance| echo::service_name(stack, instance));
+        let names = ["a", "b"].map(|instance| roundtrip_echo::service_name(stack, instance));
         assert_eq!(manager.list().unwrap(), names);
         let found = proxy(&manager.get(&names[0]).unwrap());
         found.ping(stack).unwrap();
@@ -55,7 +57,7 @@ fn an_unregistered_name_is_reported() {
     for stack in STACKS {
         let mut world = world_with(stack, &[]);
         let manager = ServiceManager::new(&world.process(), stack);
-        let name = echo::service_name(stack, "missing");
+        let name = roundtrip_echo::service_name(stack, "missing");
         let error = manager.get(&name).unwrap_err();
         assert_eq!(error.to_string(), format!("no service is registered as '{name}'"));
         let error = manager.wait(&name, Duration::from_millis(5)).unwrap_err();
@@ -69,7 +71,7 @@ fn waiting_ends_when_the_service_is_registered_even_before_there_is_a_manager() 
     for stack in STACKS {
         let mut world = World::new();
         let (host, server, client) = (world.server(1), world.server(1), world.process());
-        let name = echo::service_name(stack, "late");
+        let name = roundtrip_echo::service_name(stack, "late");
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| ServiceManager::new(&client, stack).wait(&name, PATIENCE).map(drop));
             std::thread::sleep(Duration::from_millis(5));
@@ -86,7 +88,7 @@ fn a_second_registration_replaces_the_first() {
     for stack in STACKS {
         let mut world = world_with(stack, &["same"]);
         let (server, client) = (world.server(1), world.process());
-        let name = echo::service_name(stack, "same");
+        let name = roundtrip_echo::service_name(stack, "same");
         let clients = ServiceManager::new(&client, stack);
         let first = clients.get(&name).unwrap();
         let service = Arc::new(Echo::new(Fixed)).publish(&server, stack, NodeOptions::from(stack));
@@ -104,7 +106,7 @@ fn a_service_that_dies_loses_its_name() {
         let mut world = world_with(stack, &["stays"]);
         let server = world.server(1);
         let service = Arc::new(Echo::new(Fixed)).publish(&server, stack, NodeOptions::from(stack));
-        let name = echo::service_name(stack, "goes");
+        let name = roundtrip_echo::service_name(stack, "goes");
         ServiceManager::new(&server, stack).add(&name, &service).unwrap();
         let manager = ServiceManager::new(&world.process(), stack);
         assert_eq!(manager.list().unwrap().len(), 2);
@@ -116,7 +118,7 @@ fn a_service_that_dies_loses_its_name() {
             assert!(start.elapsed() < PATIENCE, "it is still registered");
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(manager.list().unwrap(), [echo::service_name(stack, "stays")]);
+        assert_eq!(manager.list().unwrap(), [roundtrip_echo::service_name(stack, "stays")]);
     }
 }
 
@@ -147,9 +149,9 @@ fn the_benchmark_service_behaves_the_same_over_each_stack_and_in_process() {
         let mut world = world_with(stack, &["default"]);
         let client = world.process();
         let manager = ServiceManager::new(&client, stack);
-        let found = proxy(&manager.get(&echo::service_name(stack, "default")).unwrap());
+        let found = proxy(&manager.get(&roundtrip_echo::service_name(stack, "default")).unwrap());
         let before = client.copied_bytes();
-        let service = echo::connect(found, stack);
+        let service = roundtrip_echo::connect(found, stack);
         // Registering names also copied bytes, so compare differences.
         let served = service.server_copied_bytes().unwrap();
         let copied = exercise(&*service) - served;

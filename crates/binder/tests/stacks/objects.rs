@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::support::{World, function, proxy};
-use binder::{Binder, Error, Parcel, Stack};
+use roundtrip_binder::{Binder, Error, Parcel, Stack};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{World, function};
-use binder::{Call, Error, HwParcel, HwReader, HwStub, Status};
+use roundtrip_binder::{Call, Error, HwParcel, HwReader, HwStub, Status};
 use rustix::fs::{SeekFrom, seek};
 
 const PAGE: usize = 4096;
@@ -136,7 +136,7 @@ impl HwStub for Reads {
 fn data_that_a_hwbinder_object_read_does_not_change_when_a_peer_overwrites_the_buffer() {
     const MARKER: &[u8] = b"a payload that is looked for in shared memory 2";
     let mut world = World::new();
-    world.manager(binder::Service::hwbinder(Reads(MARKER)), 1);
+    world.manager(roundtrip_binder::Service::hwbinder(Reads(MARKER)), 1);
     let proxy = world.process().context_manager();
     let reply = proxy
         .call_hw(1, |parcel| {
@@ -159,7 +159,10 @@ fn data_that_a_hwbinder_object_read_does_not_change_when_a_peer_overwrites_the_b
 const STREAM_MARKER: &[u8] = b"a payload that is looked for in shared memory 3";
 
 /// Code 1 finds the request in shared memory; any other code reads it and counts complete reads.
-fn stable_reader(places: Arc<Mutex<Vec<(File, u64)>>>, complete: Arc<AtomicU64>) -> binder::Service {
+fn stable_reader(
+    places: Arc<Mutex<Vec<(File, u64)>>>,
+    complete: Arc<AtomicU64>,
+) -> roundtrip_binder::Service {
     function(move |call, data, reply| {
         if call.code == 1 {
             *places.lock().unwrap() = find(STREAM_MARKER);

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::{World, function, proxy};
-use binder::{Binder, Call, Error, Parcel, ParcelReader, Process, Proxy, Stack, Status};
+use roundtrip_binder::{Binder, Call, Error, Parcel, ParcelReader, Process, Proxy, Stack, Status};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A manager with two slots for objects. Codes 1, 2 and 3 store, return and drop the object of the
 /// first slot; codes 11, 12 and 13 use the second slot.
-fn keeper() -> binder::Service {
+fn keeper() -> roundtrip_binder::Service {
     let kept = [const { Mutex::new(None::<Binder>) }; 2];
     function(move |call: &Call, data: &mut ParcelReader<'_>, reply: &mut Parcel| -> Result<(), Status> {
         let kept = &kept[usize::from(call.code > 10)];

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use binder::{
+use roundtrip_binder::{
     Binder, Call, Dialect, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Proxy, Stack, Status,
     Stub,
 };
-use binder_driver::{Driver, Profile};
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder_driver::{Driver, Profile};
+use roundtrip_binder_emulator::{Context, Emulated};
 
 pub(crate) const AREA_BYTES: u64 = 1 << 20;
 pub(crate) const STACKS: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Makes `service` the context manager, in a separate server.
-    pub(crate) fn manager(&mut self, service: binder::Service, loopers: usize) -> Arc<Process> {
+    pub(crate) fn manager(&mut self, service: roundtrip_binder::Service, loopers: usize) -> Arc<Process> {
         let process = self.process();
         process.become_context_manager(service).unwrap();
         for _ in 0..loopers {
@@ -109,11 +109,11 @@ where
 }
 
 /// Makes a binder service that runs a function.
-pub(crate) fn function<F>(function: F) -> binder::Service
+pub(crate) fn function<F>(function: F) -> roundtrip_binder::Service
 where
     F: Fn(&Call, &mut ParcelReader<'_>, &mut Parcel) -> Result<(), Status> + Send + Sync + 'static,
 {
-    binder::Service::binder(Function(function))
+    roundtrip_binder::Service::binder(Function(function))
 }
 
 /// A hwbinder object that echoes a vector, and fails on request.
@@ -132,7 +132,7 @@ impl HwStub for HwEcho {
     ) -> Result<(), Status> {
         data.check_interface("test@1.0::IEcho")?;
         if call.code == 9 {
-            return Err(Status::exception(binder::exception::ILLEGAL_STATE, "not now"));
+            return Err(Status::exception(roundtrip_binder::exception::ILLEGAL_STATE, "not now"));
         }
         reply.write_no_exception();
         Ok(reply.write_vec(data.read_vec()?)?)

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use super::help;
 use super::parse::{Parsed, parse};
-use super::table::{Doc, Entry, Kind, Opt, PositionalsDoc};
+use super::table::{Doc, Entry, Opt, PositionalsDoc};
 use crate::terminal::{Exit, Terminal};
 
 /// A command whose argument type is hidden, as the registries store it.
@@ -59,28 +59,5 @@ impl<A: Default> Command for Entry<A> {
     #[cfg(test)]
     fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage> {
         parse(&self.doc(), &mut self.nothing_typed(), args, &|_| None).map(drop)
-    }
-}
-
-/// An earlier name of a command. It still works, but help and completion do not show it.
-pub(crate) struct Renamed {
-    /// The earlier words.
-    pub(crate) path: &'static [&'static str],
-    /// The command.
-    pub(crate) now: &'static dyn Command,
-}
-
-impl Command for Renamed {
-    fn doc(&self) -> Doc {
-        Doc { path: self.path, kind: Kind::Hidden, ..self.now.doc() }
-    }
-
-    fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-        self.now.run(args, terminal)
-    }
-
-    #[cfg(test)]
-    fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage> {
-        self.now.check(args)
     }
 }

@@ -1,7 +1,7 @@
 //! The text of a command's `--help`, from its table: plain text of a given width, at most [`WIDTH`]
 //! columns.
 
-use report::look::{Look, NARROWEST};
+use roundtrip_report::text::look::{Look, NARROWEST};
 
 use super::table::{Doc, PositionalsDoc};
 

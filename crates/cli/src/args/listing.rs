@@ -3,6 +3,20 @@
 use super::help::entry;
 use super::{Command, Kind};
 
+/// What the program does.
+const SUMMARY: &str = "shows where the time goes in Binder calls and synchronous writes";
+
+/// The commands that one begins with.
+pub(crate) fn first(version: &str, commands: &[&dyn Command], width: usize) -> String {
+    let mut out = format!("roundtrip {version}: {SUMMARY}\n\nBegin with one of these:\n");
+    list(&mut out, commands, width);
+    out.push_str(
+        "\n'roundtrip help' lists all commands; 'roundtrip COMMAND --help' explains one command, and\n\
+         'roundtrip help TERM' a term in reports.\n",
+    );
+    out
+}
+
 /// Help on the whole program.
 pub(crate) fn program(
     version: &str,
@@ -11,7 +25,7 @@ pub(crate) fn program(
     width: usize,
 ) -> String {
     let mut out = format!(
-        "roundtrip {version}: shows where the time goes in Binder calls and synchronous writes\n\n\
+        "roundtrip {version}: {SUMMARY}\n\n\
          Usage: roundtrip COMMAND [OPTION]...\n\nCommands:\n"
     );
     list(&mut out, commands, width);

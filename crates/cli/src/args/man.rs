@@ -94,8 +94,9 @@ fn list(out: &mut String, commands: &[&dyn Command]) {
 fn exit_status(out: &mut String) {
     section(out, "EXIT STATUS");
     term(out, "0", "The command succeeded.");
-    term(out, "1", "It failed, or its result violates a gate; the reason is on standard error.");
+    term(out, "1", "It failed; the reason is on standard error.");
     term(out, "2", "Invalid usage.");
+    term(out, "3", "The result is complete, but violates a gate or a requirement.");
     term(out, "130, 143", "Ctrl-C or SIGTERM ended it; what was measured until then is printed and stored.");
 }
 

@@ -15,10 +15,10 @@ mod suggest;
 mod table;
 pub(crate) mod values;
 
-pub(crate) use command::{Command, Renamed};
+pub(crate) use command::Command;
 pub(crate) use completion::{bash as bash_completion, fish as fish_completion, zsh as zsh_completion};
 pub(crate) use help::{command as command_help, entry as help_entry, width as help_width};
-pub(crate) use listing::{group as group_help, program as program_help};
+pub(crate) use listing::{first as first_help, group as group_help, program as program_help};
 pub(crate) use man::{command as command_man, group as group_man, program as program_man};
 pub(crate) use suggest::nearest;
 pub(crate) use table::{Doc, Entry, Group, Kind, Opt, Positionals, ValueKind};

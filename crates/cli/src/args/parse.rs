@@ -60,7 +60,7 @@ pub(super) fn parse(
 
 /// Finds an option by name, with its index among all options.
 fn find<'d>(doc: &'d Doc, name: &str) -> Option<(usize, &'d OptDoc)> {
-    let has = |option: &OptDoc| option.names.iter().chain(option.old_names).any(|one| *one == name);
+    let has = |option: &OptDoc| option.names.contains(&name);
     doc.options().enumerate().find(|(_, option)| has(option))
 }
 

@@ -7,8 +7,6 @@ use crate::terminal::{Exit, Terminal};
 pub(crate) struct Opt<A: 'static> {
     /// With dashes, as typed. Old programs have long names with one dash (`-pair`).
     pub(crate) names: &'static [&'static str],
-    /// Names in earlier versions. They still work, but help and completion do not show them.
-    pub(crate) old_names: &'static [&'static str],
     pub(crate) action: Action<A>,
     /// The default if the option is not given; empty if there is nothing to say.
     pub(crate) default: &'static str,
@@ -109,25 +107,19 @@ impl<A> Opt<A> {
     }
 
     const fn new(names: &'static [&'static str], action: Action<A>, help: &'static str) -> Self {
-        Self { names, old_names: &[], action, default: "", help, environment: false }
+        Self { names, action, default: "", help, environment: false }
     }
 
     /// Describes what applies if the option is not given.
     pub(crate) const fn default(self, default: &'static str) -> Self {
-        let Self { names, old_names, action, help, environment, .. } = self;
-        Self { names, old_names, action, default, help, environment }
-    }
-
-    /// Adds names that the option had in earlier versions: accepted, but not shown.
-    pub(crate) const fn formerly(self, old_names: &'static [&'static str]) -> Self {
-        let Self { names, action, default, help, environment, .. } = self;
-        Self { names, old_names, action, default, help, environment }
+        let Self { names, action, help, environment, .. } = self;
+        Self { names, action, default, help, environment }
     }
 
     /// Lets an environment variable set the default.
     pub(crate) const fn or_environment(self) -> Self {
-        let Self { names, old_names, action, default, help, .. } = self;
-        Self { names, old_names, action, default, help, environment: true }
+        let Self { names, action, default, help, .. } = self;
+        Self { names, action, default, help, environment: true }
     }
 
     /// The option without its function, for documentation.
@@ -138,8 +130,8 @@ impl<A> Opt<A> {
             Action::Optional { name, kind, .. } => (Some((name, false)), kind),
             Action::Numbered { name, .. } => (Some((name, false)), ValueKind::Number),
         };
-        let Self { names, old_names, default, help, environment, .. } = *self;
-        OptDoc { names, old_names, value, kind, default, help, environment }
+        let Self { names, default, help, environment, .. } = *self;
+        OptDoc { names, value, kind, default, help, environment }
     }
 
     /// Stores a value, which is present if the option requires one.
@@ -177,8 +169,7 @@ pub(crate) struct Positionals<A: 'static> {
 pub(crate) enum Kind {
     /// `roundtrip WORDS...`.
     Command,
-    /// Like a command, but not shown in help and completion: for internal use, or an earlier name
-    /// of a command.
+    /// Like a command, but not shown in help and completion: for internal use.
     Hidden,
     /// A separate program: the binary under another name.
     OldName,
@@ -298,8 +289,6 @@ fn with_words(help: &str, kind: ValueKind, is_listed: bool) -> String {
 /// What documentation needs to know about an option.
 pub(crate) struct OptDoc {
     pub(crate) names: &'static [&'static str],
-    /// Accepted, but not shown.
-    pub(crate) old_names: &'static [&'static str],
     /// The value's name, and whether it is required.
     pub(crate) value: Option<(&'static str, bool)>,
     pub(crate) kind: ValueKind,

@@ -1,6 +1,7 @@
 //! Parses values with units: durations, sizes, rates, CPU lists. An error says what was expected.
 //! The caller adds where.
 
+use std::convert::Infallible;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -10,6 +11,28 @@ use std::str::FromStr;
 pub(crate) fn set<T, E: Display>(place: &mut Option<T>, value: Result<T, E>) -> Result<(), String> {
     *place = Some(value.map_err(|error| error.to_string())?);
     Ok(())
+}
+
+/// Stores a value in place of a default, unless it is invalid.
+pub(crate) fn put<T, E: Display>(place: &mut T, value: Result<T, E>) -> Result<(), String> {
+    *place = value.map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+/// Adds a value to those that were typed before, unless it is invalid.
+pub(crate) fn push<T, E: Display>(place: &mut Vec<T>, value: Result<T, E>) -> Result<(), String> {
+    place.push(value.map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+/// Any text.
+pub(crate) fn any<T: for<'a> From<&'a str>>(text: &str) -> Result<T, Infallible> {
+    Ok(text.into())
+}
+
+/// A comma-separated list.
+pub(crate) fn list<T: FromStr>(text: &str) -> Result<Vec<T>, T::Err> {
+    text.split(',').map(str::parse).collect()
 }
 
 /// The name of a file or directory. An empty name would mean the current directory, so it is
@@ -100,7 +123,7 @@ pub(crate) fn sizes_bytes(text: &str) -> Result<Vec<usize>, String> {
 
 /// CPU numbers in the kernel's format, `0,2-3`, ascending without duplicates.
 pub(crate) fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
-    run::cpus::chosen(text).ok_or_else(|| "expected CPU numbers, as in 0,2-3".to_owned())
+    roundtrip_run::cpus::chosen(text).ok_or_else(|| "expected CPU numbers, as in 0,2-3".to_owned())
 }
 
 /// A rate per second: `1000/s`, `1.5k/s`, `1000`.

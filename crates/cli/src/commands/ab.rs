@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use analysis::compare::{self, Side};
-use bench::interleave::{Subject, interleave};
-use bench::scratch::Scratch;
-use bench::worker::Interrupts;
+use roundtrip_analysis::compare::{self, Side};
+use roundtrip_bench::directory::scratch::Scratch;
+use roundtrip_bench::interleave::{Subject, interleave};
+use roundtrip_bench::worker::Interrupts;
 
-use super::compare::judging::{self, Judging};
-use crate::args::values::{self, set};
-use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage};
+use super::compare::judging::{self, About, Judging, Names};
+use crate::args::values::{push, set};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
@@ -46,7 +46,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     summary: "measures two configurations alternately and says whether B is better or worse than A",
     description: "Measures A and B alternately, in pairs of random order, and compares the results. Drift of \
                   the machine affects both sides alike, so this detects differences that one run after the \
-                  other would miss. Exits with status 1 if B is worse.\n\n\
+                  other would miss. Ends with the answer as a sentence.\n\n\
                   A and B are measuring commands of this program, or commands that end in one: another build, \
                   or this one behind env or taskset. Roundtrip adds --out to each. Without B, it compares A \
                   with itself, which shows how small a difference this machine can resolve.",
@@ -55,10 +55,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         help: "Two commands, as in '-- ipc latency --stack binder -- ipc latency --stack hwbinder'.",
         count: 1..=1000,
         kind: ValueKind::Text,
-        set: |typed: &mut Typed, text| {
-            typed.words.push(text.to_owned());
-            Ok(())
-        },
+        set: |typed: &mut Typed, text| push(&mut typed.words, values::any(text)),
     }),
     groups: &[
         Group {
@@ -72,28 +69,19 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--before-a"],
                     "COMMAND",
                     "A shell command to run before each run of A, for example to change a setting.",
-                    |typed: &mut Typed, text| {
-                        typed.before[0] = Some(text.to_owned());
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.before[0], values::any(text)),
                 ),
                 Opt::value(
                     &["--before-b"],
                     "COMMAND",
                     "A shell command to run before each run of B.",
-                    |typed: &mut Typed, text| {
-                        typed.before[1] = Some(text.to_owned());
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.before[1], values::any(text)),
                 ),
                 Opt::value(
                     &["--finally"],
                     "COMMAND",
                     "A shell command to run at the end, even after an error or Ctrl-C.",
-                    |typed: &mut Typed, text| {
-                        typed.finally = Some(text.to_owned());
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.finally, values::any(text)),
                 ),
             ],
         },
@@ -103,6 +91,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 judging::fail_on(),
                 judging::format(),
+                judging::name(),
                 Opt::path(
                     &["--out"],
                     "DIR",
@@ -136,11 +125,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let Typed { words, pairs, before, finally, out, quiet, judging } = typed;
+    let Typed { words, pairs, before, finally, out, quiet, mut judging } = typed;
     let pairs = pairs.unwrap_or(PAIRS);
     let [a, b] = commands(words)?;
     let [before_a, before_b] = before;
     let commands = [&a, &b].map(|words| words.join(" "));
+    let hints: Vec<String> = [&a, &b].iter().find_map(|words| hint(words)).into_iter().collect();
+    let typed_names = std::mem::take(&mut judging.names);
+    let names = Names::or(&typed_names, ["A", "B"])?;
     let subjects = [
         Subject { name: "a", command: command(a), before: before_a },
         Subject { name: "b", command: command(b), before: before_b },
@@ -170,8 +162,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if done < pairs {
         notes.insert(0, format!("PARTIAL: a signal ended the measurement after {done} of {pairs} pairs."));
     }
-    let judging = judging.paired();
-    let exit = judging.tell(["A", "B"], [&sides[0], &sides[1]], (&differences, &notes), terminal)?;
+    let about = About { differences: &differences, notes: &notes, hints: &hints };
+    let exit = judging.paired().tell(names, [&sides[0], &sides[1]], about, terminal)?;
     // Check for signals last, so that a signal determines the exit status.
     interrupts.check()?;
     Ok(exit)
@@ -189,6 +181,18 @@ fn commands(words: Vec<String>) -> anyhow::Result<[Vec<String>; 2]> {
         return Err(usage!("a command is empty: write '-- A... -- B...'"));
     }
     Ok([a, b])
+}
+
+/// What makes the runs of a command of this program differ less.
+fn hint(words: &[String]) -> Option<String> {
+    let placed =
+        matches!(words, [ipc, test, ..] if ipc == "ipc" && (test == "latency" || test == "throughput"));
+    let chosen =
+        words.iter().any(|word| word.starts_with("--placement") || word.starts_with("--client-cpus"));
+    (placed && !chosen).then(|| {
+        "Runs differ less if the kernel does not choose the CPUs: add --placement same to both commands."
+            .to_owned()
+    })
 }
 
 /// Prefixes a command of this program with the path of this executable.

@@ -1,18 +1,17 @@
 //! `roundtrip ipc baseline`: the cost of round trips on this machine with mechanisms other than
 //! binder. It shows how much faster binder could be.
 
-use bench::baseline;
-use bench::worker::Spawner;
-use report::run::Divided;
-use run::CpuPlacement;
-use run::Results;
-use run::baseline::{BaselinePlan, TRANSPORTS};
+use roundtrip_bench::baseline;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::CpuPlacement;
+use roundtrip_run::Tested as _;
+use roundtrip_run::baseline::{BaselinePlan, TRANSPORTS};
 
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
-use super::output::{self, RunOutput};
+use super::gates;
+use super::measure::{Common, Measures};
+use super::output;
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, Renamed, Usage, values};
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
 
 /// The arguments as typed.
@@ -24,24 +23,14 @@ pub(crate) struct Typed {
     rounds: Option<u32>,
     duration_ns: Option<u64>,
     recorder: bool,
-    output: RunOutput,
-    gates: Gates,
+    common: Common,
 }
 
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-/// The command's name up to version 0.1, which existing scripts use.
-pub(crate) static OLD_NAME: Renamed = Renamed { path: &["ipc", "floor"], now: &COMMAND };
-
-impl Gated for Typed {
+impl Measures for Typed {
     const TESTS: &'static [&'static str] = &["baseline"];
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -86,7 +75,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "LIST",
                     &["same", "split", "free"],
                     "Where the two processes run: same (one CPU), split (two CPUs), free (the kernel decides).",
-                    |typed: &mut Typed, text| set(&mut typed.placements, list(text, |name| name.parse::<CpuPlacement>())),
+                    |typed: &mut Typed, text| set(&mut typed.placements, values::list(text)),
                 )
                 .default("same,split,free"),
                 Opt::list_of(
@@ -94,7 +83,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "LIST",
                     &TRANSPORT_NAMES,
                     "The transports to compare. The futex is always measured.",
-                    |typed: &mut Typed, text| set(&mut typed.transports, list(text, |name| Ok::<_, Usage>(name.to_owned()))),
+                    |typed: &mut Typed, text| set(&mut typed.transports, values::list(text)),
                 )
                 .default("all but spin"),
                 Opt::value(
@@ -120,17 +109,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             ],
         },
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out("Also writes the run into this directory."),
-                output::force(),
-                output::label(),
-                output::histogram(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         ("roundtrip ipc baseline", "Compares all transports at four sizes, in about ten seconds."),
@@ -145,10 +124,6 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     ],
     run,
 };
-
-fn list<T, E: std::fmt::Display>(text: &str, item: impl Fn(&str) -> Result<T, E>) -> Result<Vec<T>, String> {
-    text.split(',').map(|name| item(name).map_err(|error| error.to_string())).collect()
-}
 
 fn plan(typed: &Typed) -> Result<BaselinePlan, Usage> {
     let default = BaselinePlan::default();
@@ -166,25 +141,12 @@ fn plan(typed: &Typed) -> Result<BaselinePlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    let place = typed.output.place()?;
-    let run = {
-        let mut line = typed.output.progress(terminal.err);
-        typed.output.record(|environment| {
-            let baseline = baseline::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = baseline.backend().map(run::ipc::Backend::in_full);
-            Ok::<_, bench::Error>(Results::from(baseline))
-        })?
-    };
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        let Some(result) = &shown.results.baseline else { return Ok(()) };
-        let look = terminal.look;
-        let csv = || report::baseline::csv(result);
-        let tables = || report::baseline::tables(result, look);
-        let text = typed.output.text("ipc baseline", &shown, Divided::default(), look, csv, tables)?;
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
+    let place = typed.common.output.place()?;
+    typed.common.measure("ipc baseline", place, terminal, |environment, progress| {
+        let result = baseline::run(&plan, &Spawner::default(), progress)?;
+        environment.driver = result.backend().map(roundtrip_run::ipc::Backend::in_full);
+        Ok(result.into())
+    })
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use analysis::doctor::{self, Finding, State};
-use run::Run;
+use roundtrip_analysis::doctor::{self, Finding, State};
+use roundtrip_run::Run;
 
-use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
+use crate::args::values::set;
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
 use crate::terminal::{Exit, Terminal};
-use report::inert;
+use roundtrip_report::text::inert;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -35,10 +36,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         help: "A run directory, or its run.json file. Without it: this machine.",
         count: 0..=1,
         kind: ValueKind::Path,
-        set: |typed: &mut Typed, text| {
-            typed.run = Some(text.into());
-            Ok(())
-        },
+        set: |typed: &mut Typed, text| set(&mut typed.run, values::any(text)),
     }),
     groups: &[Group {
         heading: "Output",
@@ -48,17 +46,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "FORMAT",
                 &["text", "json", "csv", "markdown"],
                 "The output format.",
-                |typed: &mut Typed, text| {
-                    typed.format = Some(text.to_owned());
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.format, values::any(text)),
             )
             .default("text"),
             Opt::list_of(
                 &["--fail-on"],
                 "CHECKS",
                 CHECKS,
-                "Exits with status 1 if one of these checks, separated by commas, finds a setting that \
+                "Exits with status 3 if one of these checks, separated by commas, finds a setting that \
                  lengthens round trips or cannot determine it. 'all' fails on every setting that lengthens \
                  round trips, but not on undetermined ones. Repeatable.",
                 |typed: &mut Typed, text| {
@@ -92,6 +87,7 @@ const CHECKS: &[&str] = &[
     "steal",
     "load",
     "framework",
+    "framework-threads",
     "clock-source",
     "preemption",
     "asymmetric-cpus",
@@ -103,6 +99,7 @@ const CHECKS: &[&str] = &[
     "fair-server",
     "realtime",
     "binder-device",
+    "binder-locking",
     "binder-inheritance",
     "binder-features",
     "memory",
@@ -139,24 +136,16 @@ fn fails(typed: &Typed, finding: &Finding) -> bool {
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let json = typed.format.as_deref() == Some("json");
     let environment = match &typed.run {
-        None => bench::environment::collect(),
+        None => roundtrip_bench::environment::collect(),
         Some(path) if json => Run::read(path)?.environment,
         Some(path) => inert::run(&Run::read(path)?)?.environment,
     };
-    if environment.facts.iter().next().is_none() {
-        let run = typed.run.clone().unwrap_or_default();
-        let line = format!(
-            "{}: this run comes from an earlier version, which stored fewer settings: the others are unknown",
-            run.display()
-        );
-        let _ = writeln!(terminal.err, "roundtrip: {}", inert::line(&line));
-    }
     let findings = doctor::judge(&environment);
     let text = match typed.format.as_deref() {
-        Some("json") => report::doctor::json(&environment, &findings)?,
-        Some("csv") => report::doctor::csv(&findings),
-        Some("markdown") => report::doctor::markdown(&environment, &findings),
-        _ => report::doctor::text(&environment, &findings, terminal.look),
+        Some("json") => roundtrip_report::doctor::json(&environment, &findings)?,
+        Some("csv") => roundtrip_report::doctor::csv(&findings),
+        Some("markdown") => roundtrip_report::doctor::markdown(&environment, &findings),
+        _ => roundtrip_report::doctor::text(&environment, &findings, terminal.look),
     };
     terminal.out.write_all(text.as_bytes())?;
     terminal.out.flush()?;
@@ -166,7 +155,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::OK);
     }
     let _ = writeln!(terminal.err, "roundtrip doctor: failed on {}", failed.join(", "));
-    Ok(Exit::FAILED)
+    Ok(Exit::VIOLATED)
 }
 
 #[cfg(test)]

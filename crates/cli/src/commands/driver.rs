@@ -1,14 +1,13 @@
 //! The options that select a driver, shared by all commands that measure over a driver. Measures
 //! nothing.
 
-use run::ipc::InheritBy;
-use run::ipc::{Backend, Profile};
-use run::ipc::{DevicePath, DriverChoice, DriverPlan};
+use roundtrip_run::ipc::{Backend, DevicePath, DriverChoice, InheritBy, Mode, Profile, Stack};
 
+use super::measure::Measures;
 use crate::args::{Group, Opt};
 
-/// The table for commands whose typed arguments contain a [`DriverPlan`].
-pub(crate) const fn group<A: AsMut<DriverPlan> + 'static>() -> Group<A> {
+/// The table for commands that measure over a driver.
+pub(crate) const fn group<A: Measures>() -> Group<A> {
     Group { heading: "Driver", options: Table::<A>::OPTIONS }
 }
 
@@ -21,9 +20,26 @@ pub(crate) fn in_full(backend: Option<&Backend>, wake_up: Option<&str>) -> Strin
     }
 }
 
+/// The value of `--stack`: one stack, or both.
+pub(super) fn stacks(text: &str) -> Result<Vec<Stack>, roundtrip_run::Error> {
+    if text == "both" {
+        Ok(Stack::ALL.into())
+    } else {
+        roundtrip_run::ipc::stack(text).map(|stack| vec![stack])
+    }
+}
+
+/// The stacks to measure. Only the hwbinder stack can call within the process.
+pub(super) fn stacks_or_default(typed: Option<&Vec<Stack>>, mode: Mode) -> Vec<Stack> {
+    typed.cloned().unwrap_or_else(|| match mode {
+        Mode::Binderize => Stack::ALL.into(),
+        Mode::Passthrough => vec![Stack::Hwbinder],
+    })
+}
+
 struct Table<A>(std::marker::PhantomData<A>);
 
-impl<A: AsMut<DriverPlan> + 'static> Table<A> {
+impl<A: Measures> Table<A> {
     const OPTIONS: &'static [Opt<A>] = &[
         Opt::one_of(
             &["--driver"],
@@ -32,7 +48,7 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             "kernel, emulated (Roundtrip's own driver), or auto: the kernel's if a device is free, else the \
              emulated one. Every result names its driver.",
             |typed: &mut A, text| {
-                typed.as_mut().choice = match text {
+                typed.common().driver.choice = match text {
                     "kernel" => DriverChoice::Kernel,
                     "emulated" => DriverChoice::Emulated,
                     _ => DriverChoice::Auto,
@@ -46,7 +62,7 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             "PATH",
             "Use the kernel's driver on this binder device, for one stack. A device that has a context manager is refused.",
             |typed: &mut A, text| {
-                typed.as_mut().choice = DriverChoice::Device(DevicePath::from(text.to_owned()));
+                typed.common().driver.choice = DriverChoice::Device(DevicePath::from(text.to_owned()));
                 Ok(())
             },
         ),
@@ -57,7 +73,7 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             "The priority rules that the emulated driver follows: ack (Android's common kernel) or mainline \
              (Linux).",
             |typed: &mut A, text| {
-                typed.as_mut().profile = match text {
+                typed.common().driver.profile = match text {
                     "mainline" => Profile::Mainline,
                     _ => Profile::Ack,
                 };
@@ -73,7 +89,7 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
              sets the server's scheduling policy, which needs permission. pi-futex: the caller waits in a priority-inheriting \
              futex, which needs none; the server's policy does not show it. auto: policy, and pi-futex where policy is refused.",
             |typed: &mut A, text| {
-                typed.as_mut().inherit_by = match text {
+                typed.common().driver.inherit_by = match text {
                     "policy" => InheritBy::Policy,
                     "pi-futex" => InheritBy::PiFutex,
                     _ => InheritBy::Auto,
@@ -81,7 +97,6 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
                 Ok(())
             },
         )
-        .default("auto")
-        .formerly(&["--lending"]),
+        .default("auto"),
     ];
 }

@@ -3,26 +3,29 @@
 
 #[cfg(feature = "foreign")]
 mod file;
+mod writes;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use files::Existing;
-use run::{RECORDING, Run};
-use tracefs::Recording;
+use roundtrip_files::Existing;
+use roundtrip_run::{RECORDING, Run};
+use roundtrip_tracefs::Recording;
 
-use crate::args::values::set;
+use crate::args::values::{push, set};
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
-use analysis::slow_calls::{self, Explained, Kept, SlowCall};
-use report::inert;
+use roundtrip_analysis::slow_calls::{self, Explained, Kept, SlowCall};
+use roundtrip_report::explanation::Shown;
+use roundtrip_report::text::inert;
 
 /// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,
     number: Option<usize>,
+    all: bool,
     deadline_ns: Option<u64>,
     slowest: Option<u64>,
     limit: Option<u64>,
@@ -31,34 +34,39 @@ pub(crate) struct Typed {
     existing: Existing,
 }
 
+/// How many bytes of a file tell whether it is a run.
+const HEAD_BYTES: u64 = 4096;
+
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["explain"],
     kind: Kind::Command,
-    summary: "explains why slow calls were slow, in a run or a recording",
+    summary: "explains why slow calls and writes were slow, in a run or a recording",
     description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` has \
                   kept into parts. Each part has one owner and one state, and the parts add up to \
                   the call exactly. Names what delayed the call: another thread and its priority, \
                   an interrupt, the holder of a lock and what kept that thread from its CPU, a CPU \
-                  quota. Says what cannot be determined.\n\n\
+                  quota. Says what cannot be determined. Of a run of `storage layers` or `storage observe`, explains the \
+                  slow writes: in which layer each was, and why it did not move there.\n\n\
                   FILE is a recording that another tool made: a Perfetto trace, trace-cmd's trace.dat (versions 6 and \
-                  7), or the kernel's text as atrace and /sys/kernel/tracing/trace print it. Roundtrip \
-                  explains the binder calls in it that took longer than --deadline, and divides its synchronous \
-                  writes into layers as 'storage observe' does, as far as its events allow. It says what the \
-                  recording lacks.",
+                  7), or the kernel's text as atrace, systrace, 'trace-cmd report' and /sys/kernel/tracing/trace \
+                  print it. It may be packed (gzip, xz, zstd, zip, atrace -z), and it may be the only recording in \
+                  a folder. Roundtrip explains the binder calls in it that took longer than --deadline, and divides \
+                  its synchronous writes into layers as 'storage observe' does, as far as its events allow. It says \
+                  what the recording lacks.",
     positionals: Some(Positionals {
         usage: "RUN|FILE",
         help: "A run directory, or another tool's recording.",
         count: 1..=1,
         kind: ValueKind::Path,
-        set: |typed: &mut Typed, text| {
-            typed.runs.push(text.into());
-            Ok(())
-        },
+        set: |typed: &mut Typed, text| push(&mut typed.runs, values::any(text)),
     }),
     groups: &[RECORDED, OUTPUT],
     examples: &[
-        ("roundtrip explain runs/monday", "Explains every slow call that the run kept, the slowest first."),
+        (
+            "roundtrip explain runs/monday",
+            "Sums up what delayed the slow calls, and explains the worst three.",
+        ),
         (
             "roundtrip explain --miss 3 --format json runs/monday",
             "Prints all parts of the third \
@@ -115,27 +123,28 @@ const OUTPUT: Group<Typed> = Group {
         Opt::value(
             &["--miss"],
             "N",
-            "Only the Nth slowest call; 1 is the slowest.",
+            "Only the Nth slowest call or write, with its parts; 1 is the slowest.",
             |typed: &mut Typed, text| set(&mut typed.number, values::whole(text, 1..=usize::MAX)),
         )
-        .default("all"),
+        .default("all, of which text shows the worst three"),
+        Opt::flag(&["--all"], "Shows all slow calls with their parts as text.", |typed: &mut Typed| {
+            typed.all = true;
+        }),
         Opt::one_of(
             &["--format"],
             "FORMAT",
             &["text", "json", "csv", "markdown"],
-            "The output format: csv has a line for each cause, markdown a line for each call.",
-            |typed: &mut Typed, text| {
-                typed.format = Some(text.to_owned());
-                Ok(())
-            },
+            "The output format: csv has a line for each cause, markdown a line for each call or write.",
+            |typed: &mut Typed, text| set(&mut typed.format, values::any(text)),
         )
         .default("text"),
         Opt::path(
             &["-o", "--output"],
             "FILE",
             "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded \
-             around one slow call (the slowest, or the one that --miss chooses), with its \
-             explanation.",
+             around one slow call or write (the slowest, or the one that --miss chooses), with its \
+             explanation. Of another tool's recording: all of it, with all slow calls and writes, or \
+             with the one that --miss chooses.",
             |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
         ),
         Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
@@ -150,23 +159,21 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         #[cfg(feature = "foreign")]
         return file::run(&typed, path, terminal);
         #[cfg(not(feature = "foreign"))]
-        anyhow::bail!(
-            "{}: this binary is built for devices and does not read other tools' recordings; use one built by \
-             `cargo build`",
-            path.display()
-        );
+        return Err(not_read_here(path));
     }
     refuse_recording_options(&typed, path)?;
     let mut run = Run::read(path)?;
     if typed.out.is_none() && typed.format.as_deref() != Some("json") {
         run = inert::run(&run)?;
     }
-    // The user may also name the run's file instead of its directory.
-    let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    let directory = Run::directory(path);
     let Some(kept) = Kept::of(&run) else {
+        if writes::are_in(&run) {
+            return writes::run(&typed, &run, path, terminal);
+        }
         anyhow::bail!(
             "{} keeps no slow calls: record them with `roundtrip ipc latency --explain --out DIR`, or those of other programs \
-             with `roundtrip ipc observe --out DIR`",
+             with `roundtrip ipc observe --out DIR`; slow writes with `roundtrip storage layers` or `storage observe`",
             path.display()
         )
     };
@@ -184,11 +191,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let json = typed.format.as_deref() == Some("json");
     let rename: Option<&dyn Fn(&str) -> String> = (!json).then_some(&inert::name);
     let mut explained = slow_calls::explain(&kept, directory, wanted, rename)?;
-    print(&explained, &kept, typed.format.as_deref(), terminal)?;
+    print(&explained, &kept, &typed, terminal)?;
     terminal.out.flush()?;
     let measured = run.results.latency.iter().flat_map(|result| &result.explained);
-    for warning in measured.flat_map(run::ipc::latency::Explained::warnings) {
-        writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(&warning))?;
+    for warning in measured.flat_map(roundtrip_run::ipc::latency::Explained::warnings) {
+        writeln!(terminal.err, "roundtrip: warning: {}", roundtrip_report::text::inert::line(&warning))?;
     }
     explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), |error| Err(error.into()))
 }
@@ -212,11 +219,34 @@ fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a path names a file that is not a run, that is, not JSON.
-fn is_recording(path: &Path) -> bool {
-    let mut first = [0; 1];
-    let opened = path.is_file().then(|| std::fs::File::open(path).ok()).flatten();
-    opened.is_some_and(|mut file| file.read_exact(&mut first).is_ok() && first != *b"{")
+/// Why the binary for devices does not read another tool's recording.
+#[cfg(not(feature = "foreign"))]
+pub(crate) fn not_read_here(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{}: this binary is built for devices and does not read other tools' recordings; use one built by \
+         `cargo build`",
+        path.display()
+    )
+}
+
+/// Whether a path names another tool's recording: a file that is not a run, or a folder that is
+/// none and has recordings in it.
+pub(crate) fn is_recording(path: &Path) -> bool {
+    if path.is_dir() {
+        #[cfg(feature = "foreign")]
+        return !path.join(roundtrip_run::FILE_NAME).exists() && crate::foreign_file::has_recordings(path);
+        #[cfg(not(feature = "foreign"))]
+        return false;
+    }
+    let mut head = Vec::new();
+    let file = path.is_file().then(|| std::fs::File::open(path).ok()).flatten();
+    file.is_some_and(|file| file.take(HEAD_BYTES).read_to_end(&mut head).is_ok()) && !is_run(&head)
+}
+
+/// Whether a file that begins like this is a run. Runs are JSON, and so is what Chrome records.
+fn is_run(head: &[u8]) -> bool {
+    const CHROMES: &[u8] = b"\"traceEvents\"";
+    head.starts_with(b"{") && !head.windows(CHROMES.len()).any(|window| window == CHROMES)
 }
 
 /// Writes the snapshot of one slow call, with all slow calls in it.
@@ -246,10 +276,11 @@ fn trace(
     let calls = run.results.latency.as_ref();
     let calls =
         calls.map(|result| slow_calls::recorded_calls(result, &recording, snapshot)).transpose()?.flatten();
-    let tracks = report::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
+    let tracks =
+        roundtrip_report::explanation::tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
     let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, (out, existing))?;
     writeln!(terminal.out, "{}", trace_file::summary(out, &trace))?;
-    analysis::refuse_damage(&recording, snapshot, &trace)?;
+    roundtrip_analysis::refuse_damage(&recording, snapshot, &trace)?;
     match &calls {
         Some(calls) => {
             let count: usize = calls.iter().map(|of| of.samples.len()).sum();
@@ -278,15 +309,24 @@ fn trace(
 fn print(
     explained: &[Explained],
     kept: &Kept,
-    format: Option<&str>,
+    typed: &Typed,
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
-    let text = match format {
-        Some("json") => report::explanation_json::json(explained, kept, None)?,
-        Some("csv") => report::explanation_rows::csv(explained),
-        Some("markdown") => report::explanation_rows::markdown(explained),
-        _ => terminal.look.fit(report::explanation::text(explained, kept)),
+    let text = match typed.format.as_deref() {
+        Some("json") => roundtrip_report::explanation::json::json(explained, kept, None)?,
+        Some("csv") => roundtrip_report::explanation::rows::csv(explained),
+        Some("markdown") => roundtrip_report::explanation::rows::markdown(explained),
+        _ => terminal.look.fit(roundtrip_report::explanation::text(explained, kept, shown(typed, terminal))),
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// What the report shows: of one call everything, of all of them the worst.
+fn shown(typed: &Typed, terminal: &Terminal<'_>) -> Shown<'static> {
+    Shown {
+        all: typed.all || typed.number.is_some(),
+        last: terminal.look.is_terminal,
+        rest: "--miss N shows the parts of one, --all those of all.",
+    }
 }

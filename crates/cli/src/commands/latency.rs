@@ -3,19 +3,20 @@
 use std::io::Write;
 use std::path::Path;
 
-use ::latency::Deadline;
 use anyhow::Context as _;
-use bench::ipc::latency::{self, Notice};
-use bench::worker::Spawner;
-use files::Existing;
-use report::csv::with_labels;
-use report::look::Look;
-use report::run::Divided;
-use run::ipc::latency::{Amount, ExplainPlan, HaltTrace, LatencyPlan, LatencyResult, ThreadReport, Trigger};
-use run::ipc::{Mode, Stack};
-use run::{INJECTED, RECORDING, Results, Run, SAMPLES};
+use roundtrip_analysis::slow_calls;
+use roundtrip_bench::ipc::latency::{self, Notice};
+use roundtrip_bench::worker::Spawner;
+use roundtrip_files::Existing;
+use roundtrip_latency::Deadline;
+use roundtrip_report::text::csv::with_labels;
+use roundtrip_run::ipc::latency::{
+    Amount, ExplainPlan, HaltTrace, Halted, LatencyPlan, LatencyResult, ThreadReport, Trigger,
+};
+use roundtrip_run::ipc::{Mode, Stack};
+use roundtrip_run::{INJECTED, RECORDING, Results, Run, SAMPLES};
+use roundtrip_tracefs::Recording;
 
-use super::finish::{explanations, finish};
 use super::latency_options::Typed;
 use super::output::{Directory, RunOutput};
 use super::{driver, gates, latency_options};
@@ -70,14 +71,9 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         (None, Some(ns)) => Amount::DurationNs(ns),
         (None, None) => default.amount,
     };
-    let stacks = match (&typed.stacks, typed.mode) {
-        (Some(stacks), _) => stacks.clone(),
-        (None, Mode::Binderize) => Stack::ALL.into(),
-        // Calls within the process use no stack. Only the hwbinder stack has this mode.
-        (None, Mode::Passthrough) => vec![Stack::Hwbinder],
-    };
+    let stacks = driver::stacks_or_default(typed.stacks.as_ref(), typed.mode);
     let plan = LatencyPlan {
-        driver: typed.driver.clone(),
+        driver: typed.common.driver.clone(),
         stacks,
         mode: typed.mode,
         inheritance: typed.inheritance.clone().unwrap_or(default.inheritance),
@@ -97,6 +93,7 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         keep_samples: typed.raw_samples,
         verbose: typed.verbose,
         halt_trace: typed.trace.then(HaltTrace::default),
+        process_name: None,
         injection: typed.injection.clone(),
         explain: explain(typed)?,
     };
@@ -104,12 +101,15 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     if plan.mode == Mode::Passthrough && plan.stacks != [Stack::Hwbinder] {
         return Err(Usage("--mode passthrough: only the hwbinder stack supports it".into()));
     }
-    if typed.output.format.as_deref() == Some("android") && plan.series().len() > 1 {
+    if typed.common.output.format.as_deref() == Some("android") && plan.series().len() > 1 {
         return Err(Usage(
             "--format android shows one stack and one --inheritance setting: choose them".into(),
         ));
     }
-    if typed.raw_samples && typed.output.out.is_none() && typed.output.format.as_deref() != Some("csv") {
+    if typed.raw_samples
+        && typed.common.output.out.is_none()
+        && typed.common.output.format.as_deref() != Some("csv")
+    {
         return Err(Usage(
             "--raw-samples needs --out DIR, or --format csv, which then prints the samples".into(),
         ));
@@ -146,17 +146,16 @@ fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
 }
 
 /// Carries out a plan. Progress goes to standard error. `block` writes the thread reports of a
-/// verbose plan; its second argument is standard output. Returns `None` if a missed deadline halted
-/// the kernel's trace, after reporting this.
+/// verbose plan; its second argument is standard output.
 pub(crate) fn measure(
     plan: &LatencyPlan,
     block: &mut dyn FnMut(&ThreadReport, &mut dyn Write) -> std::io::Result<()>,
     output: &RunOutput,
     terminal: &mut Terminal<'_>,
-) -> anyhow::Result<Option<Run>> {
+) -> Result<Run, roundtrip_bench::Error> {
     let mut line = output.progress(terminal.err);
-    let measured = output.record(|environment| {
-        let result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
+    output.record(|environment| {
+        let mut result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
             // A verbose plan shows no progress line, which would break up the blocks.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),
             Notice::Progress(_) => {}
@@ -166,16 +165,29 @@ pub(crate) fn measure(
             }
         })?;
         environment.driver = Some(driver_of(&result));
+        sum_up_others(&mut result, environment.cpus.virtualised == Some(true));
         Ok(Results::from(result))
+    })
+}
+
+/// What the originals print when a missed deadline stops the trace.
+pub(crate) fn halt_message(call: &Halted) -> String {
+    format!("deadline triggered: halt & stop trace\nlog:{}\n", call.log.display())
+}
+
+/// Adds up what delayed the slow calls beyond the limit, and removes their recordings. If these
+/// cannot be read, the calls are only counted.
+fn sum_up_others(result: &mut LatencyResult, virtualised: bool) {
+    let Some(folder) = result.plan.explain.as_ref().map(|plan| plan.directory.clone()) else { return };
+    let words = roundtrip_report::explanation::thing;
+    let summed = slow_calls::sum_up_others(result, virtualised, &folder, &words);
+    let removed = summed.and_then(|unused| {
+        let recording = Recording::open(&folder)?;
+        unused.into_iter().try_for_each(|number| recording.remove(number))?;
+        Ok(())
     });
-    drop(line);
-    match measured {
-        Ok(run) => Ok(Some(run)),
-        Err(bench::Error::TraceHalted { log, .. }) => {
-            writeln!(terminal.err, "deadline triggered: halt & stop trace\nlog:{}", log.display())?;
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
+    if let Err(error) = removed {
+        result.warnings.push(format!("what delayed the slow calls beyond the limit is not known: {error}"));
     }
 }
 
@@ -191,14 +203,11 @@ pub(super) fn driver_of(result: &LatencyResult) -> String {
 /// Rejects requests that this machine cannot satisfy. The default callers are not checked, because
 /// they adapt to what is possible.
 pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
-    typed.gates.check_callers(&plan.callers)?;
+    typed.common.gates.check_callers(&plan.callers)?;
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
     let mut callers = typed.callers.iter().flatten();
     callers.try_for_each(|caller| asked_for::scheduling("--callers", caller))?;
-    for load in &plan.loads {
-        asked_for::scheduling("--load", &load.scheduling)?;
-        load.cpus.as_ref().map_or(Ok(()), |cpus| asked_for::cpus("--load", cpus))?;
-    }
+    asked_for::loads(&plan.loads)?;
     let Some(injection) = &plan.injection else { return Ok(()) };
     if injection.starts_hogs() {
         asked_for::scheduling("--inject", &injection.scheduling)?;
@@ -209,83 +218,66 @@ pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usa
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
     check_machine(&typed, &plan)?;
+    let output = &typed.common.output;
     // Without a run directory, recordings are removed when the command ends.
-    let place = match &mut plan.explain {
+    let directory = match &mut plan.explain {
         Some(explain) => {
-            let directory = typed.output.directory()?;
+            let directory = output.directory()?;
             explain.directory = directory.path().join(RECORDING);
             Some(directory)
         }
-        None => typed.output.place()?.map(Directory::Asked),
+        None => output.place()?,
     };
-    if let (Some(injection), Some(Directory::Asked(place))) = (&mut plan.injection, &place) {
+    if let (Some(injection), Some(Directory::Asked(place))) = (&mut plan.injection, &directory) {
         injection.log = Some(place.path().join(INJECTED));
     }
     let block = &mut |report: &ThreadReport, _: &mut dyn Write| {
-        std::io::stderr().write_all(report::latency_android::thread_block(report).as_bytes())
+        std::io::stderr().write_all(roundtrip_report::ipc::latency_android::thread_block(report).as_bytes())
     };
-    let Some(run) = measure(&plan, block, &typed.output, terminal)? else { return Ok(Exit::FAILED) };
+    let run = measure(&plan, block, output, terminal)?;
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
-    let text = text(&typed, &run, result, terminal.look)?;
-    let directory = place.as_ref().map(Directory::path);
-    // If the recording cannot be read, only the explanations are missing, and the figures are still
-    // shown. The same holds if there is no space for the samples.
-    let (explained, mut missing) = match typed.output.format.as_deref() {
-        None | Some("table") => {
-            let explained = explanations(&run, directory);
-            explained.map_or_else(|error| (String::new(), Some(error)), |explained| (explained, None))
-        }
-        _ => (String::new(), None),
-    };
-    let place = place.and_then(Directory::asked);
-    if let Some(place) = place.as_ref().filter(|_| typed.raw_samples)
-        && let Err(error) = write_samples(result, place.path())
-    {
-        missing.get_or_insert(error);
+    if let Some(call) = &result.halted {
+        writeln!(terminal.err, "{}{call}", halt_message(call))?;
     }
-    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
+    // If there is no space for the samples, everything else is still stored and shown.
+    let unwritten = match &directory {
+        Some(Directory::Asked(place)) if typed.raw_samples => write_samples(result, place.path()).err(),
+        _ => None,
+    };
+    let exit = typed.common.end("ipc latency", &run, directory, terminal, |_, terminal| {
+        let text = match output.format.as_deref() {
+            Some("csv") if typed.raw_samples => {
+                with_labels(roundtrip_report::ipc::latency_csv::samples(result), &run.labels)
+            }
+            Some("android") => {
+                let series = result.series.iter();
+                let json = |series| {
+                    roundtrip_report::ipc::latency_android::json(result, series, &run.warnings, false)
+                };
+                series.map(json).collect()
+            }
+            _ => return Ok(false),
+        };
         terminal.out.write_all(text.as_bytes())?;
-        let explained = terminal.look.fit(explained);
-        Ok(terminal.out.write_all(explained.as_bytes())?)
+        Ok(true)
     })?;
-    let exit = typed.gates.judge(&run, Divided::default(), exit, terminal);
-    missing.map_or(Ok(exit), Err)
-}
-
-/// The result in the requested format, without explanations.
-fn text(typed: &Typed, run: &Run, result: &LatencyResult, look: Look) -> anyhow::Result<String> {
-    Ok(match typed.output.format.as_deref() {
-        Some("json") => run.to_json()?,
-        Some("csv") if typed.raw_samples => with_labels(report::latency_csv::samples(result), &run.labels),
-        Some("csv") => with_labels(report::latency_csv::csv(result), &run.labels),
-        Some("markdown") => report::figures::markdown("ipc latency", run, Divided::default()),
-        Some("android") => {
-            let series = result.series.iter();
-            series.map(|series| report::latency_android::json(result, series, &run.warnings, false)).collect()
-        }
-        _ => {
-            let shown = report::inert::run(run)?;
-            let result = shown.results.latency.as_ref().unwrap_or(result);
-            let tables = report::latency::tables(result, look);
-            report::run::page(&shown, Divided::default(), &tables, look)
-                + &typed.output.histograms(&shown, look)
-        }
-    })
+    let exit = if result.halted.is_some() { Exit::FAILED } else { exit };
+    unwritten.map_or(Ok(exit), Err)
 }
 
 /// Writes all samples beside the run, completely or not at all.
 fn write_samples(result: &LatencyResult, directory: &Path) -> anyhow::Result<()> {
     let path = directory.join(SAMPLES);
-    let samples = report::latency_csv::samples(result);
-    files::write(&path, samples.as_bytes(), Existing::Keep)
+    let samples = roundtrip_report::ipc::latency_csv::samples(result);
+    roundtrip_files::write(&path, samples.as_bytes(), Existing::Keep)
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::output::RunOutput;
-    use run::Scheduling;
+    use crate::commands::measure::Common;
+    use roundtrip_run::Scheduling;
 
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
@@ -301,10 +293,8 @@ mod tests {
         let refusal = |typed: Typed| plan(&typed).unwrap_err().to_string();
         let both = Typed { iterations: Some(1), duration_ns: Some(1), ..Typed::default() };
         assert!(refusal(both).contains("exclude each other"));
-        let android = Typed {
-            output: RunOutput { format: Some("android".into()), ..RunOutput::default() },
-            ..Typed::default()
-        };
+        let output = RunOutput { format: Some("android".into()), ..RunOutput::default() };
+        let android = Typed { common: Common { output, ..Common::default() }, ..Typed::default() };
         assert!(refusal(android).contains("one stack"));
         let samples = Typed { raw_samples: true, ..Typed::default() };
         assert!(refusal(samples).contains("--out DIR"));

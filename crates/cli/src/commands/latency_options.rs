@@ -1,13 +1,14 @@
 //! The table of options of `roundtrip ipc latency`. The file `latency.rs` resolves what they mean.
 
-use run::injection::Injection;
-use run::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
-use run::ipc::{DriverPlan, Mode, Stack};
-use run::{CpuPlacement, Load, Scheduling};
+use roundtrip_run::injection::Injection;
+use roundtrip_run::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
+use roundtrip_run::ipc::{Mode, Stack};
+use roundtrip_run::{CpuPlacement, Load, Scheduling};
 
-use super::gates::{Gated, Gates};
-use super::output::{self, RunOutput};
-use crate::args::values::set;
+use super::measure::{Common, Measures};
+use super::output;
+use super::{driver, gates};
+use crate::args::values::{push, put, set};
 use crate::args::{Opt, values};
 
 /// The arguments as typed.
@@ -32,7 +33,6 @@ pub(crate) struct Typed {
     pub(super) client_cpus: Option<Vec<u32>>,
     pub(super) server_cpus: Option<Vec<u32>>,
     pub(super) loads: Vec<Load>,
-    pub(super) driver: DriverPlan,
     pub(super) trace: bool,
     pub(super) injection: Option<Injection>,
     pub(super) explain: bool,
@@ -41,38 +41,17 @@ pub(crate) struct Typed {
     pub(super) explain_system_calls: bool,
     pub(super) verbose: bool,
     pub(super) raw_samples: bool,
-    pub(super) output: RunOutput,
-    pub(super) gates: Gates,
+    pub(super) common: Common,
 }
 
-impl AsMut<DriverPlan> for Typed {
-    fn as_mut(&mut self) -> &mut DriverPlan {
-        &mut self.driver
-    }
-}
-
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-impl Gated for Typed {
+impl Measures for Typed {
     const TESTS: &'static [&'static str] = &["latency"];
     const REQUIRES: &'static [&'static str] = &["realtime", "events"];
-    const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us' or \
-                                 'missed>0', or 'p99[caller=other]>1ms' for some figures only. inheritance: \
-                                 if real-time priorities were not inherited. warnings: if the run has \
-                                 warnings. An unknown name is refused, with a list of the known ones. \
-                                 Repeatable.";
+    const GATES: &'static str = gates::LATENCY;
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
-}
-
-fn one<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| error.to_string())
 }
 
 pub(super) const WHAT: &[Opt<Typed>] = &[
@@ -81,13 +60,7 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         "STACK",
         &["binder", "hwbinder", "both"],
         "The IPC stack: binder, hwbinder or both.",
-        |typed: &mut Typed, text| {
-            typed.stacks = Some(match text {
-                "both" => Stack::ALL.into(),
-                name => vec![one(run::ipc::stack(name))?],
-            });
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.stacks, driver::stacks(text)),
     )
     .default("both"),
     Opt::one_of(
@@ -96,10 +69,7 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         &["binderize", "passthrough"],
         "binderize: calls over the driver. passthrough: calls hwbinder's service in the client's \
          own process.",
-        |typed: &mut Typed, text| {
-            typed.mode = one(text.parse())?;
-            Ok(())
-        },
+        |typed: &mut Typed, text| put(&mut typed.mode, text.parse()),
     )
     .default("binderize"),
     Opt::value(
@@ -114,10 +84,7 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         &["--deadline"],
         "TIME",
         "A call that takes longer counts as a miss.",
-        |typed: &mut Typed, text| {
-            typed.deadline_ns = Some(values::duration_ns(text)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
     )
     .default("2.5ms"),
     Opt::value(
@@ -174,14 +141,14 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
         "LIST",
         "The scheduling policy of each calling thread, in calling order: fifo:1..99, rr:1..99, \
          nice:-20..19, other.",
-        |typed: &mut Typed, text| set(&mut typed.callers, one(text.split(',').map(str::parse).collect())),
+        |typed: &mut Typed, text| set(&mut typed.callers, values::list(text)),
     )
     .default("fifo:99,other"),
     Opt::value(
         &["--rate"],
         "RATE",
-        "Calls per second of each caller, as in 1000/s, started on schedule even if earlier ones are late. \
-         Without it, each call starts when the last one has returned.",
+        "Calls per second of each caller, as in 1000/s, started on schedule even if earlier ones are late; a \
+         caller that is late catches up. Without it, each call starts when the last one has returned.",
         |typed: &mut Typed, text| set(&mut typed.rate_per_s, values::rate_per_s(text)),
     ),
     Opt::one_of(
@@ -191,11 +158,8 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
         "Whether servers ask for real-time inheritance. stack: as Android does (hwbinder asks, \
          binder does not). both: off and on side by side.",
         |typed: &mut Typed, text| {
-            typed.inheritance = Some(match text {
-                "both" => vec![Inheritance::Off, Inheritance::On],
-                name => vec![one(name.parse::<Inheritance>())?],
-            });
-            Ok(())
+            let both = || Ok(vec![Inheritance::Off, Inheritance::On]);
+            set(&mut typed.inheritance, if text == "both" { both() } else { values::list(text) })
         },
     )
     .default("stack"),
@@ -214,7 +178,7 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
         &["free", "same", "split"],
         "Which CPUs clients and servers use. free: the kernel chooses; same: one CPU; split: two \
          CPUs.",
-        |typed: &mut Typed, text| set(&mut typed.placement, one(text.parse())),
+        |typed: &mut Typed, text| set(&mut typed.placement, text.parse()),
     )
     .default("free"),
     Opt::value(
@@ -227,19 +191,13 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
         &["--server-cpus"],
         "CPUS",
         "The servers' CPUs, in the same form.",
-        |typed: &mut Typed, text| {
-            typed.server_cpus = Some(values::cpu_list(text)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.server_cpus, values::cpu_list(text)),
     ),
     Opt::value(
         &["--load"],
         "LOAD",
         "CPU-bound background load: hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=0-1+3]. Repeatable.",
-        |typed: &mut Typed, text| {
-            typed.loads.push(one(text.parse())?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| push(&mut typed.loads, text.parse()),
     ),
 ];
 
@@ -250,7 +208,7 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
         "Makes some calls slow on purpose, to see what a cause looks like: work, sleep, fsync, lock, lock-preempted, hog, \
          stop or flood, and [,every=100ms][,for=5ms][,policy=fifo:50][,cpus=0-1+3] for hogs. With \
          --out, injected.csv records when.",
-        |typed: &mut Typed, text| set(&mut typed.injection, one(text.parse())),
+        |typed: &mut Typed, text| set(&mut typed.injection, text.parse()),
     ),
     Opt::flag(
         &["--explain"],
@@ -267,7 +225,7 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
     Opt::value(
         &["--explain-limit"],
         "N",
-        "Keep the slowest N calls that miss; the others are only counted.",
+        "Keep the slowest N calls that miss in detail; of the others, only the causes.",
         |typed: &mut Typed, text| set(&mut typed.explain_limit, values::whole(text, 1..=1000)),
     )
     .default("20"),

@@ -1,7 +1,8 @@
 //! `roundtrip man`: a manual page in the macros that `man` reads.
 
 use super::{ALL, beginning_with, find};
-use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage};
+use crate::args::values::push;
+use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
 use crate::{VERSION, old_names};
 
@@ -23,10 +24,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         help: "The command's words, or an old program's name.",
         count: 0..=8,
         kind: ValueKind::Text,
-        set: |typed, word| {
-            typed.words.push(word.to_owned());
-            Ok(())
-        },
+        set: |typed, word| push(&mut typed.words, values::any(word)),
     }),
     groups: &[],
     examples: &[("roundtrip man | man -l -", "Shows the program's page.")],

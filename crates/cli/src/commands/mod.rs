@@ -6,17 +6,18 @@
 
 mod ab;
 mod baseline;
+pub(crate) mod begin;
 mod compare;
 mod completions;
 mod doctor;
 mod driver;
 mod explain;
-mod finish;
 mod gates;
 pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;
 mod man;
+mod measure;
 mod observe;
 mod observe_live;
 mod observe_options;
@@ -28,9 +29,10 @@ mod storage_interference;
 pub(crate) mod storage_layers;
 mod storage_observe;
 mod storage_options;
+mod storage_syscalls;
 mod survey;
 mod throughput;
-mod trace;
+pub(crate) mod trace;
 mod trace_convert;
 mod traits;
 pub(crate) mod version;
@@ -48,7 +50,6 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &throughput::COMMAND,
     &latency::COMMAND,
     &baseline::COMMAND,
-    &baseline::OLD_NAME,
     &workers::COMMAND,
     &traits::COMMAND,
     &observe::COMMAND,
@@ -61,6 +62,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &storage_layers::COMMAND,
     &storage_interference::COMMAND,
     &storage_observe::COMMAND,
+    &storage_syscalls::COMMAND,
     &show::COMMAND,
     &explain::COMMAND,
     &compare::COMMAND,

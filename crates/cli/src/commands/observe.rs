@@ -2,17 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use bench::observe;
-use report::csv::with_labels;
-use report::run::Divided;
-use run::Results;
-use run::ipc::observe::ObservePlan;
+use roundtrip_bench::observe;
+use roundtrip_run::Results;
+use roundtrip_run::ipc::observe::ObservePlan;
 
-use super::finish::{explanations, finish};
-use super::gates::{self, Gated, Gates};
+use super::gates;
+use super::measure::{Common, Measures};
 use super::observe_live::Live;
 use super::observe_options::{self, ObserveOptions, Observes, Observing};
-use super::output::{self, RunOutput};
+use super::output;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
@@ -23,14 +21,7 @@ pub(crate) struct Typed {
     observing: ObserveOptions,
     live: bool,
     interval_ns: Option<u64>,
-    output: RunOutput,
-    gates: Gates,
-}
-
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
+    common: Common,
 }
 
 impl Observes for Typed {
@@ -39,11 +30,14 @@ impl Observes for Typed {
     }
 }
 
-impl Gated for Typed {
-    const TESTS: &'static [&'static str] = &["observed"];
+impl Measures for Typed {
+    const TESTS: &'static [&'static str] = &["observed_calls"];
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    const OUT: Opt<Self> =
+        output::out("Also writes the run into this directory, with the recordings of slow calls.");
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -99,17 +93,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             ],
         },
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out("Also writes the run into this directory, with the recordings of slow calls."),
-                output::force(),
-                output::label(),
-                output::histogram(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         (
@@ -126,16 +110,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn plan(typed: &Typed) -> Result<ObservePlan, Usage> {
-    let default = ObservePlan::default();
-    let Observing { subject, duration_ns, deadline, limit, kilobytes } =
-        typed.observing.meant(Observing {
-            subject: default.subject.clone(),
-            duration_ns: default.duration_ns,
-            deadline: default.deadline,
-            limit: default.limit,
-            kilobytes: default.kilobytes,
-        })?;
-    Ok(ObservePlan { subject, duration_ns, deadline, limit, kilobytes, ..default })
+    let mut plan = ObservePlan::default();
+    let ObservePlan { subject, duration_ns, deadline, limit, kilobytes, .. } = &mut plan;
+    typed.observing.apply(Observing { subject, duration_ns, deadline, limit, kilobytes })?;
+    Ok(plan)
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
@@ -143,53 +121,29 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if typed.interval_ns.is_some() && !typed.live {
         return Err(Usage("--interval goes with --live".into()).into());
     }
-    let directory = typed.output.directory()?;
-    plan.directory = directory.path().join(run::RECORDING);
+    let output = &typed.common.output;
+    let directory = output.directory()?;
+    plan.directory = directory.path().join(roundtrip_run::RECORDING);
     // Show the live view only with the table format. Other formats are for programs, so only the
     // result is printed.
-    let is_shown =
-        typed.live && !typed.output.quiet && matches!(typed.output.format.as_deref(), None | Some("table"));
+    let is_shown = typed.live && !output.quiet && output.is_table();
     let mut live = is_shown.then(|| Live::open(&plan, typed.interval_ns, terminal)).transpose()?;
     let measured = {
         let mut line =
-            if is_shown { ProgressLine::hidden(terminal.err) } else { typed.output.progress(terminal.err) };
+            if is_shown { ProgressLine::hidden(terminal.err) } else { output.progress(terminal.err) };
         let out = &mut *terminal.out;
-        typed.output.record(|_| {
+        output.record(|_| {
             let each = &mut |round: &observe::Round<'_>| match &mut live {
                 Some(live) => live.round(round, out),
                 None => ControlFlow::Continue(()),
             };
             let result = observe::run(&plan, &mut |progress| line.show(progress), each)?;
-            Ok::<_, bench::Error>(Results::from(result))
+            Ok::<_, roundtrip_bench::Error>(Results::from(result))
         })
     };
     // Restore the terminal before anything is printed.
     let shown = live.map_or(Ok(()), Live::close);
     let run = measured?;
     shown?;
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let Some(result) = &shown.results.observed_calls else { return Ok(Exit::FAILED) };
-    let (text, missing) = match typed.output.format.as_deref() {
-        Some("json") => (shown.to_json()?, None),
-        Some("csv") => (with_labels(report::observed_calls::csv(result), &run.labels), None),
-        Some("markdown") => (report::figures::markdown("ipc observe", &shown, Divided::default()), None),
-        _ => {
-            let tables = report::observed_calls::tables(result, terminal.look);
-            let page = match tables.as_str() {
-                "" => report::run::first_page(&shown, Divided::default(), terminal.look),
-                tables => report::run::page(&shown, Divided::default(), tables, terminal.look),
-            };
-            let page = page + &typed.output.histograms(&shown, terminal.look);
-            // If the recording cannot be read, only the explanations are missing.
-            match explanations(&shown, Some(directory.path())) {
-                Ok(explained) => (page + &terminal.look.fit(explained), None),
-                Err(error) => (page, Some(error)),
-            }
-        }
-    };
-    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    let exit = typed.gates.judge(&run, Divided::default(), exit, terminal);
-    missing.map_or(Ok(exit), Err)
+    typed.common.end("ipc observe", &run, Some(directory), terminal, |_, _| Ok(false))
 }

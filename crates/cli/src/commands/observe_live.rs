@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use analysis::live_calls::Session;
-use bench::observe::Round;
-use report::live_calls::{self, Seen};
-use report::live_view::View;
-use report::quantity::duration;
-use run::ipc::observe::{ObservePlan, Subject};
+use roundtrip_analysis::live_calls::Session;
+use roundtrip_bench::observe::Round;
+use roundtrip_report::live::calls::{self, Seen};
+use roundtrip_report::live::view::View;
+use roundtrip_report::text::quantity::duration;
+use roundtrip_run::ipc::observe::{ObservePlan, Subject};
 
 use crate::screen::{self, Key, Screen};
 use crate::terminal::Terminal;
@@ -44,7 +44,7 @@ impl Live {
     ) -> std::io::Result<Self> {
         let colour = terminal.look.colour;
         let draws = screen::can_draw() && !matches!(plan.subject, Subject::Command(_));
-        let of = report::observed_calls::subject(&plan.subject);
+        let of = roundtrip_report::ipc::observed_calls::subject(&plan.subject);
         Ok(Self {
             session: Session::new(plan.deadline),
             title: format!("calls of {of}, deadline {}", duration(plan.deadline.ns as f64)),
@@ -86,7 +86,7 @@ impl Live {
         let seen = Seen { session: &self.session, flows: round.flows, lost_events: round.lost_events };
         let Some(screen) = &mut self.screen else {
             if is_interval {
-                out.write_all(live_calls::interval(seen, &view).as_bytes())?;
+                out.write_all(calls::interval(seen, &view).as_bytes())?;
                 out.flush()?;
             }
             return Ok(ControlFlow::Continue(()));
@@ -95,7 +95,7 @@ impl Live {
             return Ok(ControlFlow::Break(()));
         }
         if is_interval || screen.is_resized() {
-            screen.draw(|frame| live_calls::draw(frame, seen, &view))?;
+            screen.draw(|frame| calls::draw(frame, seen, &view))?;
         }
         Ok(ControlFlow::Continue(()))
     }

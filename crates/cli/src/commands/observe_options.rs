@@ -1,10 +1,10 @@
 //! The options that `ipc observe` and `storage observe` share: what to observe, for how long, and
 //! what counts as slow. Parses them and applies defaults; must not know what is recorded.
 
-use latency::Deadline;
-use run::observe::Subject;
+use roundtrip_latency::Deadline;
+use roundtrip_run::observe::Subject;
 
-use crate::args::values::set;
+use crate::args::values::{push, set};
 use crate::args::{Opt, Positionals, Usage, ValueKind, values};
 
 /// The options as typed.
@@ -24,30 +24,29 @@ pub(crate) trait Observes {
     fn observing(&mut self) -> &mut ObserveOptions;
 }
 
-/// The resolved options: what was typed, and defaults for the rest.
-pub(crate) struct Observing {
-    pub(crate) subject: Subject,
-    pub(crate) duration_ns: Option<u64>,
-    pub(crate) deadline: Deadline,
-    pub(crate) limit: u32,
-    pub(crate) kilobytes: u64,
+/// The parts of a plan that the options set. At first they have the plan's defaults.
+pub(crate) struct Observing<'p> {
+    pub(crate) subject: &'p mut Subject,
+    pub(crate) duration_ns: &'p mut Option<u64>,
+    pub(crate) deadline: &'p mut Deadline,
+    pub(crate) limit: &'p mut u32,
+    pub(crate) kilobytes: &'p mut u64,
 }
 
 impl ObserveOptions {
-    /// Resolves the options. With COMMAND there is no default duration: it is observed until it
-    /// exits.
+    /// Puts what was typed into a plan. With COMMAND there is no default duration: it is observed
+    /// until it exits.
     ///
     /// # Errors
     /// If several subjects are given, or `--pid` names no process.
-    pub(crate) fn meant(&self, default: Observing) -> Result<Observing, Usage> {
-        let until_it_ends = !self.command.is_empty();
-        Ok(Observing {
-            subject: self.subject()?,
-            duration_ns: self.duration_ns.or(default.duration_ns.filter(|_| !until_it_ends)),
-            deadline: self.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
-            limit: self.limit.unwrap_or(default.limit),
-            kilobytes: self.buffer_kilobytes.unwrap_or(default.kilobytes),
-        })
+    pub(crate) fn apply(&self, plan: Observing<'_>) -> Result<(), Usage> {
+        *plan.subject = self.subject()?;
+        let default_ns = plan.duration_ns.filter(|_| self.command.is_empty());
+        *plan.duration_ns = self.duration_ns.or(default_ns);
+        *plan.deadline = self.deadline_ns.map_or(*plan.deadline, |ns| Deadline { ns });
+        *plan.limit = self.limit.unwrap_or(*plan.limit);
+        *plan.kilobytes = self.buffer_kilobytes.unwrap_or(*plan.kilobytes);
+        Ok(())
     }
 
     fn subject(&self) -> Result<Subject, Usage> {
@@ -83,10 +82,7 @@ pub(crate) const fn command<A: Observes>() -> Positionals<A> {
         help: "A program to run. Observes it and the processes that it starts, until it exits.",
         count: 0..=1000,
         kind: ValueKind::Text,
-        set: |typed: &mut A, text| {
-            typed.observing().command.push(text.to_owned());
-            Ok(())
-        },
+        set: |typed: &mut A, text| push(&mut typed.observing().command, values::any(text)),
     }
 }
 
@@ -98,8 +94,7 @@ pub(crate) const fn pid<A: Observes>(help: &'static str) -> Opt<A> {
 
 pub(crate) const fn name<A: Observes>(help: &'static str) -> Opt<A> {
     Opt::value(&["--name"], "NAME", help, |typed: &mut A, text| {
-        typed.observing().name = Some(text.to_owned());
-        Ok(())
+        set(&mut typed.observing().name, values::any(text))
     })
 }
 

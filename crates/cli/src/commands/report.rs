@@ -5,15 +5,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use files::{Existing, NewFile};
-use run::Run;
+use roundtrip_files::{Existing, NewFile};
+use roundtrip_run::Run;
 
-use crate::args::values::set;
+use super::compare;
+use crate::args::values::{push, set};
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
-use analysis::{interference, observed_writes, slow_calls, storage};
-use report::html::{Subject, page};
-use report::inert;
+use roundtrip_analysis::{Analysed, slow_calls};
+use roundtrip_report::html::{Subject, page};
+use roundtrip_report::text::inert;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -33,13 +34,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   shows several runs side by side. The page also contains all its figures as JSON.",
     positionals: Some(Positionals {
         usage: "RUN...",
-        help: "Run directories, or their run.json files.",
+        help: "Run directories, or their run.json files; or one directory that 'roundtrip ab --out' made, for a \
+               page of the comparison.",
         count: 1..=16,
         kind: ValueKind::Path,
-        set: |typed: &mut Typed, text| {
-            typed.runs.push(text.into());
-            Ok(())
-        },
+        set: |typed: &mut Typed, text| push(&mut typed.runs, values::any(text)),
     }),
     groups: &[Group {
         heading: "Output",
@@ -62,35 +61,45 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 /// The number of slow writes per series that are shown as lanes.
 const SLOW_WRITES: usize = 3;
 
+/// Says what was written.
+fn written(out: &Path, text: &str, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
+    let kilobytes = text.len().div_ceil(1000);
+    Ok(writeln!(terminal.out, "{}: {kilobytes} kB", inert::line(&out.display().to_string()))?)
+}
+
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(out) = &typed.out else { return Err(usage!("name the page to write: -o FILE")) };
+    let failed = || format!("cannot write {}", out.display());
+    if let [directory] = typed.runs.as_slice()
+        && let Some(sides) = compare::made_by_ab(directory)
+    {
+        let text = compare::page_of_ab(&sides)?;
+        let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.complete()).with_context(failed)?;
+        return written(out, &text, terminal).map(|()| Exit::OK);
+    }
     let runs = typed
         .runs
         .iter()
         .map(|path| anyhow::Ok(inert::run(&Run::read(path)?)?))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let failed = || format!("cannot write {}", out.display());
     // Create the file first, so that a failure costs no time.
     let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
     let parts: Vec<_> = runs.iter().zip(&typed.runs).map(|(run, path)| explained(run, path)).collect();
     let labels = labels(&runs, &typed.runs);
     let subjects: Vec<Subject<'_>> = parts
         .iter()
-        .zip(&runs)
         .zip(&labels)
-        .map(|((parts, run), label)| Subject {
+        .map(|(parts, label)| Subject {
             label: inert::name(label),
-            run,
+            analysed: &parts.analysed,
             explained: &parts.calls,
-            layers: &parts.layers,
-            beside: &parts.beside,
-            slow_writes: &parts.slow_writes,
             damage: parts.damage.iter().map(|text| inert::name(text)).collect(),
         })
         .collect();
     let text = page(&subjects)?;
     file.write_all(text.as_bytes()).and_then(|()| file.complete()).with_context(failed)?;
-    writeln!(terminal.out, "{}: {} kB", inert::line(&out.display().to_string()), text.len().div_ceil(1000))?;
+    written(out, &text, terminal)?;
     let damage: Vec<&String> = parts.iter().flat_map(|parts| &parts.damage).collect();
     for text in &damage {
         writeln!(terminal.err, "roundtrip report: {}", inert::line(text))?;
@@ -98,17 +107,15 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(if damage.is_empty() { Exit::OK } else { Exit::FAILED })
 }
 
-/// The readable parts of a run's explanation, and what is damaged.
+/// A run with everything that explains it, and what is damaged.
 struct Parts<'a> {
+    analysed: Analysed<'a>,
     calls: Vec<slow_calls::Explained>,
-    layers: Vec<storage::SeriesLayers<'a>>,
-    beside: Vec<interference::Explained<'a>>,
-    slow_writes: Vec<observed_writes::Slow<'a>>,
     damage: Vec<String>,
 }
 
 fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
-    let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    let directory = Run::directory(path);
     let mut damage = Vec::new();
     let mut calls = Vec::new();
     if let Some(kept) = slow_calls::Kept::of(run) {
@@ -118,19 +125,9 @@ fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
         }
     }
     damage.extend(calls.iter_mut().filter_map(|one| one.damage.take()).map(|error| error.to_string()));
-    let result = run.results.storage.as_ref();
-    let (layers, error) =
-        result.map(|result| storage::divide(result, directory, SLOW_WRITES)).unwrap_or_default().split();
-    damage.extend(error.map(|error| error.to_string()));
-    let result = run.results.interference.as_ref();
-    let (beside, error) =
-        result.map(|result| interference::explain(result, directory)).unwrap_or_default().split();
-    damage.extend(error.map(|error| error.to_string()));
-    let result = run.results.observed_writes.as_ref();
-    let (slow_writes, error) =
-        result.map(|result| observed_writes::slow(result, directory)).unwrap_or_default().split();
-    damage.extend(error.map(|error| error.to_string()));
-    Parts { calls, layers, beside, slow_writes, damage }
+    let analysed = Analysed::read(run, directory, SLOW_WRITES);
+    damage.extend(analysed.damage.iter().map(ToString::to_string));
+    Parts { analysed, calls, damage }
 }
 
 /// The names of runs: the labels in which they differ, if these distinguish all of them, else the
@@ -153,7 +150,8 @@ fn labels(runs: &[Run], paths: &[PathBuf]) -> Vec<String> {
 /// The names of the runs' directories, or the whole path if two are the same.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
-        let directory = if path.ends_with(run::FILE_NAME) { path.parent().unwrap_or(path) } else { path };
+        let directory =
+            if path.ends_with(roundtrip_run::FILE_NAME) { path.parent().unwrap_or(path) } else { path };
         let name = directory.file_name().unwrap_or(directory.as_os_str());
         name.to_string_lossy().into_owned()
     };

@@ -3,19 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use run::Run;
+use roundtrip_run::Run;
 
 use super::gates::{self, Gated, Gates};
 use super::output;
-use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
+use crate::args::values::{push, set};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
 use crate::terminal::{Exit, Terminal, nobody_reads};
-use analysis::gate::TESTS;
-use analysis::interference::explain;
-use analysis::observed_writes::slow as slow_writes;
-use analysis::storage::divide;
-use report::inert;
-use report::look::Look;
-use report::run::Divided;
+use roundtrip_analysis::Analysed;
+use roundtrip_report::text::inert;
+use roundtrip_report::text::look::Look;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -29,13 +26,9 @@ pub(crate) struct Typed {
 }
 
 impl Gated for Typed {
-    const TESTS: &'static [&'static str] = TESTS;
+    const TESTS: &'static [&'static str] = roundtrip_run::NAMES;
     const REQUIRES: &'static [&'static str] = &["realtime", "kernel-driver", "events"];
-    const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us' or \
-                                 'missed>0', or 'p99[caller=other]>1ms' for some figures only. inheritance: \
-                                 if real-time priorities were not inherited. warnings: if the run has \
-                                 warnings. An unknown name is refused, with a list of the known ones. \
-                                 Repeatable.";
+    const GATES: &'static str = gates::LATENCY;
 
     fn gates(&mut self) -> &mut Gates {
         &mut self.gates
@@ -54,10 +47,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         help: "Run directories, or their run.json files.",
         count: 1..=1000,
         kind: ValueKind::Path,
-        set: |typed: &mut Typed, text| {
-            typed.runs.push(text.into());
-            Ok(())
-        },
+        set: |typed: &mut Typed, text| push(&mut typed.runs, values::any(text)),
     }),
     groups: &[
         gates::group(),
@@ -81,10 +71,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["text", "json", "csv", "markdown"],
                     "The output format: json prints each run's run.json on one line; csv and markdown have a \
                      line for each figure.",
-                    |typed: &mut Typed, text| {
-                        typed.format = Some(text.to_owned());
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.format, values::any(text)),
                 )
                 .default("text"),
             ],
@@ -117,20 +104,20 @@ fn is_text(typed: &Typed) -> bool {
 /// A run in the requested format.
 fn text(
     typed: &Typed,
-    run: &Run,
+    analysed: &Analysed<'_>,
     path: &Path,
-    divided: Divided<'_>,
     look: Look,
-) -> Result<String, run::Error> {
+) -> Result<String, roundtrip_run::Error> {
+    let name = path.to_string_lossy();
     let mut text = match typed.format.as_deref() {
-        Some("json") => run.to_json()?,
-        Some("csv") => report::figures::csv(&path.to_string_lossy(), run, divided),
-        Some("markdown") => report::figures::markdown(&path.to_string_lossy(), run, divided),
-        _ if typed.short => report::run::first_page(run, divided, look),
-        _ => report::run::text(run, divided, look),
+        Some("json") => analysed.run.to_json()?,
+        Some("csv") => roundtrip_report::figures::csv(&name, analysed),
+        Some("markdown") => roundtrip_report::figures::markdown(&name, analysed),
+        _ if typed.short => roundtrip_report::run::first_page(analysed, look),
+        _ => roundtrip_report::run::text(analysed, look),
     };
     if typed.histogram && is_text(typed) {
-        text += &look.fit(report::histogram::page(run, look));
+        text += &look.fit(roundtrip_report::histogram::page(analysed.run, look));
     }
     Ok(text)
 }
@@ -149,31 +136,20 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut damaged = Vec::new();
     let mut violations = Vec::new();
     let mut printed = match typed.format.as_deref() {
-        Some("csv") => terminal.out.write_all(report::figures::csv_header().as_bytes()),
+        Some("csv") => terminal.out.write_all(roundtrip_report::figures::csv_header().as_bytes()),
         _ => Ok(()),
     };
     for (index, (run, path)) in runs.iter().zip(&typed.runs).enumerate() {
-        let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-        let storage = run.results.storage.as_ref();
-        let (layers, damage) = storage.map(|result| divide(result, directory, 1)).unwrap_or_default().split();
-        damaged.extend(damage);
-        let interference = run.results.interference.as_ref();
-        let (beside, damage) =
-            interference.map(|result| explain(result, directory)).unwrap_or_default().split();
-        damaged.extend(damage);
-        let observed = run.results.observed_writes.as_ref();
-        let (slow_writes, damage) =
-            observed.map(|result| slow_writes(result, directory)).unwrap_or_default().split();
-        damaged.extend(damage);
-        let divided = Divided { layers: &layers, beside: &beside, slow_writes: &slow_writes };
+        let mut analysed = Analysed::read(run, Run::directory(path), 1);
+        damaged.append(&mut analysed.damage);
         let which = if runs.len() > 1 { inert::name(&path.to_string_lossy()) + ": " } else { String::new() };
-        let violated = typed.gates.violations(run, divided).into_iter();
+        let violated = typed.gates.violations(&analysed).into_iter();
         violations.extend(violated.map(|line| format!("{which}{line}")));
         // If the output is closed early, go on, so that errors in the remaining runs are reported.
         if printed.is_err() {
             continue;
         }
-        let mut text = text(&typed, run, path, divided, terminal.look)?;
+        let mut text = text(&typed, &analysed, path, terminal.look)?;
         if typed.runs.len() > 1 && is_text(&typed) {
             let gap = if index > 0 { "\n" } else { "" };
             text.insert_str(0, &format!("{gap}{}\n", origin(&typed, path)));
@@ -188,10 +164,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     for line in &violations {
         let _ = writeln!(terminal.err, "roundtrip: failed: {line}");
     }
-    let good = damaged.is_empty() && violations.is_empty();
+    let exit = match (damaged.is_empty(), violations.is_empty()) {
+        (false, _) => Exit::FAILED,
+        (true, false) => Exit::VIOLATED,
+        (true, true) => Exit::OK,
+    };
     match printed {
-        Err(error) if good || !nobody_reads(&error) => Err(error),
-        _ if good => Ok(Exit::OK),
-        _ => Ok(Exit::FAILED),
+        Err(error) if exit == Exit::OK || !nobody_reads(&error) => Err(error),
+        _ => Ok(exit),
     }
 }

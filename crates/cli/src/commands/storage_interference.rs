@@ -3,20 +3,19 @@
 
 use std::path::PathBuf;
 
-use bench::storage::interference;
-use bench::worker::Spawner;
-use report::run::Divided;
-use run::storage::interference::{Condition, InterferencePlan};
-use run::{RECORDING, Results};
+use roundtrip_bench::storage::interference;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_report::text::csv::with_labels;
+use roundtrip_run::RECORDING;
+use roundtrip_run::storage::interference::{Condition, InterferencePlan};
 
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
-use super::output::{self, RunOutput};
+use super::gates;
+use super::measure::{Common, Measures};
+use super::output;
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
-use analysis::interference::explain;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -27,8 +26,7 @@ pub(crate) struct Typed {
     duration_ns: Option<u64>,
     memory_percent: Option<u32>,
     io_limit: Option<u64>,
-    output: RunOutput,
-    gates: Gates,
+    common: Common,
 }
 
 impl HasStorage for Typed {
@@ -37,18 +35,19 @@ impl HasStorage for Typed {
     }
 }
 
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-impl Gated for Typed {
+impl Measures for Typed {
     const TESTS: &'static [&'static str] = &["interference"];
     const REQUIRES: &'static [&'static str] = &["events"];
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    const FORMAT: Opt<Self> = output::format(
+        &["table", "json", "csv", "rounds", "markdown"],
+        "The output format: json is the same as run.json in a run directory, csv and markdown have a line for each \
+         figure, rounds is CSV with a line for each round and side.",
+    );
+    const OUT: Opt<Self> = output::out("Also writes the run and its recording into this directory.");
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -92,10 +91,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                      group), rq-affinity-0, rq-affinity-1, rq-affinity-2 (where completions are handled), \
                      performance, powersave, schedutil, ondemand (frequency governors), polled. alone: only \
                      the control.",
-                    |typed: &mut Typed, text| set(&mut typed.conditions, storage_options::list(text)),
+                    |typed: &mut Typed, text| set(&mut typed.conditions, values::list(text)),
                 )
-                .default("all that this machine supports")
-                .formerly(&["--neighbours"]),
+                .default("all that this machine supports"),
                 Opt::value(
                     &["--memory-share"],
                     "PERCENT",
@@ -107,10 +105,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--io-limit"],
                     "SIZE",
                     "Bytes per second that the writer may write under io-limit.",
-                    |typed: &mut Typed, text| {
-                        typed.io_limit = Some(values::size_bytes(text)? as u64);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.io_limit, values::size_bytes(text).map(|size| size as u64)),
                 )
                 .default("4M"),
                 Opt::value(
@@ -154,21 +149,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             ],
         },
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(
-                    output::FORMATS,
-                    "The output format: json is the same as run.json in a run directory, csv has a line for \
-                     each round and side, markdown a line for each figure.",
-                ),
-                output::out("Also writes the run and its recording into this directory."),
-                output::force(),
-                output::histogram(),
-                output::label(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         ("roundtrip storage interference", "Compares all conditions that this machine can produce, in about a minute."),
@@ -199,30 +180,20 @@ fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usag
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     typed.storage.check()?;
     // Without a run directory, the recording is removed when the command ends.
-    let directory = typed.output.directory()?;
+    let directory = typed.common.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
-    let run = {
-        let mut line = typed.output.progress(terminal.err);
-        typed.output.record(|_| {
-            let result = interference::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            Ok::<_, bench::Error>(Results::from(result))
-        })?
-    };
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let Some(result) = &shown.results.interference else { return Ok(Exit::FAILED) };
-    // If the recording cannot be read, only the explanations are missing, and the times are still
-    // shown.
-    let (explained, unread) = explain(result, directory.path()).split();
-    let divided = Divided { beside: &explained, ..Divided::default() };
-    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
-        let look = terminal.look;
-        let csv = || report::interference::csv(result, &explained);
-        let tables = || report::interference::page(result, &explained, look);
-        let text = typed.output.text("storage interference", &shown, divided, look, csv, tables)?;
-        Ok(terminal.out.write_all(text.as_bytes())?)
+    let run = typed.common.record(terminal, |_, progress| {
+        Ok(interference::run(&plan, &Spawner::default(), progress)?.into())
     })?;
-    let exit = typed.gates.judge(&run, divided, exit, terminal);
-    unread.map_or(Ok(exit), |error| Err(error.into()))
+    typed.common.end("storage interference", &run, Some(directory), terminal, |analysed, terminal| {
+        let result = analysed.run.results.interference.as_ref();
+        let Some(result) = result.filter(|_| typed.common.output.format.as_deref() == Some("rounds")) else {
+            return Ok(false);
+        };
+        let text = roundtrip_report::storage::rounds::csv(result, &analysed.beside);
+        terminal.out.write_all(with_labels(text, &run.labels).as_bytes())?;
+        Ok(true)
+    })
 }
 
 #[cfg(test)]

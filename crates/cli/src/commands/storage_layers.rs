@@ -2,21 +2,19 @@
 
 use std::path::PathBuf;
 
-use bench::storage;
-use bench::worker::Spawner;
-use report::run::Divided;
-use run::storage::WriteEvents;
-use run::storage::{MAX_CALLS, StoragePlan};
-use run::{RECORDING, Results};
+use roundtrip_bench::storage;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::RECORDING;
+use roundtrip_run::storage::WriteEvents;
+use roundtrip_run::storage::{MAX_CALLS, StoragePlan};
 
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
-use super::output::{self, RunOutput};
+use super::gates;
+use super::measure::{Common, Measures};
+use super::output;
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
-use analysis::storage::divide;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -26,9 +24,7 @@ pub(crate) struct Typed {
     pub(crate) rounds: Option<u32>,
     pub(crate) method: Option<String>,
     pub(crate) events: Option<WriteEvents>,
-    pub(crate) slowest: Option<usize>,
-    pub(crate) output: RunOutput,
-    pub(crate) gates: Gates,
+    pub(crate) common: Common,
 }
 
 impl HasStorage for Typed {
@@ -37,18 +33,18 @@ impl HasStorage for Typed {
     }
 }
 
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-impl Gated for Typed {
+impl Measures for Typed {
     const TESTS: &'static [&'static str] = &["storage"];
     const REQUIRES: &'static [&'static str] = &["events"];
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    const FORMAT: Opt<Self> = output::format(
+        output::FORMATS,
+        "The output format: json is run.json with the layers added, markdown has a line for each figure.",
+    );
+    const OUT: Opt<Self> = output::out("Also writes the run and its recording into this directory.");
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -106,10 +102,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["events", "strace"],
                     "events: the kernel's events. strace: also the study's method, which runs the same calls \
                      under strace; this shows what strace costs and what it misses.",
-                    |typed: &mut Typed, text| {
-                        typed.method = Some(text.to_owned());
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.method, values::any(text)),
                 )
                 .default("events"),
                 Opt::one_of(
@@ -131,31 +124,19 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 .default("usual"),
                 storage_options::no_recorder(),
                 storage_options::buffer(),
-            ],
-        },
-        gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
                 Opt::value(
                     &["--slowest"],
                     "N",
                     "How many of the slowest calls of each writer and size are shown in detail.",
-                    |typed: &mut Typed, text| set(&mut typed.slowest, values::whole(text, 0..=1000)),
+                    |typed: &mut Typed, text| {
+                        set(&mut typed.common.output.slowest, values::whole(text, 0..=1000))
+                    },
                 )
                 .default("1"),
-                output::format(
-                    output::FORMATS,
-                    "The output format: json is run.json with the layers added, markdown has a line for each \
-                     figure.",
-                ),
-                output::histogram(),
-                output::out("Also writes the run and its recording into this directory."),
-                output::force(),
-                output::label(),
-                output::quiet(),
             ],
         },
+        gates::group(),
+        output::group(),
     ],
     examples: &[
         (
@@ -188,32 +169,11 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     typed.storage.check()?;
     // Without a run directory, the recording is removed when the command ends.
-    let directory = typed.output.directory()?;
+    let directory = typed.common.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
-    let run = {
-        let mut line = typed.output.progress(terminal.err);
-        typed.output.record(|_| {
-            let result = storage::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            Ok::<_, bench::Error>(Results::from(result))
-        })?
-    };
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let Some(result) = &shown.results.storage else { return Ok(Exit::FAILED) };
-    // If the recording cannot be read, only the layers are missing, and the times are still shown.
-    let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
-    let divided = Divided { layers: &layers, ..Divided::default() };
-    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
-        let look = terminal.look;
-        let csv = || report::storage_files::csv(result, &layers);
-        let tables = || report::storage::page(result, &layers, look);
-        let text = match typed.output.format.as_deref() {
-            Some("json") => report::storage_files::json(&shown, result, &layers)?,
-            _ => typed.output.text("storage layers", &shown, divided, look, csv, tables)?,
-        };
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    let exit = typed.gates.judge(&run, divided, exit, terminal);
-    unread.map_or(Ok(exit), |error| Err(error.into()))
+    typed.common.measure("storage layers", Some(directory), terminal, |_, progress| {
+        Ok(storage::run(&plan, &Spawner::default(), progress)?.into())
+    })
 }
 
 #[cfg(test)]
@@ -235,8 +195,9 @@ mod tests {
         let typed = Typed { calls: Some(2), ..Typed::default() };
         assert!(plan(&typed, None).unwrap_err().to_string().contains("divided among 5 rounds"));
         assert!(
-            storage_options::list::<run::storage::Api>("native,go")
+            values::list::<roundtrip_run::storage::Api>("native,go")
                 .unwrap_err()
+                .to_string()
                 .contains("unknown way to write 'go'")
         );
     }

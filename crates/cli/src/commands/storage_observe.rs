@@ -2,23 +2,23 @@
 //! layers.
 
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use analysis::observed_writes::{Divider, slow};
-use bench::observe::{self, Divide, Ended};
-use layers::storage::Write;
-use report::csv::with_labels;
-use report::run::Divided;
-use run::storage::Device;
-use run::storage::observe::{Divided as DividedRow, ObserveWritesPlan};
-use run::{RECORDING, Results};
-use tracefs::Trace;
+use roundtrip_analysis::causes;
+use roundtrip_analysis::observed_writes::Divider;
+use roundtrip_bench::observe::{self, Divide, Ended};
+use roundtrip_layers::storage::Write;
+use roundtrip_run::storage::Device;
+use roundtrip_run::storage::observe::{Divided, ObserveWritesPlan};
+use roundtrip_run::{Causes, RECORDING};
+use roundtrip_tracefs::Trace;
 
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
+use super::gates;
+use super::measure::{Common, Measures};
 use super::observe_options::{self, ObserveOptions, Observes, Observing};
-use super::output::{self, RunOutput};
-use crate::args::{Entry, Group, Kind, Opt, Usage};
+use super::output;
+use crate::args::values::set;
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
 
 /// The arguments as typed.
@@ -26,14 +26,7 @@ use crate::terminal::{Exit, Terminal};
 pub(crate) struct Typed {
     observing: ObserveOptions,
     file: Option<PathBuf>,
-    output: RunOutput,
-    gates: Gates,
-}
-
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
+    common: Common,
 }
 
 impl Observes for Typed {
@@ -42,11 +35,14 @@ impl Observes for Typed {
     }
 }
 
-impl Gated for Typed {
-    const TESTS: &'static [&'static str] = &["observed-writes"];
+impl Measures for Typed {
+    const TESTS: &'static [&'static str] = &["observed_writes"];
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    const OUT: Opt<Self> =
+        output::out("Also writes the run into this directory, with the recordings of slow writes.");
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -74,10 +70,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--file"],
                     "FILE",
                     "Observes only the writes to this file.",
-                    |typed: &mut Typed, text| {
-                        typed.file = Some(text.into());
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.file, values::any(text)),
                 ),
                 observe_options::duration(),
                 observe_options::deadline(
@@ -85,23 +78,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "20ms",
                 ),
                 observe_options::limit(
-                    "Keeps this many of the slowest slow writes in detail, and only counts the others.",
+                    "Keeps this many of the slowest slow writes in detail; of the others, only the causes.",
                 ),
                 observe_options::buffer("8M"),
             ],
         },
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out("Also writes the run into this directory, with the recordings of slow writes."),
-                output::force(),
-                output::label(),
-                output::histogram(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         ("roundtrip storage observe --name postgres --duration 30s", "Shows what a database waits for."),
@@ -114,15 +97,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn plan(typed: &Typed) -> Result<ObserveWritesPlan, Usage> {
-    let default = ObserveWritesPlan::default();
-    let Observing { subject, duration_ns, deadline, limit, kilobytes } =
-        typed.observing.meant(Observing {
-            subject: default.subject.clone(),
-            duration_ns: default.duration_ns,
-            deadline: default.deadline,
-            limit: default.limit,
-            kilobytes: default.kilobytes,
-        })?;
+    let mut plan = ObserveWritesPlan::default();
+    let ObserveWritesPlan { subject, duration_ns, deadline, limit, kilobytes, .. } = &mut plan;
+    typed.observing.apply(Observing { subject, duration_ns, deadline, limit, kilobytes })?;
     let file = typed.file.clone();
     if let Some(file) = &file {
         let refuse = |why: &str| Err(Usage(format!("--file {}: {why}", file.display())));
@@ -132,11 +109,10 @@ fn plan(typed: &Typed) -> Result<ObserveWritesPlan, Usage> {
             return refuse("what is written to it does not go to a disk");
         }
     }
-    Ok(ObserveWritesPlan { subject, file, duration_ns, deadline, limit, kilobytes, ..default })
+    Ok(ObserveWritesPlan { file, ..plan })
 }
 
 /// Attributes the time of recorded writes to layers. The observer itself does not know the layers.
-#[derive(Default)]
 struct Dividing(Divider);
 
 impl Divide for Dividing {
@@ -146,41 +122,20 @@ impl Divide for Dividing {
         self.0.add(trace, devices, writes);
     }
 
-    fn finish(&mut self) -> Vec<Option<DividedRow>> {
+    fn finish(&mut self) -> Vec<Option<Divided>> {
         self.0.finish()
+    }
+
+    fn causes(&mut self) -> Causes {
+        causes::stored(self.0.causes(), &roundtrip_report::explanation::thing)
     }
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
-    let directory = typed.output.directory()?;
+    let directory = typed.common.output.directory()?;
     plan.directory = directory.path().join(RECORDING);
-    let run = {
-        let mut line = typed.output.progress(terminal.err);
-        typed.output.record(|_| {
-            let mut dividing = Dividing::default();
-            let result = observe::run_writes(&plan, &mut dividing, &mut |progress| line.show(progress))?;
-            Ok::<_, bench::Error>(Results::from(result))
-        })?
-    };
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let Some(result) = &shown.results.observed_writes else { return Ok(Exit::FAILED) };
-    // If the recording cannot be read, only the slow writes are missing from the report.
-    let (slow, missing) = slow(result, Path::new(directory.path())).split();
-    let divided = Divided { slow_writes: &slow, ..Divided::default() };
-    let text = match typed.output.format.as_deref() {
-        Some("json") => shown.to_json()?,
-        Some("csv") => with_labels(report::observed_writes_csv::csv(result), &run.labels),
-        Some("markdown") => report::figures::markdown("storage observe", &shown, divided),
-        _ => {
-            let tables = report::observed_writes::tables(result, &slow, terminal.look);
-            let page = report::run::page(&shown, divided, &tables, terminal.look);
-            page + &typed.output.histograms(&shown, terminal.look)
-        }
-    };
-    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    let exit = typed.gates.judge(&run, divided, exit, terminal);
-    missing.map_or(Ok(exit), |error| Err(error.into()))
+    typed.common.measure("storage observe", Some(directory), terminal, |_, progress| {
+        Ok(observe::run_writes(&plan, &mut Dividing(Divider::new(plan.deadline.ns)), progress)?.into())
+    })
 }

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use run::Scheduling;
-use run::storage::{Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
+use roundtrip_run::Scheduling;
+use roundtrip_run::storage::{Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
 
 use crate::args::values::set;
 use crate::args::{Opt, Usage, values};
@@ -65,15 +65,6 @@ impl StorageOptions {
     }
 }
 
-/// Parses a comma-separated list of names.
-pub(crate) fn list<T: std::str::FromStr<Err = run::Error>>(text: &str) -> Result<Vec<T>, String> {
-    text.split(',').map(one).collect()
-}
-
-fn one<T: std::str::FromStr<Err = run::Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: run::Error| error.to_string())
-}
-
 pub(crate) const fn file<A: HasStorage>() -> Opt<A> {
     Opt::path(
         &["--file"],
@@ -106,7 +97,7 @@ pub(crate) const fn writers<A: HasStorage>(default: &'static str) -> Opt<A> {
         "How to write: native (system calls), java-file (RandomAccessFile), java-channel (FileChannel), \
          java-channel-direct (with a direct buffer), uring (io_uring, past the page cache), uring-polled (the same, polling \
          for the completion).",
-        |typed: &mut A, text| set(&mut typed.storage().apis, list(text)),
+        |typed: &mut A, text| set(&mut typed.storage().apis, values::list(text)),
     )
     .default(default)
 }
@@ -118,7 +109,7 @@ pub(crate) const fn durability<A: HasStorage>() -> Opt<A> {
         &["sync", "dsync", "fsync", "fdatasync"],
         "How each write is made durable: sync (O_SYNC, Java's rws), dsync (O_DSYNC, Java's rwd), fsync, \
          fdatasync (a call after the write).",
-        |typed: &mut A, text| set(&mut typed.storage().durabilities, list(text)),
+        |typed: &mut A, text| set(&mut typed.storage().durabilities, values::list(text)),
     )
     .default("dsync")
 }
@@ -130,7 +121,7 @@ pub(crate) const fn position<A: HasStorage>() -> Opt<A> {
         &["overwrite", "append"],
         "overwrite: write over a file whose blocks are allocated. append: write to the end of a file that \
          starts empty.",
-        |typed: &mut A, text| set(&mut typed.storage().position, one(text)),
+        |typed: &mut A, text| set(&mut typed.storage().position, text.parse()),
     )
     .default("overwrite")
 }
@@ -141,8 +132,7 @@ pub(crate) const fn file_size<A: HasStorage>() -> Opt<A> {
         "SIZE",
         "The length of the file that is overwritten.",
         |typed: &mut A, text| {
-            typed.storage().file_bytes = Some(values::size_bytes(text)? as u64);
-            Ok(())
+            set(&mut typed.storage().file_bytes, values::size_bytes(text).map(|size| size as u64))
         },
     )
     .default("16M")
@@ -150,8 +140,7 @@ pub(crate) const fn file_size<A: HasStorage>() -> Opt<A> {
 
 pub(crate) const fn warm_up<A: HasStorage>(default: &'static str) -> Opt<A> {
     Opt::value(&["--warm-up"], "N", "Untimed writes before each block.", |typed: &mut A, text| {
-        typed.storage().warm_up = Some(values::whole(text, 0..=MAX_CALLS)?);
-        Ok(())
+        set(&mut typed.storage().warm_up, values::whole(text, 0..=MAX_CALLS))
     })
     .default(default)
 }
@@ -161,15 +150,14 @@ pub(crate) const fn policy<A: HasStorage>() -> Opt<A> {
         &["--policy"],
         "POLICY",
         "The scheduling policy of the writing thread: other, nice:N, fifo:N, rr:N.",
-        |typed: &mut A, text| set(&mut typed.storage().scheduling, one(text)),
+        |typed: &mut A, text| set(&mut typed.storage().scheduling, text.parse()),
     )
     .default("the policy of this process")
 }
 
 pub(crate) const fn cpus<A: HasStorage>(default: &'static str) -> Opt<A> {
     Opt::value(&["--cpus"], "LIST", "The CPUs that writers may use.", |typed: &mut A, text| {
-        typed.storage().cpus = Some(values::cpu_list(text)?);
-        Ok(())
+        set(&mut typed.storage().cpus, values::cpu_list(text))
     })
     .default(default)
 }

@@ -3,58 +3,45 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::place::Place;
-use bench::survey;
-use bench::worker::Spawner;
-use latency::Deadline;
-use report::run::Divided;
-use run::ipc::DriverPlan;
-use run::ipc::latency::LatencyPlan;
-use run::ipc::throughput::ThroughputResult;
-use run::survey::SurveyPlan;
+use roundtrip_bench::directory::place::Place;
+use roundtrip_bench::survey;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_latency::Deadline;
+use roundtrip_run::ipc::latency::LatencyPlan;
+use roundtrip_run::ipc::throughput::ThroughputResult;
+use roundtrip_run::survey::SurveyPlan;
 
 use super::driver;
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
-use super::output::{self, RunOutput};
+use super::gates;
+use super::measure::{Common, Measures};
+use super::output::{self, Directory};
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, values};
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::terminal::{Exit, Terminal};
-use report::inert;
+use roundtrip_report::text::inert;
 
 /// The arguments as typed.
 #[derive(Default)]
 pub(crate) struct Typed {
     duration_ns: Option<u64>,
     deadline_ns: Option<u64>,
-    driver: DriverPlan,
-    output: RunOutput,
-    gates: Gates,
+    common: Common,
 }
 
-impl AsMut<DriverPlan> for Typed {
-    fn as_mut(&mut self) -> &mut DriverPlan {
-        &mut self.driver
-    }
-}
-
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-impl Gated for Typed {
+impl Measures for Typed {
     const TESTS: &'static [&'static str] = &["baseline", "throughput", "latency"];
     const REQUIRES: &'static [&'static str] = &["realtime"];
-    const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us' or \
-                                 'missed>0', or 'p99[caller=other]>1ms' for some figures only. inheritance: \
-                                 if real-time priorities were not inherited. warnings: if the run has \
-                                 warnings. An unknown name is refused, with a list of the known ones. \
-                                 Repeatable.";
+    const GATES: &'static str = gates::LATENCY;
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    const FORMAT: Opt<Self> = output::format(
+        &["text", "json", "csv", "markdown"],
+        "The output format: json is the same as run.json in the run directory, csv and markdown have a line for each \
+         figure.",
+    );
+    const OUT: Opt<Self> = output::out("The run directory.").default("runs/survey-DATE-TIME");
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -90,21 +77,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
         driver::group(),
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(
-                    &["text", "json", "csv", "markdown"],
-                    "The output format: json is the same as run.json in the run directory, csv and markdown \
-                     have a line for each figure.",
-                ),
-                output::out("The run directory.").default("runs/survey-DATE-TIME"),
-                output::force(),
-                output::label(),
-                output::histogram(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         ("roundtrip survey", "Shows what this machine can do."),
@@ -117,20 +90,23 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let Common { output, gates, driver } = &typed.common;
     let default = SurveyPlan::default();
     let plan = SurveyPlan {
         budget_ns: typed.duration_ns.unwrap_or(default.budget_ns),
-        driver: typed.driver.clone(),
+        driver: driver.clone(),
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
-    typed.gates.check_callers(&LatencyPlan::default().callers)?;
+    plan.parts(1).map_err(|error| Usage(error.to_string()))?;
+    gates.check_callers(&LatencyPlan::default().callers)?;
     // Create the directory first, so that a failure costs no time.
-    let directory = typed.output.out.clone().unwrap_or_else(|| default_directory(&bench::environment::now()));
-    let place = Place::prepare(&directory, typed.output.existing)?;
+    let directory =
+        output.out.clone().unwrap_or_else(|| default_directory(&roundtrip_bench::environment::now()));
+    let place = Place::prepare(&directory, output.existing)?;
     let run = {
         let mut last = String::new();
-        let mut line = typed.output.progress(terminal.err);
-        typed.output.record(|environment| {
+        let mut line = output.progress(terminal.err);
+        output.record(|environment| {
             let results = survey::run(&plan, &Spawner::default(), &mut |step| {
                 if last != step.what {
                     last = step.what.to_owned();
@@ -142,29 +118,27 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 driver::in_full(result.backend.as_ref(), result.wake_up.as_deref())
             };
             environment.driver = results.throughput.as_ref().map(backend);
-            Ok::<_, bench::Error>(results)
+            Ok::<_, roundtrip_bench::Error>(results)
         })?
     };
-    let shown = inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, Some(place), &typed.output, terminal, |terminal| {
-        let text = match typed.output.format.as_deref() {
-            Some("json") => shown.to_json()?,
-            Some("csv") => {
-                let name = directory.to_string_lossy();
-                report::figures::csv_header() + &report::figures::csv(&name, &shown, Divided::default())
-            }
-            Some("markdown") => report::figures::markdown("survey", &shown, Divided::default()),
-            _ => {
-                report::run::first_page(&shown, Divided::default(), terminal.look)
-                    + &typed.output.histograms(&shown, terminal.look)
-            }
-        };
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    if !typed.output.quiet {
-        writeln!(terminal.err, "details: roundtrip show {}", inert::line(&directory.to_string_lossy()))?;
+    let name = directory.to_string_lossy();
+    let exit =
+        typed.common.end("survey", &run, Some(Directory::Asked(place)), terminal, |analysed, terminal| {
+            let look = terminal.look;
+            let text = match output.format.as_deref() {
+                Some("json" | "markdown") => return Ok(false),
+                Some("csv") => roundtrip_report::figures::whole_csv(&name, analysed),
+                _ => {
+                    roundtrip_report::run::first_page(analysed, look) + &output.histograms(analysed.run, look)
+                }
+            };
+            terminal.out.write_all(text.as_bytes())?;
+            Ok(true)
+        })?;
+    if !output.quiet {
+        writeln!(terminal.err, "details: roundtrip show {}", inert::line(&name))?;
     }
-    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
+    Ok(exit)
 }
 
 /// The default directory of runs.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command as Process, Stdio};
 
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 use super::*;
 use crate::args::{self, ValueKind};
@@ -20,7 +20,7 @@ fn no_two_commands_and_no_two_options_of_one_share_a_name() {
     for doc in documents() {
         assert!(paths.insert(doc.path), "{} is registered twice", doc.words());
         let mut names = BTreeSet::new();
-        for name in doc.options().flat_map(|option| option.names.iter().chain(option.old_names)) {
+        for name in doc.options().flat_map(|option| option.names) {
             assert!(names.insert(name), "{}: {name} is there twice", doc.words());
             assert!(name.starts_with('-') && name.len() > 1, "{}: {name} has no dash", doc.words());
         }
@@ -35,28 +35,6 @@ fn every_option_says_what_it_does_in_sentences() {
         for option in doc.options() {
             assert!(option.help.ends_with('.'), "{} {:?}: {}", doc.words(), option.names, option.help);
         }
-    }
-}
-
-#[test]
-fn earlier_names_still_work_and_help_shows_only_the_new_ones() {
-    let named =
-        |words: &[&str]| ALL.iter().find(|command| command.doc().path == words).expect("is registered");
-    for (words, line) in [
-        (&["ipc", "floor"][..], "--sizes 4"),
-        (&["ipc", "throughput"], "--lending pi-futex"),
-        (&["storage", "interference"], "--neighbours hog-same"),
-    ] {
-        let line = line.split(' ').map(Into::into).collect();
-        assert!(named(words).check(line).is_ok(), "{words:?}");
-    }
-    let program = args::program_help("0", ALL, old_names::ALL, 96);
-    assert!(program.contains("ipc baseline") && !program.contains("ipc floor"), "{program}");
-    let throughput = args::command_help(&named(&["ipc", "throughput"]).doc(), 96);
-    assert!(throughput.contains("--inherit-by HOW") && !throughput.contains("--lending"), "{throughput}");
-    let script = args::bash_completion(ALL, old_names::ALL);
-    for old in ["floor", "--lending", "--neighbours"] {
-        assert!(!script.contains(old), "completion offers {old}");
     }
 }
 

@@ -1,18 +1,17 @@
 //! `roundtrip ipc throughput`: throughput of both stacks by payload size.
 
-use bench::ipc::throughput;
-use bench::worker::Spawner;
-use report::run::Divided;
-use run::CpuPlacement;
-use run::ipc::throughput::{Length, ThroughputPlan, ThroughputResult};
-use run::ipc::{DriverPlan, Mode, Stack};
-use run::{Results, Run};
+use roundtrip_bench::ipc::throughput;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::CpuPlacement;
+use roundtrip_run::ipc::throughput::{Length, ThroughputPlan, ThroughputResult};
+use roundtrip_run::ipc::{Mode, Stack};
+use roundtrip_run::{Load, Run};
 
 use super::driver;
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
-use super::output::{self, RunOutput};
-use crate::args::values::set;
+use super::gates;
+use super::measure::{Common, Measures};
+use super::output;
+use crate::args::values::{push, put, set};
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::asked_for;
 use crate::google_benchmark::Output;
@@ -31,28 +30,21 @@ pub(crate) struct Typed {
     placement: Option<CpuPlacement>,
     client_cpus: Option<Vec<u32>>,
     server_cpus: Option<Vec<u32>>,
-    driver: DriverPlan,
-    output: RunOutput,
-    gates: Gates,
+    loads: Vec<Load>,
+    common: Common,
 }
 
-impl AsMut<DriverPlan> for Typed {
-    fn as_mut(&mut self) -> &mut DriverPlan {
-        &mut self.driver
-    }
-}
-
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-impl Gated for Typed {
+impl Measures for Typed {
     const TESTS: &'static [&'static str] = &["throughput"];
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    const FORMAT: Opt<Self> = output::format(
+        &["table", "json", "csv", "markdown", "google"],
+        "The output format: json is the same as run.json in a run directory, markdown has a line for each figure, \
+         google is Google Benchmark's JSON.",
+    );
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -77,15 +69,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "STACK",
                     &["binder", "hwbinder", "both"],
                     "The IPC stack: binder, hwbinder or both.",
-                    |typed: &mut Typed, text| {
-                        typed.stacks = Some(match text {
-                            "both" => Stack::ALL.into(),
-                            name => {
-                                vec![run::ipc::stack(name).map_err(|error: run::Error| error.to_string())?]
-                            }
-                        });
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.stacks, driver::stacks(text)),
                 )
                 .default("both"),
                 Opt::one_of(
@@ -94,10 +78,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["binderize", "passthrough"],
                     "binderize: calls over the driver. passthrough: calls hwbinder's service in \
                      the client's own process.",
-                    |typed: &mut Typed, text| {
-                        typed.mode = text.parse().map_err(|error: run::Error| error.to_string())?;
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| put(&mut typed.mode, text.parse()),
                 )
                 .default("binderize"),
                 Opt::value(
@@ -122,7 +103,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     |typed: &mut Typed, text| {
                         set(
                             &mut typed.iterations,
-                            values::whole(text, 1..=run::ipc::throughput::MAX_ITERATIONS),
+                            values::whole(text, 1..=roundtrip_run::ipc::throughput::MAX_ITERATIONS),
                         )
                     },
                 ),
@@ -160,25 +141,17 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "The server's CPUs, in the same form.",
                     |typed: &mut Typed, text| set(&mut typed.server_cpus, values::cpu_list(text)),
                 ),
+                Opt::value(
+                    &["--load"],
+                    "LOAD",
+                    "CPU-bound background load: hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=0-1+3]. Repeatable.",
+                    |typed: &mut Typed, text| push(&mut typed.loads, text.parse()),
+                ),
             ],
         },
         driver::group(),
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(
-                    &["table", "json", "csv", "markdown", "google"],
-                    "The output format: json is the same as run.json in a run directory, markdown has a line \
-                     for each figure, google is Google Benchmark's JSON.",
-                ),
-                output::histogram(),
-                output::out("Also writes the run into this directory."),
-                output::force(),
-                output::label(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         ("roundtrip ipc throughput", "Measures both stacks from 4 bytes to 64 KiB, in less than a minute."),
@@ -186,6 +159,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             "roundtrip ipc throughput --stack hwbinder --sizes 4,4k --placement same --repetitions 9",
             "Compares two sizes on one CPU, with the spread of nine repetitions.",
         ),
+        ("roundtrip ipc throughput --load hogs=2", "Measures beside two CPU-bound processes."),
         (
             "roundtrip ipc throughput --format google > before.json",
             "Stores a result that Google Benchmark's compare.py reads.",
@@ -196,11 +170,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
     let default = ThroughputPlan::default();
-    let stacks = match (&typed.stacks, typed.mode) {
-        (None, Mode::Passthrough) => vec![Stack::Hwbinder],
-        (None, Mode::Binderize) => default.stacks,
-        (Some(stacks), _) => stacks.clone(),
-    };
+    let stacks = driver::stacks_or_default(typed.stacks.as_ref(), typed.mode);
     let length = match (typed.iterations, typed.min_time_ns) {
         (Some(_), Some(_)) => return Err(Usage("--iterations and --min-time exclude each other".into())),
         (Some(iterations), None) => Length::Iterations(iterations),
@@ -208,7 +178,7 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
         (None, None) => default.length,
     };
     let plan = ThroughputPlan {
-        driver: typed.driver.clone(),
+        driver: typed.common.driver.clone(),
         stacks,
         mode: typed.mode,
         sizes_bytes: typed.sizes_bytes.clone().unwrap_or(default.sizes_bytes),
@@ -218,6 +188,7 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
         placement: typed.placement.unwrap_or(default.placement),
         client_cpus: typed.client_cpus.clone(),
         server_cpus: typed.server_cpus.clone(),
+        loads: typed.loads.clone(),
         latency_calls: default.latency_calls,
         warm_up_ns: default.warm_up_ns,
     };
@@ -228,41 +199,19 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
-    let place = typed.output.place()?;
-    let run = {
-        let mut line = typed.output.progress(terminal.err);
-        typed.output.record(|environment| {
-            let result = throughput::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = Some(driver::in_full(result.backend.as_ref(), result.wake_up.as_deref()));
-            Ok::<_, bench::Error>(Results::from(result))
-        })?
-    };
-    let shown = report::inert::measured(
-        &run,
-        typed.output.format.as_deref().is_some_and(|format| ["json", "google"].contains(&format)),
-    )?;
-    let exit = finish(&run, place, &typed.output, terminal, |terminal| match &shown.results.throughput {
-        Some(result) => print(&typed.output, &shown, result, terminal),
-        None => Ok(()),
+    asked_for::loads(&plan.loads)?;
+    let common = &typed.common;
+    let place = common.output.place()?;
+    let run = common.record(terminal, |environment, progress| {
+        let result = throughput::run(&plan, &Spawner::default(), progress)?;
+        environment.driver = Some(driver::in_full(result.backend.as_ref(), result.wake_up.as_deref()));
+        Ok(result.into())
     })?;
-    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
-}
-
-fn print(
-    output: &RunOutput,
-    run: &Run,
-    result: &ThroughputResult,
-    terminal: &mut Terminal<'_>,
-) -> anyhow::Result<()> {
-    if output.format.as_deref() == Some("google") {
-        return google(run, result, terminal);
-    }
-    let look = terminal.look;
-    let csv = || report::throughput::csv(result);
-    let tables = || report::throughput::tables(result, look);
-    let text = output.text("ipc throughput", run, Divided::default(), look, csv, tables)?;
-    terminal.out.write_all(text.as_bytes())?;
-    Ok(())
+    common.end("ipc throughput", &run, place, terminal, |_, terminal| {
+        let result = run.results.throughput.as_ref();
+        let result = result.filter(|_| common.output.format.as_deref() == Some("google"));
+        result.map_or(Ok(false), |result| google(&run, result, terminal).map(|()| true))
+    })
 }
 
 fn google(run: &Run, result: &ThroughputResult, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
@@ -270,12 +219,24 @@ fn google(run: &Run, result: &ThroughputResult, terminal: &mut Terminal<'_>) -> 
     flags.format = FormatName::Json;
     let mut output = Output::open(&flags, &[], terminal)?;
     let backend = result.backend.as_ref();
-    let context = report::throughput_google::context(&run.environment, backend, &terminal.executable, &[]);
+    let context = roundtrip_report::ipc::throughput_google::context(
+        &run.environment,
+        backend,
+        &terminal.executable,
+        &load(&result.plan),
+    );
     output.begin(&context, terminal)?;
     for row in &result.rows {
-        output.benchmark(&report::throughput_google::rows(&result.plan, row), terminal)?;
+        output.benchmark(&roundtrip_report::ipc::throughput_google::rows(&result.plan, row), terminal)?;
     }
     output.end(terminal)
+}
+
+/// The background load, as a fact of the context.
+fn load(plan: &ThroughputPlan) -> Vec<(String, String)> {
+    let loads: Vec<String> =
+        plan.loads.iter().map(|load| format!("{} hogs ({})", load.hogs, load.scheduling)).collect();
+    if loads.is_empty() { Vec::new() } else { vec![("load".to_owned(), loads.join(", "))] }
 }
 
 #[cfg(test)]

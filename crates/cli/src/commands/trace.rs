@@ -3,16 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::scratch::Scratch;
-use bench::worker::Interrupts;
-use files::{Existing, NewFile};
-use tracefs::{GlobalTrace, Recording, Status};
+use roundtrip_bench::directory::scratch::Scratch;
+use roundtrip_bench::worker::Interrupts;
+use roundtrip_files::{Existing, NewFile};
+use roundtrip_tracefs::{GlobalTrace, Recording, Settings, Status};
 
-use crate::args::values::set;
+use crate::args::values::{push, set};
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
 use crate::atrace::{self, Category};
 use crate::terminal::{Exit, Terminal};
-use report::perfetto::Contents;
+use roundtrip_report::perfetto::Contents;
 
 /// Android's buffer size for this purpose, in kilobytes per CPU (`atrace -b 8000`).
 const KILOBYTES: u64 = 8000;
@@ -52,25 +52,28 @@ pub(crate) static START: Entry<Start> = Entry {
                   does not touch a trace that another program uses. Needs root.",
     positionals: Some(Positionals {
         usage: "[CATEGORY]...",
-        help: "atrace's categories of kernel events: sched, idle, freq, workq, binder_driver, sync, irq, \
-               irqoff, preemptoff, disk, mmc, load, membus, i2c, regulators, memreclaim, binder_lock, \
-               pagecache, memory, thermal. Default: the first seven, as far as the kernel has them.",
-        count: 0..=Category::ALL.len(),
-        kind: ValueKind::OneOf(Category::NAMES),
-        set: |typed, text| {
-            typed.categories.push(Category::named(text)?);
-            Ok(())
-        },
+        help: atrace::CATEGORIES,
+        count: 0..=usize::MAX,
+        kind: ValueKind::Text,
+        set: |typed, text| push(&mut typed.categories, Category::named(text)),
     }),
     groups: &[Group {
         heading: "What to record",
-        options: &[Opt::value(
-            &["-b", "--buffer"],
-            "KB",
-            "The size of each CPU's buffer, in kilobytes.",
-            |typed: &mut Start, text| set(&mut typed.kilobytes, values::whole(text, 64..=4_000_000)),
-        )
-        .default("8000")],
+        options: &[
+            Opt::value(
+                &["-b", "--buffer"],
+                "KB",
+                "The size of each CPU's buffer, in kilobytes.",
+                |typed: &mut Start, text| set(&mut typed.kilobytes, values::whole(text, 64..=4_000_000)),
+            )
+            .default("8000"),
+            Opt::flag(
+                &["--async_start", "-c"],
+                "Accepted, so that atrace's arguments can be pasted: this command always returns at once, and \
+                 the buffers keep the newest events.",
+                |_: &mut Start| {},
+            ),
+        ],
     }],
     examples: &[(
         "roundtrip trace start && schd-dbg -trace -i 5000; roundtrip trace stop -o miss.txt",
@@ -129,19 +132,21 @@ fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // A signal is handled only after all settings are changed. Then they can be restored.
     let interrupts = Interrupts::watch()?;
     let choose = |root: &Path| atrace::choose(root, &typed.categories);
-    let trace = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES), choose).map_err(with_cure)?;
-    if let Err(interrupted) = interrupts.check() {
+    let settings = Settings::newest(typed.kilobytes.unwrap_or(KILOBYTES));
+    let trace = GlobalTrace::start(&settings, choose).map_err(with_cure)?;
+    let begun = atrace::mark_clocks(&trace).map_err(Into::into).and_then(|()| Ok(interrupts.check()?));
+    if let Err(error) = begun {
         trace.restore()?;
-        return Err(interrupted.into());
+        return Err(error);
     }
-    terminal.out.write_all(report::trace_status::text(&trace.status()?).as_bytes())?;
+    terminal.out.write_all(roundtrip_report::trace_status::text(&trace.status()?).as_bytes())?;
     Ok(Exit::OK)
 }
 
 fn status(_: NoArguments, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     match find()? {
         Some(trace) => {
-            terminal.out.write_all(report::trace_status::text(&trace.status()?).as_bytes())?;
+            terminal.out.write_all(roundtrip_report::trace_status::text(&trace.status()?).as_bytes())?;
             Ok(Exit::OK)
         }
         None => {
@@ -198,17 +203,17 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The trace that was started earlier.
-fn find() -> anyhow::Result<Option<GlobalTrace>> {
+pub(crate) fn find() -> anyhow::Result<Option<GlobalTrace>> {
     GlobalTrace::find().map_err(|error| with_cure(error.into()))
 }
 
 /// Adds a remedy to an error of this command.
-fn with_cure(error: anyhow::Error) -> anyhow::Error {
+pub(crate) fn with_cure(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
-        Some(tracefs::Error::AlreadyStarted { .. }) => {
+        Some(roundtrip_tracefs::Error::AlreadyStarted { .. }) => {
             anyhow::anyhow!("{error}: end it with `roundtrip trace stop`")
         }
-        Some(tracefs::Error::Busy) => anyhow::anyhow!(
+        Some(roundtrip_tracefs::Error::Busy) => anyhow::anyhow!(
             "another `roundtrip trace` is starting or stopping the trace; try again when it has finished"
         ),
         _ => error,
@@ -256,15 +261,15 @@ fn store(
         *kept = (0..1000).find_map(|number| {
             let folder = format!("roundtrip-trace-{}-{number}", std::process::id());
             let folder = std::env::temp_dir().join(folder);
-            files::put(recording.directory(), &folder).is_ok().then_some(folder)
+            roundtrip_files::put(recording.directory(), &folder).is_ok().then_some(folder)
         });
     })
 }
 
 /// Writes a recording's only snapshot as a Perfetto trace.
 fn perfetto(recording: &Recording, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
-    let (trace, snapshot) = (recording.read(1)?, recording.snapshot(1)?);
+    let trace = recording.read(1)?;
     let release = &recording.header().kernel_release;
-    let contents = Contents { trace: &trace, release, comms: &snapshot.comms, tracks: &[] };
-    Ok(report::perfetto::write(&contents, out)?)
+    let contents = Contents { trace: &trace, release, tracks: &[] };
+    Ok(roundtrip_report::perfetto::write(&contents, out)?)
 }

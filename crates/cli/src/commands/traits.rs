@@ -1,15 +1,12 @@
 //! `roundtrip ipc traits`: how binder and hwbinder differ on this machine.
 
-use bench::ipc::traits;
-use bench::worker::Spawner;
-use report::run::Divided;
-use run::Results;
-use run::ipc::DriverPlan;
-use run::ipc::traits::TraitsPlan;
+use roundtrip_bench::ipc::traits;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::ipc::traits::TraitsPlan;
 
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
-use super::output::{self, RunOutput};
+use super::gates;
+use super::measure::{Common, Measures};
+use super::output;
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
@@ -19,29 +16,14 @@ use crate::terminal::{Exit, Terminal};
 #[derive(Default)]
 pub(crate) struct Typed {
     iterations: Option<u64>,
-    driver: DriverPlan,
-    output: RunOutput,
-    gates: Gates,
+    common: Common,
 }
 
-impl AsMut<DriverPlan> for Typed {
-    fn as_mut(&mut self) -> &mut DriverPlan {
-        &mut self.driver
-    }
-}
+impl Measures for Typed {
+    const TESTS: &'static [&'static str] = &["traits"];
 
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-impl Gated for Typed {
-    const TESTS: &'static [&'static str] = &[];
-    const GATES: &'static str = "Exits with status 1 if the run has warnings (GATE: warnings).";
-
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -71,17 +53,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
         driver::group(),
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out("Also writes the run into this directory."),
-                output::force(),
-                output::histogram(),
-                output::label(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         ("roundtrip ipc traits", "Tests every cell, in about a second."),
@@ -92,30 +64,18 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn plan(typed: &Typed) -> Result<TraitsPlan, Usage> {
     let default = TraitsPlan::default();
-    let plan = TraitsPlan { driver: typed.driver.clone(), calls: typed.iterations.unwrap_or(default.calls) };
+    let plan =
+        TraitsPlan { driver: typed.common.driver.clone(), calls: typed.iterations.unwrap_or(default.calls) };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     Ok(plan)
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    let place = typed.output.place()?;
-    let run = {
-        let mut line = typed.output.progress(terminal.err);
-        typed.output.record(|environment| {
-            let result = traits::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = Some(result.backend.in_full());
-            Ok::<_, bench::Error>(Results::from(result))
-        })?
-    };
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        let Some(result) = &shown.results.traits else { return Ok(()) };
-        let look = terminal.look;
-        let csv = || report::traits::csv(result);
-        let tables = || report::traits::table(result, look);
-        let text = typed.output.text("ipc traits", &shown, Divided::default(), look, csv, tables)?;
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
+    let place = typed.common.output.place()?;
+    typed.common.measure("ipc traits", place, terminal, |environment, progress| {
+        let result = traits::run(&plan, &Spawner::default(), progress)?;
+        environment.driver = Some(result.backend.in_full());
+        Ok(result.into())
+    })
 }

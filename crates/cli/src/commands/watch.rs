@@ -5,18 +5,15 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use analysis::live::Session;
-use bench::ipc::latency;
-use bench::worker::Spawner;
-use report::csv::with_labels;
-use report::live::{self, Chosen};
-use report::live_view::View;
-use report::quantity::{duration, length};
-use report::run::Divided;
-use run::ipc::latency::{LatencyPlan, Series};
-use run::{Results, Run};
+use roundtrip_analysis::live::Session;
+use roundtrip_bench::ipc::latency;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_report::live::view::View;
+use roundtrip_report::live::{self, Chosen};
+use roundtrip_report::text::quantity::{duration, length};
+use roundtrip_run::ipc::latency::{LatencyPlan, Series};
+use roundtrip_run::{Results, Run};
 
-use super::finish::finish;
 use super::latency_options::Typed;
 use super::{driver, gates, latency_options, output};
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
@@ -115,9 +112,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     super::latency::check_machine(&typed, &plan)?;
     let interval_ns = typed.interval_ns.unwrap_or(DEFAULT_INTERVAL_NS);
     let turn_ns = turn_ns(&plan, interval_ns)?;
-    let place = typed.output.place()?;
+    let output = &typed.common.output;
+    let place = output.place()?;
     // The other formats are for programs, so only the result is printed.
-    let is_table = matches!(typed.output.format.as_deref(), None | Some("table"));
+    let is_table = output.is_table();
     let mut watch = Watch {
         session: Session::default(),
         title: title(&plan),
@@ -131,10 +129,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         began: Instant::now(),
         interval: Instant::now(),
         screen: (is_table && screen::can_draw()).then(|| Screen::open(terminal.look.colour)).transpose()?,
-        has_lines: is_table && !typed.output.quiet,
+        has_lines: is_table && !output.quiet,
         failed: None,
     };
-    let measured: bench::Result<Run> = typed.output.record(|environment| {
+    let measured: roundtrip_bench::Result<Run> = output.record(|environment| {
         watch.restart();
         let each = &mut |series: &Series| watch.turn(series, terminal.out);
         let result = latency::watch(&plan, &Spawner::default(), turn_ns, each)?;
@@ -147,25 +145,16 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if let Some(error) = watch.failed {
         return Err(error.into());
     }
-    let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
-    let text = match typed.output.format.as_deref() {
-        Some("json") => run.to_json()?,
-        Some("csv") => with_labels(report::latency_csv::csv(result), &run.labels),
-        Some("markdown") => report::figures::markdown("watch", &run, Divided::default()),
-        _ => {
-            let shown = report::inert::run(&run)?;
-            let result = shown.results.latency.as_ref().unwrap_or(result);
+    typed.common.end("watch", &run, place, terminal, |analysed, terminal| {
+        if is_table {
             let look = terminal.look;
-            let tables = report::latency::tables(result, look);
-            report::run::page(&shown, Divided::default(), &tables, look)
-                + &typed.output.histograms(&shown, look)
-                + &look.fit(live::summary(&watch.session, interval_ns))
+            let text = roundtrip_report::run::page(analysed, look)
+                + &output.histograms(analysed.run, look)
+                + &look.fit(live::summary(&watch.session, interval_ns));
+            terminal.out.write_all(text.as_bytes())?;
         }
-    };
-    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
+        Ok(is_table)
+    })
 }
 
 /// The title of the view, for example "ipc latency, 16 B, deadline 2.50 ms".
@@ -289,7 +278,7 @@ enum Wish {
 
 #[cfg(test)]
 mod tests {
-    use run::ipc::Stack;
+    use roundtrip_run::ipc::Stack;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! `roundtrip __worker`: the command with which this program starts itself as a worker process. For
 //! internal use.
 
-use bench::worker;
+use roundtrip_bench::worker;
 
 use crate::args::{Entry, Kind};
 use crate::terminal::Exit;
@@ -15,5 +15,5 @@ pub(crate) static COMMAND: Entry<()> = Entry {
     positionals: None,
     groups: &[],
     examples: &[],
-    run: |(), _| Ok(if worker::main(bench::JOBS) { Exit::OK } else { Exit::FAILED }),
+    run: |(), _| Ok(if worker::main(roundtrip_bench::JOBS) { Exit::OK } else { Exit::FAILED }),
 };

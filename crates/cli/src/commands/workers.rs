@@ -1,16 +1,15 @@
 //! `roundtrip ipc workers`: the total throughput of many processes, and the latencies of their
 //! calls. Also runs Android's throughput tests under their old names, which measure the same.
 
-use bench::Progress;
-use bench::ipc::workers;
-use bench::worker::Spawner;
-use report::run::Divided;
-use run::ipc::workers::{MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
-use run::ipc::{DriverPlan, Mode, Stack};
-use run::{Results, Run};
+use roundtrip_bench::Progress;
+use roundtrip_bench::ipc::workers;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::ipc::workers::{MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
+use roundtrip_run::ipc::{Mode, Stack};
+use roundtrip_run::{Results, Run};
 
-use super::finish::finish;
-use super::gates::{self, Gated, Gates};
+use super::gates;
+use super::measure::{Common, Measures};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
@@ -29,28 +28,14 @@ pub(crate) struct Typed {
     mode: Option<Mode>,
     warn_above_ns: Option<u64>,
     training: bool,
-    driver: DriverPlan,
-    output: RunOutput,
-    gates: Gates,
+    common: Common,
 }
 
-impl AsMut<DriverPlan> for Typed {
-    fn as_mut(&mut self) -> &mut DriverPlan {
-        &mut self.driver
-    }
-}
-
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
-
-impl Gated for Typed {
+impl Measures for Typed {
     const TESTS: &'static [&'static str] = &["workers"];
 
-    fn gates(&mut self) -> &mut Gates {
-        &mut self.gates
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
     }
 }
 
@@ -74,7 +59,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "STACK",
                     &["binder", "hwbinder"],
                     "The IPC stack.",
-                    |typed: &mut Typed, text| set(&mut typed.stack, run::ipc::stack(text)),
+                    |typed: &mut Typed, text| set(&mut typed.stack, roundtrip_run::ipc::stack(text)),
                 )
                 .default("binder"),
                 Opt::value(&["--workers"], "N", "How many workers.", |typed: &mut Typed, text| {
@@ -132,17 +117,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
         driver::group(),
         gates::group(),
-        Group {
-            heading: "Output",
-            options: &[
-                output::format(output::FORMATS, output::FORMATS_HELP),
-                output::histogram(),
-                output::out("Also writes the run into this directory."),
-                output::force(),
-                output::label(),
-                output::quiet(),
-            ],
-        },
+        output::group(),
     ],
     examples: &[
         ("roundtrip ipc workers --workers 8", "Eight processes call each other at random."),
@@ -172,7 +147,7 @@ fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
         return Err(Usage("--training and --warn-above exclude each other".into()));
     }
     let plan = WorkersPlan {
-        driver: typed.driver.clone(),
+        driver: typed.common.driver.clone(),
         stack: typed.stack.unwrap_or(default.stack),
         mode: typed.mode.unwrap_or(default.mode),
         workers: typed.workers.unwrap_or(default.workers),
@@ -202,38 +177,30 @@ fn record(
             tell(&stage)?;
             Ok::<_, anyhow::Error>(())
         })?;
-        environment.driver = result.backend.as_ref().map(run::ipc::Backend::in_full);
+        environment.driver = result.backend.as_ref().map(roundtrip_run::ipc::Backend::in_full);
         Ok::<_, anyhow::Error>(Results::from(result))
     })
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    let place = typed.output.place()?;
-    let mut line = typed.output.progress(terminal.err);
-    let mut run = record(&plan, &typed.output, |stage| {
+    let output = &typed.common.output;
+    let place = output.place()?;
+    let mut line = output.progress(terminal.err);
+    let mut run = record(&plan, output, |stage| {
         if let Stage::Calling { done, total } = *stage {
             line.show(Progress { what: "workers", done, total });
         }
-        match report::workers::training_line(stage) {
-            Some(text) if !typed.output.quiet => line.say(&format!("roundtrip: {text}")),
+        match roundtrip_report::ipc::workers::training_line(stage) {
+            Some(text) if !output.quiet => line.say(&format!("roundtrip: {text}")),
             _ => Ok(()),
         }
     })?;
     drop(line);
     if let Some(result) = &run.results.workers {
-        run.warnings.extend(report::workers::above_line(result));
+        run.warnings.extend(roundtrip_report::ipc::workers::above_line(result));
     }
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        let Some(result) = &shown.results.workers else { return Ok(()) };
-        let look = terminal.look;
-        let csv = || report::workers::csv(result);
-        let tables = || report::workers::table(result, look);
-        let text = typed.output.text("ipc workers", &shown, Divided::default(), look, csv, tables)?;
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
+    typed.common.end("ipc workers", &run, place, terminal, |_, _| Ok(false))
 }
 
 /// Runs a plan of one of Android's throughput tests. Prints the original's lines to standard output
@@ -247,14 +214,14 @@ pub(crate) fn run_old(
     check(plan)?;
     let mut run = record(plan, &RunOutput::default(), |stage| {
         if let Stage::Made { backend, .. } = stage {
-            let backend = report::workers::backend_name(backend.as_ref());
+            let backend = roundtrip_report::ipc::workers::backend_name(backend.as_ref());
             writeln!(terminal.err, "{name}: driver: {backend}")?;
         }
-        terminal.out.write_all(report::workers::android_lines(stage, plan).as_bytes())?;
+        terminal.out.write_all(roundtrip_report::ipc::workers::android_lines(stage, plan).as_bytes())?;
         terminal.out.flush()
     })?;
     for warning in &run.warnings {
-        writeln!(terminal.err, "{name}: warning: {}", report::inert::line(warning))?;
+        writeln!(terminal.err, "{name}: warning: {}", roundtrip_report::text::inert::line(warning))?;
     }
     run.results.workers.take().ok_or_else(|| anyhow::anyhow!("the run has no result"))
 }
@@ -281,8 +248,11 @@ mod tests {
         );
         assert!(refused(Typed { workers: Some(1), ..Typed::default() }).contains("2 or more"));
         assert!(
-            refused(Typed { size_bytes: Some(run::ipc::workers::MAX_SIZE + 1), ..Typed::default() })
-                .contains("does not fit")
+            refused(Typed {
+                size_bytes: Some(roundtrip_run::ipc::workers::MAX_SIZE + 1),
+                ..Typed::default()
+            })
+            .contains("does not fit")
         );
     }
 }

@@ -8,7 +8,7 @@ use regex_lite::Regex;
 
 use crate::args::values::{boolean, whole};
 use crate::args::{Group, Opt};
-use report::google_benchmark::TimeUnit;
+use roundtrip_report::google_benchmark::TimeUnit;
 
 /// The requested settings.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub(crate) struct Flags {
     /// From level 2 on, each batch is reported.
     pub(crate) verbosity: u32,
     pub(crate) time_unit: TimeUnit,
+    /// Whether hardware counters are requested.
+    pub(crate) perf_counters: bool,
     /// Additional facts for the context, in the given order.
     pub(crate) context: Vec<(String, String)>,
     dry_run: bool,
@@ -54,6 +56,7 @@ impl Default for Flags {
             counters_tabular: false,
             verbosity: 0,
             time_unit: TimeUnit::Nanosecond,
+            perf_counters: false,
             context: Vec::new(),
             dry_run: false,
         }
@@ -278,6 +281,17 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
             |typed: &mut A, text| custom_context(text).map(|value| typed.as_mut().context = value),
         )
         .or_environment(),
+        Opt::value(
+            &["--benchmark_perf_counters"],
+            "NAME,...",
+            "Hardware counters. As in Google Benchmark without libpfm, which is how Android builds it, there are none: \
+             a line on standard error says so.",
+            |typed: &mut A, text| {
+                typed.as_mut().perf_counters = !text.is_empty();
+                Ok(())
+            },
+        )
+        .or_environment(),
         Opt::switch(
             &["--benchmark_dry_run"],
             "Makes one call per benchmark without repetition, to check that everything runs.",
@@ -303,7 +317,9 @@ fn min_time(text: &str) -> Result<MinTime, String> {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    // As strtod(3) reads them, with an exponent ("1e-2"), but neither a sign nor names of numbers.
+    let plain = text.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        && text.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
     match text.parse() {
         Ok(seconds) if plain && seconds <= 86_400.0 => Ok(seconds),
         _ => Err("expected seconds, as in 0.5".to_owned()),
@@ -344,7 +360,9 @@ mod tests {
         assert_eq!(min_time("0.5s"), Ok(MinTime::Seconds(0.5)));
         assert_eq!(min_time("2"), Ok(MinTime::Seconds(2.0)));
         assert_eq!(min_time("100x"), Ok(MinTime::Iterations(100)));
-        for text in ["", "x", "0x", "-1", "1e9", "5ms", "s", "100X", "nan"] {
+        assert_eq!(min_time("1e-2s"), Ok(MinTime::Seconds(0.01)));
+        assert_eq!(min_time("2.5E+1"), Ok(MinTime::Seconds(25.0)));
+        for text in ["", "x", "0x", "-1", "1e9", "1e", "e5", "5ms", "s", "100X", "nan", "1e2x"] {
             assert!(min_time(text).is_err(), "{text}");
         }
     }

@@ -6,8 +6,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use files::{Existing, NewFile};
-use report::google_benchmark::{Console, Context, Csv, Format, Json, Row, aggregates};
+use roundtrip_files::{Existing, NewFile};
+use roundtrip_report::google_benchmark::{Console, Context, Csv, Format, Json, Row, aggregates};
 
 use super::flags::{Flags, FormatName};
 use crate::terminal::Terminal;
@@ -114,7 +114,7 @@ enum Writer {
 impl OutFile {
     fn create(path: &Path) -> anyhow::Result<Self> {
         let failed = || format!("cannot create {}", path.display());
-        let place = files::followed(path).with_context(failed)?;
+        let place = roundtrip_files::followed(path).with_context(failed)?;
         let special = fs::metadata(&place).is_ok_and(|found| !found.is_file() && !found.is_dir());
         let writer = if special {
             special_file(&place).map(|file| Writer::Special(BufWriter::new(file)))

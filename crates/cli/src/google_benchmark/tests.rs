@@ -7,8 +7,8 @@ use super::flags::Flags;
 use super::*;
 use crate::args::{Entry, Kind};
 use crate::terminal::{Exit, Terminal};
-use report::google_benchmark::*;
-use report::look::Look;
+use roundtrip_report::google_benchmark::*;
+use roundtrip_report::text::look::Look;
 use std::collections::BTreeMap;
 
 #[derive(Default)]

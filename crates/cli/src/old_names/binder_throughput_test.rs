@@ -1,7 +1,7 @@
 //! `binderThroughputTest`: Android's test of many binder workers.
 
-use run::ipc::Stack;
-use run::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
+use roundtrip_run::ipc::Stack;
+use roundtrip_run::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
@@ -37,13 +37,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         heading: "Options",
         options: &[
             Opt::value(&["-w"], "N", "How many workers.", |typed: &mut Typed, text| {
-                typed.workers = Some(values::whole(text, 1..=MAX_PROCESSES)?);
-                Ok(())
+                set(&mut typed.workers, values::whole(text, 1..=MAX_PROCESSES))
             })
             .default("2"),
             Opt::value(&["-i"], "N", "How many calls each caller makes.", |typed: &mut Typed, text| {
-                typed.iterations = Some(values::whole(text, 1..=MOST_CALLS)?);
-                Ok(())
+                set(&mut typed.iterations, values::whole(text, 1..=MOST_CALLS))
             })
             .default("10000"),
             Opt::flag(
@@ -55,10 +53,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["-s"],
                 "N",
                 "Payload of the request in bytes, in whole words of four; the reply is empty.",
-                |typed: &mut Typed, text| {
-                    typed.size_bytes = Some(values::whole(text, 0..=MAX_SIZE)?);
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.size_bytes, values::whole(text, 0..=MAX_SIZE)),
             )
             .default("0"),
             Opt::value(
@@ -103,11 +98,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if typed.training {
         writeln!(terminal.out, "Start training round")?;
         let trained = run_old(NAME, &plan, terminal)?;
-        terminal.out.write_all(report::workers::android_trained(&trained).as_bytes())?;
+        terminal.out.write_all(roundtrip_report::ipc::workers::android_trained(&trained).as_bytes())?;
         plan.warn_above_ns = trained.latency.max_ns().map(|worst_ns| 2 * worst_ns);
     }
     let result = run_old(NAME, &plan, terminal)?;
-    let text = report::workers::android_above(&result) + &report::workers::android_summary(&result);
+    let text = roundtrip_report::ipc::workers::android_above(&result)
+        + &roundtrip_report::ipc::workers::android_summary(&result);
     terminal.out.write_all(text.as_bytes())?;
     Ok(Exit::OK)
 }

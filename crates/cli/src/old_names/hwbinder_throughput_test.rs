@@ -1,7 +1,7 @@
 //! `hwbinderThroughputTest`: Android's test of many hwbinder workers and services.
 
-use run::ipc::workers::{MAX_PROCESSES, Topology, WorkersPlan};
-use run::ipc::{Mode, Stack};
+use roundtrip_run::ipc::workers::{MAX_PROCESSES, Topology, WorkersPlan};
+use roundtrip_run::ipc::{Mode, Stack};
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
@@ -36,18 +36,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         heading: "Options",
         options: &[
             Opt::value(&["-w"], "N", "How many workers.", |typed: &mut Typed, text| {
-                typed.workers = Some(values::whole(text, 1..=MAX_PROCESSES)?);
-                Ok(())
+                set(&mut typed.workers, values::whole(text, 1..=MAX_PROCESSES))
             })
             .default("2"),
             Opt::value(&["-s"], "N", "How many services.", |typed: &mut Typed, text| {
-                typed.services = Some(values::whole(text, 1..=MAX_PROCESSES)?);
-                Ok(())
+                set(&mut typed.services, values::whole(text, 1..=MAX_PROCESSES))
             })
             .default("as many as workers"),
             Opt::value(&["-i"], "N", "How many calls each worker makes.", |typed: &mut Typed, text| {
-                typed.iterations = Some(values::whole(text, 1..=MOST_CALLS)?);
-                Ok(())
+                set(&mut typed.iterations, values::whole(text, 1..=MOST_CALLS))
             })
             .default("10000"),
             Opt::one_of(
@@ -55,9 +52,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "MODE",
                 &["BINDERIZE", "PASSTHROUGH"],
                 "BINDERIZE calls over the driver, PASSTHROUGH the service in the worker's own process.",
-                |typed: &mut Typed, text| {
-                    set(&mut typed.mode, text.parse::<Mode>().map_err(|error| error.to_string()))
-                },
+                |typed: &mut Typed, text| set(&mut typed.mode, text.parse()),
             )
             .default("BINDERIZE"),
         ],

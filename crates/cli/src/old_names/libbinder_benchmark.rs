@@ -1,6 +1,6 @@
 //! `libbinder_benchmark`: throughput of the binder stack, in Google Benchmark's formats.
 
-use run::ipc::{Mode, Stack};
+use roundtrip_run::ipc::{Mode, Stack};
 
 use super::sendvec;
 use crate::args::{Entry, Kind};

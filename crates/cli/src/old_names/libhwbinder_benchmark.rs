@@ -1,8 +1,9 @@
 //! `libhwbinder_benchmark`: throughput of the hwbinder stack, in Google Benchmark's formats.
 
-use run::ipc::{Mode, Stack};
+use roundtrip_run::ipc::{Mode, Stack};
 
 use super::sendvec;
+use crate::args::values::put;
 use crate::args::{Entry, Group, Kind, Opt};
 use crate::google_benchmark::flags::{self, Flags};
 
@@ -34,10 +35,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "MODE",
                 &["BINDERIZE", "PASSTHROUGH"],
                 "BINDERIZE calls a server process over the driver, PASSTHROUGH the service in the client's own process.",
-                |typed: &mut Typed, text| {
-                    typed.mode = text.parse().map_err(|error: run::Error| error.to_string())?;
-                    Ok(())
-                },
+                |typed: &mut Typed, text| put(&mut typed.mode, text.parse()),
             )
             .default("BINDERIZE")],
         },

@@ -2,17 +2,21 @@
 //! `schd_dbg` shares everything except the stack and the mode.
 
 use std::io::Write;
+use std::path::Path;
 
-use latency::Deadline;
-use run::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, ThreadReport, Verdict};
-use run::ipc::{Mode, Stack};
+use roundtrip_bench::Error;
+use roundtrip_latency::Deadline;
+use roundtrip_run::ipc::latency::{
+    Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, ThreadReport, Verdict,
+};
+use roundtrip_run::ipc::{Mode, Stack};
 
-use crate::args::values::set;
+use crate::args::values::{put, set};
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
-use crate::commands::latency::measure;
+use crate::commands::latency::{halt_message, measure};
 use crate::commands::output::RunOutput;
 use crate::terminal::{Exit, Terminal};
-use report::latency_android;
+use roundtrip_report::ipc::latency_android;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -29,8 +33,8 @@ pub(crate) struct Typed {
 pub(super) const DESCRIPTION: &str = "Client processes call server processes of their own. In each iteration \
                                       a real-time thread (SCHED_FIFO, priority 99) calls first, a new thread \
                                       each time, with its set-up included in the time, and then an ordinary \
-                                      thread. Standard output is one JSON value, after the blocks of -v; \
-                                      everything else goes to standard error.\n\n\
+                                      thread. Standard output is one JSON value, after the blocks of -v and \
+                                      schd-dbg's messages of -trace; everything else goes to standard error.\n\n\
                                       S counts the calls that were served on the caller's CPU, R is their \
                                       share of all I calls, and SYNC is GOOD above 0.6. Inheritance is PASS \
                                       if every server thread ran with its caller's policy class and real-time \
@@ -42,8 +46,7 @@ pub(super) const DESCRIPTION: &str = "Client processes call server processes of 
 /// The flags that both programs have.
 pub(super) const FLAGS: &[Opt<Typed>] = &[
     Opt::value(&["-i"], "N", "Iterations.", |typed: &mut Typed, text| {
-        typed.iterations = Some(values::whole(text, 1..=u64::MAX)?);
-        Ok(())
+        set(&mut typed.iterations, values::whole(text, 1..=u64::MAX))
     })
     .default("100"),
     Opt::value(
@@ -57,10 +60,7 @@ pub(super) const FLAGS: &[Opt<Typed>] = &[
         &["-deadline_us"],
         "N",
         "A call that takes longer counts as a miss.",
-        |typed: &mut Typed, text| {
-            typed.deadline_us = Some(values::whole(text, 0..=u32::MAX)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.deadline_us, values::whole(text, 0..=u32::MAX)),
     )
     .default("2500"),
     Opt::flag(
@@ -73,7 +73,8 @@ pub(super) const FLAGS: &[Opt<Typed>] = &[
     ),
     Opt::flag(
         &["-trace"],
-        "Stops the running kernel trace, and the run, at the first call that misses its deadline.",
+        "Stops the running kernel trace, and the run, at the first call of a real-time thread that \
+         misses its deadline.",
         |typed: &mut Typed| typed.trace = true,
     ),
     Opt::flag(
@@ -101,10 +102,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "MODE",
                 &["BINDERIZE", "PASSTHROUGH"],
                 "BINDERIZE calls a server process over the driver, PASSTHROUGH the service in the client's own process.",
-                |typed: &mut Typed, text| {
-                    typed.mode = text.parse().map_err(|error: run::Error| error.to_string())?;
-                    Ok(())
-                },
+                |typed: &mut Typed, text| put(&mut typed.mode, text.parse()),
             )
             .default("BINDERIZE"),
             Opt::flag(&["-passthrough"], "The same as -m PASSTHROUGH, as older versions call it.", |typed: &mut Typed| {
@@ -130,22 +128,39 @@ fn plan(typed: &Typed, stack: Stack) -> Result<LatencyPlan, Usage> {
         fresh_threads: true,
         keep_samples: typed.raw_data,
         verbose: typed.verbose,
-        halt_trace: typed.trace.then(HaltTrace::default),
+        process_name: Some(stack_program(stack).to_owned()),
+        halt_trace: typed.trace.then(|| HaltTrace { only_realtime: true, ..HaltTrace::default() }),
         ..LatencyPlan::default()
     };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     Ok(plan)
 }
 
+/// The program for a stack.
+fn stack_program(stack: Stack) -> &'static str {
+    match stack {
+        Stack::Binder => "schd-dbg",
+        Stack::Hwbinder => "libhwbinder_latency",
+    }
+}
+
 /// Runs one of the programs.
 pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(typed, stack)?;
     let mut blocks = Blocks { stack, waiting: Vec::new() };
-    let Some(run) =
-        measure(&plan, &mut |report, out| blocks.write(report, out), &RunOutput::default(), terminal)?
-    else {
-        return Ok(Exit::FAILED);
+    let block = &mut |report: &ThreadReport, out: &mut dyn Write| blocks.write(report, out);
+    let run = match measure(&plan, block, &RunOutput::default(), terminal) {
+        Err(Error::NoTrace { switch: Some(switch), .. }) => {
+            messages(stack, terminal).write_all(no_trace(&switch).as_bytes())?;
+            // The original schd-dbg exits with -1.
+            return Ok(if stack == Stack::Binder { Exit(255) } else { Exit::FAILED });
+        }
+        measured => measured?,
     };
+    if let Some(call) = run.results.latency.as_ref().and_then(|result| result.halted.as_ref()) {
+        write!(messages(stack, terminal), "\n{}\n", halt_message(call))?;
+        writeln!(terminal.err, "{call}")?;
+    }
     warn(&run.warnings, terminal.err)?;
     let mut exit = Exit::OK;
     if let Some(result) = &run.results.latency {
@@ -160,9 +175,21 @@ pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> a
     Ok(exit)
 }
 
+/// Where the original prints what it does with the trace: schd-dbg on standard output.
+fn messages<'t>(stack: Stack, terminal: &'t mut Terminal<'_>) -> &'t mut dyn Write {
+    if stack == Stack::Binder { &mut *terminal.out } else { &mut *terminal.err }
+}
+
+/// What the originals print if no trace is running.
+fn no_trace(switch: &Path) -> String {
+    format!("trace is not running\ncheck {}\nuse atrace --async_start first\n", switch.display())
+}
+
 /// Prints warnings. They may contain text from this machine, so it is made safe to show.
 fn warn(warnings: &[String], err: &mut dyn Write) -> std::io::Result<()> {
-    warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", report::inert::line(warning)))
+    warnings
+        .iter()
+        .try_for_each(|warning| writeln!(err, "warning: {}", roundtrip_report::text::inert::line(warning)))
 }
 
 /// Prints the blocks of `-v` in the order, and with the role names, of the original program.
@@ -188,7 +215,7 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use run::Scheduling;
+    use roundtrip_run::Scheduling;
 
     use super::*;
 
@@ -205,6 +232,7 @@ mod tests {
         let plan = plan(&Typed::default(), Stack::Hwbinder).unwrap();
         assert_eq!((plan.pairs, plan.amount, plan.deadline.ns), (1, Amount::Iterations(100), 2_500_000));
         assert_eq!(plan.callers, [Scheduling::fifo(99), Scheduling::other(0)]);
+        assert_eq!(plan.process_name.as_deref(), Some("libhwbinder_latency"));
         assert!(plan.fresh_threads && plan.mode == Mode::Binderize && !plan.verbose && !plan.keep_samples);
     }
 }

@@ -5,6 +5,7 @@
 //! To add one, write `old_names/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` of
 //! `Kind::OldName`, and list it in [`ALL`].
 
+mod atrace;
 mod binder_throughput_test;
 mod hwbinder_throughput_test;
 mod libbinder_benchmark;
@@ -23,6 +24,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &libhwbinder_latency::COMMAND,
     &binder_throughput_test::COMMAND,
     &hwbinder_throughput_test::COMMAND,
+    &atrace::COMMAND,
 ];
 
 /// The program with this name. Android's scripts append the word size: `libhwbinder_latency64`.

@@ -1,6 +1,6 @@
 //! `schd-dbg`: latency of the binder stack, in the format of Android's program.
 
-use run::ipc::Stack;
+use roundtrip_run::ipc::Stack;
 
 use super::libhwbinder_latency::{DESCRIPTION, FLAGS, Typed, run};
 use crate::args::{Entry, Group, Kind};

@@ -1,16 +1,16 @@
 //! The code that both throughput programs share. It converts Google Benchmark's flags to a plan,
 //! and the result to Google Benchmark's output.
 
-use bench::ipc::throughput::Session;
-use bench::worker::Spawner;
-use run::ipc::throughput::{Length, ThroughputPlan};
-use run::ipc::{Mode, Stack};
+use roundtrip_bench::ipc::throughput::Session;
+use roundtrip_bench::worker::Spawner;
+use roundtrip_run::ipc::throughput::{Length, ThroughputPlan};
+use roundtrip_run::ipc::{Mode, Stack};
 
 use crate::args::Usage;
 use crate::google_benchmark::Output;
 use crate::google_benchmark::flags::{Flags, MinTime};
 use crate::terminal::{Exit, Terminal};
-use report::throughput_google::{OWN_KEYS, context, name, rows};
+use roundtrip_report::ipc::throughput_google::{OWN_KEYS, context, name, rows};
 
 /// The help text of both.
 pub(super) const DESCRIPTION: &str = "A client calls a service, which returns the payload, with payloads of 4 \
@@ -40,9 +40,12 @@ pub(super) fn run(
         names.iter().try_for_each(|name| writeln!(terminal.out, "{name}"))?;
         return Ok(Exit::OK);
     }
+    if flags.perf_counters {
+        writeln!(terminal.err, "Performance counters not supported.")?;
+    }
     let mut output = Output::open(flags, &names, terminal)?;
     // Collect this before the processes start, so that the load average does not include them.
-    let environment = bench::environment::collect();
+    let environment = roundtrip_bench::environment::collect();
     let mut session = Session::open(&plan, &Spawner::default())?;
     let backend = session.backend();
     output.begin(&context(&environment, backend.as_ref(), &terminal.executable, &flags.context), terminal)?;

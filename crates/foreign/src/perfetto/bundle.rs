@@ -1,9 +1,10 @@
 //! A bundle: consecutive events of one CPU, and whether events are missing before them.
 
-use tracefs::{Event, Name, Names, TaskState};
+use roundtrip_perfetto::read::{Fields, Message, Value};
+use roundtrip_perfetto::schema;
+use roundtrip_tracefs::{Event, EventContext, Name, Names, TaskState};
 
-use super::schema::{self, Described, GENERIC};
-use super::wire::{Fields, Message, Value};
+use super::described::{Described, described};
 use super::{Reader, compact};
 use crate::Foreign;
 use crate::bodies;
@@ -18,7 +19,11 @@ struct Head {
     clock: u64,
     clock_ns: i64,
     boot_ns: i64,
-    before_ns: u64,
+    /// The time of the last event that Perfetto had read of this CPU before this bundle (up to
+    /// version 46; it may not have written all), or that it had written (from version 47 on). 0 if
+    /// there was none.
+    read_ns: Option<u64>,
+    written_ns: Option<u64>,
 }
 
 impl Head {
@@ -31,8 +36,8 @@ impl Head {
                 (5, Value::Number(clock)) => head.clock = clock,
                 (6, Value::Number(ns)) => head.clock_ns = ns.cast_signed(),
                 (7, Value::Number(ns)) => head.boot_ns = ns.cast_signed(),
-                // The time of the last event before this bundle. The field was once renumbered.
-                (9 | 10, Value::Number(ns)) => head.before_ns = head.before_ns.max(ns),
+                (9, Value::Number(ns)) => head.read_ns = Some(ns),
+                (10, Value::Number(ns)) => head.written_ns = Some(ns),
                 _ => {}
             }
         }
@@ -48,7 +53,7 @@ impl Reader {
     pub(super) fn descriptions(&mut self, bytes: &[u8]) -> Result<(), String> {
         for field in Message::new(bytes) {
             if let (11, Value::Bytes(one)) = field?
-                && let Some((number, described)) = schema::described(one)?
+                && let Some((number, described)) = described(one)?
             {
                 self.described.insert(number, described);
             }
@@ -65,23 +70,28 @@ impl Reader {
         let head = Head::read(bytes)?;
         self.bundles += 1;
         let shift = self.shift(&head);
-        let before_ns = head.before_ns.wrapping_add_signed(shift);
-        if head.before_ns > 0 {
-            self.collected.complete_from(head.cpu, before_ns);
+        match head.written_ns.or(head.read_ns) {
+            None => {}
+            // It is the CPU's first bundle, or only bundles without events came before.
+            Some(0) if self.collected.last_ns(head.cpu).is_none() => self.collected.is_whole(head.cpu),
+            Some(0) => {}
+            Some(ns) => self.collected.complete_from(head.cpu, ns.wrapping_add_signed(shift)),
         }
-        // Perfetto had read events that are missing here. It lost them in its own buffer.
+        // Perfetto had written events that are missing here. It lost them in its own buffer.
+        let written_ns = head.written_ns.filter(|&ns| ns > 0).map(|ns| ns.wrapping_add_signed(shift));
         let gap =
-            head.before_ns > 0 && self.collected.last_ns(head.cpu).is_some_and(|last_ns| last_ns < before_ns);
+            self.collected.last_ns(head.cpu).zip(written_ns).is_some_and(|(last, written)| last < written);
         if head.lost || gap {
             self.collected.lost(head.cpu, None);
             self.running.remove(&head.cpu);
         }
         let mut events = Vec::new();
-        let mut damage = None;
+        let (mut damage, mut undecoded_ns) = (None, 0);
         for field in Message::new(bytes) {
             match field {
                 Ok((2, Value::Bytes(event))) => match self.event(event, head.cpu, sequence, foreign) {
-                    Ok(event) => events.extend(event.map(compact::Found::Whole)),
+                    Ok(Ok(event)) => events.push(compact::Found::Whole(event)),
+                    Ok(Err(time_ns)) => undecoded_ns = undecoded_ns.max(time_ns),
                     Err(what) => damage = Some(what),
                 },
                 Ok((4, Value::Bytes(sched))) => {
@@ -98,6 +108,9 @@ impl Reader {
         events.sort_by_key(compact::Found::time_ns);
         for found in events {
             self.found(found, head.cpu, shift);
+        }
+        if undecoded_ns > 0 {
+            self.collected.seen(head.cpu, undecoded_ns.wrapping_add_signed(shift));
         }
         damage.map_or(Ok(()), |what| {
             // The rest of the bundle is missing.
@@ -136,15 +149,17 @@ impl Reader {
         if head.clock == 4 { self.raw_to_boot.unwrap_or(0) } else { 0 }
     }
 
+    /// Reads an event; only its time, in nanoseconds, if it has no decoded form.
     fn event(
         &mut self,
         bytes: &[u8],
         cpu: u32,
         sequence: u64,
         foreign: &mut Foreign,
-    ) -> Result<Option<Event>, String> {
+    ) -> Result<Result<Event, u64>, String> {
         let fields = Fields::read(bytes)?;
-        let (Some(time_ns), Some(tid)) = (fields.number(1), fields.u32(2)) else { return Ok(None) };
+        let (Some(time_ns), Some(tid)) = (fields.number(1), fields.u32(2)) else { return Ok(Err(0)) };
+        let context = fields.u32(5).map_or(EventContext::Unknown, EventContext::of_flags);
         for field in Message::new(bytes).skip(2) {
             let (number, Value::Bytes(inner)) = field? else { continue };
             let inner_fields = Fields::read(inner)?;
@@ -152,9 +167,11 @@ impl Reader {
             let said = Said {
                 fields: &inner_fields,
                 inner,
+                context,
                 old_states: self.old_states,
                 symbols: &symbols,
-                number,
+                known: schema::read_event(number),
+                generic: number == schema::event::generic.0,
                 described: self.described.get(&number),
             };
             let Some(name) = said.name() else { continue };
@@ -163,39 +180,41 @@ impl Reader {
             let body = bodies::body(name, &said, &mut foreign.trace);
             self.collected.has(&full);
             if let Some(body) = body {
-                return Ok(Some(Event { time_ns, cpu, tid, body }));
+                return Ok(Ok(Event { time_ns, cpu, tid, body }));
             }
         }
-        Ok(None)
+        Ok(Err(time_ns))
     }
 }
 
 /// The message of an event, with fields named as in the kernel.
 struct Said<'a> {
-    number: u32,
+    known: Option<&'static schema::Event>,
+    /// Whether it is an event without its own message, from before Perfetto 50.
+    generic: bool,
     fields: &'a Fields<'a>,
     inner: &'a [u8],
     described: Option<&'a Described>,
+    context: EventContext,
     old_states: bool,
     symbols: &'a dyn Fn(u64) -> Option<&'a str>,
 }
 
 impl<'a> Said<'a> {
     fn name(&self) -> Option<&'a str> {
-        if self.number == GENERIC {
+        if self.generic {
             return self.fields.text(1);
         }
-        schema::event(self.number).map(|event| event.name).or(self.described.map(|event| event.name.as_str()))
+        self.known.map(|event| event.name).or(self.described.map(|event| event.name.as_str()))
     }
 
     fn value(&self, name: &str) -> Option<Value<'a>> {
-        if self.number == GENERIC {
+        if self.generic {
             return generic(self.inner, name);
         }
-        if let Some(event) = schema::event(self.number) {
-            let &(number, _) = event.fields.iter().find(|(_, field)| *field == name)?;
+        if let Some(event) = self.known {
             // A missing proto2 field was not recorded, because Perfetto also writes zeros.
-            return self.fields.value(number);
+            return self.fields.value(event.field(name)?);
         }
         let (number, _) = self.described?.fields.iter().find(|(_, field)| field == name)?;
         self.fields.value(*number)
@@ -237,6 +256,10 @@ impl Named for Said<'_> {
         let major = number >> 8 & 0xfff | number >> 32 & 0xffff_f000;
         let minor = number & 0xff | number >> 12 & 0xffff_ff00;
         u32::try_from(major << 20 | minor).ok()
+    }
+
+    fn context(&self) -> EventContext {
+        self.context
     }
 
     fn argument(&self, place: usize) -> Option<u64> {

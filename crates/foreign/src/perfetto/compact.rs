@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use tracefs::{Body, Event, Name, Names, TaskState, ThreadRef};
-
-use super::wire::{Message, Value, packed};
+use roundtrip_perfetto::read::{Message, Value, packed};
+use roundtrip_tracefs::{Body, Event, EventContext, Name, Names, TaskState, ThreadRef};
 
 /// An event of a bundle.
 pub(super) enum Found {
     Whole(Event),
     Switch { time_ns: u64, prev_state: TaskState, next: ThreadRef },
-    Waking { time_ns: u64, thread: ThreadRef, target_cpu: u32 },
+    Waking { time_ns: u64, thread: ThreadRef, target_cpu: u32, context: EventContext },
 }
 
 impl Found {
@@ -39,8 +38,9 @@ impl Found {
                 let prev = before?;
                 Some(Event { time_ns, cpu, tid: prev.tid, body: Body::Switch { prev, prev_state, next } })
             }
-            Self::Waking { time_ns, thread, target_cpu } => {
-                Some(Event { time_ns, cpu, tid: before?.tid, body: Body::Waking { thread, target_cpu } })
+            Self::Waking { time_ns, thread, target_cpu, context } => {
+                let body = Body::Waking { thread, target_cpu, context };
+                Some(Event { time_ns, cpu, tid: before?.tid, body })
             }
         }
     }
@@ -80,7 +80,10 @@ pub(super) fn read(bytes: &[u8], old: bool, names: &mut Names, into: &mut Vec<Fo
         let at = |number: u32| column(number)[row];
         time_ns = time_ns.wrapping_add(at(7));
         let thread = ThreadRef { tid: at(8) as u32, prio: at(10) as i32, comm: comm(at(11))? };
-        into.push(Found::Waking { time_ns, thread, target_cpu: at(9) as u32 });
+        // Older versions of Perfetto do not write the flags.
+        let flags = column(12).get(row).map(|&flags| flags as u32);
+        let context = flags.map_or(EventContext::Unknown, EventContext::of_flags);
+        into.push(Found::Waking { time_ns, thread, target_cpu: at(9) as u32, context });
     }
     Ok(())
 }
@@ -90,8 +93,9 @@ pub(super) fn read(bytes: &[u8], old: bool, names: &mut Names, into: &mut Vec<Fo
 #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "bits")]
 pub(super) fn state(bits: i64, old: bool) -> TaskState {
     let bits = bits as u32;
+    let of = |known: u32| if known == 0 && bits != 0 { TaskState::UNKNOWN } else { TaskState(known) };
     if !old {
-        return if bits & 0x100 != 0 { TaskState::PREEMPTED } else { TaskState(bits & 0xff) };
+        return if bits & 0x100 != 0 { TaskState::PREEMPTED } else { of(bits & 0xff) };
     }
     if bits & !0x7ff != 0 {
         return TaskState::PREEMPTED;
@@ -99,5 +103,5 @@ pub(super) fn state(bits: i64, old: bool) -> TaskState {
     // The bits of dead and zombie are swapped, and the bit of parked is another one.
     let moved = [(0x10, 0x20), (0x20, 0x10), (0x40, 0x10), (0x200, 0x40)];
     let rest = moved.iter().filter(|(from, _)| bits & from != 0).fold(0, |all, (_, to)| all | to);
-    TaskState(bits & 0xf | rest)
+    of(bits & 0xf | rest)
 }

@@ -2,7 +2,7 @@
 //! `sys_fsync(fd: 3)`, `sys_fsync -> 0x0`. The text does not name the machine, so the calls get the
 //! numbers of x86-64. Must not know what the calls are used for.
 
-use tracefs::Body;
+use roundtrip_tracefs::Body;
 
 use super::line::hexadecimal;
 

@@ -1,7 +1,7 @@
 //! One line of the kernel's text. Thread names may contain anything, so the first match of a
 //! pattern is not trusted. Sources: the kernel's `trace_output.c` and each event's `TP_printk`.
 
-use tracefs::{Name, Names, TaskState};
+use roundtrip_tracefs::{EventContext, Name, Names, TaskState};
 
 use super::storage;
 use crate::fields::Fields;
@@ -14,6 +14,8 @@ pub(super) struct Line<'a> {
     pub(super) tid: u32,
     pub(super) process: Option<u32>,
     pub(super) cpu: u32,
+    /// From FLAGS.
+    pub(super) context: EventContext,
     pub(super) time_ns: u64,
     pub(super) event: &'a str,
     pub(super) said: &'a str,
@@ -35,11 +37,17 @@ impl<'a> Line<'a> {
             who = before.trim_end();
         }
         let (comm, tid) = who.rsplit_once('-')?;
-        let mut words = rest.trim_start();
-        let (mut word, mut after) = words.split_once(' ')?;
-        if !word.ends_with(':') {
-            words = after.trim_start();
-            (word, after) = words.split_once(' ')?;
+        let (mut word, mut after) = rest.trim_start().split_once(' ')?;
+        let mut context = EventContext::Unknown;
+        // Some kernels add columns after FLAGS.
+        for _ in 0..MAX_COLUMNS {
+            if word.ends_with(':') {
+                break;
+            }
+            if context == EventContext::Unknown {
+                context = of_flags(word);
+            }
+            (word, after) = after.trim_start().split_once(' ')?;
         }
         let time_ns = time_ns(word.strip_suffix(':')?)?;
         let after = after.trim_start();
@@ -51,7 +59,9 @@ impl<'a> Line<'a> {
             }
             _ => after.split_once(':')?,
         };
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        // The linker of an optimised kernel adds a suffix to the names of functions that it copies.
+        let event = event.split_once(".llvm.").map_or(event, |(event, _)| event);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
         let named = !event.is_empty() && event.len() <= 128 && event.chars().all(plain);
         named.then_some(())?;
         Some(Self {
@@ -59,10 +69,30 @@ impl<'a> Line<'a> {
             tid: digits(tid)?,
             process,
             cpu,
+            context,
             time_ns,
             event,
             said: said.trim(),
         })
+    }
+}
+
+/// The most columns between the CPU and the time.
+const MAX_COLUMNS: usize = 3;
+
+/// The context in the column FLAGS, whose third character tells it (the kernel's
+/// `trace_print_lat_fmt`): `h` and `H` are hard interrupts, `z` and `Z` those that cannot be
+/// masked, and `s` is a softirq. In real-time kernels it is the fourth, behind that of lazy
+/// preemption. In others, the fourth is a hexadecimal digit or a dot.
+fn of_flags(flags: &str) -> EventContext {
+    if !(4..=7).contains(&flags.len()) || !flags.starts_with(['.', 'd', 'b', 'D', 'X']) {
+        return EventContext::Unknown;
+    }
+    match (flags.as_bytes()[2], flags.as_bytes()[3]) {
+        (b'h' | b'H' | b'z' | b'Z', _) | (_, b'h' | b'H' | b'z' | b'Z') => EventContext::Interrupt,
+        (b's', _) | (_, b's') => EventContext::Softirq,
+        (b'.', _) | (b'L' | b'l', b'.') => EventContext::Thread,
+        _ => EventContext::Unknown,
     }
 }
 
@@ -84,17 +114,19 @@ fn time_ns(text: &str) -> Option<u64> {
 /// An event's text, usually `key=value`.
 pub(super) struct Said<'a> {
     event: &'a str,
+    context: EventContext,
     text: &'a str,
     /// The text after `==>`, if any.
     next: Option<&'a str>,
 }
 
 impl<'a> Said<'a> {
-    pub(super) fn new(event: &'a str, text: &'a str) -> Self {
-        match text.rsplit_once(" ==> ") {
-            Some((text, next)) if event == "sched_switch" => Self { event, text, next: Some(next) },
-            _ => Self { event, text, next: None },
-        }
+    pub(super) fn new(event: &'a str, text: &'a str, context: EventContext) -> Self {
+        let (text, next) = match text.rsplit_once(" ==> ") {
+            Some((text, next)) if event == "sched_switch" => (text, Some(next)),
+            _ => (text, None),
+        };
+        Self { event, context, text, next }
     }
 
     fn side(&self, name: &str) -> &'a str {
@@ -157,8 +189,12 @@ impl Fields for Said<'_> {
             _ => "",
         };
         let side = self.side(name);
-        let begin =
-            if name == "newcomm" { side.rfind(" newcomm=")? + 1 } else { side.find(&format!("{name}="))? };
+        let begin = if name == "newcomm" {
+            side.rfind(" newcomm=")? + 1
+        } else {
+            let key = |(at, _): &(usize, &str)| side[at + name.len()..].starts_with('=');
+            side.match_indices(name).find(key)?.0
+        };
         let rest = &side[begin + name.len() + 1..];
         match next {
             "" => rest.split(' ').next(),
@@ -178,28 +214,32 @@ impl Fields for Said<'_> {
         hexadecimal(word).map(i64::cast_unsigned)
     }
 
+    fn context(&self) -> EventContext {
+        self.context
+    }
+
     fn state(&self) -> Option<TaskState> {
         let state = self.after("prev_state")?.split(' ').next()?;
         if state.ends_with('+') {
             return Some(TaskState::PREEMPTED);
         }
-        let bit = |letter| {
-            Some(match letter {
-                "R" | "0" => 0,
-                "S" => 1,
-                "D" => 2,
-                "T" => 4,
-                "t" => 8,
-                "X" | "x" => 0x10,
-                "Z" => 0x20,
-                "P" => 0x40,
-                "I" => 0x80,
-                // `K`, `W`, `N` qualify a wait that another letter denotes.
-                "K" | "W" | "N" => 0,
-                _ => return None,
-            })
+        // Other letters and numbers qualify a wait (`K`, `W`, `N`), or are of other kernels.
+        let bit = |letter| match letter {
+            "S" => 1,
+            "D" => 2,
+            "T" => 4,
+            "t" => 8,
+            "X" | "x" => 0x10,
+            "Z" => 0x20,
+            "P" => 0x40,
+            "I" => 0x80,
+            _ => 0,
         };
-        state.split('|').try_fold(0, |all, letter| Some(all | bit(letter)?)).map(TaskState)
+        Some(match state.split('|').fold(0, |all, letter| all | bit(letter)) {
+            0 if state == "R" || state == "0" => TaskState(0),
+            0 => TaskState::UNKNOWN,
+            bits => TaskState(bits),
+        })
     }
 
     fn function(&self, name: &str, names: &mut Names) -> Name {
@@ -218,4 +258,30 @@ fn number(word: &str) -> Option<i64> {
 
 pub(super) fn hexadecimal(text: &str) -> Option<i64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok().map(u64::cast_signed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_is_in_the_third_column_or_in_the_fourth_of_a_real_time_kernel() {
+        for (flags, context) in [
+            ("d..2.", EventContext::Thread),
+            ("dNs3.", EventContext::Softirq),
+            ("d.h.", EventContext::Interrupt),
+            ("d..a", EventContext::Thread),
+            ("X.h..", EventContext::Interrupt),
+            ("d..h3", EventContext::Interrupt),
+            ("d..s2", EventContext::Softirq),
+            ("dn.H4", EventContext::Interrupt),
+            ("d.L.3", EventContext::Thread),
+            ("d...3", EventContext::Thread),
+            ("d..h2..", EventContext::Interrupt),
+            ("d.?.", EventContext::Unknown),
+            ("12", EventContext::Unknown),
+        ] {
+            assert_eq!(of_flags(flags), context, "{flags}");
+        }
+    }
 }

@@ -1,7 +1,5 @@
 //! Version 6: the contents are in a fixed order, without compression.
 
-use std::borrow::Cow;
-
 use super::Parts;
 use super::bytes::{Bytes, Found};
 use crate::collect::MOST_CPUS;
@@ -20,31 +18,28 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         return Err(format!("it names {cpus} CPUs"));
     }
     let mut next = bytes.take(10)?;
-    if next == b"options  \0" {
+    if *next == *b"options  \0" {
         loop {
             let id = bytes.u16()?;
             if id == 0 {
                 break;
             }
             let length = bytes.u32()?;
-            option(id, bytes.take(length.into())?, &mut parts);
+            option(id, &bytes.take(length.into())?, &mut parts);
         }
         next = bytes.take(10)?;
     }
-    if next != b"flyrecord\0" {
+    if *next != *b"flyrecord\0" {
         return Err("it is not a recording of events: make one with `trace-cmd record -e`".to_owned());
     }
     let places: Vec<(u64, u64)> =
         (0..cpus).map(|_| Ok((bytes.u64()?, bytes.u64()?))).collect::<Found<_>>()?;
     for (cpu, (offset, length)) in (0..).zip(places) {
-        let (pages, whole) = match bytes.at(offset) {
-            Ok(mut place) => place.take_what_is_there(length),
-            Err(_) => (&[][..], false),
-        };
-        if !whole {
+        let Ok(place) = bytes.at(offset) else {
             parts.damaged(format!("it is cut off in the pages of CPU {cpu}"));
-        }
-        parts.cpus.insert(cpu, Cow::Borrowed(pages));
+            continue;
+        };
+        parts.pages(cpu, &place, length);
     }
     // The clock names follow the page offsets. The options only announce them.
     if parts.clock.as_deref() == Some("") {

@@ -1,10 +1,13 @@
 //! Version 7: options point to sections, which may be compressed.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::rc::Rc;
 
-use super::Parts;
 use super::bytes::{Bytes, Found};
 use super::v6;
+use super::{Noting, Parts};
 use crate::MOST_UNPACKED_BYTES;
 use crate::collect::MOST_CPUS;
 use crate::compressed::{Method, unpack};
@@ -15,7 +18,8 @@ const MOST_SECTIONS: usize = 1000;
 struct Reader<'a> {
     file: Bytes<'a>,
     method: Option<Method>,
-    budget: usize,
+    /// How many bytes the file's parts may still expand to.
+    budget: Rc<Cell<usize>>,
     parts: Parts<'a>,
     /// Whether the buffer of the top instance was read.
     top: bool,
@@ -31,7 +35,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
     };
     bytes.text()?;
     let mut next = bytes.u64()?;
-    let budget = MOST_UNPACKED_BYTES;
+    let budget = Rc::new(Cell::new(MOST_UNPACKED_BYTES));
     let mut reader = Reader { file: bytes, method, budget, parts: Parts::default(), top: false };
     // Pages are read last, because they depend on the other contents.
     let mut buffers = Vec::new();
@@ -65,56 +69,56 @@ impl<'a> Reader<'a> {
             return Err(format!("at byte {offset}: section {id} in place of {wanted}"));
         }
         if flags & 1 == 0 {
-            return place.take(length).map(Cow::Borrowed);
+            return place.take(length);
         }
         let (packed, _unpacked) = (place.u32()?, place.u32()?);
         let bytes = place.take(packed.into())?;
-        self.unpack(bytes, offset).map(Cow::Owned)
+        self.unpack(&bytes, offset).map(Cow::Owned)
     }
 
     fn unpack(&mut self, bytes: &[u8], offset: u64) -> Found<Vec<u8>> {
         let method = self
             .method
             .ok_or_else(|| format!("at byte {offset}: compressed, but the file names no method"))?;
-        unpack(method, bytes, &mut self.budget).map_err(|what| format!("at byte {offset}: {what}"))
+        unpacked(method, bytes, &self.budget).map_err(|what| format!("at byte {offset}: {what}"))
     }
 
     /// Reads an option section and the sections that it points to. Returns the position of the next
     /// option section.
     fn options(&mut self, section: &[u8], buffers: &mut Vec<(bool, Vec<u8>)>) -> Found<u64> {
-        let mut options = Bytes::new(section, 0);
+        let mut options = Bytes::memory(section);
         while !options.is_empty() {
             let (id, length) = (options.u16()?, options.u32()?);
             let data = options.take(length.into())?;
-            let offset = || Bytes::new(data, 0).u64();
+            let offset = || Bytes::memory(&data).u64();
             match id {
                 0 => return offset(),
                 3 => {
-                    let mut buffer = Bytes::new(data, 0);
+                    let mut buffer = Bytes::memory(&data);
                     buffer.u64()?;
                     buffers.push((!buffer.text()?.is_empty(), data.to_vec()));
                 }
-                16 => v6::headers(&mut Bytes::new(&self.section(offset()?, id)?, 0), &mut self.parts)?,
-                17 => v6::ftrace_events(&mut Bytes::new(&self.section(offset()?, id)?, 0), &mut self.parts)?,
-                18 => v6::event_formats(&mut Bytes::new(&self.section(offset()?, id)?, 0), &mut self.parts)?,
+                16 => v6::headers(&mut Bytes::memory(&self.section(offset()?, id)?), &mut self.parts)?,
+                17 => v6::ftrace_events(&mut Bytes::memory(&self.section(offset()?, id)?), &mut self.parts)?,
+                18 => v6::event_formats(&mut Bytes::memory(&self.section(offset()?, id)?), &mut self.parts)?,
                 19 => self.parts.kallsyms = self.long_text(offset()?, id, false)?,
                 20 => self.parts.printk = self.long_text(offset()?, id, false)?,
                 21 => self.parts.cmdlines = self.long_text(offset()?, id, true)?,
                 // Since trace-cmd 3.2.
                 23 => self.parts.tgids = self.long_text(offset()?, id, true).unwrap_or_default(),
-                _ => v6::option(id, data, &mut self.parts),
+                _ => v6::option(id, &data, &mut self.parts),
             }
         }
         Ok(0)
     }
 
     fn long_text(&mut self, offset: u64, id: u16, wide: bool) -> Found<String> {
-        Bytes::new(&self.section(offset, id)?, 0).long_text(wide)
+        Bytes::memory(&self.section(offset, id)?).long_text(wide)
     }
 
     /// The pages of one buffer.
     fn buffer(&mut self, data: &[u8]) -> Found<()> {
-        let mut option = Bytes::new(data, 0);
+        let mut option = Bytes::memory(data);
         let section = option.u64()?;
         option.text()?;
         let clock = option.text()?;
@@ -128,8 +132,7 @@ impl<'a> Reader<'a> {
             if cpu >= MOST_CPUS || length == 0 {
                 continue;
             }
-            let pages = self.pages(offset, length, flags & 1 != 0, cpu);
-            self.parts.cpus.insert(cpu, pages);
+            self.pages(offset, length, flags & 1 != 0, cpu);
         }
         if !clock.is_empty() {
             self.parts.clock = Some(clock);
@@ -139,35 +142,71 @@ impl<'a> Reader<'a> {
     }
 
     /// The pages of one CPU, as far as the file contains them.
-    fn pages(&mut self, offset: u64, length: u64, packed: bool, cpu: u32) -> Cow<'a, [u8]> {
-        let cut = |what: String| format!("in the pages of CPU {cpu}: {what}");
-        let mut place = match self.file.at(offset) {
+    fn pages(&mut self, offset: u64, length: u64, packed: bool, cpu: u32) {
+        let place = match self.file.at(offset) {
             Ok(place) => place,
-            Err(what) => {
-                self.parts.damaged(cut(what));
-                return Cow::Borrowed(&[]);
-            }
+            Err(what) => return self.parts.damaged(format!("in the pages of CPU {cpu}: {what}")),
         };
         if !packed {
-            let (pages, whole) = place.take_what_is_there(length);
-            if !whole {
-                self.parts.damaged(format!("it is cut off in the pages of CPU {cpu}"));
-            }
-            return Cow::Borrowed(pages);
+            return self.parts.pages(cpu, &place, length);
         }
-        let mut out = Vec::new();
-        if let Err(what) = self.chunks(&mut place, offset, &mut out) {
-            self.parts.damaged(cut(what));
-        }
-        Cow::Owned(out)
+        let (method, budget) = (self.method, Rc::clone(&self.budget));
+        let reader = Chunks { place, offset, method, budget, left: None, chunk: io::Cursor::default() };
+        self.parts.cpus.insert(cpu, Box::new(Noting { reader, cpu, cut: Rc::clone(&self.parts.cut) }));
     }
+}
 
-    fn chunks(&mut self, place: &mut Bytes<'a>, offset: u64, out: &mut Vec<u8>) -> Found<()> {
-        for _ in 0..place.u32()? {
-            let (packed, _unpacked) = (place.u32()?, place.u32()?);
-            let bytes = place.take(packed.into())?;
-            out.extend(self.unpack(bytes, offset)?);
+fn unpacked(method: Method, bytes: &[u8], budget: &Cell<usize>) -> Found<Vec<u8>> {
+    let mut left = budget.get();
+    let unpacked = unpack(method, bytes, &mut left);
+    budget.set(left);
+    unpacked
+}
+
+/// A reader of a CPU's compressed pages: chunks after their number.
+struct Chunks<'a> {
+    place: Bytes<'a>,
+    offset: u64,
+    method: Option<Method>,
+    budget: Rc<Cell<usize>>,
+    /// How many chunks are left; `None` before the first.
+    left: Option<u32>,
+    chunk: io::Cursor<Vec<u8>>,
+}
+
+impl Chunks<'_> {
+    /// The next chunk; `None` after the last one.
+    fn next(&mut self) -> Found<Option<Vec<u8>>> {
+        let left = match self.left {
+            Some(left) => left,
+            None => self.place.u32()?,
+        };
+        self.left = Some(left.saturating_sub(1));
+        if left == 0 {
+            return Ok(None);
         }
-        Ok(())
+        let (packed, _unpacked) = (self.place.u32()?, self.place.u32()?);
+        let bytes = self.place.take(packed.into())?;
+        let offset = self.offset;
+        let method = self
+            .method
+            .ok_or_else(|| format!("at byte {offset}: compressed, but the file names no method"))?;
+        let chunk = unpacked(method, &bytes, &self.budget);
+        chunk.map(Some).map_err(|what| format!("at byte {offset}: {what}"))
+    }
+}
+
+impl Read for Chunks<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.chunk.read(into)? {
+                0 if !into.is_empty() => {}
+                read => return Ok(read),
+            }
+            match self.next().map_err(io::Error::other)? {
+                None => return Ok(0),
+                Some(chunk) => self.chunk = io::Cursor::new(chunk),
+            }
+        }
     }
 }

@@ -3,14 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use latency::Histogram;
+use roundtrip_latency::{Histogram, resolvable};
 use serde::Serialize;
 
 use super::host::HostShares;
+use crate::reasons::{Across, ReasonKind, Reasons};
+
 use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, OthersCommit, Piece, Request, Write};
 
 /// If more than this percentage of a call is unexplained, the whole call counts as unexplained.
 const UNEXPLAINED_PERCENT: u64 = 1;
+
+/// The least number of calls that show what is usual.
+const MANY: u64 = 10;
 
 /// The time of many calls in one layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -39,6 +44,14 @@ pub struct Breakdown {
     pub sum_ns: u64,
     /// The time by layer. Layers without any time are missing.
     pub layers: BTreeMap<Layer, LayerTimes>,
+    /// The time by kind of reason. Kinds without any time are missing.
+    pub kinds: BTreeMap<ReasonKind, LayerTimes>,
+    /// The time by reason, and by the name and class of the process that names it.
+    pub reasons: Across,
+    /// How long each call ran and was being woken: what undisturbed calls do, too.
+    usual: Histogram,
+    /// How much of each layer a thread was runnable while another had its CPU, in nanoseconds.
+    pub behind_ns: BTreeMap<Layer, u64>,
     /// Requests to devices with nothing below them, not counting flushes.
     pub requests: u64,
     /// Flushes of such devices.
@@ -121,6 +134,7 @@ impl Breakdown {
             times.sum_ns += ns;
             times.calls.record(ns);
         }
+        self.add_reasons(&layers);
         self.host.sum_ns += duration_ns - had(Layer::Device);
         self.host.calls.record(duration_ns - had(Layer::Device));
         self.count(&layers);
@@ -133,6 +147,24 @@ impl Breakdown {
         if place < self.keep {
             self.slowest.insert(place, SlowCall { write, layers });
             self.slowest.truncate(self.keep);
+        }
+    }
+
+    fn add_reasons(&mut self, layers: &Layers) {
+        let reasons = Reasons::of(&layers.reasons, 0);
+        for of in &reasons.kinds {
+            let times = self.kinds.entry(of.kind).or_default();
+            times.sum_ns += of.sum_ns;
+            times.calls.record(of.sum_ns);
+        }
+        let usual = reasons.kinds.iter().filter(|of| of.kind.is_usual());
+        self.usual.record(usual.map(|of| of.sum_ns).sum());
+        self.reasons.add(&reasons);
+        for layer in Layer::ALL {
+            let ns = layers.behind_ns(layer);
+            if ns > 0 {
+                *self.behind_ns.entry(layer).or_default() += ns;
+            }
         }
     }
 
@@ -157,17 +189,50 @@ impl Breakdown {
         sum(&mut self.cpu_interrupts, &layers.interruptions.from_cpus);
     }
 
+    /// How long a call usually runs and is being woken, in nanoseconds: the median; 0 if there are
+    /// too few calls to tell.
+    #[must_use]
+    pub fn usual_ns(&self) -> u64 {
+        self.usual.percentile_ns(50.0).filter(|_| self.calls >= MANY).unwrap_or(0)
+    }
+
+    /// Tells the slowest calls what is usual among all.
+    pub fn tell_usual(&mut self) {
+        let usual_ns = self.usual_ns();
+        self.slowest.iter_mut().for_each(|slow| slow.layers.usual_ns = usual_ns);
+    }
+
     /// The mean time per call in a layer, in nanoseconds; 0 without calls.
     #[must_use]
     pub fn mean_ns(&self, layer: Layer) -> f64 {
-        let sum_ns = self.layers.get(&layer).map_or(0, |times| times.sum_ns);
-        if self.calls == 0 { 0.0 } else { sum_ns as f64 / self.calls as f64 }
+        self.mean_of(self.layers.get(&layer))
     }
 
     /// A layer's share of the total time, 0 to 1.
     #[must_use]
     pub fn share(&self, layer: Layer) -> f64 {
-        let sum_ns = self.layers.get(&layer).map_or(0, |times| times.sum_ns);
+        self.share_of(self.layers.get(&layer))
+    }
+
+    /// The mean time per call with a kind of reason, in nanoseconds; 0 without calls.
+    #[must_use]
+    pub fn mean_of_kind_ns(&self, kind: ReasonKind) -> f64 {
+        self.mean_of(self.kinds.get(&kind))
+    }
+
+    /// The share of the total time with a kind of reason, 0 to 1.
+    #[must_use]
+    pub fn share_of_kind(&self, kind: ReasonKind) -> f64 {
+        self.share_of(self.kinds.get(&kind))
+    }
+
+    fn mean_of(&self, times: Option<&LayerTimes>) -> f64 {
+        let sum_ns = times.map_or(0, |times| times.sum_ns);
+        if self.calls == 0 { 0.0 } else { sum_ns as f64 / self.calls as f64 }
+    }
+
+    fn share_of(&self, times: Option<&LayerTimes>) -> f64 {
+        let sum_ns = times.map_or(0, |times| times.sum_ns);
         if self.sum_ns == 0 { 0.0 } else { sum_ns as f64 / self.sum_ns as f64 }
     }
 
@@ -184,17 +249,20 @@ impl Breakdown {
     }
 
     /// A percentile of the time that calls spent in a layer, in nanoseconds. Calls that spent no
-    /// time in it count as 0.
+    /// time in it count as 0. `None` if there are too few calls ([`resolvable`]).
     #[must_use]
-    pub fn percentile_ns(&self, layer: Layer, percent: f64) -> u64 {
-        let Some(times) = self.layers.get(&layer) else { return 0 };
-        let without = (self.calls - times.calls.count()) as f64;
+    pub fn percentile_ns(&self, layer: Layer, percent: f64) -> Option<u64> {
         // The rank among the calls with time in the layer. They follow the calls without any.
-        let place = percent / 100.0 * self.calls as f64 - without;
-        if place <= 0.0 {
-            return 0;
-        }
-        times.calls.percentile_ns(place / times.calls.count() as f64 * 100.0).unwrap_or(0)
+        let rank = (percent / 100.0 * self.calls as f64 * (1.0 - 1e-12)).ceil() as u64;
+        let rank = rank.saturating_sub(self.calls_without(layer));
+        let times = self.layers.get(&layer).and_then(|times| times.calls.ranked_ns(rank));
+        resolvable(self.calls, percent).then(|| times.unwrap_or(0))
+    }
+
+    /// The longest time that a call spent in a layer, in nanoseconds; 0 without any.
+    #[must_use]
+    pub fn max_ns(&self, layer: Layer) -> u64 {
+        self.layers.get(&layer).and_then(|times| times.calls.max_ns()).unwrap_or(0)
     }
 }
 
@@ -220,8 +288,8 @@ mod tests {
             .add(slow, layers(&[(0, 490, Layer::Device), (490, 500, Layer::Unexplained)], vec![request]));
         assert_eq!((breakdown.calls, breakdown.sum_ns), (4, 800));
         assert_eq!((breakdown.mean_ns(Layer::Fs), breakdown.share(Layer::Device)), (30.0, 670.0 / 800.0));
-        assert_eq!(breakdown.percentile_ns(Layer::Fs, 25.0), 0);
-        assert_eq!(breakdown.percentile_ns(Layer::Fs, 100.0), 40);
+        assert_eq!(breakdown.percentile_ns(Layer::Fs, 25.0), Some(0));
+        assert_eq!((breakdown.percentile_ns(Layer::Fs, 100.0), breakdown.max_ns(Layer::Fs)), (None, 40));
         assert_eq!((breakdown.requests, breakdown.flushes, breakdown.completed_elsewhere), (1, 0, 1));
         assert_eq!((breakdown.unexplained_calls, breakdown.disturbed_calls), (1, 0));
         assert_eq!((breakdown.host.sum_ns, breakdown.host.calls.max_ns()), (130, Some(40)));

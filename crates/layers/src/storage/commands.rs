@@ -1,7 +1,7 @@
 //! The commands of storage controllers, from the events of each bus: the controller, the number
 //! that identifies the answer, and the sectors. Must not know requests, nor whom they are for.
 
-use tracefs::{Event, Trace, Value};
+use roundtrip_tracefs::{Event, Trace, Value};
 
 /// The event that shows when a controller received a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tracefs::{Body, Trace};
+use roundtrip_tracefs::Body;
 
 use super::Write;
 use crate::kernel_names::is_worker;
@@ -63,7 +63,7 @@ impl Commits {
                     // Workers and interrupts do not request commits: they end the journal's waits
                     // for a device.
                     let asks = |waking: &Waking| match waking.by {
-                        WakingBy::Thread(by) if by != 0 && !is_worker(&comm(timeline, by)) => Some(by),
+                        WakingBy::Thread(by) if by != 0 && !is_worker(timeline.name(by)) => Some(by),
                         _ => None,
                     };
                     let by = wakings.iter().find_map(asks).or_else(|| first.get(&dev()).copied());
@@ -83,6 +83,15 @@ impl Commits {
         Self { all }
     }
 
+    /// When a journal's commit that was in progress when a call began ended, and which thread had
+    /// started it. `None` if there was no such commit, or if it was the caller's own.
+    pub(super) fn of_another(&self, journal: u32, write: Write) -> Option<(u64, Option<u32>)> {
+        let of_journal = self.all.iter().filter(|one| one.journal == journal && one.by != Some(write.tid));
+        let mut under_way =
+            of_journal.filter(|one| one.begin_ns < write.start_ns && write.start_ns < one.end_ns);
+        under_way.next().map(|one| (one.end_ns, one.by))
+    }
+
     /// The commits that were in progress when a call began, and that the call waited for: the
     /// caller slept until the journal thread woke it.
     pub(super) fn of_others(&self, timeline: &Timeline<'_>, write: Write) -> Vec<OthersCommit> {
@@ -99,14 +108,9 @@ impl Commits {
             };
             let waited_ns =
                 waits.filter(woken_by_journal).map(|wait| wait.end_ns - wait.begin_ns).sum::<u64>();
-            let comm = commit.by.map_or_else(String::new, |by| comm(timeline, by));
+            let comm = commit.by.map_or_else(String::new, |by| timeline.name(by).to_owned());
             (waited_ns > 0).then_some(OthersCommit { by: commit.by, comm, waited_ns })
         });
         others.collect()
     }
-}
-
-fn comm(timeline: &Timeline<'_>, tid: u32) -> String {
-    let trace: &Trace = timeline.trace;
-    timeline.thread(tid).map_or_else(String::new, |line| trace.names.text(line.comm).to_owned())
 }

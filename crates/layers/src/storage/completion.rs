@@ -51,7 +51,7 @@ impl Writes<'_> {
                 WakingBy::Thread(_) => Context::Thread,
                 WakingBy::Interrupt(Some(source)) => self.context_of(source),
                 WakingBy::Interrupt(None) => Context::Interrupt,
-                WakingBy::Unknown => Context::Unknown,
+                WakingBy::OtherCpu | WakingBy::Unknown => Context::Unknown,
             }),
         })
     }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tracefs::{Body, Event, Trace};
+use roundtrip_tracefs::{Body, Event, Trace};
 
 use super::Devices;
 use crate::timeline::Knows;

@@ -82,7 +82,7 @@ fn sorted(calls: &[[f64; 2]], which: usize) -> Vec<f64> {
 }
 
 fn median(ascending: &[f64]) -> Option<f64> {
-    latency::quantile(ascending, 0.5)
+    roundtrip_latency::quantile(ascending, 0.5)
 }
 
 #[cfg(test)]

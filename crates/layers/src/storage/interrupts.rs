@@ -1,7 +1,7 @@
 //! Tracks the last interrupts of controllers while a recording is read, to find which one signalled
 //! an answer. Must not know requests.
 
-use tracefs::Name;
+use roundtrip_tracefs::Name;
 
 /// The last interrupt with a given name on a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_interrupt_that_is_being_handled_here_told_of_it_else_the_last_one() {
-        let mut names = tracefs::Names::default();
+        let mut names = roundtrip_tracefs::Names::default();
         let (first, second) = (names.intern("req.0"), names.intern("req.1"));
         let mut interrupts = Interrupts::default();
         interrupts.enter(0, 25, first, 100);

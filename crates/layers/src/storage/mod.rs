@@ -16,10 +16,12 @@ mod recorded;
 mod requests;
 mod throttled;
 mod walk;
+mod why;
 
+use roundtrip_tracefs::Trace;
 use serde::Serialize;
-use tracefs::Trace;
 
+use crate::reasons::{Place, ReasonKind, Reasons, Stretch};
 use crate::timeline::Timeline;
 
 pub use account::{InterruptUse, Interruptions};
@@ -204,6 +206,8 @@ pub struct Write {
 pub struct Layers {
     /// Contiguous from the start of the call to its end.
     pub pieces: Vec<Piece>,
+    /// Why the call did not move: contiguous from its start to its end, each within one layer.
+    pub reasons: Vec<Stretch>,
     /// The requests made for it, in the order of completion.
     pub requests: Vec<Request>,
     /// The interrupts from its devices and from other CPUs during the call.
@@ -220,14 +224,38 @@ pub struct Layers {
     pub unexplained_for_switches_ns: u64,
     /// Journal commits of other threads that the call waited for.
     pub others_commits: Vec<OthersCommit>,
+    /// How long calls like this one usually run and are being woken, in nanoseconds; 0 if it is not
+    /// known.
+    pub usual_ns: u64,
 }
 
 impl Layers {
+    /// The sums of the reasons. Usual time is taken off.
+    #[must_use]
+    pub fn summed(&self) -> Reasons {
+        Reasons::of(&self.reasons, self.usual_ns)
+    }
+
     /// How long the call spent in a layer, in nanoseconds.
     #[must_use]
     pub fn total_ns(&self, layer: Layer) -> u64 {
         let ours = self.pieces.iter().filter(|piece| piece.layer == layer);
         ours.map(|piece| piece.end_ns - piece.begin_ns).sum()
+    }
+
+    /// How long a thread that the call was with was runnable while another had its CPU, within a
+    /// layer, in nanoseconds.
+    #[must_use]
+    pub fn behind_ns(&self, layer: Layer) -> u64 {
+        self.within(layer, ReasonKind::Cpu).map(Stretch::duration_ns).sum()
+    }
+
+    /// The stretches with a kind of reason within a layer.
+    pub fn within(&self, layer: Layer, kind: ReasonKind) -> impl Iterator<Item = &Stretch> {
+        let place = Some(Place::Layer(layer.name()));
+        self.reasons
+            .iter()
+            .filter(move |stretch| stretch.why.place == place && stretch.why.reason.kind() == kind)
     }
 }
 
@@ -272,6 +300,25 @@ impl<'t> Writes<'t> {
         self.timeline.unrecorded_switches()
     }
 
+    /// The last request that completed on a CPU during a wait, either just before the wait's end or
+    /// in the interrupt that ended it. The wait was for this request if the thread or interrupt
+    /// that completed it also did the wakeup.
+    fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
+        /// The longest time from a completion to the wakeup that it causes. In between, the file
+        /// system and the page cache finish the write. Within one interrupt, it may take even
+        /// longer, because a hypervisor may take the CPU.
+        const WITHIN_NS: u64 = 1_000_000;
+        let entered_ns = self.timeline.cpu(cpu).and_then(|line| line.interrupts.entered_before(end_ns));
+        let since_ns = end_ns.saturating_sub(WITHIN_NS).min(entered_ns.unwrap_or(end_ns)).max(begin_ns);
+        let done = &self.requests.done;
+        let after = done.partition_point(|request| request.completed_ns <= end_ns);
+        let recent = done[..after].iter().enumerate().rev();
+        recent
+            .take_while(|(_, request)| request.completed_ns >= since_ns)
+            .find(|(_, request)| request.completed_cpu == cpu)
+            .map(|(index, _)| index)
+    }
+
     /// Divides one call into layers.
     #[must_use]
     pub fn layers(&self, write: Write) -> Layers {
@@ -283,6 +330,7 @@ impl<'t> Writes<'t> {
             .map(|piece| self.timeline.unknown_for_switches_ns(piece.begin_ns, piece.end_ns))
             .sum();
         Layers {
+            reasons: why::stretches(self, write, &found.requests, &pieces),
             behind_others_ns: partition::within(&pieces, &found.behind_others),
             pieces,
             requests,
@@ -290,6 +338,7 @@ impl<'t> Writes<'t> {
             lost: self.timeline.lost_within(write.start_ns, write.end_ns),
             unrecorded_switches: self.timeline.unrecorded_within(write.start_ns, write.end_ns),
             unexplained_for_switches_ns,
+            usual_ns: 0,
             others_commits: self.commits.of_others(&self.timeline, write),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tracefs::{Body, Trace};
+use roundtrip_tracefs::{Body, Trace};
 
 use super::Devices;
 

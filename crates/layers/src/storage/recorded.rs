@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use tracefs::{Body, Event, Name, Trace};
+use roundtrip_tracefs::{Body, Event, Name, Trace};
 
 use super::Devices;
 

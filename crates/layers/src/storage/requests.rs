@@ -2,14 +2,16 @@
 //! received them, and when it answered. Must not know which write a request was for.
 
 mod flushes;
+mod order;
 
 use std::collections::HashMap;
 
-use tracefs::{Body, Event, Name, Trace};
+use roundtrip_tracefs::{Body, Event, Name, Trace};
 
 use super::Devices;
 use super::commands::{self, Begin, End, Label, Purpose, Step};
 use super::interrupts::Interrupts;
+use order::{bound_by_commands, in_order};
 
 /// The sector of a flush at completion. At issue it is 0.
 const NO_SECTOR: u64 = u64::MAX;
@@ -63,6 +65,11 @@ impl Request {
     pub(super) fn covers(&self, sector: u64) -> bool {
         !self.flush && (self.sector..self.sector + self.sectors.max(1)).contains(&sector)
     }
+
+    /// Whether the controller processes it at an instant.
+    pub(super) fn is_at_device(&self, time_ns: u64) -> bool {
+        self.device.iter().any(|&(begin_ns, end_ns)| (begin_ns..end_ns).contains(&time_ns))
+    }
 }
 
 /// A bio that has been queued and is not in a request yet.
@@ -87,6 +94,10 @@ struct Phased {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) done: Vec<Request>,
+    /// The longest time from a request's start at the controller to its completion, in nanoseconds.
+    longest_ns: u64,
+    /// The devices that answer in the order of issue: they work on one request after the other.
+    in_order: Vec<u32>,
 }
 
 /// The relevant fields of a block event.
@@ -156,7 +167,34 @@ impl Requests {
         for event in &trace.events {
             builder.observe(event);
         }
-        Self { done: builder.done }
+        let done = builder.done;
+        let longest_ns = done.iter().map(|one| one.completed_ns.saturating_sub(one.started_ns)).max();
+        Self { longest_ns: longest_ns.unwrap_or(0), in_order: in_order(&done), done }
+    }
+
+    /// The requests that may be with a device at some instant of a stretch, with their indices.
+    pub(super) fn near(&self, begin_ns: u64, end_ns: u64) -> impl Iterator<Item = (usize, &Request)> {
+        let first = self.done.partition_point(|request| request.completed_ns <= begin_ns);
+        let until_ns = end_ns.saturating_add(self.longest_ns);
+        let after = self.done.iter().enumerate().skip(first);
+        after.take_while(move |(_, request)| request.completed_ns <= until_ns)
+    }
+
+    /// The requests that an in-order device had received before this one, and finished while this
+    /// one was with it, in their order. Empty for a device that works on several at once.
+    pub(super) fn before(&self, request: &Request) -> Vec<(usize, &Request)> {
+        if !self.in_order.contains(&request.dev) {
+            return Vec::new();
+        }
+        let earlier = |one: &Request| {
+            one.dev == request.dev
+                && one.started_ns < request.started_ns
+                && (request.started_ns..=request.ended_ns).contains(&one.ended_ns)
+        };
+        let near = self.near(request.started_ns, request.ended_ns);
+        let mut before: Vec<_> = near.filter(|(_, one)| earlier(one)).collect();
+        before.sort_by_key(|(_, one)| one.ended_ns);
+        before
     }
 }
 
@@ -357,24 +395,5 @@ impl Builder<'_> {
             (request.ended_ns, request.end, request.interrupt_cpu) = (time_ns, End::Interrupt, Some(cpu));
         }
         request.device = vec![(request.started_ns, request.ended_ns)];
-    }
-}
-
-/// For buses with events: the controller has a request while it processes one of the request's
-/// commands, and while a card reports that it is busy.
-fn bound_by_commands(request: &mut Request, mut commands: Vec<Command>) {
-    // UFS uses SCSI commands, whose events are further from the controller.
-    if commands.iter().any(|command| command.label.bus == Begin::Ufs) {
-        commands.retain(|command| command.label.bus == Begin::Ufs);
-    }
-    for (at, command) in commands.iter().enumerate() {
-        let next = commands.get(at + 1).map_or(request.completed_ns, |next| next.start_ns);
-        let (end_ns, end, busy) = command.end.unwrap_or((next, End::Complete, false));
-        let end_ns = if busy { next } else { end_ns };
-        if at == 0 {
-            (request.started_ns, request.begin) = (command.start_ns, command.label.bus);
-        }
-        request.device.push((command.start_ns, end_ns));
-        (request.ended_ns, request.end, request.interrupt_cpu) = (end_ns, end, command.interrupt_cpu);
     }
 }

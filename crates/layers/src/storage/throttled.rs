@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tracefs::{Body, Trace};
+use roundtrip_tracefs::{Body, Trace};
 
 /// The longest time from the event until the thread sleeps, in nanoseconds.
 const WITHIN_NS: u64 = 200_000;

@@ -5,6 +5,7 @@
 mod requests;
 
 use super::{Layer, Piece, Request, Write, Writes};
+use crate::kernel_names;
 use crate::timeline::{Current, Doing, Waking, WakingBy};
 
 /// The longest chain of threads that a wait is followed through: application, journal, and the
@@ -94,6 +95,8 @@ impl<'a> Walk<'a, '_> {
                 self.behind_others(cpu, preempted, begin_ns, end_ns);
             }
             match during.what {
+                // Without switches, no event shows that the thread left its CPU.
+                Doing::Running { .. } if !timeline.knows.switches => {}
                 Doing::Running { cpu } => {
                     for (begin_ns, end_ns) in self.system_call_parts(begin_ns, end_ns, depth) {
                         self.claim(begin_ns, end_ns, working);
@@ -113,7 +116,7 @@ impl<'a> Walk<'a, '_> {
                     }
                 }
                 Doing::Blocked { .. } => self.blocked(tid, begin_ns, end_ns, depth),
-                Doing::Unknown | Doing::Gone => {}
+                Doing::Unknown | Doing::Left { .. } | Doing::Gone => {}
             }
         }
     }
@@ -169,7 +172,7 @@ impl<'a> Walk<'a, '_> {
             return self.claim(begin_ns, end_ns, Layer::Held);
         }
         let Some(waking) = timeline.wakings_of(tid, begin_ns, end_ns).last().copied() else { return };
-        let request = self.completed_before(waking.cpu, begin_ns, waking.time_ns);
+        let request = self.writes.completed_before(waking.cpu, begin_ns, waking.time_ns);
         if let Some(index) = request {
             self.found.requests.push(index);
             let request = &self.writes.requests.done[index];
@@ -190,7 +193,13 @@ impl<'a> Walk<'a, '_> {
             // Before that, the thread worked on other requests.
             let request = request.map(|index| &self.writes.requests.done[index]);
             let given = request.filter(|request| !request.leaf && request.completed_by == waker);
+            // A softirq's or an interrupt's thread works for the call once it completes this
+            // request.
+            let name = timeline.name(waker);
+            let handles = kernel_names::is_softirq_thread(name) || kernel_names::is_interrupt_thread(name);
+            let handled = request.filter(|_| handles).map(|request| request.completed_ns);
             let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
+            let from_ns = handled.unwrap_or(from_ns);
             self.begun_before(waker, from_ns);
             self.thread(waker, from_ns, waking.time_ns, depth + 1);
         }
@@ -222,30 +231,10 @@ impl<'a> Walk<'a, '_> {
         let earlier = self.writes.timeline.wakings_of(waker, self.write.start_ns, begin_ns);
         let by_us = |waking: &&Waking| match waking.by {
             WakingBy::Thread(by) => self.worked(by, waking.time_ns),
-            WakingBy::Interrupt(_) | WakingBy::Unknown => false,
+            WakingBy::Interrupt(_) | WakingBy::OtherCpu | WakingBy::Unknown => false,
         };
         let first = earlier.iter().find(by_us).map(|waking| waking.time_ns);
         self.workers.extend(first.map(|time_ns| (waker, time_ns, begin_ns)));
-    }
-
-    /// The last request that completed on a CPU during a wait, either just before the wait's end or
-    /// in the interrupt that ended it. The wait was for this request if the thread or interrupt
-    /// that completed it also did the wakeup.
-    fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
-        /// The longest time from a completion to the wakeup that it causes. In between, the file
-        /// system and the page cache finish the write. Within one interrupt, it may take even
-        /// longer, because a hypervisor may take the CPU.
-        const WITHIN_NS: u64 = 1_000_000;
-        let entered_ns =
-            self.writes.timeline.cpu(cpu).and_then(|line| line.interrupts.entered_before(end_ns));
-        let since_ns = end_ns.saturating_sub(WITHIN_NS).min(entered_ns.unwrap_or(end_ns)).max(begin_ns);
-        let done = &self.writes.requests.done;
-        let after = done.partition_point(|request| request.completed_ns <= end_ns);
-        let recent = done[..after].iter().enumerate().rev();
-        recent
-            .take_while(|(_, request)| request.completed_ns >= since_ns)
-            .find(|(_, request)| request.completed_cpu == cpu)
-            .map(|(index, _)| index)
     }
 
     /// The thread that queued a request during the wait for it, and when; `None` if that thread is
@@ -291,7 +280,7 @@ impl<'a> Walk<'a, '_> {
         let by_us = |waking: &Waking| match waking.by {
             WakingBy::Thread(by) => self.worked(by, waking.time_ns),
             WakingBy::Interrupt(source) => source.is_none(),
-            WakingBy::Unknown => true,
+            WakingBy::OtherCpu | WakingBy::Unknown => true,
         };
         let indirectly = |waking: &Waking| match waking.by {
             WakingBy::Thread(by) if depth < DEEPEST => self.is_set_to_work(by, waking.time_ns, depth + 1),

@@ -5,20 +5,27 @@
 mod proof;
 mod wakeups;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use tracefs::{Body, Event, OffCpu, TaskState, ThreadRef, Trace};
+use roundtrip_tracefs::{Body, Event, Numbers, OffCpu, TaskState, ThreadRef, Trace};
 
 use super::gaps::Gaps;
+use super::within::Within;
 use super::{Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, change, tick};
 use crate::kernel_names;
 
 /// The largest CPU number in an event. Larger ones come from damaged bytes.
 const MAX_CPUS: u32 = 1 << 14;
 
-pub(super) fn timeline(trace: &Trace) -> Timeline<'_> {
+/// How many events are read before what nobody asks for is dropped again.
+const EVENTS_AT_ONCE: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
+
+/// Builds the timeline, of the whole recording or for some stretches of it.
+pub(super) fn timeline<'t>(trace: &'t Trace, within: Option<&Within>) -> Timeline<'t> {
     let mut builder = Builder {
         trace,
+        events: events(trace, within),
         knows: knows(trace),
         threads: HashMap::new(),
         cpus: Vec::new(),
@@ -28,18 +35,32 @@ pub(super) fn timeline(trace: &Trace) -> Timeline<'_> {
         unrecorded: Vec::new(),
         switched: false,
     };
-    for event in &trace.events {
+    for (number, event) in (1..).zip(trace.all()) {
         if event.cpu < MAX_CPUS {
-            builder.event(event);
+            builder.event(&event);
+        }
+        if let Some(within) = within.filter(|_| number % EVENTS_AT_ONCE == 0) {
+            builder.keep_within(within);
         }
     }
+    if let Some(within) = within {
+        builder.keep_within(within);
+    }
     builder.finish()
+}
+
+/// The events that questions are about: all, or those within the stretches.
+fn events<'t>(trace: &'t Trace, within: Option<&Within>) -> Cow<'t, [Event]> {
+    if trace.packed.is_empty() {
+        return Cow::Borrowed(&trace.events);
+    }
+    trace.all().filter(|event| within.is_none_or(|within| within.contains(event.time_ns))).collect()
 }
 
 fn firsts(trace: &Trace) -> Vec<Option<(u64, u32)>> {
     let cpus = trace.complete_from_ns.keys().filter(|&&cpu| cpu < MAX_CPUS).max().map_or(0, |cpu| cpu + 1);
     let mut firsts: Vec<Option<(u64, u32)>> = vec![None; cpus as usize];
-    for event in trace.events.iter().filter(|event| event.cpu < MAX_CPUS) {
+    for event in trace.all().filter(|event| event.cpu < MAX_CPUS) {
         let index = event.cpu as usize;
         if index >= firsts.len() {
             firsts.resize(index + 1, None);
@@ -75,6 +96,7 @@ struct Last {
 
 struct Builder<'t> {
     trace: &'t Trace,
+    events: Cow<'t, [Event]>,
     knows: Knows,
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
@@ -91,10 +113,7 @@ struct Builder<'t> {
 impl<'t> Builder<'t> {
     fn event(&mut self, event: &Event) {
         let (time_ns, cpu) = (event.time_ns, event.cpu);
-        while self.cpus.len() <= cpu as usize {
-            self.cpus.push(CpuLine::default());
-            self.last.push(Last::default());
-        }
+        self.have_cpu(cpu);
         let since_ns = self.last[cpu as usize].time_ns;
         if self.gaps.within(Some(cpu), since_ns, time_ns).is_some() {
             self.cpus[cpu as usize].interrupts.forget();
@@ -112,12 +131,11 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn name(&mut self, thread: ThreadRef, time_ns: u64) {
+    fn prio(&mut self, thread: ThreadRef, time_ns: u64) {
         if thread.tid == 0 {
             return;
         }
         let line = self.threads.entry(thread.tid).or_default();
-        line.comm = thread.comm;
         if line.prios.last().is_none_or(|last| last.1 != thread.prio) {
             line.prios.push((time_ns, thread.prio));
         }
@@ -127,20 +145,20 @@ impl<'t> Builder<'t> {
         let (time_ns, cpu) = (event.time_ns, event.cpu);
         match event.body {
             Body::Switch { prev, prev_state, next } => self.switch(event, prev, prev_state, next),
-            Body::Waking { thread, target_cpu } => {
-                self.name(thread, time_ns);
-                self.woken(event, thread.tid);
+            Body::Waking { thread, target_cpu, context } => {
+                self.prio(thread, time_ns);
+                self.woken(event, thread.tid, context, false);
                 self.waking(thread.tid, time_ns, target_cpu);
             }
-            Body::Wakeup { thread, target_cpu, new } => {
-                self.name(thread, time_ns);
+            Body::Wakeup { thread, target_cpu, new, context } => {
+                self.prio(thread, time_ns);
                 if !self.knows.wakings {
-                    self.woken(event, thread.tid);
+                    self.woken(event, thread.tid, context, target_cpu == cpu && !new);
                 }
                 self.wakeup(thread.tid, time_ns, target_cpu, new);
             }
             Body::Migrate { thread, from_cpu, to_cpu } => {
-                self.name(thread, time_ns);
+                self.prio(thread, time_ns);
                 self.migrate(thread.tid, time_ns, from_cpu, to_cpu);
             }
             Body::VectorEntry { kind } if kernel_names::is_timer_vector(self.trace.names.text(kind)) => {
@@ -153,6 +171,15 @@ impl<'t> Builder<'t> {
                 if kernel_names::is_block_completion(self.trace.names.text(name)) =>
             {
                 self.cpus[cpu as usize].completed_io.push(time_ns);
+            }
+            // Another CPU may have changed it.
+            Body::Frequency { cpu, khz } if cpu < MAX_CPUS => {
+                self.have_cpu(cpu);
+                change(&mut self.cpus[cpu as usize].frequencies, time_ns, khz);
+            }
+            Body::Idle { cpu, state } if cpu < MAX_CPUS => {
+                self.have_cpu(cpu);
+                change(&mut self.cpus[cpu as usize].idle, time_ns, state);
             }
             _ => self.of_thread(event),
         }
@@ -168,13 +195,8 @@ impl<'t> Builder<'t> {
             Body::StatRuntime { tid, runtime_ns } => {
                 self.threads.entry(tid).or_default().accounted.push((time_ns, runtime_ns));
             }
-            Body::BlockedReason { tid, caller, .. } => {
-                self.threads.entry(tid).or_default().blocked_at.push((time_ns, caller));
-            }
-            Body::Rename { tid, comm } => self.threads.entry(tid).or_default().comm = comm,
-            Body::Fork { child, comm } => {
-                let line = self.threads.entry(child).or_default();
-                line.comm = comm;
+            Body::BlockedReason { tid, caller, io_wait } => {
+                self.threads.entry(tid).or_default().blocked_at.push((time_ns, (caller, io_wait)));
             }
             Body::SysEnter { number, .. } => {
                 let call = Call { begin_ns: time_ns, end_ns: u64::MAX, number };
@@ -197,13 +219,15 @@ impl<'t> Builder<'t> {
     fn switch(&mut self, event: &Event, prev: ThreadRef, prev_state: TaskState, next: ThreadRef) {
         let (time_ns, cpu) = (event.time_ns, event.cpu);
         self.switched = true;
-        self.name(prev, time_ns);
-        self.name(next, time_ns);
+        self.prio(prev, time_ns);
+        self.prio(next, time_ns);
         if prev.tid != event.tid {
             // The two differ only if the bytes are damaged.
             self.prove(prev.tid, time_ns, Doing::Running { cpu });
         }
-        let after = if prev_state.runnable() {
+        let after = if prev_state == TaskState::UNKNOWN {
+            Doing::Left { cpu }
+        } else if prev_state.runnable() {
             Doing::Runnable { cpu: Some(cpu), preempted: true }
         } else if matches!(prev_state.off(), Some(OffCpu::Dead | OffCpu::Zombie)) {
             Doing::Gone
@@ -217,6 +241,31 @@ impl<'t> Builder<'t> {
         self.set(next.tid, time_ns, Doing::Running { cpu });
         change(&mut self.cpus[cpu as usize].current, time_ns, Current::Thread(next.tid));
         self.last[cpu as usize].tid = next.tid;
+    }
+
+    /// Drops what questions about these stretches do not need. What is used to find the tick's
+    /// period stays.
+    /// Makes a line for each CPU up to this one.
+    fn have_cpu(&mut self, cpu: u32) {
+        while self.cpus.len() <= cpu as usize {
+            self.cpus.push(CpuLine::default());
+            self.last.push(Last::default());
+        }
+    }
+
+    fn keep_within(&mut self, within: &Within) {
+        self.threads.values_mut().for_each(|line| line.keep_within(within));
+        for (line, last) in self.cpus.iter_mut().zip(&self.last) {
+            if line.ticks.is_empty() {
+                let decided = line.current.partition_point(|change| change.0 < last.time_ns);
+                within.keep(&mut line.current, decided.saturating_sub(1), |change| change.0);
+            }
+            line.interrupts.keep_within(within);
+            within.keep_final(&mut line.event_times, |&ns| ns);
+            within.keep_final(&mut line.completed_io, |&ns| ns);
+            within.keep_final(&mut line.idle, |change| change.0);
+        }
+        within.keep_unrecorded(&mut self.unrecorded);
     }
 
     fn finish(mut self) -> Timeline<'t> {
@@ -246,8 +295,12 @@ impl<'t> Builder<'t> {
             // Without any switch, the kernel did not just omit single ones.
             self.unrecorded.clear();
         }
-        let Builder { trace, knows, threads, cpus, gaps, unrecorded, .. } = self;
-        Timeline { trace, knows, threads, cpus, gaps, unrecorded, tick_ns }
+        // An event that is described but never occurred was not recorded.
+        self.knows.switches &= self.switched;
+        let Builder { trace, knows, threads, cpus, gaps, unrecorded, events, .. } = self;
+        let named = trace.threads();
+        let numbers = Numbers::of(trace, &trace.machine);
+        Timeline { trace, events, named, numbers, knows, threads, cpus, gaps, unrecorded, tick_ns }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tracefs::Trace;
+use roundtrip_tracefs::Trace;
 
 /// Stretches without all events, in nanoseconds: of each CPU, and of any CPU.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ fn united(mut gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use tracefs::Loss;
+    use roundtrip_tracefs::Loss;
 
     use super::*;
 

@@ -1,8 +1,9 @@
 //! The interrupts of one CPU, flattened so that at each instant only the innermost one counts. Must
 //! not know whose time they took.
 
-use tracefs::{Body, Name, Names};
+use roundtrip_tracefs::{Body, Name, Names};
 
+use super::within::Within;
 use crate::explanation::Softirq;
 use crate::kernel_names;
 
@@ -15,6 +16,11 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// Whether one CPU sent it to another.
+    pub(crate) fn is_from_cpus(self, names: &Names) -> bool {
+        matches!(self, Self::Vector(name) if kernel_names::is_from_cpus(names.text(name)))
+    }
+
     /// Whether a timer raised it.
     pub(crate) fn is_timer(self, names: &Names) -> bool {
         match self {
@@ -117,6 +123,11 @@ impl Interrupts {
         self.mark_ns = time_ns;
     }
 
+    /// Drops what questions about these stretches do not need.
+    pub(super) fn keep_within(&mut self, within: &Within) {
+        within.keep_final(&mut self.stretches, |stretch| stretch.begin_ns);
+    }
+
     /// The interrupts that overlap a stretch of time.
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> &[Stretch] {
         let first = self.stretches.partition_point(|stretch| stretch.end_ns <= from_ns);
@@ -184,9 +195,9 @@ mod tests {
     #[test]
     fn an_interrupt_without_start_or_end_is_left_out() {
         let switch = Body::Switch {
-            prev: tracefs::ThreadRef::default(),
-            prev_state: tracefs::TaskState(0),
-            next: tracefs::ThreadRef::default(),
+            prev: roundtrip_tracefs::ThreadRef::default(),
+            prev_state: roundtrip_tracefs::TaskState(0),
+            next: roundtrip_tracefs::ThreadRef::default(),
         };
         let events = [
             (10, Body::SoftirqExit { vector: 3 }),

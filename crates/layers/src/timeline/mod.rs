@@ -5,14 +5,18 @@ mod build;
 mod gaps;
 mod interrupts;
 mod tick;
+mod within;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use tracefs::{Name, TaskState, Trace};
+use roundtrip_tracefs::{Event, Name, Numbers, TaskState, Trace};
 
+use crate::system_calls::SystemCall;
 use gaps::Gaps;
 use interrupts::Interrupts;
 pub(crate) use interrupts::Source;
+use within::Within;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub(crate) enum Doing {
     Running { cpu: u32 },
     /// On a run queue, of this CPU if known. `preempted`: it lost the CPU involuntarily.
     Runnable { cpu: Option<u32>, preempted: bool },
+    /// Off its CPU, in a state that this program does not know: runnable on that CPU, or waiting.
+    Left { cpu: u32 },
     /// Between `sched_waking` and `sched_wakeup`.
     Waking { cpu: u32 },
     /// Waiting; `None`: the kind of wait is unknown.
@@ -45,6 +51,8 @@ pub(crate) struct Waking {
 pub(crate) enum WakingBy {
     Thread(u32),
     Interrupt(Option<Source>),
+    /// Perhaps another CPU, which asked this one to wake the thread. Only `sched_waking` shows it.
+    OtherCpu,
     Unknown,
 }
 
@@ -59,14 +67,13 @@ pub(crate) struct Call {
 /// One thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLine {
-    pub(crate) comm: Name,
     /// Its activities with start times. Each lasts until the next.
     doing: Vec<(u64, Doing)>,
     prios: Vec<(u64, i32)>,
     wakings: Vec<Waking>,
     calls: Vec<Call>,
     locks: Vec<Call>,
-    blocked_at: Vec<(u64, Name)>,
+    blocked_at: Vec<(u64, (Name, bool))>,
     /// `sched_stat_runtime`: when, and how many nanoseconds.
     accounted: Vec<(u64, u64)>,
     /// The last instant at which an event proved the thread's activity.
@@ -94,6 +101,10 @@ pub(crate) struct CpuLine {
     event_times: Vec<u64>,
     completed_io: Vec<u64>,
     ticks: Vec<u64>,
+    /// Its frequencies in kHz, with start times.
+    frequencies: Vec<(u64, u32)>,
+    /// Its idle states, each with its start; `None` while the CPU is awake.
+    idle: Vec<(u64, Option<u32>)>,
 }
 
 /// A stretch of time, and what applied during it.
@@ -130,6 +141,10 @@ pub(crate) struct Knows {
 #[derive(Debug)]
 pub struct Timeline<'t> {
     pub(crate) trace: &'t Trace,
+    /// The events, or those around the round trips that it is for.
+    pub(crate) events: Cow<'t, [Event]>,
+    named: roundtrip_tracefs::Threads<'t>,
+    numbers: Numbers,
     pub(crate) knows: Knows,
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
@@ -144,11 +159,38 @@ impl<'t> Timeline<'t> {
     /// Indexes a recording.
     #[must_use]
     pub fn new(trace: &'t Trace) -> Self {
-        build::timeline(trace)
+        build::timeline(trace, None)
+    }
+
+    /// Like [`Timeline::new`], for round trips within these stretches. Memory grows with them
+    /// rather than with the recording.
+    #[must_use]
+    pub fn within(trace: &'t Trace, stretches: &[(u64, u64)]) -> Self {
+        build::timeline(trace, Some(&Within::new(stretches)))
     }
 
     pub(crate) fn thread(&self, tid: u32) -> Option<&ThreadLine> {
         self.threads.get(&tid)
+    }
+
+    /// The system call of a number in a thread.
+    pub(crate) fn system_call(&self, tid: u32, number: i64) -> SystemCall {
+        SystemCall::of(self.numbers.machine(tid), number)
+    }
+
+    /// A thread's name; empty if it is unknown.
+    pub(crate) fn name(&self, tid: u32) -> &'t str {
+        self.named.name(tid)
+    }
+
+    /// The name that a thread had at an instant.
+    pub(crate) fn name_at(&self, tid: u32, time_ns: u64) -> &'t str {
+        self.named.name_at(tid, time_ns)
+    }
+
+    /// The name that a process had at an instant; empty if it is unknown.
+    pub(crate) fn process_name_at(&self, pid: u32, time_ns: u64) -> &'t str {
+        self.named.process_name_at(pid, time_ns)
     }
 
     /// One more than the highest CPU number.
@@ -266,6 +308,29 @@ impl<'t> Timeline<'t> {
     }
 }
 
+impl CpuLine {
+    /// The CPU's frequencies in kHz during a stretch, as far as they are known.
+    pub(crate) fn frequencies(&self, from_ns: u64, to_ns: u64) -> Vec<During<u32>> {
+        let mut all = during(&self.frequencies, from_ns, to_ns, 0);
+        all.retain(|during| during.what > 0);
+        all
+    }
+
+    /// The idle state in which the CPU was last before an instant, and when it left it;
+    /// `u64::MAX` if it did not. `None` if no event shows it.
+    pub(crate) fn last_idle(&self, time_ns: u64) -> Option<(u32, u64)> {
+        let after = self.idle.partition_point(|change| change.0 < time_ns);
+        let index = self.idle[..after].iter().rposition(|change| change.1.is_some())?;
+        let left_ns = self.idle.get(index + 1).map_or(u64::MAX, |change| change.0);
+        Some((self.idle[index].1?, left_ns))
+    }
+
+    /// Its highest frequency in the recording, in kHz.
+    pub(crate) fn most_khz(&self) -> u32 {
+        self.frequencies.iter().map(|change| change.1).max().unwrap_or(0)
+    }
+}
+
 impl ThreadLine {
     /// System calls that overlap a stretch.
     pub(crate) fn calls_within(&self, from_ns: u64, to_ns: u64) -> &[Call] {
@@ -277,8 +342,9 @@ impl ThreadLine {
         calls_within(&self.locks, from_ns, to_ns)
     }
 
-    /// Where the thread was blocked, from the event at its wakeup.
-    pub(crate) fn blocked_at(&self, from_ns: u64, to_ns: u64) -> Option<Name> {
+    /// Where the thread was blocked, and whether it waited for a device, from the event at its
+    /// wakeup.
+    pub(crate) fn blocked_at(&self, from_ns: u64, to_ns: u64) -> Option<(Name, bool)> {
         let after = self.blocked_at.partition_point(|at| at.0 <= to_ns);
         self.blocked_at[..after].last().filter(|at| at.0 >= from_ns).map(|at| at.1)
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tracefs::{Body, Event, Trace};
+use roundtrip_tracefs::{Body, Event, Trace};
 
 /// Action and category of each event: a write is queued, issued, completed.
 const QUEUE: u32 = 1 | (1 << 4 | WRITE) << 16;

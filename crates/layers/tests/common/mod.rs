@@ -1,6 +1,6 @@
 //! A simulated scheduler that generates consistent recordings, and remembers what really happened.
 
-use tracefs::{Body, Event, Loss, TaskState, ThreadRef, Trace};
+use roundtrip_tracefs::{Body, Event, EventContext, Loss, TaskState, ThreadRef, Trace};
 
 /// What really happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Machine {
     }
 
     fn thread(&self, tid: u32) -> ThreadRef {
-        ThreadRef { tid, prio: 100 + tid.cast_signed(), comm: tracefs::Name(1) }
+        ThreadRef { tid, prio: 100 + tid.cast_signed(), comm: roundtrip_tracefs::Name(1) }
     }
 
     fn event(&mut self, cpu: u32, body: Body) {
@@ -127,7 +127,15 @@ impl Machine {
         match self.random.below(12) {
             0 | 1 if let Some(index) = arrived => {
                 let (tid, _) = self.pending.remove(index);
-                self.event(cpu, Body::Wakeup { thread: self.thread(tid), target_cpu: cpu, new: false });
+                self.event(
+                    cpu,
+                    Body::Wakeup {
+                        thread: self.thread(tid),
+                        target_cpu: cpu,
+                        new: false,
+                        context: EventContext::Unknown,
+                    },
+                );
                 self.set(tid, Truth::Runnable(cpu));
             }
             2 => {
@@ -159,7 +167,10 @@ impl Machine {
         }
         let Some(tid) = self.random.pick(&self.of(Truth::Blocked)) else { return };
         let target = self.random.below(self.current.len() as u64) as u32;
-        self.event(cpu, Body::Waking { thread: self.thread(tid), target_cpu: target });
+        self.event(
+            cpu,
+            Body::Waking { thread: self.thread(tid), target_cpu: target, context: EventContext::Unknown },
+        );
         self.set(tid, Truth::Waking);
         self.woken.push((self.now_ns, tid, (!interrupt).then_some(current)));
         self.pending.push((tid, target));
@@ -170,8 +181,8 @@ impl Machine {
         let tid = 1 + self.random.below(self.states.len() as u64 - 1) as u32;
         if let Truth::Running(target_cpu) = self.states[tid as usize] {
             let thread = self.thread(tid);
-            self.event(cpu, Body::Waking { thread, target_cpu });
-            self.event(cpu, Body::Wakeup { thread, target_cpu, new: false });
+            self.event(cpu, Body::Waking { thread, target_cpu, context: EventContext::Unknown });
+            self.event(cpu, Body::Wakeup { thread, target_cpu, new: false, context: EventContext::Unknown });
         }
     }
 

@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use layers::storage::{Devices, Layer, Layers, Write, Writes};
+use roundtrip_layers::storage::{Devices, Layer, Layers, Write, Writes};
+use roundtrip_tracefs::{Body, Event, Recording, Trace};
 use serde_json::Value;
-use tracefs::{Body, Event, Recording, Trace};
 
 /// A recording with its writes.
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 //! What a complete recording blames.
 
-use layers::{Counters, Flag, Interrupt, Kind, Owner, RoundTrip, Softirq, State, What};
-use tracefs::{Body, TaskState};
+use roundtrip_layers::reasons::{Reason, ReasonKind};
+use roundtrip_layers::{CallCounters, Flag, Interrupt, Kind, Owner, RoundTrip, Softirq, State, What};
+use roundtrip_tracefs::{Body, TaskState};
 
 use super::{CLIENT, HOG, HOLDER, PREEMPTED, SERVER, SLEEPS, STOPPED, Tape, WAITS, blamed, trip};
 
@@ -20,9 +21,9 @@ fn an_undisturbed_round_trip_is_cut_into_its_steps_and_nobody_is_blamed() {
             steps[..],
             [
                 (Owner::Client, 1, State::Running),
-                (Owner::Server, 4, State::IdleExit),
+                (Owner::Server, 4, State::IdleExit { state: None }),
                 (Owner::Server, 5, State::Running),
-                (Owner::Client, 4, State::IdleExit),
+                (Owner::Client, 4, State::IdleExit { state: None }),
                 (Owner::Client, 2, State::Running),
             ]
         ),
@@ -47,7 +48,7 @@ fn a_hog_on_the_servers_cpu_is_named_and_so_is_the_inversion() {
         explanation
             .flags
             .iter()
-            .any(|flag| matches!(flag, Flag::PriorityInversion { thread } if thread.tid == HOG))
+            .any(|flag| matches!(flag, Flag::PriorityInversion { thread, .. } if thread.tid == HOG))
     );
     let main = explanation.main().unwrap();
     assert_eq!((main.owner, main.excess_ns / 10_000, main.cpu), (Owner::Server, 500, Some(1)));
@@ -156,7 +157,7 @@ fn sleep_work_a_signal_and_a_disk_are_told_apart() {
     let mut tape = Tape::new();
     tape.request();
     tape.switch(108, 1, WAITS, 0);
-    tape.event(3_000, 1, Body::IrqEntry { irq: 9, name: tracefs::Name(6) });
+    tape.event(3_000, 1, Body::IrqEntry { irq: 9, name: roundtrip_tracefs::Name(6) });
     tape.wake(3_001, 1, SERVER, 1);
     tape.event(3_002, 1, Body::IrqExit { irq: 9, handled: true });
     tape.switch(3_003, 1, TaskState(0), SERVER);
@@ -195,7 +196,7 @@ fn a_quota_is_blamed_where_its_counters_say_so_and_never_who_ran_meanwhile() {
         let server = trip.server.as_mut().unwrap();
         let (throttled, throttled_ns) = (Some(1), Some(ns));
         server.counters =
-            Counters { since_ns: Some(since_ns), throttled, throttled_ns, ..Counters::default() };
+            CallCounters { since_ns: Some(since_ns), throttled, throttled_ns, ..CallCounters::default() };
         trip
     };
     let explanation = tape.explain_trip(&throttled(99_000, 8_800_000));
@@ -234,7 +235,7 @@ fn a_cpu_that_did_not_run_is_no_work() {
     // The tick comes every 4 ms on a busy CPU, but none came for 30 ms.
     let mut tape = Tape::new();
     tape.switch(10, 1, TaskState(0), HOG);
-    let kind = tracefs::Name(5);
+    let kind = roundtrip_tracefs::Name(5);
     for tick in 1..=12 {
         tape.event(tick * 4_000, 1, Body::VectorEntry { kind });
         tape.event(tick * 4_000 + 1, 1, Body::VectorExit { kind });
@@ -263,4 +264,47 @@ fn a_real_time_thread_that_waits_for_a_lesser_one_was_held_off() {
     let explanation = tape.explain(3_116);
     assert_eq!(blamed(&explanation), (Kind::Competitor, Some(HOG)));
     assert!(explanation.flags.iter().any(|flag| matches!(flag, Flag::RealTimeHeldOff { .. })));
+}
+
+#[test]
+fn a_server_that_serves_others_first_is_busy_and_only_then_asleep() {
+    let mut tape = Tape::new();
+    let transaction = |debug_id, to_proc, to_thread, reply| Body::BinderTransaction {
+        debug_id,
+        target_node: 5,
+        to_proc,
+        to_thread,
+        reply,
+        code: 1,
+        flags: 0,
+    };
+    // Another caller's call sleeps in the server until 30 ms.
+    tape.switch(10, 0, SLEEPS, HOLDER);
+    tape.event(11, 0, transaction(7, 2, 0, false));
+    tape.switch(12, 0, SLEEPS, CLIENT);
+    tape.switch(13, 1, TaskState(0), SERVER);
+    tape.event(14, 1, Body::BinderReceived { debug_id: 7 });
+    tape.switch(20, 1, SLEEPS, 0);
+    // The call is queued behind it, and sleeps for 20 ms in its turn.
+    tape.event(101, 0, transaction(9, 2, 0, false));
+    tape.switch(102, 0, SLEEPS, 0);
+    tape.timer(30_000, 1, SERVER);
+    tape.switch(30_003, 1, TaskState(0), SERVER);
+    tape.event(30_005, 1, transaction(8, HOLDER, HOLDER, true));
+    tape.event(30_010, 1, Body::BinderReceived { debug_id: 9 });
+    tape.switch(30_020, 1, SLEEPS, 0);
+    tape.timer(50_010, 1, SERVER);
+    tape.switch(50_013, 1, TaskState(0), SERVER);
+    tape.event(50_015, 1, transaction(10, 1, CLIENT, true));
+    tape.reply(50_020);
+    let mut trip = trip(50_026);
+    (trip.received_ns, trip.replied_ns) = (Some(30_010_000), Some(50_015_000));
+    let explanation = tape.explain_trip(&trip);
+    let answer = explanation.reasons.answer();
+    let named: Vec<_> =
+        answer.named.iter().map(|named| (named.of.kind, named.of.lost_ns, named.then)).collect();
+    assert_eq!(named, [(ReasonKind::BusyPool, 29_904_000, false), (ReasonKind::Sleep, 19_990_000, true)]);
+    let busy = &answer.named[0].of.processes[0];
+    assert_eq!(busy.process.as_ref().map(|process| process.name.as_str()), Some("holder"));
+    assert_eq!(busy.reason(), &Reason::BusyPool { code: Some(1), call_ns: Some(29_991_000) });
 }

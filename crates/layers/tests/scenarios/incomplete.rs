@@ -1,10 +1,9 @@
 //! What is known if events are missing.
 
-use layers::{
-    Counters, Flag, Kind, Leg, Owner, RoundTrip, State, Timeline, Unknown, What, explain,
-    explain_without_events,
+use roundtrip_layers::{
+    CallCounters, Flag, Kind, Leg, RoundTrip, State, Timeline, Unknown, What, explain, explain_without_events,
 };
-use tracefs::{Body, Loss, Trace};
+use roundtrip_tracefs::{Body, Loss, Trace};
 
 use super::{CLIENT, HOG, SERVER, SLEEPS, Tape, blamed, trip};
 
@@ -105,26 +104,26 @@ fn without_events_only_counters_and_stamps_are_told_and_that_is_said() {
     let mut trip = trip(9_000);
     (trip.received_ns, trip.replied_ns) = (Some(110_000), Some(8_990_000));
     let server = trip.server.as_mut().unwrap();
-    server.counters = Counters { run_delay_ns: Some(8_000_000), ..Counters::default() };
+    server.counters = CallCounters { run_delay_ns: Some(8_000_000), ..CallCounters::default() };
     let explanation = explain_without_events(&trip);
     assert_eq!(explanation.flags, [Flag::NoEvents]);
     assert_eq!(explanation.parts.len(), 3);
-    let waited = What::Unknown(Unknown::WaitedForCpu(Owner::Server));
-    assert_eq!(blamed(&explanation), (Kind::CannotTell, None));
-    assert_eq!(explanation.main().unwrap().what, Some(waited));
+    // It waited for a CPU; no event shows behind which thread.
+    assert_eq!(blamed(&explanation), (Kind::Competitor, None));
+    assert_eq!(explanation.reasons.answer().unknown_ns, 900_000);
     let server = trip.server.as_mut().unwrap();
-    server.counters = Counters { cpu_ns: Some(8_500_000), ..Counters::default() };
+    server.counters = CallCounters { cpu_ns: Some(8_500_000), ..CallCounters::default() };
     assert_eq!(blamed(&explain_without_events(&trip)).0, Kind::Work);
     server_asleep(&mut trip);
     let explanation = explain_without_events(&trip);
     assert_eq!(blamed(&explanation).0, Kind::CannotTell);
-    let longest = What::Unknown(Unknown::LongestLeg(Leg::Handling));
-    assert_eq!(explanation.main().unwrap().what, Some(longest));
+    let unknown = What::Unknown(Unknown::NoEventsFor(Leg::Handling));
+    assert_eq!(explanation.main().unwrap().what, Some(unknown));
     // A recording without the scheduler's events counts as no recording.
     let trace = Trace::default();
     assert_eq!(explain(&Timeline::new(&trace), &trip), explanation);
 }
 
 fn server_asleep(trip: &mut RoundTrip) {
-    trip.server.as_mut().unwrap().counters = Counters { cpu_ns: Some(5_000), ..Counters::default() };
+    trip.server.as_mut().unwrap().counters = CallCounters { cpu_ns: Some(5_000), ..CallCounters::default() };
 }

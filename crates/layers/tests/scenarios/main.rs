@@ -3,9 +3,10 @@
 
 mod causes;
 mod incomplete;
+mod phones;
 
-use layers::{Explanation, Kind, RoundTrip, Side, Timeline, explain};
-use tracefs::{Body, Event, TaskState, ThreadRef, Trace};
+use roundtrip_layers::{Explanation, Kind, RoundTrip, Side, Timeline, explain};
+use roundtrip_tracefs::{Body, Event, EventContext, TaskState, ThreadRef, Trace};
 
 const CLIENT: u32 = 10;
 const SERVER: u32 = 20;
@@ -54,7 +55,7 @@ impl Tape {
 
     fn thread(&self, tid: u32) -> ThreadRef {
         let prio = self.prios.iter().rfind(|(of, _)| *of == tid).map_or(120, |(_, prio)| *prio);
-        ThreadRef { tid, prio, comm: tracefs::Name(tid / 10) }
+        ThreadRef { tid, prio, comm: roundtrip_tracefs::Name(tid / 10) }
     }
 
     fn event(&mut self, us: u64, cpu: u32, body: Body) {
@@ -71,14 +72,19 @@ impl Tape {
 
     /// Woken on one CPU, and queued on another.
     fn wake(&mut self, us: u64, cpu: u32, tid: u32, target_cpu: u32) {
+        self.wake_in(us, cpu, tid, target_cpu, EventContext::Unknown);
+    }
+
+    /// The same, with what the events' flags say.
+    fn wake_in(&mut self, us: u64, cpu: u32, tid: u32, target_cpu: u32, context: EventContext) {
         let thread = self.thread(tid);
-        self.event(us, cpu, Body::Waking { thread, target_cpu });
-        self.event(us, cpu, Body::Wakeup { thread, target_cpu, new: false });
+        self.event(us, cpu, Body::Waking { thread, target_cpu, context });
+        self.event(us, cpu, Body::Wakeup { thread, target_cpu, new: false, context });
     }
 
     /// The timer interrupt wakes a thread.
     fn timer(&mut self, us: u64, cpu: u32, tid: u32) {
-        let kind = tracefs::Name(5);
+        let kind = roundtrip_tracefs::Name(5);
         self.event(us, cpu, Body::VectorEntry { kind });
         self.wake(us, cpu, tid, cpu);
         self.event(us, cpu, Body::VectorExit { kind });
@@ -105,7 +111,7 @@ impl Tape {
 
     fn explain_trip(&self, trip: &RoundTrip) -> Explanation {
         let explanation = explain(&Timeline::new(&self.trace), trip);
-        let sum: u64 = explanation.parts.iter().map(layers::Part::duration_ns).sum();
+        let sum: u64 = explanation.parts.iter().map(roundtrip_layers::Part::duration_ns).sum();
         assert_eq!(sum, trip.duration_ns());
         explanation
     }

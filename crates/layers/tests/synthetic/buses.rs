@@ -1,6 +1,6 @@
 //! Which events mark a device's time on each bus.
 
-use layers::storage::{Begin, Doubt, End, Layer, Writes};
+use roundtrip_layers::storage::{Begin, Doubt, End, Layer, Writes};
 
 use super::{COMPLETE, DISK, ISSUE, PARTITION, QUEUE, WRITER, devices, found, layers};
 use crate::written::Is::{Bytes, Int, Long, Text};

@@ -1,6 +1,6 @@
 //! Which flushes belong to a write.
 
-use layers::storage::{Begin, End, Layer, Layers};
+use roundtrip_layers::storage::{Begin, End, Layer, Layers};
 
 use super::{
     COMPLETE, DISK, ISSUE, PARTITION, QUEUE, WRITER, devices, found, layers, switch, switch_to, system_call,

@@ -4,11 +4,12 @@
 mod buses;
 mod flushes;
 mod polled;
+mod schedules;
 mod waits;
 mod woken;
 mod written;
 
-use layers::storage::{Begin, Controller, Devices, End, Layers, Write, Writes};
+use roundtrip_layers::storage::{Begin, Controller, Devices, End, Layers, Write, Writes};
 use written::{Is, Written};
 
 use Is::{Int, Long, Text};

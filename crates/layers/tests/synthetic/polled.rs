@@ -1,7 +1,7 @@
 //! Writes whose caller polls for completion, so that it neither sleeps nor is woken. Few machines
 //! have a queue that supports polling.
 
-use layers::storage::{Completion, Context, Layer, Layers, Writes};
+use roundtrip_layers::storage::{Completion, Context, Layer, Layers, Writes};
 
 use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITE, WRITER, devices, layers, switch, wake};
 use crate::written::Is::{Int, Text};

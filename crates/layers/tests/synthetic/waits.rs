@@ -1,6 +1,6 @@
 //! What writes wait for: a worker that is late, the journal, and a CPU.
 
-use layers::storage::{Begin, End, Layer, Layers, Write};
+use roundtrip_layers::storage::{Begin, End, Layer, Layers, Write};
 
 use super::{
     COMPLETE, DISK, ISSUE, PARTITION, QUEUE, WRITE, WRITER, devices, found, layers, layers_of, switch,
@@ -207,4 +207,14 @@ fn a_request_that_the_journal_queued_earlier_is_in_the_block_layer_until_it_is_i
     let of = |layer| layers.total_ns(layer);
     assert_eq!((of(Layer::Block), of(Layer::Device)), (5_200 - 1_200, 7_000 - 5_200));
     assert_eq!(layers.behind_others_ns, 5_000 - 1_200);
+}
+
+#[test]
+fn without_switches_a_calls_time_is_unexplained_and_not_the_file_systems() {
+    let mut written = Written::default();
+    system_call(&mut written);
+    wake(&mut written, 5_000, 0, WRITER, WORKER);
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    assert_eq!(layers.total_ns(Layer::Fs), 0);
+    assert!(layers.total_ns(Layer::Unexplained) >= 8_900 - 1_010);
 }

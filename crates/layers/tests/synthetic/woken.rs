@@ -1,7 +1,7 @@
 //! Writers that are woken before they have left their CPU. This happens now and then with a fast
 //! device and other load.
 
-use layers::storage::{Layer, Layers};
+use roundtrip_layers::storage::{Layer, Layers};
 
 use super::{WRITER, devices, layers, switch, system_call, wake};
 use crate::written::Is::{Int, Text};

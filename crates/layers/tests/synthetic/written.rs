@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tracefs::{CpuPages, Formats, Period, Trace};
+use roundtrip_tracefs::{CpuPages, Formats, Period, Trace};
 
 /// A field's value, which determines its type.
 #[derive(Clone, Copy, Debug)]
@@ -119,12 +119,12 @@ impl Written {
             .iter_mut()
             .map(|(cpu, records)| {
                 records.sort_by_key(|record| record.0);
-                (*cpu, page(records))
+                (*cpu, pages(records))
             })
             .collect();
         let cpus: Vec<CpuPages<'_>> =
             pages.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
-        let trace = tracefs::read(&formats, &cpus, Period::default()).expect("a recording");
+        let trace = roundtrip_tracefs::read(&formats, &cpus, Period::default()).expect("a recording");
         assert!(trace.losses.is_empty(), "{:?}", trace.losses);
         trace
     }
@@ -151,22 +151,32 @@ fn format_file(id: u16, fields: &[(&str, Is)]) -> String {
     text
 }
 
-/// One page with all records: the time of the first, and each one's time since the previous one.
-fn page(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let first_ns = records.first().map_or(0, |record| record.0);
-    let mut data = Vec::new();
-    let mut last_ns = first_ns;
-    for (time_ns, record) in records {
-        // The length is in a separate word, and includes it.
-        data.extend((((time_ns - last_ns) as u32) << 5).to_le_bytes());
-        data.extend((record.len() as u32 + 4).to_le_bytes());
-        data.extend(record);
-        last_ns = *time_ns;
+/// Pages with all records: on each, the time of its first, and each one's time since the previous
+/// one.
+fn pages(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut pages = Vec::new();
+    let mut rest = records;
+    while let Some((first_ns, _)) = rest.first() {
+        let mut data = Vec::new();
+        let mut last_ns = *first_ns;
+        let mut count = 0;
+        for (time_ns, record) in rest {
+            if data.len() + record.len() + 8 > PAGE - 16 {
+                break;
+            }
+            // The length is in a separate word, and includes it.
+            data.extend((((time_ns - last_ns) as u32) << 5).to_le_bytes());
+            data.extend((record.len() as u32 + 4).to_le_bytes());
+            data.extend(record);
+            last_ns = *time_ns;
+            count += 1;
+        }
+        let begin = pages.len();
+        pages.extend(first_ns.to_le_bytes());
+        pages.extend((data.len() as u64).to_le_bytes());
+        pages.extend(data);
+        pages.resize(begin + PAGE, 0);
+        rest = &rest[count..];
     }
-    let mut page = first_ns.to_le_bytes().to_vec();
-    page.extend((data.len() as u64).to_le_bytes());
-    page.extend(data);
-    assert!(page.len() <= PAGE, "a recording of one page");
-    page.resize(PAGE, 0);
-    page
+    pages
 }

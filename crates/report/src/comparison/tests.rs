@@ -1,4 +1,6 @@
-use analysis::figures::{Better, Bounds, Unit};
+use roundtrip_analysis::figures::{Better, Bounds, Unit};
+
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -11,6 +13,8 @@ fn figures() -> Vec<Compared> {
         base: 20_000.0,
         new: 24_000.0,
         runs: [6, 6],
+        calls: None,
+        subject: None,
         ratio: Some(1.2),
         bounds: Some(Bounds { low: 1.15, high: 1.26 }),
         basis: Basis::Runs,
@@ -35,9 +39,12 @@ fn figures() -> Vec<Compared> {
 }
 
 fn with<T>(show: impl FnOnce(&Comparison<'_>) -> T) -> T {
-    let difference = Difference { what: "kernel", base: "6.1".into(), other: "6.18".into(), refused: false };
+    let difference =
+        Difference { what: "kernel".into(), base: "6.1".into(), other: "6.18".into(), refused: false };
     show(&Comparison {
         names: ["monday", "tuesday"],
+        named: false,
+        hints: &["--placement same narrows the spread.".to_owned()],
         figures: &figures(),
         differences: &[difference],
         notes: &[],
@@ -72,6 +79,8 @@ fn json_has_every_figure() {
 fn runs_without_common_figures_are_reported() {
     let nothing = Comparison {
         names: ["a", "b"],
+        named: false,
+        hints: &[],
         figures: &[],
         differences: &[],
         notes: &[],

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::console::basic_context;
 use super::format::Format;
 use super::{BYTES_PER_SECOND, Context, Row, TimeUnit, general};
-use crate::csv::Line;
+use crate::text::csv::Line;
 
 /// The state of the CSV format.
 pub struct Csv {

@@ -1,25 +1,28 @@
 //! What users can do about causes of delays: one step for each cause, most effective first. Must
 //! not know the page.
 
-use analysis::slow_calls::Explained;
-use analysis::storage::SeriesLayers;
-use layers::storage::Layer;
-use layers::{Cause, Kind, Thread};
-use run::Run;
-use run::ipc::latency::LatencyResult;
-use run::storage::interference::Condition;
+use roundtrip_analysis::Analysed;
+use roundtrip_analysis::interference::Mechanism;
+use roundtrip_analysis::slow_calls::Explained;
+use roundtrip_analysis::storage::SeriesLayers;
+use roundtrip_layers::reasons::ReasonKind;
+use roundtrip_layers::storage::{Breakdown, Layer};
+use roundtrip_layers::{Cause, Kind, Thread};
+use roundtrip_run::Run;
+use roundtrip_run::ipc::latency::{CallerResult, LatencyResult};
+use roundtrip_run::storage::interference::Condition;
 
 use super::answer;
 use super::subject::Subject;
-use crate::beside;
-use crate::explanation_words;
+use crate::explanation::words;
+use crate::storage::{beside, why};
 
 /// The most steps to show.
 const MOST: usize = 4;
 
 /// What to do about a run, most effective first.
 pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
-    let Subject { run, explained, layers, .. } = *subject;
+    let Subject { analysed: Analysed { run, layers, beside, .. }, explained, .. } = *subject;
     let mut steps = Vec::new();
     if let Some(result) = &run.results.latency {
         steps.extend(latency(result, explained));
@@ -27,7 +30,7 @@ pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
         steps.extend(against_delays(explained));
     }
     steps.extend(writes(layers));
-    steps.extend(beside::found(subject.beside).iter().map(condition));
+    steps.extend(beside::found(beside).iter().filter_map(condition));
     if !run.results.observed() {
         steps.extend(machine(run));
     }
@@ -47,7 +50,7 @@ fn latency(result: &LatencyResult, explained: &[Explained]) -> Vec<String> {
         .iter()
         .flat_map(|series| &series.pairs)
         .flat_map(|pair| &pair.callers)
-        .map(|caller| caller.deadline.missed)
+        .map(CallerResult::missed)
         .sum();
     if explained.is_empty() {
         let advice = "Measure again with --explain --out DIR, as root: Roundtrip then names what delayed each slow call.";
@@ -99,9 +102,19 @@ fn against_inversion(cause: &Cause) -> &'static str {
     }
 }
 
+fn against_competitor(cause: &Cause, owner: &str, who: &str, on_cpu: &str) -> [String; 2] {
+    let other = match cause.thread.as_ref() {
+        Some(thread) if real_time(thread) => {
+            format!("Give the {owner} a higher real-time priority than {who}, or lower that of {who}.")
+        }
+        _ => format!("Run the {owner} with a real-time policy, or raise the nice value of {who}."),
+    };
+    [format!("Keep {who} off {on_cpu}: confine it to other CPUs with a cpuset or taskset."), other]
+}
+
 /// What to do about a cause.
 fn about(cause: &Cause, inverted: bool) -> Vec<String> {
-    let owner = explanation_words::owner(cause.owner);
+    let owner = words::owner(cause.owner);
     let who = name(cause.thread.as_ref());
     let on_cpu = cause.cpu.map_or_else(|| "that CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     let mut steps = Vec::new();
@@ -109,18 +122,9 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
         steps.push(against_inversion(cause).to_owned());
     }
     match cause.kind {
-        Kind::Competitor => {
-            steps.push(format!("Keep {who} off {on_cpu}: confine it to other CPUs with a cpuset or taskset."));
-            let other = match cause.thread.as_ref() {
-                Some(thread) if real_time(thread) => {
-                    format!("Give the {owner} a higher real-time priority than {who}, or lower that of {who}.")
-                }
-                _ => format!("Run the {owner} with a real-time policy, or raise the nice value of {who}."),
-            };
-            steps.push(other);
-        }
+        Kind::Competitor => steps.extend(against_competitor(cause, owner, &who, &on_cpu)),
         Kind::Interrupt => {
-            let what = cause.what.as_ref().map_or_else(|| "the interrupt".to_owned(), explanation_words::what);
+            let what = cause.what.as_ref().map_or_else(|| "the interrupt".to_owned(), words::what);
             steps.push(format!(
                 "Move {what} off {on_cpu} (/proc/irq/NUMBER/smp_affinity, RPS for the network), or run the {owner} on another CPU."
             ));
@@ -128,6 +132,13 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
         Kind::Work => steps.push(format!(
             "Profile the {owner}: it was running all the time, and nothing delayed it. Check its CPU's \
              frequency as well."
+        )),
+        Kind::BusyPool => steps.push(format!(
+            "Give the server more threads, or shorten the calls of {who}: they kept its pool busy."
+        )),
+        Kind::SlowCpu => steps.push(format!(
+            "Raise the lowest frequency of the {owner}'s CPU (scaling_min_freq), or ask for more of it for that \
+             thread (uclamp)."
         )),
         Kind::Sleep => steps.push(format!("Remove the sleep from the {owner}'s handling of the call: a timer \
                                            ended the wait.")),
@@ -157,91 +168,136 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
     steps
 }
 
-/// What to do about the layer with most of a write's time.
+/// What to do about the reason that cost the writes most time.
 fn writes(layers: &[SeriesLayers<'_>]) -> Vec<String> {
     let slowest = layers.iter().max_by(|one, other| {
         let mean = |of: &SeriesLayers<'_>| of.breakdown.sum_ns as f64 / of.breakdown.calls.max(1) as f64;
         mean(one).total_cmp(&mean(other))
     });
     let Some(SeriesLayers { breakdown, .. }) = slowest else { return Vec::new() };
-    let most =
-        Layer::ALL.into_iter().max_by(|one, other| breakdown.share(*one).total_cmp(&breakdown.share(*other)));
+    let most = breakdown.kinds.iter().max_by_key(|(_, times)| times.sum_ns).map(|(kind, _)| *kind);
+    let who = most.map(|kind| why::largest(&breakdown.reasons, kind)).unwrap_or_default();
     let step = match most {
-        Some(Layer::Device) if breakdown.flushes >= breakdown.calls.max(1) => {
+        Some(ReasonKind::Cpu) => {
+            return vec![format!(
+                "Writes wait for a CPU most of the time, most of all behind {who}: give the writer, and the kernel's \
+                 threads that work for it, CPUs of their own (cpuset), or a higher priority."
+            )];
+        }
+        Some(ReasonKind::BehindIo) => {
+            return vec![format!(
+                "Requests and journal commits of others come first, most of all those of {who}: keep them off this \
+                 device or file system, or try another I/O scheduler."
+            )];
+        }
+        Some(ReasonKind::Thread | ReasonKind::BusyPool) => {
+            return vec![format!(
+                "Writes wait for {who}: share no file or lock with it, or shorten what it does."
+            )];
+        }
+        Some(ReasonKind::Device) if breakdown.flushes >= breakdown.calls.max(1) => {
             "The device takes most of the time, and each write flushes it: write less often, combine writes, \
              or use a device with a non-volatile cache."
         }
-        Some(Layer::Device) => {
+        Some(ReasonKind::Device) => {
             "The device takes most of the time: write less often, combine writes, or use a faster device."
         }
-        Some(Layer::Irq) => {
+        Some(ReasonKind::Interrupted) => {
             "Move the device's interrupt to a CPU that is not busy (/proc/irq/NUMBER/smp_affinity)."
         }
-        Some(Layer::Block) => {
-            "Requests wait in the block layer: try another I/O scheduler (none for fast devices), and look \
-             for other processes' requests."
+        Some(ReasonKind::Throttled) => {
+            "Writes are held back before they are queued: look for writeback throttling (wbt_lat_usec), limits on \
+             dirty pages (vm.dirty_bytes) and I/O limits of the control group (io.max)."
         }
-        Some(Layer::Held) => {
-            "Writes are held back before they are queued: look for writeback throttling (wbt_lat_usec) and I/O limits of the control group (io.max)."
+        Some(ReasonKind::WakeUp) => {
+            "Threads run late after their wakeup although no other thread has their CPU: look for deep idle states \
+             and for the path of the wakeup's interrupt."
         }
-        Some(Layer::Wake) => {
-            "The waiting thread runs late after its wakeup: look for deep idle states and for other threads \
-             on its CPU."
+        Some(ReasonKind::SlowCpu) => {
+            "CPUs run at low frequencies: raise the lowest one (scaling_min_freq, uclamp), or keep the CPU busy."
         }
-        Some(Layer::Helper) => {
-            "The journal or a worker takes most of the time: overwrite a file whose blocks are allocated, or \
-             write without metadata (fdatasync)."
+        Some(ReasonKind::OwnWork) => own_work(breakdown),
+        Some(ReasonKind::Sleep) => {
+            "The writes sleep until a timer expires: find out why the application sleeps."
         }
-        Some(Layer::Stolen | Layer::Preempted) => {
-            "Other threads have the CPU: give the writer a dedicated CPU or a higher priority."
+        Some(ReasonKind::Stopped) => "Find out who stops the writer: a debugger, a freezer or a shell.",
+        Some(ReasonKind::CpuGone) => {
+            "On a virtual machine: give it dedicated CPUs. On hardware: look for firmware interrupts and long \
+             sections with interrupts off (rtla hwnoise)."
         }
-        Some(Layer::Fs) => {
-            "The file system takes most of the time: write whole blocks, and overwrite a file whose blocks \
-             are allocated."
-        }
-        Some(Layer::Platform) => {
-            "The time is spent outside the system calls, in the application and its runtime."
-        }
-        Some(Layer::Unexplained) | None => {
+        Some(ReasonKind::Unknown) | None => {
             "Most of the time is unexplained: record more events (--events all), with a larger --buffer."
         }
     };
     vec![step.to_owned()]
 }
 
-/// What to do about a condition that changes writes.
-fn condition(found: &beside::Found<'_>) -> String {
-    let (condition, longer) = (found.one.beside.condition, found.change.ratio() > 1.0);
-    match condition {
-        Condition::HogSame | Condition::HogOther | Condition::HogAll if longer => {
-            "Give the writer a dedicated CPU (cpuset) or a real-time policy: CPU-bound processes keep it from \
-             running."
-                .to_owned()
+/// What to do if the writer and its helpers run most of the time: the layer says what they do.
+fn own_work(breakdown: &Breakdown) -> &'static str {
+    let most = [Layer::Fs, Layer::Helper, Layer::Platform]
+        .into_iter()
+        .max_by(|one, other| breakdown.share(*one).total_cmp(&breakdown.share(*other)));
+    match most {
+        Some(Layer::Helper) => {
+            "The journal or a worker takes most of the time: overwrite a file whose blocks are allocated, or \
+             write without metadata (fdatasync)."
         }
-        Condition::HogSame | Condition::HogOther | Condition::HogAll => {
-            "Keep the CPUs out of deep idle states (/dev/cpu_dma_latency; on a virtual machine the host's \
-             halt_poll_ns): with a CPU-bound process running, writes complete sooner."
-                .to_owned()
+        Some(Layer::Platform) => {
+            "The time is spent outside the system calls, in the application and its runtime."
         }
-        Condition::Timers | Condition::Network if longer => {
-            "Move the device's interrupt to a CPU that handles few other interrupts \
-             (/proc/irq/NUMBER/smp_affinity).".to_owned()
+        _ => {
+            "The file system takes most of the time: write whole blocks, and overwrite a file whose blocks \
+             are allocated."
         }
-        Condition::Files | Condition::Fsync if longer => {
-            "Keep processes that make small writes durable (fsync) off this file system: each journal commit \
-             delays the writer's own."
-                .to_owned()
-        }
-        Condition::Memory if longer => {
-            "Leave more memory free, or limit dirty pages (vm.dirty_bytes): memory reclaim delays the writer."
-                .to_owned()
-        }
-        Condition::IoLimit => {
-            "Raise or remove the I/O limit of the writer's control group (io.max): writes beyond it wait.".to_owned()
-        }
-        _ if longer => format!("Do not use the setting {condition}: writes take longer with it."),
-        _ => format!("Consider using {condition} permanently: writes take less time with it."),
     }
+}
+
+/// What to do about a condition that changes writes, by what made them longer or shorter.
+fn condition(found: &beside::Found<'_>) -> Option<String> {
+    let (condition, longer) = (found.one.beside.condition, found.change.ratio() > 1.0);
+    let is_load = condition.is_hog() || condition.counts().is_some();
+    Some(match (found.why, longer) {
+        _ if condition == Condition::IoLimit => {
+            "Raise or remove the I/O limit of the writer's control group (io.max): writes beyond it wait."
+                .to_owned()
+        }
+        (_, true) if !is_load => format!("Do not use the setting {condition}: writes take longer with it."),
+        (_, false) if !is_load => {
+            format!("Consider using {condition} permanently: writes take less time with it.")
+        }
+        (Some(Mechanism::Reason(kind)), true) => match kind {
+            ReasonKind::Cpu => format!(
+                "Give the writer a dedicated CPU (cpuset) or a real-time policy: beside {condition}, it or the \
+                 kernel's threads that work for it wait for a CPU."
+            ),
+            ReasonKind::Interrupted => format!(
+                "Move the device's interrupt to a CPU that handles few other interrupts \
+                 (/proc/irq/NUMBER/smp_affinity): beside {condition}, interrupts delay writes."
+            ),
+            ReasonKind::BehindIo | ReasonKind::Thread => format!(
+                "Keep processes like those of {condition} off this file system: their requests and journal commits \
+                 come before the writer's own."
+            ),
+            ReasonKind::Throttled => format!(
+                "Raise the limits on dirty pages (vm.dirty_bytes) or on I/O: beside {condition}, writes are held back."
+            ),
+            ReasonKind::OwnWork => format!(
+                "Leave more memory free, and check the CPUs' frequency: beside {condition}, the writer and its \
+                 helpers themselves run longer."
+            ),
+            ReasonKind::Device => format!(
+                "Keep work like that of {condition} off this device's machine while writes matter: the device itself \
+                 answers later beside it."
+            ),
+            _ => return None,
+        },
+        (Some(Mechanism::IdleExit), false) => format!(
+            "Keep the CPUs out of deep idle states (/dev/cpu_dma_latency; on a virtual machine the host's \
+             halt_poll_ns): beside {condition}, less time is spent leaving them."
+        ),
+        (None, true) => format!("Record events (as root) to see why writes take longer beside {condition}."),
+        (Some(Mechanism::IdleExit), true) | (Some(Mechanism::Reason(_)) | None, false) => return None,
+    })
 }
 
 /// What on the machine makes figures worse or less stable.
@@ -271,14 +327,23 @@ fn machine(run: &Run) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use layers::Owner;
+    use roundtrip_layers::Owner;
 
     use super::*;
 
     fn cause(kind: Kind, prio: i32) -> Cause {
         let thread = Thread { tid: 7, pid: None, comm: "rustc".into(), prio: Some(prio) };
         let (via, what) = (Vec::new(), None);
-        Cause { kind, excess_ns: 1, owner: Owner::Server, thread: Some(thread), via, what, cpu: Some(1) }
+        Cause {
+            kind,
+            excess_ns: 1,
+            owner: Owner::Server,
+            thread: Some(thread),
+            via,
+            what,
+            cpu: Some(1),
+            function: None,
+        }
     }
 
     #[test]

@@ -1,46 +1,32 @@
 //! The answer of a run in one or two sentences. Must not know the page.
 
-use latency::Histogram;
-use layers::storage::Layer;
-use layers::{Explanation, Flag, Kind};
-use run::baseline::FUTEX;
-use run::ipc::latency::LatencyResult;
-use run::storage::interference::Condition;
+use roundtrip_layers::storage::Layer;
+use roundtrip_layers::{Explanation, Flag, Kind};
+use roundtrip_run::Tested;
+use roundtrip_run::baseline::FUTEX;
+use roundtrip_run::figures::Group;
+use roundtrip_run::storage::interference::Condition;
 
 use super::subject::Subject;
-use crate::beside::{self, Change};
-use crate::explanation_words;
-use crate::quantity::{duration, length, three_digits};
-use crate::{observed_calls, observed_writes};
-use analysis::storage::SeriesLayers;
+use crate::ipc::observed_calls::answer as observed_calls_answer;
+use crate::storage::beside::{self, Change};
+use crate::storage::observed_writes::answer as observed_writes_answer;
+use crate::text::quantity::{duration, duration_or_dash, length, percentiles, three_digits};
+use roundtrip_analysis::storage::SeriesLayers;
 
-/// The answer in a sentence.
-pub(super) fn answer(subject: &Subject<'_>) -> String {
-    let results = &subject.run.results;
-    if let Some(worst) = subject.explained.first() {
-        let took = duration(worst.explanation.duration_ns() as f64);
-        let what = explanation_words::answer(&worst.explanation);
-        let inverted = inverted(&worst.explanation);
-        let inversion =
-            if inverted { " This is priority inversion: the caller is a real-time thread." } else { "" };
-        return format!("The slowest recorded call took {took}: {what}.{inversion}");
-    }
-    if let Some(result) = &results.latency {
-        let (times, missed) = all_calls(result);
-        let (deadline, worst) =
-            (duration(result.plan.deadline.ns as f64), times.max_ns().map(|ns| duration(ns as f64)));
-        let worst = worst.unwrap_or_else(|| "-".to_owned());
-        return match missed {
-            0 => {
-                format!("No call took longer than {deadline}; the slowest of {} took {worst}.", times.count())
-            }
-            missed => format!(
-                "{missed} of {} calls took longer than {deadline}; the slowest took {worst}.",
-                times.count()
-            ),
-        };
-    }
-    sentence(subject).unwrap_or_else(|| "The run has no figures.".to_owned())
+/// The answer of a latency test.
+pub(crate) fn latency(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.latency.as_ref()?;
+    let groups = result.groups();
+    let calls = || groups.iter().filter_map(Group::calls);
+    let count: u64 = calls().map(|times| times.histogram.count()).sum();
+    let missed: u64 = calls().filter_map(|times| times.limit).map(|limit| limit.beyond).sum();
+    let deadline = duration(result.plan.deadline.ns as f64);
+    let worst = duration_or_dash(calls().filter_map(|times| times.histogram.max_ns()).max());
+    Some(match missed {
+        0 => format!("No call took longer than {deadline}; the slowest of {count} took {worst}."),
+        missed => format!("{missed} of {count} calls took longer than {deadline}; the slowest took {worst}."),
+    })
 }
 
 /// Whether the main cause of a delay is a thread of lower priority that had the CPU.
@@ -49,60 +35,74 @@ pub(super) fn inverted(explanation: &Explanation) -> bool {
         && explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }))
 }
 
-/// The answer of tests that have no deadline.
-fn sentence(subject: &Subject<'_>) -> Option<String> {
-    let results = &subject.run.results;
-    if let Some(result) = &results.throughput {
-        let row = result.rows.iter().min_by_key(|row| row.size_bytes)?;
-        let (least, ns) = (length(row.size_bytes), duration(row.real_time_ns()?));
-        return Some(format!("A round trip of {least} over {} takes {ns}.", row.stack));
-    }
-    if let Some(result) = &results.workers {
-        let at = |percent| Some(duration(result.latency.percentile_ns(percent)? as f64));
-        let (p50, p99) = (at(50.0)?, at(99.0)?);
-        let rate = format!("{:.0}", result.iterations_per_s);
-        return Some(format!(
-            "{} workers make {rate} calls a second: a call usually takes {p50}, and 99% take at most {p99}.",
-            result.plan.workers
-        ));
-    }
-    if let Some(result) = &results.observed_calls {
-        return Some(format!("{}.", observed_calls::answer(result)));
-    }
-    if let Some(result) = &results.observed_writes {
-        return Some(format!("{}.", observed_writes::answer(result)));
-    }
-    if let Some(result) = &results.storage {
-        let series = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))?;
-        let (size, p50) =
-            (length(series.size_bytes as usize), duration(series.latency.percentile_ns(50.0)? as f64));
-        let same = |one: &&SeriesLayers<'_>| {
-            one.series.writer == series.writer && one.series.size_bytes == series.size_bytes
-        };
-        let most = subject.layers.iter().find(same).and_then(|one| {
-            let share = |layer: Layer| one.breakdown.share(layer);
-            let most = Layer::ALL.into_iter().max_by(|one, other| share(*one).total_cmp(&share(*other)))?;
-            Some(format!("; {:.0}% of the time {}", share(most) * 100.0, goes_to(most)))
-        });
-        return Some(format!("A write of {size} usually takes {p50}{}.", most.unwrap_or_default()));
-    }
-    if results.interference.is_some() {
-        return Some(of_conditions(subject));
-    }
-    if let Some(result) = &results.baseline {
-        let (least, placement) = (*result.plan.sizes_bytes.iter().min()?, *result.plan.placements.first()?);
-        let of = |transport| Some(duration(result.cell(transport, least, placement)?.median_ns()?));
-        let binder = ["binder", "hwbinder"]
-            .into_iter()
-            .filter_map(|stack| Some(format!("over {stack} {}", of(stack)?)));
-        let all: Vec<String> = [format!("over a futex {}", of(FUTEX)?)].into_iter().chain(binder).collect();
-        return Some(format!(
-            "A round trip of {} takes {} (placement {placement}).",
-            length(least),
-            all.join(", ")
-        ));
-    }
-    results.traits.as_ref().map(|_| "Binder and hwbinder, aspect by aspect.".to_owned())
+pub(crate) fn throughput(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.throughput.as_ref()?;
+    let row = result.rows.iter().min_by_key(|row| row.size_bytes)?;
+    let (least, ns) = (length(row.size_bytes), duration(row.real_time_ns()?));
+    Some(format!("A round trip of {least} over {} takes {ns}.", row.stack))
+}
+
+pub(crate) fn workers(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.workers.as_ref()?;
+    Some(format!(
+        "{} workers make {:.0} calls a second: {}.",
+        result.plan.workers,
+        result.iterations_per_s,
+        percentiles(&result.latency, &[50.0, 99.0])
+    ))
+}
+
+pub(crate) fn observed_calls(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.observed_calls.as_ref()?;
+    Some(format!("{}.", observed_calls_answer(result)))
+}
+
+pub(crate) fn observed_writes(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.observed_writes.as_ref()?;
+    Some(format!("{}.", observed_writes_answer(result)))
+}
+
+pub(crate) fn system_calls(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.system_calls.as_ref()?;
+    Some(format!("{}.", crate::storage::system_calls::answer(result)))
+}
+
+pub(crate) fn storage(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.storage.as_ref()?;
+    let series = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))?;
+    let size = length(series.size_bytes as usize);
+    let same = |one: &&SeriesLayers<'_>| {
+        one.series.writer == series.writer && one.series.size_bytes == series.size_bytes
+    };
+    let most = subject.analysed.layers.iter().find(same).and_then(|one| {
+        let share = |layer: Layer| one.breakdown.share(layer);
+        let most = Layer::ALL.into_iter().max_by(|one, other| share(*one).total_cmp(&share(*other)))?;
+        Some(format!("; {:.0}% of the time {}", share(most) * 100.0, goes_to(most)))
+    });
+    let took = match series.latency.percentile_ns(50.0) {
+        Some(p50) => format!("usually takes {}", duration(p50 as f64)),
+        None => format!("took at most {}", duration(series.latency.max_ns()? as f64)),
+    };
+    Some(format!("A write of {size} {took}{}.", most.unwrap_or_default()))
+}
+
+pub(crate) fn interference(subject: &Subject<'_>) -> Option<String> {
+    subject.analysed.run.results.interference.as_ref()?;
+    Some(of_conditions(subject))
+}
+
+pub(crate) fn baseline(subject: &Subject<'_>) -> Option<String> {
+    let result = subject.analysed.run.results.baseline.as_ref()?;
+    let (least, placement) = (*result.plan.sizes_bytes.iter().min()?, *result.plan.placements.first()?);
+    let of = |transport| Some(duration(result.cell(transport, least, placement)?.median_ns()?));
+    let binder =
+        ["binder", "hwbinder"].into_iter().filter_map(|stack| Some(format!("over {stack} {}", of(stack)?)));
+    let all: Vec<String> = [format!("over a futex {}", of(FUTEX)?)].into_iter().chain(binder).collect();
+    Some(format!("A round trip of {} takes {} (placement {placement}).", length(least), all.join(", ")))
+}
+
+pub(crate) fn traits(subject: &Subject<'_>) -> Option<String> {
+    subject.analysed.run.results.traits.as_ref().map(|_| "Binder and hwbinder, aspect by aspect.".to_owned())
 }
 
 /// What a layer does during a write, in words that follow a share of the time.
@@ -157,14 +157,16 @@ fn under(condition: Condition) -> String {
 /// The effect of background load on a write: the largest difference beyond chance, and the layer
 /// that causes it.
 fn of_conditions(subject: &Subject<'_>) -> String {
-    let Some(noise) = beside::chance(subject.beside) else {
+    let Some(noise) = beside::chance(&subject.analysed.beside) else {
         return "Too few rounds to tell how background load affects a write.".to_owned();
     };
     let chance =
         format!("The control (alone against alone) varies from {:.2} to {:.2}.", noise.low, noise.high);
-    let all = beside::found(subject.beside);
+    let all = beside::found(&subject.analysed.beside);
     let Some(found) = all.first() else {
-        return format!("None of the conditions changed a write beyond chance. {chance}");
+        let unexplained = beside::unexplained(&subject.analysed.beside);
+        let but = if unexplained { ", in a way that a part of it explains" } else { "" };
+        return format!("None of the conditions changed a write beyond chance{but}. {chance}");
     };
     let under = under(found.one.beside.condition);
     let said = match found.change {
@@ -178,12 +180,4 @@ fn of_conditions(subject: &Subject<'_>) -> String {
     let where_it_lies = beside::layer(found)
         .map_or_else(String::new, |layer| format!("; it spends {less} time {}", place(layer)));
     format!("{said}{where_it_lies}. {chance}")
-}
-
-/// All calls of a latency test, and how many missed the deadline.
-pub(super) fn all_calls(result: &LatencyResult) -> (Histogram, u64) {
-    let callers = || result.series.iter().flat_map(|series| &series.pairs).flat_map(|pair| &pair.callers);
-    let mut times = Histogram::new();
-    callers().for_each(|caller| times.merge(&caller.latency));
-    (times, callers().map(|caller| caller.deadline.missed).sum())
 }

@@ -1,7 +1,7 @@
 //! The page's style and script, the chart library, and the frame that combines them with the data.
 //! The page's Content-Security-Policy lists each of them by its hash, which the build computes.
 
-use crate::inert;
+use crate::text::inert;
 
 const STYLE: &str = include_str!("../../../../web/report.css");
 const LIBRARY_STYLE: &str = include_str!("../../../../web/uplot/uPlot.min.css");

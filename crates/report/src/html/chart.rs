@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::quantity::duration;
-use crate::table::Table;
+use crate::text::quantity::duration;
+use crate::text::table::Table;
 
 /// The number of colours. After that, they repeat.
 pub(super) const COLOURS: usize = 8;

@@ -1,16 +1,16 @@
 //! A comparison of runs as a page: the answer, the ratio of each figure as an interval, and how
 //! reliable the comparison is. Must not know any run.
 
-use analysis::compare::{Compared, Verdict};
+use roundtrip_analysis::compare::{Compared, Verdict};
 use serde_json::{Map, json};
 
 use super::assets;
 use super::bars::{Range, Ranges, Scale};
 use super::chart::round_ticks;
 use super::page::Page;
+use crate::Error;
 use crate::comparison::{self, Comparison, verdict};
-use crate::figures::value;
-use crate::{Error, inert};
+use crate::text::inert;
 
 /// The page of a comparison.
 ///
@@ -39,7 +39,8 @@ pub fn compared(comparison: &Comparison<'_>) -> Result<String, Error> {
 }
 
 fn first(page: &mut Page, comparison: &Comparison<'_>) {
-    page.element("h1", &[], &comparison::answer(comparison));
+    page.element("h1", &[], &comparison::words(comparison).join(" "));
+    page.element("p", &[], &comparison::answer(comparison));
     page.within("div", &[("class", "figures")], |page| {
         for compared in carrying(comparison) {
             if let Some(ratio) = compared.ratio {
@@ -47,8 +48,8 @@ fn first(page: &mut Page, comparison: &Comparison<'_>) {
                     "times the base in {}, {}: from {} to {}, {}",
                     compared.name,
                     comparison::of(compared),
-                    value(compared.base, compared.unit),
-                    value(compared.new, compared.unit),
+                    comparison::side(compared, 0),
+                    comparison::side(compared, 1),
                     verdict(compared.verdict),
                 );
                 page.figure(comparison.names[1], &name, &format!("{ratio:.3}"), ratio, "ratio");
@@ -101,7 +102,8 @@ fn ratios(comparison: &Comparison<'_>) -> Ranges {
         .iter()
         .filter_map(|compared| {
             let ratio = compared.ratio?;
-            let most = compared.bounds.map(|bounds| (bounds.low, bounds.high));
+            let most = compared.bounds.filter(|bounds| bounds.high.is_finite());
+            let most = most.map(|bounds| (bounds.low, bounds.high));
             let interval = most.map_or_else(String::new, |(low, high)| format!(" ({low:.3}-{high:.3})"));
             let text = format!("{ratio:.3}{interval}: {}", verdict(compared.verdict));
             Some(Range {

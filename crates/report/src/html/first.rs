@@ -1,16 +1,18 @@
 //! The first screen: for each run the answer, the figures that support it, what to do about it, and
 //! how reliable it is.
 
-use analysis::slow_calls::Kept;
-use run::{Results, Run};
+use roundtrip_analysis::slow_calls::Kept;
+use roundtrip_run::{Run, TESTS, Test};
 
 use super::advice;
-use super::answer::answer;
-use super::figures::{Figure, figures};
+use super::answer::inverted;
+use super::figures::Figure;
 use super::page::Page;
 use super::subject::Subject;
 use super::trust::trust;
-use crate::{environment, explanation_summary, summary};
+use crate::explanation::sentence;
+use crate::text::quantity::duration;
+use crate::{environment, explanation, kinds};
 
 /// Adds the first screen.
 pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
@@ -32,25 +34,21 @@ pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
 }
 
 /// The page's sections: their ids and titles.
-pub(super) fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static str)> {
-    let any = |has: fn(&Results) -> bool| subjects.iter().any(|one| has(&one.run.results));
-    let all = [
-        (subjects.iter().any(|one| Kept::of(one.run).is_some()), "slow-calls", "Slow calls"),
-        (any(|of| of.latency.is_some()), "latency", "Latency"),
-        (any(|of| of.throughput.is_some()), "throughput", "Throughput"),
-        (any(|of| of.baseline.is_some()), "baseline", "Baseline"),
-        (any(|of| of.workers.is_some()), "many-callers", "Many callers"),
-        (any(|of| of.observed_calls.is_some()), "observed", "Observed calls"),
-        (any(|of| of.observed_writes.is_some()), "observed-writes", "Observed writes"),
-        (any(|of| of.traits.is_some()), "stacks", "Binder against hwbinder"),
-        (any(|of| of.storage.is_some()), "writes", "Synchronous writes"),
-        (any(|of| of.interference.is_some()), "interference", "Writes with background load"),
-    ];
-    all.into_iter().filter(|section| section.0).map(|(_, id, name)| (id, name)).collect()
+fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static str)> {
+    let slow = subjects.iter().any(|one| Kept::of(one.analysed.run).is_some());
+    let slow = slow.then_some(("slow-calls", "Slow calls"));
+    slow.into_iter().chain(tests(subjects).map(|test| (test.name, test.title))).collect()
+}
+
+/// The tests that a run has.
+pub(super) fn tests(subjects: &[Subject<'_>]) -> impl Iterator<Item = &'static Test> {
+    let has =
+        |name: &str, one: &Subject<'_>| one.analysed.run.results.parts().any(|part| part.test().name == name);
+    TESTS.iter().filter(move |test| subjects.iter().any(|one| has(test.name, one)))
 }
 
 fn of(page: &mut Page, subject: &Subject<'_>) {
-    let run = subject.run;
+    let run = subject.analysed.run;
     page.within("p", &[("class", "run")], |page| {
         page.element("span", &[("class", "label")], &subject.label);
         if let Some((class, kind)) = kind(run) {
@@ -59,10 +57,10 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
     });
     page.element("h1", &[], &answer(subject));
     if let Some(kept) = Kept::of(run).filter(|_| !subject.explained.is_empty()) {
-        page.paragraphs("lead", &explanation_summary::line(subject.explained, &kept));
+        page.paragraphs("lead", &explanation::summary::line(subject.explained, &kept));
     }
     page.within("div", &[("class", "figures")], |page| {
-        for Figure { name, text, value, unit } in figures(subject) {
+        for Figure { name, text, value, unit } in kinds::figures(subject) {
             page.figure(&subject.label, &name, &text, value, unit);
         }
     });
@@ -85,9 +83,25 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
             });
         });
     });
+    if let Some(changes) = environment::changes(&run.environment) {
+        page.folded("Conditions that changed during the run", &changes);
+    }
     lead(page, subject);
     page.paragraphs("machine", &environment::of_this_run(run));
     page.paragraphs("machine", &environment::header(&run.environment));
+}
+
+/// The answer in a sentence.
+fn answer(subject: &Subject<'_>) -> String {
+    let Some(worst) = subject.explained.first() else {
+        return kinds::answer(subject).unwrap_or_else(|| "The run has no figures.".to_owned());
+    };
+    let took = duration(worst.explanation.duration_ns() as f64);
+    let what = sentence::answer(&worst.explanation);
+    let inverted = inverted(&worst.explanation);
+    let inversion =
+        if inverted { " This is priority inversion: the caller is a real-time thread." } else { "" };
+    format!("The slowest recorded call took {took}: {what}.{inversion}")
 }
 
 /// A badge beside the run's name that says whether the driver is emulated or the kernel's.
@@ -102,7 +116,7 @@ fn kind(run: &Run) -> Option<(&'static str, String)> {
 
 /// The summary of each test, as a terminal shows it.
 fn lead(page: &mut Page, subject: &Subject<'_>) {
-    let text = summary::paragraphs(&subject.run.results, subject.layers, subject.beside);
+    let text = kinds::summary(subject.analysed);
     if text.is_empty() {
         return;
     }

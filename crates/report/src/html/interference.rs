@@ -1,30 +1,21 @@
 //! Writes with background load on the page: the ratio of each condition as an interval, compared
 //! with the effect of chance on a writer without background load.
 
-use analysis::interference::Explained;
-use latency::Comparison;
-use run::storage::interference::{Condition, InterferenceResult};
+use roundtrip_analysis::interference::Explained;
+use roundtrip_latency::Comparison;
+use roundtrip_run::storage::interference::{Condition, InterferenceResult};
 
 use super::bars::{Range, Ranges, Scale};
+use super::each;
 use super::page::Page;
 use super::subject::Subject;
-use crate::interference;
+use crate::storage::interference;
 
-/// Adds the comparisons of all runs that have some.
-pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
-    let ours: Vec<_> =
-        subjects.iter().filter_map(|one| Some((one, one.run.results.interference.as_ref()?))).collect();
-    if ours.is_empty() {
-        return;
-    }
-    page.within("section", &[("id", "interference")], |page| {
-        page.element("h2", &[], "Writes with background load");
-        for (subject, result) in ours {
-            if subjects.len() > 1 {
-                page.element("h3", &[], &subject.label);
-            }
-            of_run(page, subject.beside, result);
-        }
+/// Adds the comparisons of all runs.
+pub(crate) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        of_run(page, &subject.analysed.beside, subject.analysed.run.results.interference.as_ref()?);
+        Some(())
     });
 }
 

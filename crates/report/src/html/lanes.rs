@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use layers::{Explanation, Owner, Part, State};
+use roundtrip_layers::{Explanation, Owner, Part, State};
 use serde_json::{Value, json};
 
 use super::chart::{round_ticks, short_duration};
@@ -15,7 +15,7 @@ fn class(state: &State) -> &'static str {
         State::User | State::Running | State::SystemCall { .. } | State::Leg { .. } => "running",
         State::Spinning | State::Blocked { .. } => "blocked",
         State::Stolen { .. } => "interrupted",
-        State::WakeUpPending | State::IdleExit | State::HandOver { .. } => "waking",
+        State::WakeUpPending | State::IdleExit { .. } | State::HandOver { .. } => "waking",
         State::Behind { .. } | State::Preempted { .. } => "behind",
         State::Stopped { .. } | State::RunnableOnIdle | State::Throttled | State::Gap => "stopped",
         State::Unknown { .. } => "unknown",

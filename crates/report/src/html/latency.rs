@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use run::ipc::latency::{CallerResult, LatencyResult, Series};
+use roundtrip_run::ipc::latency::{CallerResult, LatencyResult, Series};
 
-use super::bars::{Range, Ranges, Scale};
+use super::bars::Ranges;
 use super::chart::{Axis, Chart, Kind, Line, durations, log_ticks, short_duration};
 use super::over_time;
 use super::page::Page;
-use super::ranges::{range, span, ticks};
+use super::ranges::{ranges, span};
 use super::subject::Subject;
-use crate::latency;
-use crate::quantity::duration;
-use crate::table::{Column, Table};
+use crate::ipc::latency;
+use crate::text::quantity::{duration, duration_or_dash};
+use crate::text::table::{Column, Table};
 
 /// The number of bins per power of ten in a histogram.
 const BINS: f64 = 20.0;
@@ -26,57 +26,56 @@ struct Calls {
 }
 
 /// Adds the latency of all runs that have one.
-pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
+pub(crate) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     let ours: Vec<_> =
-        subjects.iter().filter_map(|one| Some((one, one.run.results.latency.as_ref()?))).collect();
-    if ours.is_empty() {
-        return;
-    }
+        subjects.iter().filter_map(|one| Some((one, one.analysed.run.results.latency.as_ref()?))).collect();
     let calls: Vec<Calls> =
         ours.iter().flat_map(|(subject, result)| callers(subject, result, subjects.len() > 1)).collect();
-    page.within("section", &[("id", "latency")], |page| {
-        page.element("h2", &[], "Latency");
-        page.ranges(&ranges(&calls));
-        page.within("div", &[("class", "pair")], |page| {
-            page.within("div", &[], |page| page.chart(&histogram(&calls)));
-            page.within("div", &[], |page| page.chart(&distribution(&calls)));
-        });
-        page.ranges(&legs(&calls));
-        for (subject, result) in &ours {
-            for series in &result.series {
-                let heading = latency::heading(result, series);
-                let (what, inheritance) = heading.split_once('\n').unwrap_or((&heading, ""));
-                let what = subject.named(what, subjects.len());
-                page.element("h3", &[], &what);
-                page.paragraphs("about", inheritance);
-                if let Some(chart) = over_time(result, series, format!("Over the run: {what}")) {
-                    page.chart(&chart);
-                }
-                page.folded(&format!("Times: {what}"), &latency::times(series));
-                page.folded(&format!("Legs: {what}"), &latency::legs(series));
-                page.folded(&format!("Scheduling: {what}"), &latency::scheduling(series));
-            }
-            for &stack in &result.plan.stacks {
-                let compared: Vec<_> = result.series.iter().filter(|series| series.stack == stack).collect();
-                if compared.len() > 1 {
-                    let title = format!("{stack}: what real-time inheritance changes");
-                    page.folded(&subject.named(&title, subjects.len()), &latency::side_by_side(&compared));
-                }
-            }
-            page.notes(&latency::notes(result));
-        }
+    page.ranges(&of_calls(&calls));
+    page.within("div", &[("class", "pair")], |page| {
+        page.within("div", &[], |page| page.chart(&histogram(&calls)));
+        page.within("div", &[], |page| page.chart(&distribution(&calls)));
     });
+    page.ranges(&legs(&calls));
+    for (subject, result) in &ours {
+        for series in &result.series {
+            let heading = latency::heading(result, series);
+            let (what, inheritance) = heading.split_once('\n').unwrap_or((&heading, ""));
+            let what = subject.named(what, subjects.len());
+            page.element("h3", &[], &what);
+            page.paragraphs("about", inheritance);
+            if let Some(mut chart) = over_time(result, series, format!("Over the run: {what}")) {
+                chart.marks = over_time::changes(&subject.analysed.run.environment);
+                page.chart(&chart);
+            }
+            page.folded(&format!("Times: {what}"), &latency::times(series));
+            page.folded(&format!("Legs: {what}"), &latency::legs(series));
+            page.folded(&format!("Scheduling: {what}"), &latency::scheduling(series));
+        }
+        for &stack in &result.plan.stacks {
+            let compared: Vec<_> = result.series.iter().filter(|series| series.stack == stack).collect();
+            if compared.len() > 1 {
+                let title = format!("{stack}: what real-time inheritance changes");
+                page.folded(&subject.named(&title, subjects.len()), &latency::side_by_side(&compared));
+            }
+        }
+        page.notes(&latency::notes(result));
+    }
 }
 
-/// The calls of a series over the run; `None` for runs of earlier versions, which lack them.
+/// The calls of a series over the run; `None` if there were none.
 fn over_time(result: &LatencyResult, series: &Series, title: String) -> Option<Chart> {
     let all = series.all()?;
-    let calls = |caller: &CallerResult| {
-        let timeline = caller.timeline.clone()?;
-        Some(over_time::Calls { name: format!("{} caller", caller.caller), timeline })
+    let calls = |caller: &CallerResult| over_time::Calls {
+        name: format!("{} caller", caller.caller),
+        timeline: caller.timeline.clone(),
     };
-    let calls: Option<Vec<_>> = all.callers.iter().map(calls).collect();
-    over_time::chart(title, &calls?, Some(result.plan.deadline))
+    let calls: Vec<_> = all.callers.iter().map(calls).collect();
+    let mut chart = over_time::chart(title, &calls, Some(result.plan.deadline))?;
+    if result.plan.rate_per_s.is_some() {
+        chart.y.label = "response".into();
+    }
+    Some(chart)
 }
 
 /// Every caller of a run, with a name that is unique on the page.
@@ -109,39 +108,23 @@ fn deadlines(calls: &[Calls]) -> Vec<(f64, String)> {
 }
 
 /// Each caller's calls from the median to the maximum, with the deadline.
-fn ranges(calls: &[Calls]) -> Ranges {
-    let (low, high) = span(calls.iter().map(|one| &one.of.latency));
-    let marks = deadlines(calls);
-    let high = marks.iter().fold(high, |high, mark| high.max(mark.0));
-    Ranges {
-        title: "Each caller's calls: median, 99th percentile, worst".into(),
-        scale: Scale::Log,
-        rows: calls.iter().filter_map(|one| range(&one.name, &one.of.latency)).collect(),
-        marks,
-        chance: None,
-        ticks: ticks(low, high),
-    }
+fn of_calls(calls: &[Calls]) -> Ranges {
+    let all: Vec<_> = calls.iter().map(|one| (one.name.clone(), one.of.times())).collect();
+    ranges("Each caller's calls: median, 99th percentile, worst", &all, deadlines(calls))
 }
 
 /// Where the time was spent.
 fn legs(calls: &[Calls]) -> Ranges {
-    let rows: Vec<Range> = calls
-        .iter()
-        .flat_map(|Calls { name, of, .. }| {
-            let legs = [("request", &of.request), ("handling", &of.handling), ("reply", &of.reply)];
-            legs.into_iter().filter_map(move |(leg, times)| range(&format!("{leg}: {name}"), times))
-        })
-        .collect();
-    let of = calls.iter().flat_map(|one| [&one.of.request, &one.of.handling, &one.of.reply]);
-    let (low, high) = span(of);
-    Ranges {
-        title: "Legs: to the server's handler, in it, and back".into(),
-        scale: Scale::Log,
-        rows,
-        marks: Vec::new(),
-        chance: None,
-        ticks: ticks(low, high),
-    }
+    let legs = calls.iter().flat_map(|Calls { name, of, .. }| {
+        let legs = [("request", &of.request), ("handling", &of.handling), ("reply", &of.reply)];
+        legs.map(|(leg, times)| (format!("{leg}: {name}"), times))
+    });
+    ranges("Legs: to the server's handler, in it, and back", &legs.collect::<Vec<_>>(), Vec::new())
+}
+
+/// What the times of these calls are.
+fn measure(calls: &[Calls]) -> &'static str {
+    if calls.iter().any(|one| one.of.response.is_some()) { "response" } else { "latency" }
 }
 
 /// The bin of a duration.
@@ -153,15 +136,15 @@ fn begin_ns(bin: i32) -> f64 {
     10_f64.powf(f64::from(bin) / BINS)
 }
 
-/// The distribution of latencies.
+/// The distribution of the calls' times.
 fn histogram(calls: &[Calls]) -> Chart {
     let binned: Vec<BTreeMap<i32, u64>> = calls
         .iter()
         .map(|one| {
             let mut bins = BTreeMap::new();
-            for (top_ns, count) in one.of.latency.buckets() {
+            for (top_ns, count) in one.of.times().buckets() {
                 // The upper bound of the last bucket may exceed the longest call.
-                *bins.entry(bin(top_ns.min(one.of.latency.max_ns().unwrap_or(top_ns)))).or_default() += count;
+                *bins.entry(bin(top_ns.min(one.of.times().max_ns().unwrap_or(top_ns)))).or_default() += count;
             }
             bins
         })
@@ -191,7 +174,7 @@ fn histogram(calls: &[Calls]) -> Chart {
         about: "Both axes are logarithmic, so a single slow call is as visible as a thousand usual ones."
             .into(),
         kind: Kind::Steps,
-        x: durations("latency", begin_ns(first), begin_ns(last + 1)),
+        x: durations(measure(calls), begin_ns(first), begin_ns(last + 1)),
         y: Axis {
             label: "calls".into(),
             scale: super::chart::Scale::Log,
@@ -208,10 +191,10 @@ fn histogram(calls: &[Calls]) -> Chart {
 /// The percentiles in the table of a distribution.
 const SHARES: [f64; 12] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
 
-/// The cumulative distribution of latencies.
+/// The cumulative distribution of the calls' times.
 fn distribution(calls: &[Calls]) -> Chart {
-    let (low, high) = span(calls.iter().map(|one| &one.of.latency));
-    let most = calls.iter().map(|one| one.of.latency.count()).max().unwrap_or(1).max(2) as f64;
+    let (low, high) = span(calls.iter().map(|one| one.of.times()));
+    let most = calls.iter().map(|one| one.of.times().count()).max().unwrap_or(1).max(2) as f64;
     let percent = |share: f64| format!("{}%", trimmed(share * 100.0));
     let nines =
         (1..=12).map(|digits| 1.0 - 10_f64.powi(-digits)).take_while(|share| 1.0 - share > 0.2 / most);
@@ -226,9 +209,8 @@ fn distribution(calls: &[Calls]) -> Chart {
         let cells: Vec<String> = calls
             .iter()
             .map(|one| {
-                let known = ::latency::resolvable(one.of.latency.count(), share) || share == 100.0;
-                let ns = one.of.latency.percentile_ns(share).filter(|_| known);
-                ns.map_or_else(|| "-".into(), |ns| duration(ns as f64))
+                let times = one.of.times();
+                duration_or_dash(times.percentile_ns(share).or(times.max_ns().filter(|_| share == 100.0)))
             })
             .collect();
         table.row([percent(share / 100.0)].into_iter().chain(cells));
@@ -239,7 +221,7 @@ fn distribution(calls: &[Calls]) -> Chart {
             "The cumulative distribution. Each step up adds a nine, which leaves room for the slowest calls."
                 .into(),
         kind: Kind::Lines,
-        x: durations("latency", low, high),
+        x: durations(measure(calls), low, high),
         y: Axis { label: "share of calls".into(), scale: super::chart::Scale::Nines, ticks },
         lines: calls.iter().map(cumulated).collect(),
         widest: None,
@@ -259,7 +241,7 @@ fn trimmed(percent: f64) -> String {
 const POINTS: usize = 600;
 
 fn cumulated(calls: &Calls) -> Line {
-    let times = &calls.of.latency;
+    let times = calls.of.times();
     let total = times.count() as f64;
     let mut below = 0;
     let all: Vec<(u64, u64)> = times

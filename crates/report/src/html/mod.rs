@@ -4,29 +4,30 @@
 //! explanations in, text out.
 
 mod advice;
-mod answer;
+pub(crate) mod answer;
 mod assets;
 mod bars;
 mod chart;
 mod compared;
-mod figures;
+pub(crate) mod figures;
 mod first;
-mod interference;
+pub(crate) mod interference;
 mod lanes;
-mod latency;
-mod others;
+pub(crate) mod latency;
+pub(crate) mod others;
 mod over_time;
-mod page;
+pub(crate) mod page;
 mod ranges;
 mod slow_calls;
 mod stacks;
-mod storage;
-mod subject;
+pub(crate) mod storage;
+pub(crate) mod subject;
 mod trust;
 
 use serde_json::{Map, Value, json};
 
 use crate::Error;
+use crate::kinds;
 pub use compared::compared;
 use page::Page;
 pub use subject::Subject;
@@ -42,10 +43,13 @@ pub fn page(subjects: &[Subject<'_>]) -> Result<String, Error> {
     let mut page = Page::default();
     first::screen(&mut page, subjects);
     slow_calls::section(&mut page, subjects);
-    latency::section(&mut page, subjects);
-    others::sections(&mut page, subjects);
-    storage::section(&mut page, subjects);
-    interference::section(&mut page, subjects);
+    for test in first::tests(subjects) {
+        let Some(view) = kinds::view(test.name) else { continue };
+        page.within("section", &[("id", test.name)], |page| {
+            page.element("h2", &[], test.title);
+            (view.section)(page, subjects);
+        });
+    }
     let mut facts = Map::new();
     facts.insert("schema".into(), json!("roundtrip.report"));
     facts.insert("version".into(), json!(VERSION));
@@ -55,9 +59,21 @@ pub fn page(subjects: &[Subject<'_>]) -> Result<String, Error> {
     Ok(assets::document(&labels.join(", "), &body, &data))
 }
 
+/// Adds a part for each run. `show` returns `None` for a run that has no such part.
+fn each(page: &mut Page, subjects: &[Subject<'_>], show: impl Fn(&mut Page, &Subject<'_>) -> Option<()>) {
+    for subject in subjects {
+        if subjects.len() > 1 {
+            page.element("h3", &[], &subject.label);
+        }
+        if show(page, subject).is_none() && subjects.len() > 1 {
+            page.paragraphs("note", "This run did not measure it.");
+        }
+    }
+}
+
 /// The page's data about a run as a whole.
 fn facts_of(subject: &Subject<'_>) -> Value {
-    let environment = &subject.run.environment;
+    let environment = &subject.analysed.run.environment;
     json!({
         "label": subject.label,
         "date": environment.date,
@@ -66,7 +82,7 @@ fn facts_of(subject: &Subject<'_>) -> Value {
         "driver": environment.driver,
         "roundtrip_version": environment.roundtrip_version,
         "build_profile": environment.build_profile,
-        "warnings": subject.run.warnings,
+        "warnings": subject.analysed.run.warnings,
         "damage": subject.damage,
     })
 }

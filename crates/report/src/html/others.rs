@@ -1,56 +1,111 @@
 //! The other IPC tests on the page: throughput by size with the baseline, mechanisms other than
 //! binder, many callers, and binder against hwbinder.
 
-use run::baseline::{BaselineResult, FUTEX};
-use run::ipc::throughput::{Batch, ThroughputResult};
+use roundtrip_run::baseline::{BaselineResult, FUTEX};
+use roundtrip_run::ipc::throughput::{Batch, ThroughputResult};
 
 use super::bars::{Range, Ranges, Scale};
 use super::chart::{Axis, Chart, Kind, Line, durations};
+use super::each;
 use super::over_time;
 use super::page::Page;
-use super::ranges::{range, span, ticks};
+use super::ranges::{ranges, ticks};
 use super::subject::Subject;
-use crate::quantity::{byte_rate, duration, length};
-use crate::table::{Column, Table};
-use crate::{baseline, observed_calls, observed_writes, throughput, traits, workers};
+use crate::explanation::summary;
+use crate::ipc::{baseline, observed_calls, throughput, traits, workers};
+use crate::storage::observed_writes;
+use crate::text::quantity::{byte_rate, duration, length};
+use crate::text::table::{Column, Table};
 
 /// The number of rows of observed calls that are drawn: those with the most time. The table has all
 /// rows.
 const DRAWN: usize = 30;
 
-/// Adds each of these tests that a run has.
-pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
-    all_throughput(page, subjects);
-    section(page, subjects, "baseline", "Baseline", |page, subject| {
-        let result = subject.run.results.baseline.as_ref()?;
+/// Adds the baselines of all runs.
+pub(crate) fn baseline(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        let result = subject.analysed.run.results.baseline.as_ref()?;
         page.ranges(&transports(result));
         let (tables, notes) = baseline::parts(result);
         tables.iter().for_each(|(heading, table)| page.folded(heading, table));
         page.notes(&notes);
         Some(())
     });
-    section(page, subjects, "many-callers", "Many callers", |page, subject| {
-        let result = subject.run.results.workers.as_ref()?;
-        let rows =
-            result.callers.iter().filter_map(|one| range(&format!("worker {}", one.worker), &one.latency));
-        let (low, high) = span(result.callers.iter().map(|one| &one.latency));
-        page.ranges(&Ranges {
-            title: "Each worker's calls: median, 99th percentile, worst".into(),
-            scale: Scale::Log,
-            rows: rows.collect(),
-            marks: Vec::new(),
-            chance: None,
-            ticks: ticks(low, high),
-        });
+}
+
+/// Adds the workers of all runs.
+pub(crate) fn workers(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        let result = subject.analysed.run.results.workers.as_ref()?;
+        let callers = result.callers.iter().map(|one| (format!("worker {}", one.worker), &one.latency));
+        let callers: Vec<_> = callers.collect();
+        page.ranges(&ranges("Each worker's calls: median, 99th percentile, worst", &callers, Vec::new()));
         let (heading, table, notes) = workers::parts(result);
         page.paragraphs("about", &heading);
         page.folded("Each worker, and all", &table);
         page.notes(&notes);
         Some(())
     });
-    observed(page, subjects);
-    section(page, subjects, "stacks", "Binder against hwbinder", |page, subject| {
-        let result = subject.run.results.traits.as_ref()?;
+}
+
+/// Adds other programs' calls of all runs.
+pub(crate) fn observed_calls(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        let result = subject.analysed.run.results.observed_calls.as_ref()?;
+        page.paragraphs("about", &observed_calls::answer(result));
+        let shown = result.flows.iter().filter(|flow| !flow.latency.is_empty()).take(DRAWN);
+        let shown: Vec<_> = shown.map(|flow| (observed_calls::name(flow), &flow.latency)).collect();
+        let title = "Calls by client, server and method: median, 99th percentile, worst";
+        page.ranges(&ranges(title, &shown, Vec::new()));
+        let calls = over_time::Calls { name: "all calls".into(), timeline: result.timeline.clone() };
+        let title = subject.named("Over the run", subjects.len());
+        let chart = over_time::chart(title, &[calls], Some(result.plan.deadline));
+        chart.iter().for_each(|chart| page.chart(chart));
+        let (table, notes) = observed_calls::parts(result);
+        page.folded("All observed calls", &table);
+        page.notes(&notes);
+        Some(())
+    });
+}
+
+/// Adds other programs' writes of all runs.
+pub(crate) fn observed_writes(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        let result = subject.analysed.run.results.observed_writes.as_ref()?;
+        page.paragraphs("about", &observed_writes::answer(result));
+        let shown = result.rows.iter().take(DRAWN);
+        let shown: Vec<_> = shown.map(|row| (observed_writes::name(row), &row.latency)).collect();
+        let title = "Writes by process, call and file: median, 99th percentile, worst";
+        page.ranges(&ranges(title, &shown, Vec::new()));
+        let parts = observed_writes::parts(result, &subject.analysed.slow_writes);
+        page.folded("All observed writes", &parts.calls);
+        page.table("Where their time went", &parts.layers);
+        if let Some(causes) = observed_writes::causes(result) {
+            page.table("What delayed the slow writes", &summary::table_of(&causes, "writes"));
+        }
+        page.notes(&parts.notes);
+        Some(())
+    });
+}
+
+/// Adds other programs' system calls of all runs.
+pub(crate) fn system_calls(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        let result = subject.analysed.run.results.system_calls.as_ref()?;
+        let shown = result.rows.iter().take(DRAWN);
+        let shown: Vec<_> = shown.map(|row| (row.call.clone(), &row.latency)).collect();
+        page.ranges(&ranges("System calls: median, 99th percentile, worst", &shown, Vec::new()));
+        let (table, notes) = crate::storage::system_calls::parts(result);
+        page.table("All system calls", &table);
+        page.notes(&notes);
+        Some(())
+    });
+}
+
+/// Adds the comparisons of the stacks of all runs.
+pub(crate) fn traits(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        let result = subject.analysed.run.results.traits.as_ref()?;
         let (table, notes) = traits::parts(result);
         page.paragraphs("about", &result.backend.to_string());
         page.table("Binder against hwbinder", &table);
@@ -59,93 +114,20 @@ pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// Other programs' calls and writes.
-fn observed(page: &mut Page, subjects: &[Subject<'_>]) {
-    section(page, subjects, "observed", "Observed calls", |page, subject| {
-        let result = subject.run.results.observed_calls.as_ref()?;
-        page.paragraphs("about", &observed_calls::answer(result));
-        let shown = || result.flows.iter().filter(|flow| !flow.latency.is_empty()).take(DRAWN);
-        let (low, high) = span(shown().map(|flow| &flow.latency));
-        page.ranges(&Ranges {
-            title: "Calls by client, server and method: median, 99th percentile, worst".into(),
-            scale: Scale::Log,
-            rows: shown().filter_map(|flow| range(&observed_calls::name(flow), &flow.latency)).collect(),
-            marks: Vec::new(),
-            chance: None,
-            ticks: ticks(low, high),
-        });
-        let timeline = result.timeline.clone();
-        let calls = timeline.map(|timeline| over_time::Calls { name: "all calls".into(), timeline });
-        let title = subject.named("Over the run", subjects.len());
-        let chart = over_time::chart(title, calls.as_slice(), Some(result.plan.deadline));
-        chart.iter().for_each(|chart| page.chart(chart));
-        let (table, notes) = observed_calls::parts(result);
-        page.folded("All observed calls", &table);
+/// Adds the throughput of all runs in one chart.
+pub(crate) fn throughput(page: &mut Page, subjects: &[Subject<'_>]) {
+    let ours: Vec<_> = subjects
+        .iter()
+        .filter_map(|one| Some((one, one.analysed.run.results.throughput.as_ref()?)))
+        .collect();
+    page.chart(&by_size(&ours, subjects));
+    for (subject, result) in &ours {
+        let (tables, notes) = throughput::parts(result);
+        for (heading, table) in &tables {
+            page.folded(&subject.named(heading, subjects.len()), table);
+        }
         page.notes(&notes);
-        Some(())
-    });
-    section(page, subjects, "observed-writes", "Observed writes", |page, subject| {
-        let result = subject.run.results.observed_writes.as_ref()?;
-        page.paragraphs("about", &observed_writes::answer(result));
-        let shown = || result.rows.iter().take(DRAWN);
-        let (low, high) = span(shown().map(|row| &row.latency));
-        page.ranges(&Ranges {
-            title: "Writes by process, call and file: median, 99th percentile, worst".into(),
-            scale: Scale::Log,
-            rows: shown().filter_map(|row| range(&observed_writes::name(row), &row.latency)).collect(),
-            marks: Vec::new(),
-            chance: None,
-            ticks: ticks(low, high),
-        });
-        let parts = observed_writes::parts(result, subject.slow_writes);
-        page.folded("All observed writes", &parts.calls);
-        page.table("Where their time went", &parts.layers);
-        page.notes(&parts.notes);
-        Some(())
-    });
-}
-
-/// Adds a section with the output of `show` for each run that has any.
-fn section(
-    page: &mut Page,
-    subjects: &[Subject<'_>],
-    id: &str,
-    title: &str,
-    show: impl Fn(&mut Page, &Subject<'_>) -> Option<()>,
-) {
-    if !super::first::contents(subjects).iter().any(|(known, _)| *known == id) {
-        return;
     }
-    page.within("section", &[("id", id)], |page| {
-        page.element("h2", &[], title);
-        for subject in subjects {
-            if subjects.len() > 1 {
-                page.element("h3", &[], &subject.label);
-            }
-            if show(page, subject).is_none() && subjects.len() > 1 {
-                page.paragraphs("note", "This run did not measure it.");
-            }
-        }
-    });
-}
-
-fn all_throughput(page: &mut Page, subjects: &[Subject<'_>]) {
-    let ours: Vec<_> =
-        subjects.iter().filter_map(|one| Some((one, one.run.results.throughput.as_ref()?))).collect();
-    if ours.is_empty() {
-        return;
-    }
-    page.within("section", &[("id", "throughput")], |page| {
-        page.element("h2", &[], "Throughput");
-        page.chart(&by_size(&ours, subjects));
-        for (subject, result) in &ours {
-            let (tables, notes) = throughput::parts(result);
-            for (heading, table) in &tables {
-                page.folded(&subject.named(heading, subjects.len()), table);
-            }
-            page.notes(&notes);
-        }
-    });
 }
 
 /// The duration of a call by payload size, for each stack and for the baseline if the same run
@@ -170,9 +152,9 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>])
     }
     // The baseline of the same run, and of runs that measured nothing else.
     for subject in subjects {
-        let own = subject.run.results.throughput.as_ref();
+        let own = subject.analysed.run.results.throughput.as_ref();
         let placement = own.or(ours.first().map(|(_, result)| *result)).map(|result| result.plan.placement);
-        if let (Some(baseline), Some(placement)) = (&subject.run.results.baseline, placement) {
+        if let (Some(baseline), Some(placement)) = (&subject.analysed.run.results.baseline, placement) {
             let cells =
                 baseline.cells.iter().filter(|cell| cell.transport == FUTEX && cell.placement == placement);
             let points = cells.filter_map(|cell| {

@@ -1,12 +1,16 @@
 //! Calls over the time of a run: for each interval the median as a line, and the maximum as a
 //! point, so that outliers appear at their time. Must not know any run.
 
-use ::latency::{Deadline, Timeline, resolvable};
+use roundtrip_latency::{Bin, Deadline, Timeline};
+use roundtrip_run::environment::Environment;
 
 use super::chart::{Axis, Chart, Kind, Line, Scale, durations, round_ticks, short_duration};
-use crate::latency::us;
-use crate::quantity::duration;
-use crate::table::{Column, Table};
+use crate::ipc::latency::us;
+use crate::text::quantity::duration;
+use crate::text::table::{Column, Table};
+
+/// The most changes that are drawn: the text of each needs space.
+const MAX_MARKS: usize = 5;
 
 /// Calls of one kind, and when they were made.
 pub(super) struct Calls {
@@ -17,8 +21,8 @@ pub(super) struct Calls {
 /// The chart of calls of several kinds, with its table; `None` if there are none.
 pub(super) fn chart(title: String, calls: &[Calls], deadline: Option<Deadline>) -> Option<Chart> {
     let bins = || calls.iter().flat_map(|one| one.timeline.bins().map(|(_, bin)| bin));
-    let low_ns = bins().map(|bin| bin.percentile_ns(50.0)).min()?;
-    let high_ns = bins().map(::latency::Bin::max_ns).chain(deadline.map(|deadline| deadline.ns)).max()?;
+    let low_ns = bins().map(|bin| bin.percentile_ns(50.0).unwrap_or(bin.max_ns())).min()?;
+    let high_ns = bins().map(Bin::max_ns).chain(deadline.map(|deadline| deadline.ns)).max()?;
     let width_ns = calls.iter().map(|one| one.timeline.width_ns()).max()?;
     let lasts = calls.iter().filter_map(|one| one.timeline.bins().last());
     let end_ns = lasts.map(|(from_ns, _)| from_ns).max()? + width_ns;
@@ -47,15 +51,21 @@ pub(super) fn chart(title: String, calls: &[Calls], deadline: Option<Deadline>) 
     })
 }
 
+/// Where conditions changed, as vertical lines. A chart's time starts with the first turn, a moment
+/// after the run.
+pub(super) fn changes(environment: &Environment) -> Vec<(f64, String)> {
+    let changes = environment.changes.iter().take(MAX_MARKS);
+    changes.map(|change| (change.from_ns as f64, format!("{} {}", change.what, change.during))).collect()
+}
+
 /// Medians and maxima.
 fn lines(Calls { name, timeline }: &Calls) -> [Line; 2] {
     let middle = timeline.width_ns() as f64 / 2.0;
-    let usual = timeline.bins().map(|(from_ns, bin)| {
-        let median_ns = bin.percentile_ns(50.0) as f64;
+    let usual = timeline.bins().filter_map(|(from_ns, bin)| {
+        let median_ns = bin.percentile_ns(50.0)? as f64;
         let (from, count) = (duration(from_ns as f64), bin.count());
-        let calls = if count == 1 { "call" } else { "calls" };
-        let text = format!("from {from} on {count} {calls}, median {}", duration(median_ns));
-        (from_ns as f64 + middle, median_ns, text)
+        let text = format!("from {from} on {count} calls, median {}", duration(median_ns));
+        Some((from_ns as f64 + middle, median_ns, text))
     });
     let longest = timeline.bins().map(|(from_ns, bin)| {
         let missed = match bin.missed() {
@@ -78,16 +88,15 @@ fn table(calls: &[Calls], has_deadline: bool) -> Table {
     let mut table = Table::new(head.into_iter().chain(times).chain(missed));
     for Calls { name, timeline } in calls {
         for (from_ns, bin) in timeline.bins() {
-            let mark = if resolvable(bin.count(), 99.0) { "" } else { "*" };
-            let time = |ns: u64| us(Some(ns as f64));
+            let time = |ns: Option<u64>| us(ns.map(|ns| ns as f64));
             let row = [
                 duration(from_ns as f64),
                 name.clone(),
                 bin.count().to_string(),
-                time(bin.min_ns()),
+                time(Some(bin.min_ns())),
                 time(bin.percentile_ns(50.0)),
-                time(bin.percentile_ns(99.0)) + mark,
-                time(bin.max_ns()),
+                time(bin.percentile_ns(99.0)),
+                time(Some(bin.max_ns())),
             ];
             table.row(row.into_iter().chain(has_deadline.then(|| bin.missed().to_string())));
         }

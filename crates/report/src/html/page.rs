@@ -5,15 +5,15 @@
 use serde_json::{Map, Number, Value, json};
 
 use super::chart::Chart;
-use crate::inert;
-use crate::table::Table;
+use crate::text::inert;
+use crate::text::table::Table;
 
 /// Attributes. The names are ours. The values may be foreign text.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 /// The page so far.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(crate) struct Page {
     html: String,
     figures: Vec<Value>,
     texts: Vec<Value>,
@@ -238,7 +238,7 @@ impl Page {
         data.insert("pictures".into(), pictures.into());
         data.insert("tables".into(), tables.into());
         data.insert("charts".into(), charts.into());
-        Ok((html, inert::script(&stored::to_text(&data)?)))
+        Ok((html, inert::script(&roundtrip_stored::to_text(&data)?)))
     }
 }
 
@@ -261,7 +261,7 @@ fn cells(page: &mut Page, row: &[String], columns: &[(String, bool)]) {
     }
 }
 
-/// A cell as data: text, or a number, with its mark if it has one.
+/// A cell as data: text or a number.
 fn data(cell: &str) -> Value {
     let number = |text: &str| {
         let plain = text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
@@ -269,18 +269,13 @@ fn data(cell: &str) -> Value {
         let whole = || text.parse::<u64>().ok().map(Number::from);
         plain.then(|| whole().or_else(|| Number::from_f64(text.parse().ok()?))).flatten()
     };
-    match (number(cell), cell.strip_suffix('*').and_then(number)) {
-        (Some(number), _) => Value::Number(number),
-        // Too few calls to distinguish this percentile from the maximum.
-        (None, Some(number)) => json!({ "value": number, "too_few_calls": true }),
-        (None, None) => Value::String(cell.to_owned()),
-    }
+    number(cell).map_or_else(|| cell.into(), Value::Number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Column;
+    use crate::text::table::Column;
 
     #[test]
     fn elements_are_closed_and_text_is_inert() {
@@ -292,19 +287,19 @@ mod tests {
     #[test]
     fn a_table_is_in_the_page_and_in_its_data() {
         let mut table = Table::new([Column::text("pair"), Column::number("p50", "us"), Column::text("as")]);
-        table.row(["P<0>", "2.30*", "fifo:99"]);
+        table.row(["P<0>", "2.30", "fifo:99"]);
         table.row(["1", "17", "1.5-2.5"]);
         let mut page = Page::default();
         page.table("times", &table);
         let (html, data) = page.finish(Map::new()).unwrap();
-        assert!(html.contains("<th scope=\"row\">P&lt;0&gt;</th><td class=\"number\">2.30*</td>"), "{html}");
+        assert!(html.contains("<th scope=\"row\">P&lt;0&gt;</th><td class=\"number\">2.30</td>"), "{html}");
         let data: Value = serde_json::from_str(&data).unwrap();
         assert_eq!(
             data["tables"][0],
             json!({
                 "title": "times",
                 "columns": ["pair", "p50 (us)", "as"],
-                "rows": [["P<0>", { "value": 2.3, "too_few_calls": true }, "fifo:99"], [1, 17, "1.5-2.5"]],
+                "rows": [["P<0>", 2.3, "fifo:99"], [1, 17, "1.5-2.5"]],
             })
         );
     }

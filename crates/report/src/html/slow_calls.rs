@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use analysis::slow_calls::{Explained, Kept};
+use roundtrip_analysis::slow_calls::{Explained, Kept};
 
 use super::chart::{Axis, Chart, Kind, Line, durations, round_ticks, short_duration};
 use super::lanes;
 use super::page::Page;
 use super::subject::Subject;
-use crate::quantity::duration;
-use crate::table::{Column, Table};
-use crate::{explanation, explanation_summary, explanation_words};
+use crate::explanation;
+use crate::explanation::{sentence, summary};
+use crate::text::quantity::duration;
+use crate::text::table::{Column, Table};
 
 /// The maximum number of a run's calls that are drawn. The table shows the causes of all others.
 const DRAWN: usize = 40;
@@ -22,7 +23,7 @@ const LONGEST: usize = 2_000_000;
 
 /// Adds the slow calls of every run that explains some.
 pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
-    let ours: Vec<_> = subjects.iter().filter_map(|one| Some((one, Kept::of(one.run)?))).collect();
+    let ours: Vec<_> = subjects.iter().filter_map(|one| Some((one, Kept::of(one.analysed.run)?))).collect();
     if ours.is_empty() {
         return;
     }
@@ -40,17 +41,18 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
 fn of_run(page: &mut Page, subject: &Subject<'_>, kept: &Kept) {
     let explained = subject.explained;
     if explained.is_empty() {
-        page.paragraphs("about", &explanation_summary::line(explained, kept));
+        page.paragraphs("about", &summary::line(explained, kept));
         return;
     }
     if explained.len() > 1 {
         page.chart(&over_time(explained, kept));
     }
+    page.folded("What delayed them, by cause", &summary::table(explained, kept));
     page.lanes_legend();
     // The group with the slowest call comes first.
     let mut groups: Vec<(String, Vec<&Explained>)> = Vec::new();
     for one in explained {
-        let cause = explanation_summary::cause_of(one);
+        let cause = summary::cause_of(one);
         match groups.iter_mut().find(|(name, _)| *name == cause) {
             Some((_, calls)) => calls.push(one),
             None => groups.push((cause, vec![one])),
@@ -84,8 +86,10 @@ fn call(page: &mut Page, one: &Explained, open: bool) {
     let attributes: &[(&str, &str)] =
         if open { &[("class", "call"), ("open", "")] } else { &[("class", "call")] };
     page.within("details", attributes, |page| {
-        page.element("summary", &[], &heading);
-        page.element("p", &[("class", "verdict")], &explanation_words::answer(&one.explanation));
+        page.within("summary", &[], |page| {
+            page.element("span", &[], &heading);
+            page.element("span", &[("class", "verdict")], &sentence::answer(&one.explanation));
+        });
         explanation::besides(one).iter().for_each(|line| page.paragraphs("about", line));
         let lanes = lanes::of_call(&one.explanation, explanation::state_text);
         page.lanes(&heading, one.explanation.duration_ns(), &lanes);
@@ -107,14 +111,17 @@ fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
         .fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
     let deadline_ns = kept.deadline_ns as f64;
     let mut levels = vec![(deadline_ns, format!("deadline {}", short_duration(deadline_ns)))];
-    levels.extend(kept.usual_ns.map(|ns| (ns as f64, format!("usual {}", duration(ns as f64)))));
+    // Calls of several groups have no common median.
+    let mut usual: Vec<u64> = explained.iter().filter_map(|one| one.call.trip.usual_ns).collect();
+    usual.sort_unstable();
+    usual.dedup();
+    let usual = usual.first().filter(|_| usual.len() == 1).map(|&ns| ns as f64);
+    levels.extend(usual.map(|ns| (ns, format!("usual {}", duration(ns)))));
     let ends = || levels.iter().map(|level| level.0);
     let (low, high) = (ends().fold(low, f64::min), ends().fold(high, f64::max));
     Chart {
         title: "The run over time: its slow calls".into(),
-        about:
-            "Time starts at the first kept slow call. Usual calls are not kept; the line shows their median."
-                .into(),
+        about: "Time starts at the first kept slow call. Usual calls are not kept.".into(),
         kind: Kind::Points,
         x: Axis {
             label: "time since the first slow call".into(),
@@ -142,7 +149,7 @@ fn took(one: &Explained) -> f64 {
 fn by_cause(explained: &[Explained], from_ns: u64) -> Vec<Line> {
     let mut by_cause: BTreeMap<String, Vec<&Explained>> = BTreeMap::new();
     for one in explained {
-        by_cause.entry(explanation_summary::cause_of(one)).or_default().push(one);
+        by_cause.entry(summary::cause_of(one)).or_default().push(one);
     }
     let lines = by_cause.into_iter().map(|(label, mut calls)| {
         calls.sort_by_key(|one| start(one));
@@ -170,7 +177,7 @@ fn table(explained: &[Explained], from_ns: u64) -> Table {
             duration((start(one) - from_ns) as f64),
             duration(took(one)),
             one.call.what.clone(),
-            explanation_words::answer(&one.explanation),
+            sentence::answer(&one.explanation),
         ]);
     }
     table

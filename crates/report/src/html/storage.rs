@@ -1,70 +1,71 @@
 //! Writes on the page: the time in each layer by size and writer, the study's three parts,
 //! interrupts, and the slowest writes as lanes.
 
-use ::latency::Timeline;
-use analysis::storage::SeriesLayers;
-use layers::storage::{Layer, SlowCall};
-use run::storage::StorageResult;
+use roundtrip_analysis::storage::SeriesLayers;
+use roundtrip_latency::Timeline;
+use roundtrip_layers::storage::{Layer, SlowCall};
+use roundtrip_run::storage::StorageResult;
 
 use super::chart::Chart;
+use super::each;
 use super::lanes::{Lane, Stretch};
 use super::over_time;
 use super::page::Page;
 use super::stacks::{Stack, Stacks};
 use super::subject::Subject;
-use crate::look::Look;
-use crate::quantity::{cpus_or_dash, duration, length, three_digits};
-use crate::table::{Column, Table};
-use crate::{storage, storage_strace, storage_study};
+use crate::storage::{measured, strace, study, why};
+use crate::text::look::Look;
+use crate::text::quantity::{cpus_or_dash, duration, length, three_digits};
+use crate::text::table::{Column, Table};
 
-/// Adds the writes of all runs that have some.
-pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
-    let ours: Vec<_> =
-        subjects.iter().filter_map(|one| Some((one, one.run.results.storage.as_ref()?))).collect();
-    if ours.is_empty() {
-        return;
-    }
-    page.within("section", &[("id", "writes")], |page| {
-        page.element("h2", &[], "Synchronous writes");
-        for (subject, result) in ours {
-            if subjects.len() > 1 {
-                page.element("h3", &[], &subject.label);
-            }
-            of_run(page, subject, result);
-        }
+/// Adds the writes of all runs.
+pub(crate) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
+    each(page, subjects, |page, subject| {
+        of_run(page, subject, subject.analysed.run.results.storage.as_ref()?);
+        Some(())
     });
 }
 
 fn of_run(page: &mut Page, subject: &Subject<'_>, result: &StorageResult) {
-    page.paragraphs("about", &storage::environment(&result.path));
-    page.folded("Response times", &storage::response(result));
+    page.paragraphs("about", &measured::environment(&result.path));
+    page.folded("Response times", &measured::response(result));
     for (index, writer) in result.writers.iter().enumerate() {
-        let ours: Vec<_> = subject.layers.iter().filter(|one| one.series.writer == index).collect();
+        let ours: Vec<_> = subject.analysed.layers.iter().filter(|one| one.series.writer == index).collect();
         if ours.is_empty() {
             continue;
         }
         let who = format!("{}, {}", writer.api, writer.durability);
         page.stacks(&by_layer(&who, &ours));
-        page.folded(&format!("Means: {who}"), &storage::means(&ours));
+        page.folded(&format!("Means: {who}"), &measured::means(&ours));
         let (picture, table) = three_parts(&who, &ours);
         page.stacks(&picture);
         page.folded(&format!("Three parts: {who}"), &table);
-        let study = ours.iter().find(|one| one.series.size_bytes == storage_study::SIZE_BYTES);
-        page.paragraphs("note", &study.map(|one| storage_study::line(&one.breakdown)).unwrap_or_default());
+        let study = ours.iter().find(|one| one.series.size_bytes == study::SIZE_BYTES);
+        page.paragraphs("note", &study.and_then(|one| study::answer(&one.breakdown)).unwrap_or_default());
+        let mut waits = String::new();
+        measured::waits(&mut waits, &ours);
+        page.paragraphs("note", &waits);
+        for one in &ours {
+            let size = length(one.series.size_bytes as usize);
+            page.folded(
+                &format!("Why writes of {size} did not move: {who}"),
+                &why::table(&one.breakdown.reasons),
+            );
+        }
         page.element("h3", &[], &format!("Interrupts and completions: {who}"));
         page.table(&format!("Interrupts and completions: {who}"), &interrupts(&ours));
         let mut account = String::new();
-        storage::boundaries(&mut account, &ours);
+        measured::boundaries(&mut account, &ours);
         page.paragraphs("note", &account);
         let mut straced = String::new();
-        storage_strace::strace(&mut straced, &ours, Look::PLAIN);
+        strace::strace(&mut straced, &ours, Look::PLAIN);
         page.block(&straced);
         slowest(page, &who, &ours);
         if let Some(chart) = over_time(&who, &ours) {
             page.chart(&chart);
         }
         let mut trust = String::new();
-        storage::trust(&mut trust, &ours);
+        measured::trust(&mut trust, &ours);
         page.paragraphs("note", &trust);
     }
     let not_possible = result.not_possible.iter().map(|reason| format!("Not possible: {reason}"));
@@ -109,7 +110,7 @@ fn by_layer(who: &str, ours: &[&SeriesLayers<'_>]) -> Stacks {
     Stacks {
         title: format!("What each layer takes of a write: {who}"),
         about: "Means over all calls; all bars of a chart have the same scale.".into(),
-        legend: storage::used(ours).into_iter().map(Layer::name).collect(),
+        legend: measured::used(ours).into_iter().map(Layer::name).collect(),
         rows: ours.iter().map(row).collect(),
     }
 }
@@ -145,13 +146,18 @@ fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
     table
 }
 
-/// Platform, kernel and device, as in the study of 2012. Unexplained time is shown separately.
+/// Platform, kernel and device, as in the study of 2012, without the waits for a CPU in them. Those
+/// and unexplained time are shown separately.
 fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
-    const PARTS: [&str; 4] = ["platform", "kernel", "device", "unexplained"];
+    const PARTS: [&str; 5] = ["platform", "kernel", "device", "contention", "unexplained"];
     let shares = |one: &SeriesLayers<'_>| {
-        let of = |layer| one.breakdown.share(layer) * 100.0;
+        let all_ns = one.breakdown.sum_ns.max(1) as f64;
+        let behind = |layer: &Layer| one.breakdown.behind_ns.get(layer).copied().unwrap_or(0) as f64 / all_ns;
+        let of = |layer| (one.breakdown.share(layer) - behind(&layer)) * 100.0;
         let [platform, device, unexplained] = [Layer::Platform, Layer::Device, Layer::Unexplained].map(of);
-        [platform, 100.0 - platform - device - unexplained, device, unexplained]
+        let contention = Layer::ALL.iter().map(behind).sum::<f64>() * 100.0;
+        let kernel = (100.0 - platform - device - contention - unexplained).max(0.0);
+        [platform, kernel, device, contention, unexplained]
     };
     let mut table =
         Table::new([Column::text("size")].into_iter().chain(PARTS.map(|part| Column::number(part, "%"))));
@@ -162,12 +168,16 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
         table.row([size.clone()].into_iter().chain(shares.map(|share| format!("{share:.1}"))));
         let parts =
             PARTS.into_iter().zip(shares).map(|(part, share)| (part, share, format!("{part}: {share:.1}%")));
-        let text = format!("platform {:.1}%, kernel {:.1}%, device {:.1}%", shares[0], shares[1], shares[2]);
+        let [platform, kernel, device, contention, _] = shares;
+        let waits = if contention < 0.05 { String::new() } else { format!(", contention {contention:.1}%") };
+        let text = format!("platform {platform:.1}%, kernel {kernel:.1}%, device {device:.1}%{waits}");
         rows.push(Stack { label: size, text, parts: parts.collect() });
     }
     let stacks = Stacks {
         title: format!("Platform, kernel and device: {who}"),
-        about: "Shares of the total time: outside the system calls, in the kernel, in the device.".into(),
+        about: "Shares of the total time: outside the system calls, in the kernel, in the device. Contention: waits \
+                for a CPU that other threads had, in any of them."
+            .into(),
         legend: PARTS.to_vec(),
         rows,
     };
@@ -193,19 +203,25 @@ fn slowest(page: &mut Page, who: &str, ours: &[&SeriesLayers<'_>]) {
     calls.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.write.end_ns - slow.write.start_ns));
     page.element("h3", &[], &format!("The slowest writes: {who}"));
     page.swatches(
-        &storage::used(ours).into_iter().map(|layer| (layer.name(), layer.name())).collect::<Vec<_>>(),
+        &measured::used(ours).into_iter().map(|layer| (layer.name(), layer.name())).collect::<Vec<_>>(),
     );
     for (index, (one, slow)) in calls.into_iter().enumerate() {
         let SlowCall { write, layers } = slow;
         let length_ns = write.end_ns - write.start_ns;
-        let heading = storage::slow_line(one.series.size_bytes, slow);
+        let heading = measured::slow_line(one.series.size_bytes, slow);
         let attributes: &[(&str, &str)] =
             if index == 0 { &[("class", "call"), ("open", "")] } else { &[("class", "call")] };
-        let mut table =
-            Table::new([Column::number("at", ""), Column::number("for", ""), Column::text("layer")]);
-        for piece in &layers.pieces {
-            let [at, took] = [piece.begin_ns - write.start_ns, piece.end_ns - piece.begin_ns];
-            table.row([duration(at as f64), duration(took as f64), piece.layer.name().to_owned()]);
+        let mut table = Table::new([
+            Column::number("at", ""),
+            Column::number("for", ""),
+            Column::text("layer"),
+            Column::text("why"),
+        ]);
+        for stretch in &layers.reasons {
+            let at = duration((stretch.begin_ns - write.start_ns) as f64);
+            let took = duration(stretch.duration_ns() as f64);
+            let (place, why) = (why::place(&stretch.why).to_owned(), why::of_stretch(&stretch.why));
+            table.row([at, took, place, why]);
         }
         let lane = |(name, of): (&str, &[Layer])| Lane {
             name: name.to_owned(),

@@ -1,25 +1,16 @@
 //! The content of a page: a run with everything that explains it. Must not know the page.
 
-use analysis::interference;
-use analysis::observed_writes::Slow;
-use analysis::slow_calls::Explained;
-use analysis::storage::SeriesLayers;
-use run::Run;
+use roundtrip_analysis::Analysed;
+use roundtrip_analysis::slow_calls::Explained;
 
 /// A run with everything that explains it.
 pub struct Subject<'a> {
     /// Its name on the page.
     pub label: String,
-    /// The run. All its text must be inert ([`crate::inert::run`]).
-    pub run: &'a Run,
+    /// The run and its recordings. All its text must be inert ([`crate::text::inert::run`]).
+    pub analysed: &'a Analysed<'a>,
     /// The slow calls that were kept, slowest first.
     pub explained: &'a [Explained],
-    /// Its writes, divided into layers.
-    pub layers: &'a [SeriesLayers<'a>],
-    /// Its comparisons of writes, explained.
-    pub beside: &'a [interference::Explained<'a>],
-    /// The slow writes of other programs, divided into layers.
-    pub slow_writes: &'a [Slow<'a>],
     /// What is damaged or unreadable, one sentence each.
     pub damage: Vec<String>,
 }

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ::latency::{Histogram, Timeline};
-use analysis::slow_calls::Kept;
+use roundtrip_analysis::Analysed;
+use roundtrip_analysis::slow_calls::Kept;
+use roundtrip_latency::{Histogram, Timeline};
 use serde_json::Value;
 
 use super::*;
-use run::Run;
+use crate::explanation::Shown;
+use roundtrip_run::Run;
 
 /// A run over a kernel's own driver, with a slow call and its recording.
 const RUN: &str = "../../fixtures/runs/x86_64-6.1-binder";
@@ -17,54 +19,43 @@ const RUN: &str = "../../fixtures/runs/x86_64-6.1-binder";
 /// The page of a run, and its text on a terminal, with renamed threads.
 fn shown(rename: &dyn Fn(&str) -> String) -> (String, String) {
     let directory = Path::new(RUN);
-    let run = crate::inert::run(&Run::read(directory).unwrap()).unwrap();
+    let run = crate::text::inert::run(&Run::read(directory).unwrap()).unwrap();
     let kept = Kept::of(&run).unwrap();
-    let explained = analysis::slow_calls::explain(&kept, directory, |_| true, Some(rename)).unwrap();
+    let explained =
+        roundtrip_analysis::slow_calls::explain(&kept, directory, |_| true, Some(rename)).unwrap();
     let subject = Subject {
         label: "monday".into(),
-        run: &run,
+        analysed: &Analysed::bare(&run),
         explained: &explained,
-        layers: &[],
-        beside: &[],
-        slow_writes: &[],
         damage: Vec::new(),
     };
-    let terminal = crate::run::text(&run, crate::run::Divided::default(), crate::look::Look::PLAIN)
-        + &crate::explanation::text(&explained, &kept);
+    let terminal = crate::run::text(&Analysed::bare(&run), crate::text::look::Look::PLAIN)
+        + &crate::explanation::text(&explained, &kept, Shown { all: true, ..Shown::default() });
     (page(&[subject]).unwrap(), terminal)
 }
 
 fn usual() -> (String, String) {
-    shown(&crate::inert::name)
+    shown(&crate::text::inert::name)
 }
 
 /// The page of a run of writes, and its text on a terminal.
-fn writes(run: &Run, layers: &[analysis::storage::SeriesLayers<'_>]) -> (String, String) {
-    let divided = crate::run::Divided { layers, ..Default::default() };
-    let terminal = crate::run::text(run, divided, crate::look::Look::PLAIN);
-    let subject = Subject {
-        label: "disk".into(),
-        run,
-        explained: &[],
-        layers,
-        beside: &[],
-        slow_writes: &[],
-        damage: Vec::new(),
-    };
+fn writes(analysed: &Analysed<'_>) -> (String, String) {
+    let terminal = crate::run::text(analysed, crate::text::look::Look::PLAIN);
+    let subject = Subject { label: "disk".into(), analysed, explained: &[], damage: Vec::new() };
     (page(&[subject]).unwrap(), terminal)
 }
 
 #[test]
 fn of_writes_too_every_number_that_a_terminal_shows_is_on_the_page() {
     let directory = Path::new("../../fixtures/runs/x86_64-6.1-ufs");
-    let recorded = crate::inert::run(&Run::read(directory).unwrap()).unwrap();
-    let result = recorded.results.storage.as_ref().unwrap();
-    let (divided, damage) = analysis::storage::divide(result, directory, 1).split();
-    assert!(damage.is_none());
-    let result = crate::storage_fixture::result();
-    let layers = crate::storage_fixture::layers(&result);
+    let recorded = crate::text::inert::run(&Run::read(directory).unwrap()).unwrap();
+    let divided = Analysed::read(&recorded, directory, 1);
+    assert!(divided.damage.is_empty());
+    let result = crate::storage::fixture::result();
+    let layers = crate::storage::fixture::layers(&result);
     let straced = Run { results: result.clone().into(), ..recorded.clone() };
-    for (page, terminal) in [writes(&recorded, &divided), writes(&straced, &layers)] {
+    let straced = Analysed { layers, ..Analysed::bare(&straced) };
+    for (page, terminal) in [writes(&divided), writes(&straced)] {
         let (shown, wanted) = (numbers(&text_of(&page)), numbers(&terminal));
         let missing: Vec<_> = wanted.difference(&shown).collect();
         assert!(missing.is_empty() && wanted.len() > 30, "{missing:?} of {wanted:?}");
@@ -76,13 +67,14 @@ fn of_writes_too_every_number_that_a_terminal_shows_is_on_the_page() {
 
 #[test]
 fn the_bars_of_a_write_are_as_long_as_its_layers() {
-    let result = crate::storage_fixture::result();
-    let layers = crate::storage_fixture::layers(&result);
+    let result = crate::storage::fixture::result();
+    let layers = crate::storage::fixture::layers(&result);
     let run = Run { results: result.clone().into(), ..Run::read(Path::new(RUN)).unwrap() };
-    let (page, _) = writes(&run, &layers);
+    let analysed = Analysed { layers, ..Analysed::bare(&run) };
+    let (page, _) = writes(&analysed);
     let picture = page.split("What each layer takes").nth(1).unwrap().split("</figure>").next().unwrap();
-    for layer in layers::storage::Layer::ALL {
-        let share = layers[0].breakdown.share(layer) * 100.0;
+    for layer in roundtrip_layers::storage::Layer::ALL {
+        let share = analysed.layers[0].breakdown.share(layer) * 100.0;
         let bar = format!("<rect class=\"{}\" x=\"", layer.name());
         let widths = picture.split(&bar).skip(1).map(|rest| rest.split("width=\"").nth(1).unwrap());
         let drawn: Vec<f64> = widths.map(|rest| rest.split('%').next().unwrap().parse().unwrap()).collect();
@@ -142,7 +134,10 @@ fn every_number_in_a_table_of_the_page_is_in_its_data_and_the_reverse() {
     let mut in_data = Vec::new();
     for table in data["tables"].as_array().unwrap() {
         let (_, title) = (table, table["title"].as_str().unwrap());
-        assert!(page.contains(&format!("<table aria-label=\"{}\"", crate::inert::html(title))), "{title}");
+        assert!(
+            page.contains(&format!("<table aria-label=\"{}\"", crate::text::inert::html(title))),
+            "{title}"
+        );
         for cell in table["rows"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap()) {
             in_data.extend(cell.as_f64().or_else(|| cell["value"].as_f64()));
         }
@@ -168,10 +163,10 @@ fn values(data: &Value, into: &mut Vec<f64>) {
 
 #[test]
 fn every_number_of_the_page_is_in_its_data() {
-    let result = crate::storage_fixture::result();
-    let layers = crate::storage_fixture::layers(&result);
+    let result = crate::storage::fixture::result();
+    let layers = crate::storage::fixture::layers(&result);
     let run = Run { results: result.clone().into(), ..Run::read(Path::new(RUN)).unwrap() };
-    for (page, _) in [usual(), writes(&run, &layers)] {
+    for (page, _) in [usual(), writes(&Analysed { layers, ..Analysed::bare(&run) })] {
         // Without the library's licence at the end.
         let shown = numbers(&text_of(page.split("<footer>").next().unwrap()));
         let mut known = Vec::new();
@@ -211,26 +206,18 @@ fn the_policy_names_every_style_and_script_and_the_page_loads_nothing() {
 }
 
 #[test]
-fn observed_calls_are_shown_over_time_if_the_run_has_a_timeline() {
+fn observed_calls_are_shown_over_time_if_there_were_any() {
     let mut run = Run::read(Path::new("../../fixtures/runs/x86_64-6.1-observed")).unwrap();
     let page_of = |run: &Run| {
         let label = "phone".into();
-        page(&[Subject {
-            label,
-            run,
-            explained: &[],
-            slow_writes: &[],
-            layers: &[],
-            beside: &[],
-            damage: Vec::new(),
-        }])
-        .unwrap()
+        page(&[Subject { label, analysed: &Analysed::bare(run), explained: &[], damage: Vec::new() }])
+            .unwrap()
     };
-    assert!(!page_of(&run).contains("Over the run"), "an earlier version's");
+    assert!(!page_of(&run).contains("Over the run"), "no calls over time");
     let mut timeline = Timeline::new(1_000);
     timeline.record(2_000, 40_000, false);
     timeline.record(300_000_000, 7_000_000, true);
-    run.results.observed_calls.as_mut().unwrap().timeline = Some(timeline);
+    run.results.observed_calls.as_mut().unwrap().timeline = timeline;
     let charts = data_of(&page_of(&run))["charts"].clone();
     let chart = charts.as_array().unwrap().iter().find(|one| one["title"] == "Over the run").unwrap();
     assert_eq!(chart["lines"][1]["points"][1][2], "7.00 ms, 1 missed the deadline");
@@ -255,19 +242,12 @@ fn ten_million_calls_make_a_small_page() {
     for caller in &mut pair.callers {
         (caller.latency, caller.request, caller.handling, caller.reply) =
             (times.clone(), times.clone(), times.clone(), times.clone());
-        caller.timeline = Some(timeline.clone());
+        caller.timeline = timeline.clone();
     }
     let pair = pair.clone();
     result.series[0].pairs = vec![pair; 4];
-    let subject = Subject {
-        label: "many".into(),
-        run: &run,
-        explained: &[],
-        layers: &[],
-        beside: &[],
-        slow_writes: &[],
-        damage: Vec::new(),
-    };
+    let subject =
+        Subject { label: "many".into(), analysed: &Analysed::bare(&run), explained: &[], damage: Vec::new() };
     let length = page(&[subject]).unwrap().len();
     assert!(length < 1_000_000, "{length}");
 }

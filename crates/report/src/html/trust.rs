@@ -1,15 +1,15 @@
 //! How reliable a run is: facts for and against its figures. Must not know the page.
 
-use run::Results;
-use run::ipc::throughput::Batch;
+use roundtrip_run::Results;
+use roundtrip_run::ipc::throughput::Batch;
 
 use super::subject::Subject;
 use crate::environment;
-use crate::quantity::three_digits;
+use crate::text::quantity::three_digits;
 
 /// Facts for and against the figures, without warnings.
 pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
-    let run = subject.run;
+    let run = subject.analysed.run;
     let mut lines = Vec::new();
     lines.extend(run.partial.as_ref().map(environment::partial));
     // The page shows below, with the machine, how threads are woken.
@@ -32,7 +32,7 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
     let lost = subject
         .explained
         .iter()
-        .filter(|one| one.explanation.flags.contains(&layers::Flag::EventsLost))
+        .filter(|one| one.explanation.flags.contains(&roundtrip_layers::Flag::EventsLost))
         .count();
     if !subject.explained.is_empty() {
         let of = subject.explained.len();
@@ -62,8 +62,9 @@ fn spread(results: &Results) -> Option<String> {
                     .flat_map(move |first| (0..first.callers.len()).map(move |at| (series, at)))
             })
             .filter_map(|(series, at)| {
-                let of =
-                    |pair: &run::ipc::latency::PairResult| pair.callers.get(at)?.latency.percentile_ns(50.0);
+                let of = |pair: &roundtrip_run::ipc::latency::PairResult| {
+                    pair.callers.get(at)?.times().percentile_ns(50.0)
+                };
                 let all: Vec<f64> = series.pairs.iter().filter_map(of).map(|ns| ns as f64).collect();
                 let (low, high) =
                     all.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &ns| (low.min(ns), high.max(ns)));

@@ -1,18 +1,20 @@
 //! A running latency test: as a picture for a terminal ([`draw`]) and as plain lines. Pure: a
 //! session in, cells or text out. Must not know the terminal.
 
+pub mod calls;
 mod picture;
+pub mod view;
 
 use std::fmt::Write as _;
 
-use analysis::compare::{Compared, Verdict};
-use analysis::figures::Unit;
-use analysis::live::{Line, NOISE, Session};
+use roundtrip_analysis::compare::{Compared, Verdict};
+use roundtrip_analysis::figures::Unit;
+use roundtrip_analysis::live::{Line, NOISE, Session};
 
 pub use picture::{Chosen, draw};
 
 use crate::comparison::verdict;
-use crate::quantity::duration;
+use crate::text::quantity::{duration, duration_or_dash};
 
 /// "binder, other". Includes the inheritance setting if the lines differ in it.
 fn name(line: &Line, session: &Session) -> String {
@@ -39,8 +41,7 @@ pub fn interval(session: &Session, elapsed_ns: u64) -> String {
         let _ = write!(out, "{:>8.1} s  {}: ", elapsed_ns as f64 / 1e9, name(line, session));
         let _ = match line.points.back().copied().flatten() {
             Some(point) => {
-                let [p50, p99, max] =
-                    [point.p50_ns, point.p99_ns, point.max_ns].map(|ns| duration(ns as f64));
+                let [p50, p99, max] = [point.p50_ns, point.p99_ns, Some(point.max_ns)].map(duration_or_dash);
                 writeln!(out, "p50 {p50}, p99 {p99}, max {max}, missed {} of {}", point.missed, point.calls)
             }
             None => writeln!(out, "no call returned"),

@@ -2,8 +2,6 @@
 //! what has changed since the mark. If there is not enough room, the least important items are left
 //! out.
 
-use analysis::compare;
-use analysis::live::{Line, Point, Session};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::symbols::Marker;
@@ -11,12 +9,15 @@ use ratatui_core::terminal::Frame;
 use ratatui_core::text;
 use ratatui_widgets::chart::{Axis, Chart, Dataset, GraphType};
 use ratatui_widgets::paragraph::Paragraph;
+use roundtrip_analysis::compare;
+use roundtrip_analysis::live::{Line, Point, Session};
+use roundtrip_run::figures::Limit;
 
 use super::{changes, name};
-use crate::histogram::{self, Limit};
-use crate::live_view::{View, put, take, title};
-use crate::look::Look;
-use crate::quantity::duration;
+use crate::histogram;
+use crate::live::view::{View, put, take, title};
+use crate::text::look::Look;
+use crate::text::quantity::{duration, duration_or_dash};
 
 /// The minimum number of rows of a useful chart.
 const LEAST_CHART: u16 = 6;
@@ -70,7 +71,7 @@ pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>, chosen: C
         chart(frame, above, (session, line), view);
     }
     let limit = Limit { name: "deadline", ns: chosen.deadline_ns, beyond: line.last_missed };
-    let look = Look { colour: false, width: Some(usize::from(room.width)) };
+    let look = Look { colour: false, width: Some(usize::from(room.width)), is_terminal: false };
     let rows = usize::from(below.saturating_sub(2));
     let title = format!("{}, last interval", name(line, session));
     let text = histogram::text(&title, &line.last, Some(limit), (look, rows));
@@ -93,7 +94,7 @@ fn table(frame: &mut Frame<'_>, room: &mut Rect, (session, selected): (&Session,
         let mark = if at == selected && session.lines.len() > 1 { ">" } else { " " };
         let (text, style) = match line.points.back().copied().flatten() {
             Some(Point { calls, missed, p50_ns, p99_ns, max_ns }) => {
-                let [p50, p99, max] = [p50_ns, p99_ns, max_ns].map(|ns| duration(ns as f64));
+                let [p50, p99, max] = [p50_ns, p99_ns, Some(max_ns)].map(duration_or_dash);
                 let style = if missed > 0 { view.style(Color::Red) } else { Style::new() };
                 (row(mark, name, [&p50, &p99, &max, &missed.to_string(), &calls.to_string()]), style)
             }
@@ -116,10 +117,12 @@ fn chart(frame: &mut Frame<'_>, at: Rect, (session, line): (&Session, &Line), vi
         .skip(skipped)
         .filter_map(|(at, point)| Some((at as f64, (*point)?)))
         .collect();
-    let curve = |of: fn(&Point) -> u64| -> Vec<(f64, f64)> {
-        points.iter().map(|(at, point)| (*at, (of(point).max(1) as f64).log10())).collect()
+    let curve = |of: fn(&Point) -> Option<u64>| -> Vec<(f64, f64)> {
+        let known = points.iter().filter_map(|(at, point)| Some((*at, of(point)?)));
+        known.map(|(at, ns)| (at, (ns.max(1) as f64).log10())).collect()
     };
-    let curves = [curve(|point| point.max_ns), curve(|point| point.p99_ns), curve(|point| point.p50_ns)];
+    let curves =
+        [curve(|point| Some(point.max_ns)), curve(|point| point.p99_ns), curve(|point| point.p50_ns)];
     let all = || curves.iter().flatten().map(|&(_, y)| y);
     let (Some(low), Some(high)) = (all().min_by(f64::total_cmp), all().max_by(f64::total_cmp)) else {
         return;

@@ -1,15 +1,15 @@
 //! Tests of the picture on terminals of several sizes.
 
-use ::latency::Deadline;
-use ::run::Scheduling;
-use ::run::ipc::Stack;
-use ::run::ipc::latency::{CallerResult, Inheritance, PairResult, Series, Verdict};
 use ratatui_core::backend::TestBackend;
 use ratatui_core::style::Color;
 use ratatui_core::terminal::Terminal;
+use roundtrip_latency::Deadline;
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::Stack;
+use roundtrip_run::ipc::latency::{CallerResult, Inheritance, PairResult, Series, Verdict};
 
 use super::*;
-use crate::live_view::View;
+use crate::live::view::View;
 
 fn turn(stack: Stack, times_ns: impl IntoIterator<Item = u64>) -> Series {
     let deadline = Deadline { ns: 2_500_000 };

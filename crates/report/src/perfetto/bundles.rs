@@ -1,20 +1,20 @@
 //! Kernel events in bundles for Perfetto, each with the events of one CPU. A bundle shows if events
 //! before it were lost. Must not know what the events mean.
 //!
-//! The bundles do not contain the start of each CPU's complete events
-//! (`previous_bundle_end_timestamp`), because Perfetto would discard all events before the latest
-//! of these times.
+//! The first bundle of a CPU that is complete from the recording's start says that no bundle came
+//! before it (`previous_bundle_end_timestamp` is 0). Others do not contain the start of the CPU's
+//! complete events, because Perfetto would discard all events before the latest of these times.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
-use tracefs::{Loss, Name, Trace};
+use roundtrip_perfetto::schema::{bundle, interned, interned_string, packet};
+use roundtrip_perfetto::write::Message;
+use roundtrip_tracefs::{Loss, Name, Trace};
 
 use super::ftrace;
 use super::packets::{Packets, Sequence};
-use super::schema::{bundle, interned, interned_string, packet};
 use super::state::Coding;
-use super::wire::Message;
 
 /// The largest bundle, in bytes. A packet is in memory while it is written and read.
 const BUNDLE_BYTES: usize = 64 << 10;
@@ -23,6 +23,8 @@ const BUNDLE_BYTES: usize = 64 << 10;
 #[derive(Default)]
 struct Pending {
     events: Message,
+    /// Whether the CPU is complete from the recording's start on, until that is written.
+    whole: bool,
     /// Whether events are missing before them.
     lost: bool,
     /// Later losses, in reverse order.
@@ -32,6 +34,11 @@ struct Pending {
 /// Writes all events, with the losses between them.
 pub(super) fn write(packets: &mut Packets<'_>, trace: &Trace, coding: Coding) -> io::Result<()> {
     let mut pending: BTreeMap<u32, Pending> = BTreeMap::new();
+    let begin_ns = trace.complete_from_ns.values().copied().min();
+    for (&cpu, &from_ns) in &trace.complete_from_ns {
+        let lost = trace.losses.iter().any(|loss| loss.cpu == cpu && loss.after_ns == 0);
+        pending.entry(cpu).or_default().whole = Some(from_ns) == begin_ns && !lost;
+    }
     // Events that were overwritten before the start of the recording are not a gap.
     let mut losses: Vec<&Loss> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
@@ -71,6 +78,9 @@ fn flush(packets: &mut Packets<'_>, cpu: u32, pending: &mut Pending) -> io::Resu
     packets.write(Sequence::Kernel, |message| {
         message.nested(packet::ftrace_events, |message| {
             message.uint(bundle::cpu, cpu);
+            if std::mem::take(&mut pending.whole) {
+                message.uint(bundle::previous_bundle_end_timestamp, 0u32);
+            }
             if std::mem::take(&mut pending.lost) {
                 message.uint(bundle::lost_events, 1u32);
             }

@@ -7,12 +7,12 @@ mod irq;
 mod kernel;
 mod sched;
 
-use tracefs::{Body, Event, Name, Trace};
+use roundtrip_perfetto::schema::{event as ftrace, print};
+use roundtrip_perfetto::write::Message;
+use roundtrip_tracefs::{Body, Event, Name, Trace};
 
 use self::generic::{generic, other};
-use super::schema::{event as ftrace, print};
 use super::state::Coding;
-use super::wire::Message;
 
 /// The kernel function in an event. Perfetto requires it as a number, with its name written once.
 pub(super) fn symbol(body: &Body) -> Option<Name> {

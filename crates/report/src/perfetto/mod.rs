@@ -10,22 +10,18 @@ mod bundles;
 mod ftrace;
 mod packets;
 mod processes;
-mod schema;
 mod state;
 mod track;
 mod tracks;
 mod vectors;
-mod wire;
 
 #[cfg(test)]
 mod processor_tests;
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use tracefs::Trace;
+use roundtrip_tracefs::Trace;
 
-pub use processes::names as thread_names;
 pub use track::{Annotation, Parent, Slice, Track};
 
 use packets::Packets;
@@ -38,8 +34,6 @@ pub struct Contents<'a> {
     /// The recording kernel's release ("6.1.0-44-amd64"); empty if unknown. Perfetto interprets
     /// thread states by it.
     pub release: &'a str,
-    /// Thread names that the trace may lack.
-    pub comms: &'a BTreeMap<u32, String>,
     /// Our tracks, in the order of display.
     pub tracks: &'a [Track],
 }
@@ -49,12 +43,12 @@ pub struct Contents<'a> {
 /// # Errors
 /// The errors of `out`, and [`io::ErrorKind::InvalidInput`] for a slice that ends before it starts.
 pub fn write(contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let Contents { trace, release, tracks, .. } = *contents;
+    let Contents { trace, release, tracks } = *contents;
     let mut packets = Packets::new(out);
     let begin_ns = begin_ns(trace, tracks);
     processes::clock(&mut packets, begin_ns)?;
     processes::system(&mut packets, begin_ns, release, &trace.machine)?;
-    processes::tree(&mut packets, begin_ns, contents)?;
+    processes::tree(&mut packets, begin_ns, trace)?;
     bundles::write(&mut packets, trace, state::Coding::of(release))?;
     let mut shown = tracks.to_vec();
     shown.extend(vectors::tracks(trace));

@@ -1,10 +1,10 @@
 //! Packets, the units of a trace file, each with its sequence. Names are stored once per sequence.
 //! Must not know what packets contain.
 
-use std::io::{self, Write};
+use roundtrip_perfetto::schema::{packet, packet_defaults, trace};
+use roundtrip_perfetto::write::Message;
 
-use super::schema::{packet, packet_defaults, trace};
-use super::wire::Message;
+use std::io::{self, Write};
 
 /// `BUILTIN_CLOCK_BOOTTIME` of the schema.
 pub(super) const BOOTTIME: u32 = 6;

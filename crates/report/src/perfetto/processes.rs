@@ -1,14 +1,14 @@
 //! The start of a trace file: the clock, the system, and threads with their processes and names.
 //! Must not know events, except for the names in them.
 
-use std::collections::BTreeMap;
 use std::io;
 
-use tracefs::{Body, Name, Trace};
+use roundtrip_perfetto::schema::{
+    clock, clock_snapshot, packet, process, process_tree, system_info, thread, utsname,
+};
+use roundtrip_tracefs::Trace;
 
-use super::Contents;
 use super::packets::{BOOTTIME, Packets, Sequence};
-use super::schema::{clock, clock_snapshot, packet, process, process_tree, system_info, thread, utsname};
 use super::state::Coding;
 use super::tracks;
 
@@ -49,20 +49,15 @@ pub(super) fn system(
 }
 
 /// Declares the processes of threads, and their names.
-pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents<'_>) -> io::Result<()> {
-    let trace = contents.trace;
-    let seen = names(trace);
-    // A name in an event is newer than one in `comms`.
-    let name = |tid: u32| {
-        let seen = seen.get(&tid).map(|&name| trace.names.text(name));
-        seen.or_else(|| contents.comms.get(&tid).map(String::as_str))
-    };
+pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, trace: &Trace) -> io::Result<()> {
+    let threads = trace.threads();
+    let of_process = |pid: u32| Some(threads.process_name(pid)).filter(|name| !name.is_empty());
     let mut processes: Vec<u32> = trace.processes.values().copied().filter(|&pid| pid != 0).collect();
     processes.sort_unstable();
     processes.dedup();
     // Perfetto treats a process's name as a command line, and shows only its first word.
     let (blank, plain): (Vec<u32>, Vec<u32>) =
-        processes.into_iter().partition(|&pid| name(pid).is_some_and(|name| name.contains(' ')));
+        processes.into_iter().partition(|&pid| of_process(pid).is_some_and(|name| name.contains(' ')));
     packets.write(Sequence::Kernel, |message| {
         message.uint(packet::timestamp, begin_ns).nested(packet::process_tree, |tree| {
             for &pid in &plain {
@@ -70,7 +65,7 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
                     one.int(process::pid, pid);
                     // A process gets the name of its main thread, because its command line is not
                     // recorded.
-                    if let Some(name) = name(pid) {
+                    if let Some(name) = of_process(pid) {
                         one.text(process::cmdline, name).uint(process::cmdline_is_comm, 1u32);
                     }
                 });
@@ -78,38 +73,13 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
             for (&tid, &pid) in trace.processes.iter().filter(|&(&tid, &pid)| tid != 0 && pid != 0) {
                 tree.nested(process_tree::threads, |one| {
                     one.int(thread::tid, tid).int(thread::tgid, pid);
-                    if let Some(name) = name(tid) {
-                        one.text(thread::name, name);
+                    match threads.name(tid) {
+                        "" => {}
+                        name => _ = one.text(thread::name, name),
                     }
                 });
             }
         });
     })?;
-    blank.into_iter().try_for_each(|pid| tracks::process(packets, pid, name(pid)))
-}
-
-/// The last name of each thread in the events.
-#[must_use]
-pub fn names(trace: &Trace) -> BTreeMap<u32, Name> {
-    let mut names = BTreeMap::new();
-    let mut note = |tid: u32, name: Name| {
-        if tid != 0 && name != Name::default() {
-            names.insert(tid, name);
-        }
-    };
-    for event in &trace.events {
-        match event.body {
-            Body::Switch { prev, next, .. } => {
-                note(prev.tid, prev.comm);
-                note(next.tid, next.comm);
-            }
-            Body::Waking { thread, .. } | Body::Wakeup { thread, .. } | Body::Migrate { thread, .. } => {
-                note(thread.tid, thread.comm);
-            }
-            Body::Fork { child, comm } => note(child, comm),
-            Body::Rename { tid, comm } => note(tid, comm),
-            _ => {}
-        }
-    }
-    names
+    blank.into_iter().try_for_each(|pid| tracks::process(packets, pid, of_process(pid)))
 }

@@ -2,7 +2,7 @@
 //! between versions, and Perfetto interprets them by the trace's kernel release. Must not know
 //! anything else about a switch.
 
-use tracefs::TaskState;
+use roundtrip_tracefs::TaskState;
 
 /// The bits of a kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

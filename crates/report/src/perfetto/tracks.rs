@@ -6,13 +6,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use super::packets::{Packets, Sequence};
-use super::schema::{
+use roundtrip_perfetto::schema::{
     annotation, annotation_name, event_name, interned, packet, process_descriptor, thread_descriptor,
     track as descriptor, track_event,
 };
+use roundtrip_perfetto::write::Message;
+
+use super::packets::{Packets, Sequence};
 use super::track::{Parent, Slice, Track, Value};
-use super::wire::Message;
 
 /// `TrackEvent.Type`.
 const SLICE_BEGIN: u32 = 1;

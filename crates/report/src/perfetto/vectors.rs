@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tracefs::{Body, Name, Trace};
+use roundtrip_tracefs::{Body, Name, Trace};
 
 use super::track::{Annotation, Parent, Slice, Track};
 

@@ -61,20 +61,28 @@ const LATENCY: &str = "ipc latency --driver emulated --stack binder --callers ot
 #[test]
 fn a_slower_call_is_judged_worse_and_its_runs_can_be_compared_again() {
     let folder = Folder::new("worse");
-    let args = format!("ab --pairs 6 --figures p50 --out kept -- {LATENCY} -- {LATENCY} --work 1ms");
+    let args = format!("ab --pairs 8 --figures p50 --out kept -- {LATENCY} -- {LATENCY} --work 1ms");
     let output = folder.roundtrip(&args);
     let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
-    assert!(said.starts_with("B (6 runs) against A (6 runs): worse"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.lines().last().unwrap().starts_with("B's median call takes "), "{said}");
+    assert!(said.starts_with("B (8 runs) against A (8 runs): worse"), "{said}");
     assert!(said.contains(&format!("A: {LATENCY}\nB: {LATENCY} --work 1ms\n")), "{said}");
     assert!(said.contains("Pairs of runs: Wilcoxon's signed-rank test"), "{said}");
     assert_eq!(folder.left(), ["kept"]);
 
-    let again = folder.roundtrip("compare --anyway --paired --figures p50 kept/a kept/b --format json");
+    let again = folder.roundtrip("compare --figures p50 --fail-on p50>+50% kept --format json");
+    assert_eq!(again.status.code(), Some(3));
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     let figure = &again["figures"][0];
-    assert_eq!((figure["verdict"].as_str(), figure["base_runs"].as_u64()), (Some("worse"), Some(6)));
+    assert_eq!((figure["verdict"].as_str(), figure["base_runs"].as_u64()), (Some("worse"), Some(8)));
     assert_eq!(figure["basis"], "pairs");
+
+    let page = folder.roundtrip("report kept -o page.html");
+    assert_eq!(page.status.code(), Some(0), "{}", text(&page.stderr));
+    let page = std::fs::read_to_string(folder.0.join("page.html")).unwrap();
+    // It compares all figures, which takes more pairs than one figure.
+    assert!(page.contains("median call takes"), "the page is that of the comparison");
 
     let refused = folder.roundtrip(&args);
     assert_eq!(refused.status.code(), Some(1));
@@ -103,6 +111,7 @@ fn wrong_input_gets_one_line_and_leaves_nothing() {
         ("ab", 2, "A... [-- B...]"),
         ("ab -- ipc latency --", 2, "empty"),
         ("ab -- ipc latency -- ipc latency -- ipc latency", 2, "one '--'"),
+        ("ab --name one -- ipc latency", 2, "two names"),
         ("ab --pairs 0 -- ipc latency", 2, "--pairs"),
         ("ab -- ipc latency --nonsense", 1, "unknown flag --nonsense"),
         ("ab -- /nowhere/roundtrip ipc latency", 1, "cannot be started: /nowhere/roundtrip"),

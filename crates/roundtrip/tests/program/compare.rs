@@ -53,8 +53,19 @@ fn a_slower_call_is_worse_in_every_format_and_in_the_exit_status() {
 
     let worse = folder.roundtrip("compare --anyway --figures p50 base slow");
     let said = text(&worse.stdout);
-    assert_eq!(worse.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("slow (5 runs) against base (5 runs): worse"), "{said}");
+    // Without a limit, the comparison is not a failure.
+    assert_eq!(worse.status.code(), Some(0), "{said}");
+    assert!(
+        said.starts_with("slow (5 runs) against base (5 runs): worse") && !said.contains("FAIL"),
+        "{said}"
+    );
+    let sentence = said.lines().last().unwrap();
+    assert!(
+        sentence.starts_with("slow's median call takes ") && sentence.ends_with(" times as long as base's."),
+        "{said}"
+    );
+    let named = folder.roundtrip("compare --anyway --figures p50 --name before --name after base slow");
+    assert!(text(&named.stdout).contains("\nafter's median call takes "), "{}", text(&named.stdout));
     assert!(said.contains("Differs: plan of ipc latency"), "{said}");
     let better = folder.roundtrip("compare --anyway --figures p50 slow base");
     assert_eq!(better.status.code(), Some(0));
@@ -68,15 +79,16 @@ fn a_slower_call_is_worse_in_every_format_and_in_the_exit_status() {
     // Dates have a precision of seconds, so runs of the same second count as alternating.
     assert!(matches!(figure["basis"].as_str(), Some("runs" | "runs_apart")), "{figure}");
     assert!(figure["low"].as_f64().unwrap() > 4.0, "{figure}");
-    let junit = text(&folder.roundtrip("compare --anyway --figures p50 --format junit base slow").stdout);
+    let junit = "compare --anyway --figures p50 --fail-on p50>+5% --format junit base slow";
+    let junit = text(&folder.roundtrip(junit).stdout);
     assert!(junit.contains("tests=\"1\" failures=\"1\"") && junit.contains("<failure message="), "{junit}");
     let markdown =
         text(&folder.roundtrip("compare --anyway --figures p50 --format markdown base slow").stdout);
     assert!(markdown.contains("| p50 |") && markdown.contains("| worse |"), "{markdown}");
 
     // A limit above the difference passes, and one below it fails.
-    for (limit, status) in [("p50>+900%", 1), ("mean>+5%", 1)] {
-        let output = folder.roundtrip(&format!("compare --anyway --fail-on {limit} base slow"));
+    for (limit, status) in [("p50>+900%", 3), ("mean>+5%", 3)] {
+        let output = folder.roundtrip(&format!("compare --anyway --figures p50 --fail-on {limit} base slow"));
         assert_eq!(output.status.code(), Some(status), "{limit}: {}", text(&output.stdout));
     }
     let within = folder.roundtrip("compare --anyway --fail-on p50>+5% slow base");
@@ -101,12 +113,13 @@ fn runs_that_cannot_be_compared_give_a_one_line_error() {
     std::fs::write(folder.0.join("other.json"), "{\"hello\": 1}").unwrap();
     std::fs::write(folder.0.join("empty.json"), "{\"benchmarks\": []}").unwrap();
     for (args, status, hint) in [
-        (format!("compare {fixture}"), 2, "BASE NEW"),
+        (format!("compare {fixture}"), 2, "BASE NEW..., or one directory"),
         (format!("compare {fixture} /nowhere"), 1, "/nowhere"),
         (format!("compare {fixture} other.json"), 1, "not a stored run"),
         (format!("compare {fixture} empty.json"), 2, "program"),
         (format!("compare --figures nonsense {fixture} {fixture}"), 2, "p99.99"),
         (format!("compare --figures device.mean {fixture} {fixture}"), 1, "--figures"),
+        (format!("compare --name one {fixture} {fixture}"), 2, "two names"),
         (format!("compare --fail-on nonsense>+1% {fixture} {fixture}"), 2, "nonsense"),
         (format!("compare --fail-on p99 {fixture} {fixture}"), 2, "p99>+5%"),
         (format!("compare --margin no {fixture} {fixture}"), 2, "percentage"),

@@ -119,7 +119,7 @@ fn processes_that_a_writer_started_end_with_the_run() {
             std::fs::set_permissions(&java, executable).unwrap();
             let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
             command.args(["storage", "interference", "--no-recorder", "--file-size", "64K"]);
-            command.args(["--neighbours", "alone", "--writers", "java-file", "--java"]).arg(&java);
+            command.args(["--conditions", "alone", "--writers", "java-file", "--java"]).arg(&java);
             command.current_dir(&directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let mut run = command.spawn().unwrap();
             let pid = || std::fs::read_to_string(directory.join("pid")).ok()?.trim().parse::<i32>().ok();

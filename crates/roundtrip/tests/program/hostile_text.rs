@@ -5,12 +5,12 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use crate::support::stored_run::Run;
-use binder::manager::ServiceManager;
-use binder::{Call, Parcel, ParcelReader, Process, Service, Stack, Status, Stub};
-use binder_driver::Profile;
-use binder_emulator::{Context, Emulated};
+use roundtrip_binder::manager::ServiceManager;
+use roundtrip_binder::{Call, Parcel, ParcelReader, Process, Service, Stack, Status, Stub};
+use roundtrip_binder_driver::Profile;
+use roundtrip_binder_emulator::{Context, Emulated};
+use roundtrip_skips::{Need, skip};
 use serde_json::Value;
-use skips::{Need, skip};
 
 /// Text that would set a terminal's title and start a new line, and how it is shown.
 const EVIL: &str = "\u{1b}]0;pwn\u{7}\nEVIL";
@@ -195,11 +195,11 @@ fn a_host_name_cannot_control_the_terminal_in_a_new_run() {
         "ipc latency --driver emulated --iterations 20",
         "ipc throughput --driver emulated --sizes 4 --min-time 20ms --repetitions 1",
         "ipc workers --driver emulated --workers 2 --iterations 20",
-        "ipc floor --duration 50ms --sizes 4",
+        "ipc baseline --duration 50ms --sizes 4",
         "ipc traits --driver emulated --iterations 10",
         "survey --driver emulated --duration 3s --out survey",
         "storage layers --no-recorder --writers native --sizes 4k --calls 3 --rounds 1 --file-size 16K",
-        "storage interference --no-recorder --neighbours alone --duration 300ms --rounds 1 --file-size 64K",
+        "storage interference --no-recorder --conditions alone --duration 300ms --rounds 1 --file-size 64K",
     ] {
         let output = unshared(args).unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -229,7 +229,7 @@ fn text_of_a_service_cannot_control_the_terminal() {
     let context = Context::create(Profile::Ack).unwrap();
     let join = || Process::new(Arc::new(Emulated::join(context.address(), 1 << 20).unwrap()));
     let (host, server) = (join(), join());
-    binder::manager::serve(&host, Stack::Binder).unwrap();
+    roundtrip_binder::manager::serve(&host, Stack::Binder).unwrap();
     host.start_looper().unwrap();
     server.start_looper().unwrap();
     let service = server.publish(Service::binder(Hostile(format!("IHostile{EVIL}"))));
@@ -270,10 +270,8 @@ fn text_of_a_device_cannot_control_the_terminal_or_break_a_table() {
         let text = said(&output);
         assert!(text.contains(SHOWN) && !acts(&text), "{args}: {text}");
     };
-    for format in ["csv", "table"] {
-        measure(&format!(
-            "storage layers --no-recorder --writers native --sizes 4k --calls 3 --rounds 1 --file-size 16K --format {format}"
-        ));
+    measure("storage layers --no-recorder --writers native --sizes 4k --calls 3 --rounds 1 --file-size 16K");
+    for format in ["rounds", "table"] {
         measure(&format!(
             "storage interference --no-recorder --conditions alone --duration 300ms --rounds 1 --file-size 64K \
              --format {format}"

@@ -3,12 +3,15 @@
 
 mod ab;
 mod alarms;
+mod atrace;
 mod attack;
 mod baseline;
 mod compare;
+mod disturbed;
 mod doctor;
 mod ending;
 mod explain;
+mod explain_packed;
 mod explain_recordings;
 mod explain_writes;
 mod figures_agree;
@@ -39,6 +42,7 @@ mod storage_observed_flood;
 mod storage_observed_odd;
 mod storage_observed_postgres;
 mod storage_observed_waits;
+mod storage_syscalls;
 mod support;
 mod survey;
 mod terminal;

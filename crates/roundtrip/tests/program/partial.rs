@@ -1,6 +1,6 @@
-//! Ctrl-C and SIGTERM during each command that measures: the command prints and stores the partial
-//! result, and marks it as partial. `ending` and `attack` test signals before the first result, and
-//! what is left behind.
+//! Ctrl-C, SIGTERM, SIGHUP and killed processes during each command that measures: the command
+//! prints and stores the partial result, and marks it as partial. `ending` and `attack` test
+//! signals before the first result, and what is left behind.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -52,7 +52,11 @@ impl Scratch {
                 assert!(said.contains("interrupted by SIG") && said.lines().count() <= 2, "{line}: {said}");
                 continue;
             }
-            let name = if signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
+            let name = match signal {
+                Signal::INT => "SIGINT",
+                Signal::HUP => "SIGHUP",
+                _ => "SIGTERM",
+            };
             assert!(
                 said.contains(&format!("roundtrip: partial: {name} ended the measuring after")),
                 "{said}"
@@ -79,6 +83,51 @@ impl Scratch {
         }
         panic!("{line}: nothing was measured in 30 s");
     }
+
+    /// Kills a worker of the command whose name begins with `name`. Returns the results, which must
+    /// be marked and stored. Waits longer if a slow machine has not measured anything.
+    fn killed(&self, line: &str, name: &str) -> Value {
+        let line = format!("{line} --out run --force --format json --quiet");
+        for seconds in [2, 5, 10, 30] {
+            let child = self.start(&line);
+            std::thread::sleep(Duration::from_secs(seconds));
+            let worker = worker(child.id(), name);
+            kill_process(worker.expect("a worker"), Signal::KILL).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{line}: {said}");
+            assert!(said.contains("was killed by SIGKILL"), "{line}: {said}");
+            if output.stdout.is_empty() {
+                continue;
+            }
+            assert!(said.starts_with("roundtrip: partial: the measuring failed after "), "{line}: {said}");
+            let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let failure = run["partial"]["failure"].as_str().expect("a failure");
+            assert!(said.trim_end().ends_with(failure) && run["partial"]["signal"].is_null(), "{said}");
+            let stored = std::fs::read(self.0.join("run/run.json")).unwrap();
+            let stored: Value = serde_json::from_slice(&stored).unwrap();
+            assert_eq!(stored["partial"], run["partial"], "{line}");
+            // The JSON of writes also has their layers.
+            if !line.starts_with("storage layers") {
+                assert_eq!(stored["results"], run["results"], "{line}");
+            }
+            return run["results"].clone();
+        }
+        panic!("{line}: nothing was measured in 30 s");
+    }
+}
+
+/// A child of this process whose name begins with `name`.
+fn worker(of: u32, name: &str) -> Option<Pid> {
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(|one| one.ok()?.file_name().into_string().ok());
+    let mut pids: Vec<i32> = all.filter_map(|one| one.parse().ok()).collect();
+    pids.sort_unstable();
+    let found = pids.into_iter().find(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("").trim();
+        field("PPid:") == of.to_string() && field("Name:").starts_with(name)
+    });
+    found.and_then(Pid::from_raw)
 }
 
 impl Drop for Scratch {
@@ -161,7 +210,7 @@ fn the_baseline_keeps_the_blocks_that_were_complete() {
     let scratch = Scratch::new("baseline");
     let line = "ipc baseline --transports futex,pipe --sizes 4 --rounds 1000 --duration 100s";
     let results = scratch.cut(line, Signal::INT);
-    let cells = list(&results["floor"]["cells"]);
+    let cells = list(&results["baseline"]["cells"]);
     assert!(!cells.is_empty());
     for cell in cells {
         let rounds = list(&cell["round_medians_ns"]).len();
@@ -201,7 +250,7 @@ fn storage_keeps_the_blocks_that_were_complete_and_removes_its_file() {
 fn a_survey_keeps_the_tests_that_it_reached() {
     let scratch = Scratch::new("survey");
     let results = scratch.cut("survey --duration 200s", Signal::INT);
-    assert!(!list(&results["floor"]["cells"]).is_empty() && results["latency"].is_null(), "{results}");
+    assert!(!list(&results["baseline"]["cells"]).is_empty() && results["latency"].is_null(), "{results}");
 }
 
 #[test]
@@ -233,4 +282,35 @@ fn signals_in_quick_succession_keep_the_result_and_a_later_one_drops_it() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{said}");
     assert_eq!(said, "roundtrip: interrupted by SIGINT\n");
     assert!(test_kill_process_group(pid).is_err(), "something lives on");
+}
+
+#[test]
+fn a_killed_worker_leaves_what_was_complete_before_it() {
+    let scratch = Scratch::new("killed");
+    // A turn takes two seconds.
+    let latency = "ipc latency --duration 20s --stack binder --callers other";
+    for (line, name) in [
+        (latency.to_owned(), "client-1"),
+        (format!("{latency} --rate 100/s"), "server-1"),
+        // The first worker is the service manager.
+        (latency.to_owned(), ""),
+    ] {
+        let results = scratch.killed(&line, name);
+        let callers = &results["latency"]["series"][0]["pairs"][0]["callers"];
+        assert!(count(&callers[0]["latency"]) > 0, "{line}");
+    }
+    let results =
+        scratch.killed("ipc throughput --repetitions 1000 --min-time 20ms --sizes 4 --stack binder", "");
+    assert!(!list(&results["throughput"]["rows"][0]["batches"]).is_empty());
+    let line = "storage layers --writers native --sizes 4k --calls 100000 --rounds 1000 --file-size 1M";
+    let results = scratch.killed(&format!("{line} --no-recorder"), "");
+    assert!(!list(&results["storage"]["series"][0]["blocks"]).is_empty());
+}
+
+#[test]
+fn a_hangup_keeps_the_result_like_any_other_signal() {
+    let scratch = Scratch::new("hangup");
+    let results = scratch.cut("ipc latency --duration 1h --stack binder --callers other", Signal::HUP);
+    let callers = &results["latency"]["series"][0]["pairs"][0]["callers"];
+    assert!(count(&callers[0]["latency"]) > 0);
 }

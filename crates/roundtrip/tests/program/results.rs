@@ -164,7 +164,7 @@ fn benchmark_out_replaces_a_regular_file_and_follows_only_the_users_links() {
     }
     assert!(std::fs::read_link(folder.0.join("link")).is_ok());
     if !rustix::process::geteuid().is_root() {
-        return skips::skip(skips::Need::Root, "only root can make another user's link");
+        return roundtrip_skips::skip(roundtrip_skips::Need::Root, "only root can make another user's link");
     }
     std::os::unix::fs::lchown(folder.0.join("link"), Some(12345), None).unwrap();
     refused(&bench("link"), 1, "another user");

@@ -76,7 +76,7 @@ fn full_sockets_and_non_text_names_neither_hide_contexts_nor_block() {
 #[test]
 fn a_socket_of_another_user_is_sent_nothing() {
     if !rustix::process::geteuid().is_root() {
-        return skips::skip(skips::Need::Root, "only root can be another user");
+        return roundtrip_skips::skip(roundtrip_skips::Need::Root, "only root can be another user");
     }
     let name = format!("roundtrip-1-{}-0", std::process::id());
     // The kernel records the listening user when listening starts.

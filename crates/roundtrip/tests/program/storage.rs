@@ -4,9 +4,12 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use roundtrip_layers::storage::Layer;
+use roundtrip_skips::{Need, skip};
+
+use crate::support::csv;
 use crate::support::process::text;
 use crate::support::storage::{Journalled, folder};
-use skips::{Need, skip};
 
 fn layers(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
@@ -42,9 +45,9 @@ fn without_kernel_events_response_times_are_shown_and_the_file_is_removed() {
     let directory = folder("times");
     let output =
         succeed(layers(&directory).args(["--no-recorder", "--writers", "native", "--format", "csv"]));
-    let lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
-    assert_eq!(lines.len(), 3);
-    assert!(lines[1].starts_with("native,dsync,overwrite,4096,response,12,"), "{lines:?}");
+    let max = csv::of(&text(&output.stdout), "max", &["writer", "durability", "size_bytes", "samples"]);
+    let keys: Vec<_> = max.iter().map(|(key, _)| key.as_str()).collect();
+    assert!(keys.contains(&"native dsync 4096 12") && keys.len() == 2, "{keys:?}");
     assert_eq!(names(&directory), Vec::<String>::new());
     std::fs::remove_dir_all(&directory).unwrap();
 }
@@ -91,18 +94,20 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
     ]);
     let output = succeed(command.args(["--format", "csv", "--out"]).arg(&run));
     let csv = text(&output.stdout);
-    let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    // Rows for the whole, for the host and for each of eleven layers; the same for the slowest
-    // call, without the host.
-    assert_eq!(rows.len(), 2 * 2 * (13 + 12), "{csv}");
-    for of_one in rows.chunks(13 + 12).map(|rows| &rows[..13]) {
-        let shares: Vec<f64> = of_one.iter().map(|row| row[11].parse().unwrap()).collect();
-        let sum: f64 = shares[2..].iter().sum();
-        assert!((sum - 1.0).abs() < 1e-9, "{of_one:?}");
-        let share =
-            |layer: &str| of_one.iter().position(|row| row[4] == layer).map(|index| shares[index]).unwrap();
+    let means = |layer: &str| csv::of(&csv, &format!("{layer}mean"), &["writer", "size_bytes"]);
+    let whole = means("");
+    assert_eq!(whole.len(), 2 * 2, "{csv}");
+    for (group, ns) in whole {
+        let mean = |layer: Layer| {
+            let found = means(&format!("{}.", layer.name())).into_iter().find(|(of, _)| *of == group);
+            found.map_or(0.0, |(_, ns)| ns)
+        };
+        let sum: f64 = Layer::ALL.into_iter().map(mean).sum();
+        assert!((sum / ns - 1.0).abs() < 1e-9, "{group}: {sum} of {ns}: {csv}");
         // Appending makes the journal write, which reaches a real device through the loop device.
-        assert!(share("device") > 0.0 && share("fs") > 0.0 && share("platform") > 0.0, "{of_one:?}");
+        for layer in [Layer::Device, Layer::Fs, Layer::Platform] {
+            assert!(mean(layer) > 0.0, "{group}, {}: {csv}", layer.name());
+        }
     }
     let shown = Command::new(env!("CARGO_BIN_EXE_roundtrip")).arg("show").arg(&run).output().unwrap();
     let shown = text(&shown.stdout);

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 use crate::support::storage::{Finally, Journalled, read};
 use crate::support::writes::{Recorder, Writing, devices, path_of, writes};
-use bench::clock::now_ns;
-use bench::sched;
-use layers::storage::{Layer, Request, Write, Writes};
-use run::Scheduling;
-use run::storage::Call;
-use run::storage::WriteEvents;
-use skips::{Need, skip};
+use roundtrip_bench::clock::now_ns;
+use roundtrip_bench::sched;
+use roundtrip_layers::storage::{Layer, Request, Write, Writes};
+use roundtrip_run::Scheduling;
+use roundtrip_run::storage::Call;
+use roundtrip_run::storage::WriteEvents;
+use roundtrip_skips::{Need, skip};
 
 /// Writes and flushes completed by a disk (Documentation/block/stat.rst).
 fn completed(disk: &str) -> u64 {

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use std::time::{Duration, Instant};
 
+use roundtrip_skips::{Need, skip};
 use rustix::process::{Pid, Signal, kill_process};
-use skips::{Need, skip};
 
 use crate::support::turn::{Single, Turn};
 
@@ -206,7 +206,10 @@ fn a_recorded_comparison_is_shown_again_as_it_was_printed() {
     for line in printed.lines() {
         assert!(shown.contains(&line), "{line:?} is not in {shown:#?}");
     }
-    assert!(printed.contains("hog-other") && shown.contains(&"== interference =="), "{printed}");
+    assert!(
+        printed.contains("hog-other") && shown.contains(&"== Writes with background load =="),
+        "{printed}"
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! Writes beside another writer with a known effect: it commits to the same journal. In a separate
-//! program, so that no other test causes load. Needs root, and is skipped without it.
+//! Writes beside another writer with a known effect: it commits to the same journal. Runs alone, so
+//! that no other test causes load. Needs root, and is skipped without it.
 
 use std::process::Command;
+
+use roundtrip_skips::{Need, Quiet, skip};
 
 use crate::support::storage::Journalled;
 
@@ -15,7 +17,7 @@ fn commits_of_another_process_lengthen_durable_writes_and_the_page_shows_it() {
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     };
     // Other load on this machine may hide it once, but not always.
-    let mut answers = Vec::new();
+    let (mut answers, quiet) = (Vec::new(), Quiet::watch());
     for _ in 0..5 {
         roundtrip(
             "storage interference --conditions fsync --durability fsync --position append --rounds 12 \
@@ -31,6 +33,9 @@ fn commits_of_another_process_lengthen_durable_writes_and_the_page_shows_it() {
         if says {
             return;
         }
+    }
+    if let Some(why) = quiet.disturbance() {
+        return skip(Need::Quiet, why);
     }
     panic!("{answers:#?}");
 }

@@ -171,6 +171,12 @@ fn a_stored_run_is_shown_again_reported_compared_and_gated() {
     let page = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(page.lines().filter(|line| line.starts_with("slow: python3")).count(), 3, "{page}");
+    let run: Value = serde_json::from_slice(&ours("show --format json run").stdout).unwrap();
+    let result = &run["results"]["observed_writes"];
+    let missed: u64 =
+        result["rows"].as_array().unwrap().iter().map(|row| row["missed"].as_u64().unwrap()).sum();
+    assert_eq!(result["causes"]["operations"], missed, "each slow write is classified: {}", result["causes"]);
+    assert!(page.contains(&format!("{missed} writes were slow; ")), "{page}");
     let shown = text(&ours("show run").stdout);
     let slow = |page: &str| -> Vec<String> {
         page.lines().filter(|line| line.starts_with("slow: ")).map(str::to_owned).collect()
@@ -184,7 +190,7 @@ fn a_stored_run_is_shown_again_reported_compared_and_gated() {
     let same = ours("compare run run");
     assert!(same.status.success() && text(&same.stdout).contains("fsync"), "{}", text(&same.stdout));
     for (gate, status) in
-        [("missed[call=fsync]>0", 1), ("failed>0", 0), ("device.mean<1ns", 0), ("p99[call=msync]>1s", 1)]
+        [("missed[call=fsync]>0", 3), ("failed>0", 0), ("device.mean<1ns", 0), ("p99[call=msync]>1s", 3)]
     {
         let output = ours(&format!("show --short --fail-on {gate} run"));
         assert_eq!(output.status.code(), Some(status), "{gate}: {}", text(&output.stderr));

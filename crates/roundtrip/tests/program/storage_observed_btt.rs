@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 use crate::support::storage::folder;
-use analysis::observed_writes::slow;
 use blktrace::{blktrace, btt};
-use layers::storage::{Layer, Request};
-use run::{RECORDING, Run};
-use skips::{Need, skip};
-use tracefs::{Event, Recording};
+use roundtrip_analysis::observed_writes::slow;
+use roundtrip_layers::storage::{Layer, Request};
+use roundtrip_run::{RECORDING, Run};
+use roundtrip_skips::{Need, skip};
+use roundtrip_tracefs::{Event, Recording};
 
 /// Each write is one request without a flush, because `btt` leaves out flushes.
 const JOB: &str = "fio --name=job --directory=. --size=2M --bs=4k --rw=write --ioengine=psync --overwrite=1 \

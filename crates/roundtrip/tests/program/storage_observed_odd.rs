@@ -9,7 +9,7 @@ use crate::support::observed::{
     APPENDER, appending, counted, has, number, observe, observed, roundtrip, rows, text,
 };
 use crate::support::storage::{Finally, folder};
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 #[test]
 fn programs_that_end_at_once_fork_and_execute_others_are_observed() {

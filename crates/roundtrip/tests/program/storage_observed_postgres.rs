@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::observed::{SYNCS, adds_up, counted, has, number, observe, rows, straced, text};
+use roundtrip_skips::{Need, skip};
 use serde_json::Value;
-use skips::{Need, skip};
 
 /// PostgreSQL's values of `wal_sync_method` on Linux, the call that then waits, and what makes that
 /// call durable.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::observed::{adds_up, has, number, observe, rows};
 use crate::support::storage::{Journalled, folder};
+use roundtrip_skips::{Need, skip};
 use serde_json::Value;
-use skips::{Need, skip};
 
 /// Observes a Python program, which writes to the disk of the build directory.
 fn observe_python(directory: &Path, program: &str) -> Value {

@@ -55,12 +55,12 @@ fn a_survey_shows_one_page_and_leaves_a_run_that_can_be_shown_and_merged() {
     }
     let run: Value = serde_json::from_slice(&std::fs::read(scratch.0.join("one/run.json")).unwrap()).unwrap();
     assert_eq!((run["schema"].as_str(), run["version"].as_u64()), (Some("roundtrip.run"), Some(1)));
-    for part in ["floor", "throughput", "latency"] {
+    for part in ["baseline", "throughput", "latency"] {
         assert!(run["results"][part].is_object(), "no {part}");
     }
 
     let shown = text(&roundtrip(&scratch.0, &["show", "one"]).stdout);
-    for part in ["== baseline ==", "== throughput ==", "== latency =="] {
+    for part in ["== Baseline ==", "== Throughput ==", "== Latency =="] {
         assert!(shown.contains(part), "no '{part}' in:\n{shown}");
     }
     let merged = roundtrip(&scratch.0, &["show", "--merge", "--format", "json", "one", "two"]);
@@ -90,7 +90,7 @@ fn invalid_input_gives_one_line_with_the_fix() {
     let scratch = Scratch::new("show-wrong");
     std::fs::write(scratch.0.join("other.json"), "{}").unwrap();
     for (args, status, hint) in [
-        (&["survey", "--duration", "1s"][..], 1, "at least 3s"),
+        (&["survey", "--duration", "1s"][..], 2, "at least 3s"),
         (&["survey", "--duration"], 2, "--duration"),
         (&["survey", "--driver", "magic"], 2, "emulated"),
         (&["show"], 2, "RUN"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 const WIDTH: usize = 80;
 
@@ -87,6 +87,8 @@ fn a_term_is_explained_by_its_name_and_an_unknown_term_is_an_error() {
         looper.split_whitespace().collect::<Vec<_>>().join(" "),
         "looper a thread that serves transactions."
     );
+    assert_eq!(printed("help looper", None), looper);
+    assert!(printed("help Wake", None).starts_with("  wake"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let output = command.args(["help", "terms", "weather"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -161,4 +163,19 @@ fn ab_shows_its_pairs_on_a_terminal_unless_quiet() {
     let (usual, quiet) = (shown(""), shown(" --quiet"));
     assert!(usual.contains("pair 1 of 2, ") && usual.contains("(2 runs)"), "{usual:?}");
     assert!(!quiet.contains("pair 1 of 2") && quiet.contains("(2 runs)"), "{quiet:?}");
+}
+
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    for (redirection, status, said) in [
+        (">&-", 1, "roundtrip: cannot write to standard output: Bad file descriptor (os error 9)\n"),
+        (">/dev/null", 0, ""),
+        ("</dev/null <>/dev/null >&0", 0, ""),
+    ] {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec \"$0\" doctor {redirection}"), env!("CARGO_BIN_EXE_roundtrip")]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{redirection}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), said, "{redirection}");
+    }
 }

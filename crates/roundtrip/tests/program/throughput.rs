@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::support::csv;
+
 /// The binary under a name, without Google Benchmark's flags from the test's environment.
 fn program(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
@@ -68,18 +70,12 @@ fn the_table_names_the_driver_and_has_a_line_for_each_size() {
 }
 
 #[test]
-fn csv_has_a_line_for_each_stack_and_size_and_names_the_driver_in_each() {
+fn csv_has_the_figures_of_each_stack_and_size() {
     let text = roundtrip(&["--format", "csv", "--repetitions", "3", "--client-cpus", "0"]);
-    let header: Vec<_> = text.lines().next().unwrap().split(',').collect();
-    let rows: Vec<Vec<_>> = text.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    let column = |name: &str| header.iter().position(|column| *column == name).unwrap();
-    let keys: Vec<_> = rows.iter().map(|row| (row[column("stack")], row[column("size_bytes")])).collect();
-    assert_eq!(keys, [("binder", "4"), ("binder", "2048"), ("hwbinder", "4"), ("hwbinder", "2048")]);
-    for row in &rows {
-        assert_eq!((row.len(), row[0]), (header.len(), "emulated driver (ack profile)"));
-        assert_eq!((row[column("client_cpus")], row[column("iterations")]), ("0", "60"));
-        assert!(row[column("real_time_ns")].parse::<f64>().unwrap() > 0.0);
-    }
+    let times = csv::of(&text, "time", &["emulated", "stack", "size_bytes", "samples"]);
+    let keys: Vec<_> = times.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["true binder 4 3", "true binder 2048 3", "true hwbinder 4 3", "true hwbinder 2048 3"]);
+    assert!(times.iter().all(|(_, ns)| *ns > 0.0), "{times:?}");
 }
 
 #[test]

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use crate::support::global_trace::settings;
 use crate::support::stepped::{Stepped, Stopped};
 use crate::support::turn::{Single, Turn};
-use skips::{Need, skip};
-use tracefs::Tracefs;
+use roundtrip_skips::{Need, skip};
+use roundtrip_tracefs::Tracefs;
 
 /// An environment variable. If it is set, the tests kill before every system call.
 const LONG: &str = "ROUNDTRIP_ATTACK_ROUNDS";
@@ -174,8 +174,7 @@ fn the_next_command_recovers_after_a_killed_trace_stop() {
     kill_before_every_call("trace stop --discard", true);
 }
 
-/// Any user can create files in the temporary directory, where earlier versions looked for a killed
-/// start.
+/// Any user can create files in the temporary directory.
 #[test]
 fn files_of_other_users_in_the_temporary_directory_are_ignored() {
     let _turn = Turn::take(Single::GlobalTrace);

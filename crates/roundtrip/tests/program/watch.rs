@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 const WATCH: &str = "watch --driver emulated --stack binder --callers other --interval 200ms";
 
@@ -251,7 +251,7 @@ fn a_violated_gate_makes_watch_fail_after_it_prints_its_result() {
     assert_eq!(bad.status.code(), Some(2), "an invalid limit");
     let bad = piped("--fail-on p50<1000s --fail-on p50>1000s");
     let text = String::from_utf8(bad.stderr).unwrap();
-    assert_eq!(bad.status.code(), Some(1), "{text}");
+    assert_eq!(bad.status.code(), Some(3), "{text}");
     assert_eq!(text.matches("roundtrip: failed: ").count(), 1, "{text}");
     assert!(text.contains("failed: p50<1000s: ") && text.contains("caller other"), "{text}");
     assert!(String::from_utf8(bad.stdout).unwrap().contains("Watched for "));

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Settings by name. Empty in runs of earlier versions.
+/// Settings by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Facts(BTreeMap<String, Fact>);
@@ -15,10 +15,10 @@ pub struct Facts(BTreeMap<String, Fact>);
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
     /// The value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// The reason why the value is unknown: "not there", "Permission denied".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
     /// The file or files that contain it.
     pub from: String,
@@ -163,8 +163,8 @@ mod tests {
         facts.note("android", "build.prop", Ok(Value::Text("16".into())));
         facts.note("debug", "config.gz", Ok(Value::Names(vec!["KASAN".into()])));
         facts.note("thermal", "", Err("no cooling device".into()));
-        let text = stored::to_text(&facts).unwrap();
-        let read: Facts = stored::read_text(text.as_bytes()).unwrap();
+        let text = roundtrip_stored::to_text(&facts).unwrap();
+        let read: Facts = roundtrip_stored::read_text(text.as_bytes()).unwrap();
         assert_eq!(read, facts);
         assert!(text.contains(r#""timer_slack_ns":{"value":50000,"from":"timerslack_ns"}"#), "{text}");
         assert_eq!(facts.flag("smt"), Ok(true));

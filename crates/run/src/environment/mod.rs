@@ -3,12 +3,14 @@
 //! Must not know how facts are found.
 
 mod cgroups;
+mod changes;
 mod cpus;
 mod facts;
 mod kernel;
 mod share;
 
 pub use cgroups::Cgroups;
+pub use changes::Change;
 pub use cpus::{Cache, Cpus};
 pub use facts::{Fact, Facts, Value};
 pub use kernel::Kernel;
@@ -48,9 +50,10 @@ pub struct Environment {
     pub driver: Option<String>,
     /// Which processes used the CPUs during the run; set at its end.
     pub cpu_shares: Option<CpuShares>,
-    /// Settings of the kernel and the system that affect latency, and memory sizes, by name. Empty
-    /// in runs of earlier versions.
-    #[serde(default)]
+    /// What changed on the machine during the run, by time; set at its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// Settings of the kernel and the system that affect latency, and memory sizes, by name.
     pub facts: Facts,
     /// What could not be determined, and why that matters.
     pub missing: Vec<String>,
@@ -73,18 +76,22 @@ impl Environment {
                 "this is a debug build, whose figures are too high: measure with a release build".to_owned(),
             );
         }
+        let mut said = Vec::new();
         if let Some(shares) = self.cpu_shares {
             if shares.foreign >= FOREIGN_SHARE && !observed {
+                said.push(Change::FOREIGN_TIME);
                 let percent = shares.foreign * 100.0;
                 warnings.push(format!(
                     "other processes used {percent:.0}% of all CPU time during the run: repeat it on a quieter machine"
                 ));
             }
             if shares.stolen >= STOLEN_SHARE {
+                said.push(Change::STOLEN_TIME);
                 let percent = shares.stolen * 100.0;
                 warnings.push(format!("the hypervisor took {percent:.0}% of all CPU time during the run"));
             }
         }
+        warnings.extend(changes::warnings(&self.changes, &said));
         if let Some(quota) = self.cgroups.cpu_quota_cpus {
             warnings.push(format!(
                 "the control group allows only {quota} CPUs' time: the kernel may pause the run"

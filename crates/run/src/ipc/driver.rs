@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::backend::{InheritBy, Profile};
+use roundtrip_vocabulary::{InheritBy, Profile};
 
 /// The receive area of each process, in bytes. As in Android: 1 MiB minus two pages.
 pub const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
@@ -54,6 +54,6 @@ pub struct DriverPlan {
     /// The kernel whose priority rules an emulated driver follows.
     pub profile: Profile,
     /// How an emulated driver implements real-time inheritance.
-    #[serde(default, rename = "lending", skip_serializing_if = "InheritBy::is_default")]
+    #[serde(default, skip_serializing_if = "InheritBy::is_default")]
     pub inherit_by: InheritBy,
 }

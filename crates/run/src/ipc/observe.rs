@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use latency::{Deadline, Histogram, Timeline};
+use roundtrip_latency::{Deadline, Histogram, Timeline};
 use serde::{Deserialize, Serialize};
 
 pub use crate::observe::{Process, Subject};
@@ -59,9 +59,8 @@ pub struct Flow {
     /// The process that served.
     pub server: Process,
     /// The names of the threads that served, with each number replaced by `#`: "Binder:#_#". `None`
-    /// if no thread took the call, in the row that sums up the pools beyond [`MAX_POOLS`], and in
-    /// runs of earlier versions of Roundtrip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// if no thread took the call, and in the row that sums up the pools beyond [`MAX_POOLS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// The driver's number for the node; `None` in the row that sums up the nodes without their own
     /// rows.
@@ -153,9 +152,8 @@ pub struct ObserveResult {
     pub elapsed_ns: u64,
     /// The calls by client, server, pool, node and method, sorted by total time.
     pub flows: Vec<Flow>,
-    /// The round trips of all rows over the time of the run; `None` in runs of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeline: Option<Timeline>,
+    /// The round trips of all rows over the time of the run.
+    pub timeline: Timeline,
     /// The slowest calls that missed the deadline, the slowest first, up to the plan's limit.
     pub slow_calls: Vec<SlowCall>,
     /// The number of further calls that missed the deadline.
@@ -169,23 +167,6 @@ pub struct ObserveResult {
 }
 
 impl ObserveResult {
-    /// The durations of all round trips.
-    #[must_use]
-    pub fn latency(&self) -> Histogram {
-        let mut all = Histogram::new();
-        self.flows.iter().for_each(|flow| all.merge(&flow.latency));
-        all
-    }
-
-    /// What to know before trusting the figures.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let lost = self.unseen.lost_events;
-        let lost = (lost > 0).then(|| {
-            format!("{lost} events of the kernel were lost: calls of that time are missing; a larger --buffer holds more")
-        });
-        lost.into_iter().chain(self.not_recorded.clone()).collect()
-    }
-
     /// The number of all round trips.
     #[must_use]
     pub fn calls(&self) -> u64 {

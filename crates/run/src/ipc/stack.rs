@@ -1,6 +1,6 @@
 //! Parses a stack's name.
 
-pub use ::stack::Stack;
+use roundtrip_vocabulary::Stack;
 
 use crate::error::Result;
 use crate::plan_fault::Unknown;

@@ -1,12 +1,13 @@
 //! The throughput test's plan and result: plain data, stored in run directories. Must not know how
 //! anything is measured.
 
-use latency::Histogram;
+use roundtrip_latency::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuPlacement;
 use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
+use crate::load::Load;
 use crate::plan_fault::{Counted, PlanFault};
 
 /// The maximum payload in bytes. A receive area of 1 MiB minus two pages must hold it and the
@@ -31,7 +32,6 @@ pub struct ThroughputPlan {
     /// The number of calls in a batch.
     pub length: Length,
     /// How long to warm up each stack and size before the first batch, in nanoseconds.
-    #[serde(default)]
     pub warm_up_ns: u64,
     /// Batches for each stack and size; 1 to 100 000.
     pub repetitions: u32,
@@ -44,6 +44,9 @@ pub struct ThroughputPlan {
     pub client_cpus: Option<Vec<u32>>,
     /// The CPUs for servers, overriding the placement.
     pub server_cpus: Option<Vec<u32>>,
+    /// Background load during the whole run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<Load>,
     /// The maximum number of calls that are timed individually after the batches, for percentiles;
     /// 0 for none.
     pub latency_calls: u64,
@@ -78,12 +81,19 @@ impl Default for ThroughputPlan {
             placement: CpuPlacement::Free,
             client_cpus: None,
             server_cpus: None,
+            loads: Vec::new(),
             latency_calls: 50_000,
         }
     }
 }
 
 impl ThroughputPlan {
+    /// Whether the plan chooses the CPUs of either side.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        self.placement != CpuPlacement::Free || self.client_cpus.is_some() || self.server_cpus.is_some()
+    }
+
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors
@@ -128,7 +138,7 @@ pub struct ThroughputResult {
     /// What the driver could not do, one sentence each.
     pub limits: Vec<String>,
     /// How the driver wakes threads, if the driver chooses that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
 }
 
@@ -191,7 +201,7 @@ impl ThroughputRow {
     pub fn quantile(&self, q: f64, figure: impl Fn(&Batch) -> f64) -> Option<f64> {
         let mut values: Vec<f64> = self.batches.iter().map(figure).collect();
         values.sort_by(f64::total_cmp);
-        latency::quantile(&values, q)
+        roundtrip_latency::quantile(&values, q)
     }
 
     /// The median time per call over the repetitions, in nanoseconds.

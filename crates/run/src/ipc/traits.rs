@@ -1,7 +1,7 @@
 //! Properties of binder and hwbinder side by side: plain data, stored in run directories. Must not
 //! know how they were tested.
 
-use latency::Histogram;
+use roundtrip_latency::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -172,7 +172,6 @@ pub enum Finding {
     },
     /// The serving thread inherited its caller's priority through a PI futex, as the driver counts.
     /// It ran at that priority, but its policy does not show it.
-    #[serde(rename = "lent_unseen")]
     InheritedUnseen {
         /// The number of calls, all of which inherited.
         calls: u32,

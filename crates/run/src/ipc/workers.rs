@@ -1,7 +1,7 @@
 //! The plan and result of the workers test: plain data, stored in run directories. Must not know
 //! how anything is measured.
 
-use latency::Histogram;
+use roundtrip_latency::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;

@@ -7,6 +7,7 @@ pub mod observe;
 mod path;
 mod plan;
 mod result;
+pub mod system_calls;
 
 pub use java::Java;
 pub use mode::{Api, Durability, Position};

@@ -6,10 +6,11 @@ mod rows;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use latency::{Deadline, Histogram};
+use roundtrip_latency::{Deadline, Histogram};
 use serde::{Deserialize, Serialize};
 
 use super::Device;
+use crate::causes::Causes;
 use crate::observe::{Process, Subject};
 use crate::recorder::RecorderInfo;
 
@@ -30,7 +31,8 @@ pub struct ObserveWritesPlan {
     pub duration_ns: Option<u64>,
     /// How long a write may take.
     pub deadline: Deadline,
-    /// How many of the slowest writes are kept with their recordings. The others are only counted.
+    /// How many of the slowest writes are kept with their recordings. Of the others only the causes
+    /// are kept.
     pub limit: u32,
     /// The recording's folder. Not stored, because runs of one plan can be in different places.
     #[serde(skip)]
@@ -114,8 +116,16 @@ pub struct Divided {
     pub lost_calls: u64,
     /// Time that is unexplained because the kernel did not record context switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
+    /// How long a call usually ran and was being woken, in nanoseconds: the median; 0 if it is not
+    /// known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub usual_ns: u64,
     /// Journal commits that other threads had started and that these calls had to wait for.
     pub others_commits: Vec<OthersCommits>,
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// The time in one layer.
@@ -194,6 +204,10 @@ pub struct ObserveWritesResult {
     pub slow_writes: Vec<SlowWrite>,
     /// The number of further writes that missed the deadline.
     pub over_limit: u64,
+    /// What delayed all writes that missed the deadline, kept or not; `None` in runs of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Causes>,
     /// What could not be observed.
     pub unseen: UnseenWrites,
     /// What was recorded.
@@ -203,26 +217,9 @@ pub struct ObserveWritesResult {
 }
 
 impl ObserveWritesResult {
-    /// The durations of all writes.
-    #[must_use]
-    pub fn latency(&self) -> Histogram {
-        let mut all = Histogram::new();
-        self.rows.iter().for_each(|row| all.merge(&row.latency));
-        all
-    }
-
     /// The number of all writes.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.rows.iter().map(|row| row.latency.count()).sum()
-    }
-
-    /// What to know before trusting the figures.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let lost = self.unseen.lost_events;
-        let lost = (lost > 0).then(|| {
-            format!("{lost} events of the kernel were lost: writes of that time are missing; a larger --buffer holds more")
-        });
-        lost.into_iter().chain(self.not_recorded.clone()).collect()
     }
 }

@@ -59,7 +59,6 @@ pub struct Device {
     pub max_sectors_kb: Option<u32>,
     /// The names of the device's controllers in the kernel's events: "mmc0", "nvme0", "0:0:0:0"
     /// (SCSI), "1d84000.ufshc" (UFS).
-    #[serde(default)]
     pub controllers: Vec<String>,
     /// The hidden disks to which its requests are issued, if an NVMe disk may have several
     /// controllers ("nvme0c1n1").

@@ -75,10 +75,8 @@ pub struct StoragePlan {
     /// The size of each CPU's trace buffer, in kilobytes. It must hold a block's events.
     pub buffer_kilobytes: u64,
     /// Which kernel events to record.
-    #[serde(default)]
     pub events: WriteEvents,
     /// Whether to also make the same calls under `strace`, in separate blocks.
-    #[serde(default)]
     pub strace: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The result of a storage measurement. Must not know how it was measured, nor how a call's time is
 //! divided.
 
-use latency::Histogram;
+use roundtrip_latency::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::mode::{Api, Durability};
@@ -25,7 +25,7 @@ pub struct StorageResult {
     /// The settings of the recording; `None` if nothing was recorded.
     pub recorder: Option<RecorderInfo>,
     /// Why the recording is incomplete, if it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub recording_ended: Option<String>,
     /// What was not possible on this machine.
     pub not_possible: Vec<String>,

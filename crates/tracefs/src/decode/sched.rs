@@ -2,6 +2,7 @@
 
 use super::Reader;
 use super::slots::{Number, Text, Thread};
+use crate::context::EventContext;
 use crate::event::{Body, TaskState};
 use crate::format::Format;
 
@@ -18,15 +19,18 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
         }
         ("sched", "sched_waking") => {
             let (thread, target_cpu) = (Thread::of(format, "")?, number("target_cpu")?);
+            let flags = number("common_flags");
             Box::new(move |r, t| {
-                Some(Body::Waking { thread: thread.get(r, t)?, target_cpu: target_cpu.u32(r)? })
+                let (thread, target_cpu) = (thread.get(r, t)?, target_cpu.u32(r)?);
+                Some(Body::Waking { thread, target_cpu, context: context(flags, r) })
             })
         }
         ("sched", name @ ("sched_wakeup" | "sched_wakeup_new")) => {
             let (thread, target_cpu) = (Thread::of(format, "")?, number("target_cpu")?);
-            let new = name == "sched_wakeup_new";
+            let (flags, new) = (number("common_flags"), name == "sched_wakeup_new");
             Box::new(move |r, t| {
-                Some(Body::Wakeup { thread: thread.get(r, t)?, target_cpu: target_cpu.u32(r)?, new })
+                let (thread, target_cpu) = (thread.get(r, t)?, target_cpu.u32(r)?);
+                Some(Body::Wakeup { thread, target_cpu, new, context: context(flags, r) })
             })
         }
         ("sched", "sched_migrate_task") => {
@@ -57,6 +61,12 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
         }
         _ => return of_lives(format),
     })
+}
+
+/// The context of a record.
+#[inline]
+fn context(flags: Option<Number>, record: &[u8]) -> EventContext {
+    flags.and_then(|flags| flags.u32(record)).map_or(EventContext::Unknown, EventContext::of_flags)
 }
 
 /// Threads that start, end or change their names.
@@ -119,8 +129,10 @@ impl States {
         if kernels & self.preempted != 0 {
             return TaskState::PREEMPTED;
         }
-        TaskState(
-            self.bits.iter().filter(|(bit, _)| kernels & bit != 0).fold(0, |state, (_, ours)| state | ours),
-        )
+        match self.bits.iter().filter(|(bit, _)| kernels & bit != 0).fold(0, |state, (_, ours)| state | ours)
+        {
+            0 => TaskState::UNKNOWN,
+            bits => TaskState(bits),
+        }
     }
 }

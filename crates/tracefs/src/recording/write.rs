@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use files::Existing;
+use roundtrip_files::Existing;
 use serde::Serialize;
 
 use super::{ByteOrder, Header, Recording, SCHEMA, SnapshotHeader, VERSION, pages_name};
@@ -109,7 +109,8 @@ impl Recording {
     /// of the file remains.
     pub fn put_beside(&self, number: u32, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.place(number).join(name);
-        files::write(&path, bytes, Existing::Keep).map_err(|cause| Error::file("write", &path, cause))
+        roundtrip_files::write(&path, bytes, Existing::Keep)
+            .map_err(|cause| Error::file("write", &path, cause))
     }
 
     /// Removes a snapshot.
@@ -127,7 +128,7 @@ fn whole(directory: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()>
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let partial = directory.with_file_name(format!(".{name}.{}", std::process::id()));
     let filled = make_directory(&partial).and_then(|()| fill(&partial)).and_then(|()| {
-        files::put(&partial, directory).map_err(|cause| Error::file("create", directory, cause))
+        roundtrip_files::put(&partial, directory).map_err(|cause| Error::file("create", directory, cause))
     });
     if filled.is_err() {
         // Report the first error, not this one.
@@ -152,7 +153,7 @@ fn create(path: &Path, bytes: &[u8]) -> Result<()> {
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let failed = |cause| Error::file("write", path, cause);
-    let text = stored::to_text(value).map_err(|error| failed(std::io::Error::other(error)))?;
+    let text = roundtrip_stored::to_text(value).map_err(|error| failed(std::io::Error::other(error)))?;
     create(path, text.as_bytes())
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tracefs::{CpuPages, Formats, Period, Trace};
+use roundtrip_tracefs::{CpuPages, Formats, Period, Trace};
 
 /// The recording of one kernel.
 pub(crate) struct Fixture {
@@ -90,6 +90,6 @@ impl Fixture {
     pub(crate) fn trace(&self) -> Trace {
         let pages: Vec<CpuPages<'_>> =
             self.pages.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
-        tracefs::read(&self.formats, &pages, Period::default()).expect("whole pages")
+        roundtrip_tracefs::read(&self.formats, &pages, Period::default()).expect("whole pages")
     }
 }

@@ -5,8 +5,8 @@ pub(crate) mod fixture;
 pub(crate) mod text;
 pub(crate) mod writer;
 
-use skips::{Need, skip};
-use tracefs::{Error, Tracefs};
+use roundtrip_skips::{Need, skip};
+use roundtrip_tracefs::{Error, Tracefs};
 
 /// The kernel's tracefs; `None`, with the test skipped, if this process may not use it.
 pub(crate) fn tracefs() -> Option<Tracefs> {

@@ -1,7 +1,7 @@
 //! Compares each line of the kernel's own text of a buffer with the events that the reader
 //! returned. Knows neither recording nor files.
 
-use tracefs::{Body, Event, TaskState, ThreadRef, Trace, Value};
+use roundtrip_tracefs::{Body, Event, TaskState, ThreadRef, Trace, Value};
 
 /// Compares a whole `trace` file with the events that were read from the same buffers. Panics at
 /// the first difference. Returns how many events were compared with all fields.
@@ -97,10 +97,10 @@ fn scheduling(trace: &Trace, event: &Event) -> Option<(&'static str, String)> {
                 format!("{} prev_state={state} ==> {}", prefixed("prev", prev), prefixed("next", next)),
             )
         }
-        Body::Waking { thread: woken, target_cpu } => {
+        Body::Waking { thread: woken, target_cpu, .. } => {
             ("sched_waking", format!("{} target_cpu={target_cpu:03}", thread(woken)))
         }
-        Body::Wakeup { thread: woken, target_cpu, new } => {
+        Body::Wakeup { thread: woken, target_cpu, new, .. } => {
             let called = if *new { "sched_wakeup_new" } else { "sched_wakeup" };
             (called, format!("{} target_cpu={target_cpu:03}", thread(woken)))
         }

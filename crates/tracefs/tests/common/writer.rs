@@ -1,7 +1,7 @@
 //! Writes ring-buffer pages as the kernel does, from a list of their contents. It is the opposite
 //! of the reader, and is based on the kernel's description of the pages rather than on the reader.
 
-use tracefs::Formats;
+use roundtrip_tracefs::Formats;
 
 /// A machine's page layout.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,12 @@
-//! Properties of an Android system, and whether its framework runs. Must not judge them.
+//! Properties of an Android system, whether its framework runs, and how its threads are scheduled.
+//! Must not judge them.
 
-use run::environment::{Facts, Value};
+use std::collections::BTreeMap;
 
-use crate::root::Root;
+use roundtrip_run::environment::{Facts, Value};
+
+use crate::kernel::root::Root;
+use crate::kernel::stat;
 
 /// Settings, and the Android properties that hold them.
 const PROPERTIES: [(&str, &str); 4] = [
@@ -29,22 +33,62 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
         });
         facts.note(name, &format!("/{from}"), found);
     }
-    let framework = if text.as_ref().is_err_and(|reason| reason == "not an Android system") {
-        Err("not an Android system".to_owned())
-    } else {
-        framework(root)
+    let (framework, threads) = match text {
+        Err(reason) if reason == "not an Android system" => (Err(reason.clone()), Err(reason)),
+        _ => framework(root),
     };
     facts.note("android_framework", "/proc/*/comm", framework);
+    facts.note("android_framework_threads", "/proc/*/task/*/stat", threads);
 }
 
-/// Whether `system_server` runs, which hosts most of the framework's services.
-fn framework(root: &Root) -> Result<Value, String> {
+/// The framework's processes that serve calls. `system_server` hosts most of its services.
+const FRAMEWORK: [&str; 6] = [
+    "system_server",
+    "surfaceflinger",
+    "audioserver",
+    "servicemanager",
+    "hwservicemanager",
+    "vndservicemanag",
+];
+
+/// Whether `system_server` runs, and the threads of each of the framework's processes.
+fn framework(root: &Root) -> (Result<Value, String>, Result<Value, String>) {
     let is_number = |name: &&String| name.bytes().all(|byte| byte.is_ascii_digit());
     let processes = root.names("proc");
     let mut processes = processes.iter().filter(is_number).take(MOST_PROCESSES).peekable();
     if processes.peek().is_none() {
-        return Err("no process is visible".to_owned());
+        let reason = "no process is visible".to_owned();
+        return (Err(reason.clone()), Err(reason));
     }
-    let runs = processes.any(|pid| root.read(format!("proc/{pid}/comm")).as_deref() == Some("system_server"));
-    Ok(Value::Flag(runs))
+    let named = processes.filter_map(|pid| {
+        let name = root.read(format!("proc/{pid}/comm"))?;
+        FRAMEWORK.contains(&name.as_str()).then_some((pid, name))
+    });
+    let found: Vec<_> = named.take(2 * FRAMEWORK.len()).collect();
+    let runs = found.iter().any(|(_, name)| name == "system_server");
+    let threads = found.iter().map(|(pid, name)| threads(root, pid, name)).collect();
+    (Ok(Value::Flag(runs)), Ok(Value::Names(threads)))
+}
+
+/// "surfaceflinger: 5 binder threads, real-time SCHED_FIFO 2 (3 threads)".
+fn threads(root: &Root, pid: &str, name: &str) -> String {
+    let (mut binder, mut realtime) = (0, BTreeMap::<String, u32>::new());
+    for tid in root.names(format!("proc/{pid}/task")).iter().take(4096) {
+        let Some(stat) = root.read(format!("proc/{pid}/task/{tid}/stat")) else { continue };
+        let Some((comm, fields)) = stat::split(&stat) else { continue };
+        binder += u32::from(comm.starts_with("Binder:") || comm.starts_with("HwBinder:"));
+        // Fields 40 and 41 of proc_pid_stat(5); the first of these is field 3.
+        let mut fields = fields.skip(37);
+        let (Some(priority), Some(policy)) = (fields.next(), fields.next()) else { continue };
+        let policy = match policy {
+            "1" => "SCHED_FIFO",
+            "2" => "SCHED_RR",
+            _ => continue,
+        };
+        *realtime.entry(format!("{policy} {priority}")).or_default() += 1;
+    }
+    let realtime: Vec<_> =
+        realtime.iter().map(|(policy, threads)| format!("{policy} ({threads} threads)")).collect();
+    let realtime = if realtime.is_empty() { "none".to_owned() } else { realtime.join(", ") };
+    format!("{name}: {binder} binder threads, real-time: {realtime}")
 }

@@ -4,9 +4,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use run::environment::{Facts, Value};
+use roundtrip_run::environment::{Facts, Value};
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 use crate::storage::device::way_down;
 
 /// Reads the facts of the directory's disk.
@@ -44,5 +44,9 @@ pub(super) fn of(root: &Root, directory: &Path, dev: (u32, u32), facts: &mut Fac
             false => Ok(Value::Names(cpus)),
         };
         facts.note(&format!("disk.{name}.interrupt_cpus"), "/proc/interrupts, /proc/irq/*", found);
+        let numbers: Vec<String> = device.interrupts.iter().map(|one| one.irq.to_string()).take(64).collect();
+        if !numbers.is_empty() {
+            facts.note(&format!("disk.{name}.interrupts"), "/proc/interrupts", Ok(Value::Names(numbers)));
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The kernel's own settings: compiled-in debugging, active tracers, real-time groups. Must not
 //! judge any of them.
 
-use run::environment::{Facts, Value};
+use roundtrip_run::environment::{Facts, Value};
 
 use crate::environment::kernel::option;
-use crate::root::Root;
+use crate::kernel::root::{Root, TRACING};
 
 /// Options that slow down every lock (Documentation/locking/lockdep-design.rst,
 /// Documentation/locking/lockstat.rst).
@@ -37,9 +37,6 @@ const DEBUGGING: [&str; 15] = [
     "PREEMPT_TRACER",
     "SLUB_DEBUG_ON",
 ];
-
-/// Where tracefs is mounted, if it is.
-const TRACING: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 pub(super) fn read(root: &Root, config: Option<&str>, facts: &mut Facts) {
     let from = "/proc/config.gz or /boot/config-*";

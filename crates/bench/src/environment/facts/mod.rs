@@ -2,6 +2,7 @@
 //! cannot be read is stored with the reason. Must not judge any of them.
 
 mod android;
+mod binder;
 pub(super) mod disk;
 mod kernel;
 mod permissions;
@@ -10,9 +11,9 @@ mod processors;
 mod tests;
 mod thermal;
 
-use run::environment::{Facts, Value};
+use roundtrip_run::environment::{Facts, Value};
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 /// How to parse a file's text.
 #[derive(Clone, Copy)]
@@ -58,6 +59,7 @@ pub(super) fn read(root: &Root, config: Option<&str>) -> Facts {
     thermal::read(root, &mut facts);
     android::read(root, &mut facts);
     permissions::read(root, &mut facts);
+    binder::read(root, &mut facts);
     facts
 }
 

@@ -1,10 +1,10 @@
 //! What this process may do, and which binder devices it may open. Changes and opens nothing. Must
 //! not judge it.
 
-use run::environment::{Facts, Value};
+use roundtrip_run::environment::{Facts, Value};
 use rustix::fs::{Access, access};
 
-use crate::root::Root;
+use crate::kernel::root::{Root, TRACING};
 
 /// The capabilities that measurements use, by number (capabilities(7)).
 const CAPABILITIES: [(&str, u32); 4] =
@@ -19,19 +19,18 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
     });
     facts.note("capabilities", "/proc/self/status", held);
     facts.note("tracefs", "/sys/kernel/tracing or /sys/kernel/debug/tracing", tracefs(root));
+    facts.note("debugfs", "/proc/self/mountinfo", debugfs(root));
+    facts.note("root", "/proc/self/status, /proc/self/uid_map", is_root(root));
     facts.note("binder_usable", "/dev and /dev/binderfs", binder(root));
-    let features = root.names("dev/binderfs/features");
-    let on = |name: &&String| root.read(format!("dev/binderfs/features/{name}")).as_deref() == Some("1");
-    let features = match features.len() {
-        0 => Err("not found: no binderfs, or an older one".to_owned()),
-        _ => Ok(Value::Names(features.iter().filter(on).take(64).cloned().collect())),
-    };
-    facts.note("binder_features", "/dev/binderfs/features", features);
 }
 
 /// Whether kernel events can be recorded: tracefs is mounted and accessible, or can be mounted.
 fn tracefs(root: &Root) -> Result<Value, String> {
-    for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
+    let levels = root.read("sys/kernel/security/lockdown");
+    if levels.is_some_and(|levels| roundtrip_tracefs::forbids_tracing(&levels).is_some()) {
+        return Ok(Value::Text("forbidden by kernel lockdown (confidentiality)".to_owned()));
+    }
+    for place in TRACING {
         if root.has(format!("{place}/tracing_on")) {
             return Ok(Value::Text("mounted".to_owned()));
         }
@@ -42,6 +41,31 @@ fn tracefs(root: &Root) -> Result<Value, String> {
     } else {
         Ok(Value::Text("not in this kernel".to_owned()))
     }
+}
+
+/// Whether debugfs is mounted at its usual place, where some settings are.
+fn debugfs(root: &Root) -> Result<Value, String> {
+    let mounts = root.look("proc/self/mountinfo")?;
+    let mut at = mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/sys/kernel/debug"));
+    let is_mounted = at.any(|line| line.contains(" - debugfs "));
+    Ok(Value::Text(if is_mounted { "mounted" } else { "not mounted" }.to_owned()))
+}
+
+/// Whether this process is root of the machine, or only of a user namespace (user_namespaces(7)).
+fn is_root(root: &Root) -> Result<Value, String> {
+    let status = root.look("proc/self/status")?;
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).ok_or("no Uid")?;
+    // Real, effective, saved, of the file system.
+    let effective = ids.split_whitespace().nth(1);
+    // Absent without user namespaces.
+    let map = root.read("proc/self/uid_map");
+    let has_all = map.is_none_or(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
+    let text = match (effective, has_all) {
+        (Some("0"), true) => "yes",
+        (Some("0"), false) => "in a user namespace",
+        _ => "no",
+    };
+    Ok(Value::Text(text.to_owned()))
 }
 
 /// The devices that this process may open. Only using a device shows whether it already has a

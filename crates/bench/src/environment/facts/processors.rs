@@ -1,11 +1,11 @@
 //! Frequencies and idle states (Documentation/admin-guide/pm/cpufreq.rst, cpuidle.rst). Must not
 //! judge any of them.
 
-use run::cpus::cpu_list;
-use run::environment::{Facts, Value};
+use roundtrip_run::cpus::cpu_list;
+use roundtrip_run::environment::{Facts, Value};
 
 use super::{Kind, one};
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 

@@ -1,12 +1,17 @@
 //! Fixture trees and the facts read from them.
 
-use run::environment::Facts;
+use roundtrip_run::environment::Facts;
 
 use super::*;
-use crate::root::{Fixture, fixture};
+use crate::kernel::root::{Fixture, fixture};
 
 fn facts(root: &Root, config: Option<&str>) -> Facts {
     read(root, config)
+}
+
+/// A line of /proc/PID/task/TID/stat.
+fn stat(comm: &str, rt_priority: u32, policy: u32) -> String {
+    format!("1 ({comm}) S{} {rt_priority} {policy} 0 0\n", " 7".repeat(36))
 }
 
 /// A phone: two kinds of cores, schedutil, deep idle states, thermal throttling.
@@ -18,6 +23,13 @@ fn phone() -> Fixture {
         ),
         ("proc/1/comm", "init\n"),
         ("proc/1234/comm", "system_server\n"),
+        ("proc/1234/task/1234/stat", &stat("system_server", 0, 0)),
+        ("proc/1234/task/1240/stat", &stat("Binder:1234_1", 0, 0)),
+        ("proc/1234/task/1241/stat", &stat("HwBinder:1234_(2)", 0, 0)),
+        ("proc/500/comm", "surfaceflinger\n"),
+        ("proc/500/task/500/stat", &stat("surfaceflinger", 2, 1)),
+        ("proc/500/task/501/stat", &stat("Binder:500_1", 2, 1)),
+        ("proc/500/task/502/stat", &stat("RenderEngine", 1, 2)),
         ("proc/self/timerslack_ns", "40000000\n"),
         ("proc/sys/kernel/sched_energy_aware", "1\n"),
         ("proc/meminfo", "MemTotal:  8000 kB\nMemAvailable:   500 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"),
@@ -51,6 +63,12 @@ fn facts_of_a_phone_include_android_frequencies_idle_states_and_thermal_limits()
     assert_eq!(facts.text("android_build_type"), Ok("userdebug"));
     assert_eq!(facts.text("android_version"), Ok("16"));
     assert_eq!(facts.flag("android_framework"), Ok(true));
+    let threads = [
+        "system_server: 2 binder threads, real-time: none".to_owned(),
+        "surfaceflinger: 1 binder threads, real-time: SCHED_FIFO 2 (2 threads), SCHED_RR 1 (1 threads)"
+            .to_owned(),
+    ];
+    assert_eq!(facts.names("android_framework_threads"), Ok(&threads[..]));
     assert_eq!(facts.whole("timer_slack_ns"), Ok(40_000_000));
     assert_eq!(facts.flag("energy_aware"), Ok(true));
     assert_eq!(facts.whole("memory_available_bytes"), Ok(512_000));
@@ -61,6 +79,35 @@ fn facts_of_a_phone_include_android_frequencies_idle_states_and_thermal_limits()
     assert_eq!(facts.text("idle_deepest_state"), Ok("big-rail-off"));
     assert_eq!(facts.names("core_control"), Ok(&["cpu0".to_owned()][..]));
     assert_eq!(facts.names("thermal_limits"), Ok(&["thermal-cpufreq-0 (2 of 10)".to_owned()][..]));
+}
+
+#[test]
+fn the_driver_is_known_by_its_events_and_by_what_the_boot_chose() {
+    let found = |files: &[(&str, &str)]| {
+        let facts = facts(&fixture(files), None);
+        let text = |name: &str| facts.text(name).map(str::to_owned).unwrap_or_default();
+        [text("binder_driver"), text("binder_locking")]
+    };
+    let one_lock = [
+        ("sys/kernel/tracing/events/binder/binder_transaction/id", "1"),
+        ("sys/kernel/tracing/events/binder/binder_lock/id", "2"),
+    ];
+    assert_eq!(found(&one_lock), ["C", "one lock"]);
+    // Newer drivers have the event, too, but nothing emits it.
+    let left_over = ("sys/kernel/tracing/events/binder/binder_alloc_lru_start/id", "3");
+    assert_eq!(found(&[one_lock[0], one_lock[1], left_over]), ["C", "fine-grained"]);
+    assert_eq!(found(&one_lock[..1]), ["C", "fine-grained"]);
+    let rust = ("sys/kernel/debug/tracing/events/rust_binder/rust_binder_ioctl/id", "4");
+    assert_eq!(found(&[rust]), ["Rust", "fine-grained"]);
+    let both = [one_lock[0], one_lock[1], rust];
+    assert_eq!(found(&both), ["C", "one lock"]);
+    let chosen = ("proc/cmdline", "quiet binder.impl=rust\n");
+    assert_eq!(found(&[both[0], both[1], both[2], chosen]), ["Rust", "fine-grained"]);
+    // A module without visible events says nothing about locks.
+    assert_eq!(found(&[("sys/module/binder/parameters/debug_mask", "7")]), ["C", ""]);
+    let facts = facts(&fixture(&[("sys/kernel/tracing/events/sched/enable", "0")]), None);
+    assert!(facts.text("binder_driver").unwrap_err().ends_with("no binder driver is loaded"));
+    assert!(facts.flag("binder_sets_priority").is_err());
 }
 
 #[test]
@@ -80,6 +127,31 @@ fn debugging_options_are_read_from_the_kernels_configuration() {
     assert!(names(&silent, "lock_debug_options").unwrap_err().ends_with("does not show its configuration"));
     let lockdep = facts(&fixture(&[("proc/lockdep_stats", "x\n")]), None);
     assert_eq!(names(&lockdep, "lock_debug_options"), Ok(vec!["PROVE_LOCKING".to_owned()]));
+}
+
+#[test]
+fn debugfs_is_mounted_only_at_its_place_and_as_itself() {
+    for (line, expected) in [
+        ("29 24 0:7 / /sys/kernel/debug rw,nosuid - debugfs debugfs rw\n", "mounted"),
+        ("29 24 0:7 / /mnt/debug rw,nosuid - debugfs debugfs rw\n", "not mounted"),
+        ("29 24 0:7 / /sys/kernel/debug ro - tmpfs none rw\n", "not mounted"),
+    ] {
+        let facts = facts(&fixture(&[("proc/self/mountinfo", line)]), None);
+        assert_eq!(facts.text("debugfs"), Ok(expected), "{line}");
+    }
+}
+
+#[test]
+fn root_of_a_user_namespace_is_not_root() {
+    for (uid, map, expected) in [
+        ("0", "         0          0 4294967295", "yes"),
+        ("0", "         0       1000          1", "in a user namespace"),
+        ("1000", "         0          0 4294967295", "no"),
+    ] {
+        let status = format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
+        let facts = facts(&fixture(&[("proc/self/status", &status), ("proc/self/uid_map", map)]), None);
+        assert_eq!(facts.text("root"), Ok(expected), "{uid} {map}");
+    }
 }
 
 #[test]
@@ -158,6 +230,7 @@ fn the_disk_of_a_directory_names_its_scheduler_and_the_cpus_of_its_interrupts() 
     let mut facts = Facts::default();
     disk::of(&root, std::path::Path::new("/data"), (254, 0), &mut facts);
     assert_eq!(facts.names("disk"), Ok(&["vda".to_owned()][..]));
+    assert_eq!(facts.names("disk.vda.interrupts"), Ok(&["36".to_owned()][..]));
     assert_eq!(facts.text("disk.vda.scheduler"), Ok("mq-deadline"));
     assert_eq!(facts.names("disk.vda.interrupt_cpus"), Ok(&["1".to_owned()][..]));
     let mut facts = Facts::default();

@@ -1,9 +1,9 @@
 //! Thermal throttling of processors (Documentation/driver-api/thermal/sysfs-api.rst). Must not
 //! judge it.
 
-use run::environment::{Facts, Value};
+use roundtrip_run::environment::{Facts, Value};
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 const CLASS: &str = "sys/class/thermal";
 

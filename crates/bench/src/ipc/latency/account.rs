@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::cgroup;
 use crate::clock::{now_ns, thread_cpu_ns};
-use crate::root::Root;
+use crate::kernel::cgroup;
+use crate::kernel::root::Root;
+use crate::kernel::usage::{Usage, thread_usage};
 use crate::sched::gettid;
-use crate::usage::{Usage, thread_usage};
-use run::ipc::latency::{CallCounters, ThreadId};
+use roundtrip_run::ipc::latency::{CallCounters, ThreadId};
 
 /// Counters of one thread so far.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,7 +29,7 @@ impl Counts {
         let throttled = self.throttled.zip(later.throttled);
         let gained = |pair: Option<(u64, u64)>| pair.map(|(before, after)| after.saturating_sub(before));
         CallCounters {
-            since_ns: self.at_ns,
+            since_ns: Some(self.at_ns),
             cpu_ns: None,
             running_ns: gained(schedstat.map(|(before, after)| (before.0, after.0))),
             run_delay_ns: gained(schedstat.map(|(before, after)| (before.1, after.1))),
@@ -159,7 +159,9 @@ mod tests {
             let (client, server) = accounts.end(thread_cpu_ns(), Some(own));
             assert!(client.voluntary_switches.is_some_and(|switches| switches >= 1), "{client:?}");
             assert!(client.cpu_ns.is_some_and(|ns| ns < now_ns() - start_ns), "{client:?}");
-            assert!(client.since_ns <= start_ns && client.throttled.is_some());
+            assert!(
+                client.since_ns.is_some_and(|since_ns| since_ns <= start_ns) && client.throttled.is_some()
+            );
             assert_eq!(server.unwrap().voluntary_switches, None, "only the thread itself can read it");
             assert!(accounts.end(0, Some(ThreadId { tid: 1, ..own })).1.is_none(), "another thread served");
         })

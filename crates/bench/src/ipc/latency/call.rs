@@ -3,8 +3,8 @@
 
 use std::sync::Mutex;
 
-use echo::{Benchmark, Purpose, ServerReport};
-use latency::{Deadline, Placement, Policy, Sample};
+use roundtrip_echo::{Benchmark, Purpose, ServerReport};
+use roundtrip_latency::{Deadline, Placement, Policy, Sample};
 
 use super::account::Accounts;
 use super::halt::Switch;
@@ -12,15 +12,16 @@ use super::messages::{ClientMessage, Resume, SlowCall};
 use super::watch::Watch;
 use super::window::History;
 use crate::clock::{now_ns, thread_cpu_ns};
-use crate::error::{Disturbance, Error, Result};
+use crate::error::{Error, Result};
 use crate::ipc::probe::placement;
 use crate::sched;
-use crate::worker::Link;
-use run::Scheduling;
-use run::ipc::Mode;
-use run::ipc::latency::CallerResult;
-use run::ipc::latency::ThreadId;
-use run::ipc::latency::ThreadReport;
+use crate::schedule::{Clock, Pace, Part, Rate};
+use crate::worker::{Link, stop};
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::Mode;
+use roundtrip_run::ipc::latency::CallerResult;
+use roundtrip_run::ipc::latency::ThreadId;
+use roundtrip_run::ipc::latency::ThreadReport;
 
 /// The capacity of the sample buffer. A full buffer is counted into the histograms between two
 /// calls.
@@ -60,18 +61,32 @@ pub(super) struct Caller<'a> {
     accounts: Accounts,
     /// The latest calls, if a recorder runs.
     pub(super) history: History,
-    /// How long this caller has waited in total, in nanoseconds, while recordings of slow calls
-    /// were collected.
-    pub(super) paused_ns: u64,
+    /// How another program scheduled the caller's thread during the turn.
+    pub(super) rescheduled: Option<Scheduling>,
+    /// How far the caller is in its schedule, if calls have a rate.
+    pub(super) pace: Pace,
+    /// How long this caller waited after its last call, in nanoseconds, while the recording of a
+    /// slow call was collected.
+    paused_ns: u64,
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History) -> Self {
+    pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History, pace: Pace) -> Self {
         let result = CallerResult::new(wanted, shared.deadline, shared.open_loop, shared.start_ns);
         let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
         // Filled once, so that its pages are resident when calls are timed.
         buffer.clear();
-        Caller { shared, wanted, result, buffer, accounts: Accounts::default(), history, paused_ns: 0 }
+        Caller {
+            shared,
+            wanted,
+            result,
+            buffer,
+            accounts: Accounts::default(),
+            history,
+            rescheduled: None,
+            pace,
+            paused_ns: 0,
+        }
     }
 
     /// Schedules the calling thread as this caller, and returns the resulting scheduling.
@@ -83,6 +98,15 @@ impl<'a> Caller<'a> {
         Ok(self.result.caller)
     }
 
+    /// Notes if the calling thread is no longer scheduled as `own`, as it was before its calls.
+    pub(super) fn check(&mut self, own: Scheduling) -> Result<()> {
+        let after = sched::scheduling(0)?;
+        if after != own {
+            self.rescheduled = Some(after);
+        }
+        Ok(())
+    }
+
     /// Makes calls that do not count. They set the thread up for the driver.
     pub(super) fn warm_up(&mut self, calls: u32) -> Result<()> {
         for _ in 0..calls {
@@ -92,6 +116,30 @@ impl<'a> Caller<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Makes the calls of a turn that have a rate. No caller makes calls while a recording is
+    /// collected, so that time does not make a call late.
+    pub(super) fn keep_pace(
+        &mut self,
+        clock: &impl Clock,
+        own: Scheduling,
+        rate: Rate,
+        part: Part,
+        begin_ns: u64,
+    ) -> Result<()> {
+        let mut pace = self.pace.clone();
+        let made = pace.run(clock, rate, part, begin_ns, |intended_ns| {
+            self.paused_ns = 0;
+            self.call(own, Some(intended_ns))?;
+            Ok(self.paused_ns)
+        });
+        if let Some(response) = &mut self.result.response {
+            response.elapsed_ns = pace.elapsed_ns - self.pace.elapsed_ns;
+            response.paused_ns = pace.paused_ns - self.pace.paused_ns;
+        }
+        self.pace = pace;
+        made
     }
 
     /// Makes one call on the calling thread, which is scheduled as `own`.
@@ -118,11 +166,8 @@ impl<'a> Caller<'a> {
             let cpu_ns = thread_cpu_ns();
             (watch, cpu_ns, watch.stop().map(|()| now_ns()).map_err(|cause| cause.to_string()))
         });
-        if let Some(switch) = shared.halt
-            && shared.deadline.missed(end_ns - start_ns)
-        {
-            return Err(self.halted(switch.off(), end_ns - start_ns, own));
-        }
+        let missed = shared.deadline.missed(end_ns - start_ns);
+        let halted = shared.halt.filter(|_| missed).and_then(|switch| switch.off(own));
         let report = report?;
         let sample = Sample {
             intended_ns: intended_ns.unwrap_or(start_ns),
@@ -134,6 +179,9 @@ impl<'a> Caller<'a> {
             server: placement(&report),
         };
         self.buffer.push(sample);
+        if let Some(stopped) = halted {
+            self.halted(stopped, sample, own)?;
+        }
         if let Some(watch) = shared.watch {
             let server = self.server(&report);
             if let Some((watch, cpu_ns, stopped)) = slow {
@@ -169,18 +217,17 @@ impl<'a> Caller<'a> {
         let Resume { threshold_ns } = link.receive()?.ok_or(Error::Orphaned)?;
         drop(link);
         watch.at_least(threshold_ns);
-        self.paused_ns += now_ns() - sample.end_ns;
+        self.paused_ns = now_ns() - sample.end_ns;
         Ok(())
     }
 
-    /// Reports to the parent that the trace was stopped, or why it could not be. The returned error
-    /// ends this client's calls.
-    fn halted(&self, stopped: std::io::Result<()>, latency_ns: u64, caller: Scheduling) -> Error {
+    /// Ends this client's calls with the current iteration, and reports to the parent that the
+    /// trace was stopped, or why it could not be.
+    fn halted(&self, stopped: std::io::Result<()>, sample: Sample, caller: Scheduling) -> Result<()> {
+        stop();
         let stopped = stopped.map_err(|cause| cause.to_string());
-        match self.shared.say(&ClientMessage::Halted { latency_ns, caller, stopped }) {
-            Ok(()) => Disturbance::TraceStopped.into(),
-            Err(error) => error,
-        }
+        let (latency_ns, end_ns) = (sample.latency_ns(), sample.end_ns);
+        self.shared.say(&ClientMessage::Halted { latency_ns, end_ns, caller, stopped })
     }
 
     /// Counts the samples in the buffer.

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use echo::{Benchmark, Echo};
-use latency::Deadline;
+use roundtrip_echo::{Benchmark, Echo};
+use roundtrip_latency::Deadline;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Caller, Shared};
-use super::halt::Switch;
+use super::halt::{HaltJob, Switch};
 use super::messages::{Ask, ClientMessage, Turn};
 use super::turns;
 use super::watch::{Watch, WatchJob};
@@ -18,10 +18,11 @@ use crate::error::Result;
 use crate::ipc::endpoint::find;
 use crate::ipc::{Endpoint, SchedulingProbe};
 use crate::sched;
+use crate::schedule::Pace;
 use crate::worker::{Link, Work};
-use run::Scheduling;
-use run::ipc::latency::CallerResult;
-use run::ipc::{Mode, Stack};
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::latency::CallerResult;
+use roundtrip_run::ipc::{Mode, Stack};
 
 /// The worker's job.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,41 +37,45 @@ pub struct LatencyJob {
     pub(super) fresh_threads: bool,
     pub(super) keep_samples: bool,
     pub(super) verbose: bool,
-    /// The `tracing_on` to write to at the first missed deadline.
-    pub(super) halt: Option<std::path::PathBuf>,
+    /// The trace to stop at the first missed deadline.
+    pub(super) halt: Option<HaltJob>,
     /// The name of its threads, for example in traces; at most 15 bytes.
     pub(super) name: String,
     /// Which calls are slow, if slow calls are recorded.
     pub(super) watch: Option<WatchJob>,
 }
 
-/// The latest calls by series and caller, across turns: a recording can reach back beyond the start
-/// of a turn.
-type Histories = BTreeMap<(usize, usize), History>;
+/// What is kept of each series and caller across turns: the latest calls, because a recording can
+/// reach back beyond the start of a turn, and the place in the schedule.
+type Kept = BTreeMap<(usize, usize), (History, Pace)>;
+
+/// A caller's calls of one turn, and its scheduling at the end if another program changed it.
+type TurnResult = (CallerResult, Option<Scheduling>);
 
 impl Work for LatencyJob {
     const NAME: &'static str = "latency client";
+    const PROCESS: &'static str = "client";
 
     fn run(self, link: &mut Link) -> Result<()> {
         // Threads inherit the mask.
         sched::set_allowed_cpus(0, &self.cpus)?;
         sched::set_name(&self.name);
         let watch = self.watch.as_ref().map(Watch::open).transpose()?;
-        let switch = self.halt.as_deref().map(Switch::open).transpose()?;
+        let switch = self.halt.as_ref().map(Switch::open).transpose()?;
         let services: Vec<_> = self.services.iter().map(service).collect::<Result<_>>()?;
         let payload: Vec<u8> = (0..self.payload_bytes).map(|i| i as u8).collect();
         link.ready()?;
-        let mut histories = Histories::new();
+        let mut kept = Kept::new();
         while let Some(ask) = link.receive::<Ask>()? {
             match ask {
-                Ask::Recorded => tell_recorded(watch.as_ref(), &mut histories, link)?,
+                Ask::Recorded => tell_recorded(watch.as_ref(), &mut kept, link)?,
                 Ask::Turn(turn) => {
                     let (stack, remote) = &self.services[turn.series];
                     let shared = Shared {
                         service: &*services[turn.series],
                         payload: &payload,
                         deadline: self.deadline,
-                        open_loop: turn.rate_per_s.is_some(),
+                        open_loop: turn.pace.is_some(),
                         start_ns: turn.start_ns,
                         keep_samples: self.keep_samples,
                         mode: if remote.is_some() { Mode::Binderize } else { Mode::Passthrough },
@@ -80,7 +85,7 @@ impl Work for LatencyJob {
                         watch: watch.as_ref(),
                         link: Mutex::new(link),
                     };
-                    let results = self.take_turn(&turn, &shared, &mut histories)?;
+                    let results = self.take_turn(&turn, &shared, &mut kept)?;
                     report(results, watch.as_ref(), link)?;
                 }
             }
@@ -91,17 +96,12 @@ impl Work for LatencyJob {
 
 impl LatencyJob {
     /// Makes the calls of one turn. Returns each caller's result.
-    fn take_turn<'a>(
-        &self,
-        turn: &Turn,
-        shared: &'a Shared<'a>,
-        histories: &mut Histories,
-    ) -> Result<Vec<CallerResult>> {
-        let take = |caller| histories.remove(&(turn.series, caller)).unwrap_or_default();
-        let own: Vec<History> = (0..self.callers.len()).map(take).collect();
+    fn take_turn<'a>(&self, turn: &Turn, shared: &'a Shared<'a>, kept: &mut Kept) -> Result<Vec<TurnResult>> {
+        let take = |caller| kept.remove(&(turn.series, caller)).unwrap_or_default();
+        let own: Vec<(History, Pace)> = (0..self.callers.len()).map(take).collect();
         let callers = self.callers.iter().zip(own);
         let mut callers: Vec<_> =
-            callers.map(|(&caller, history)| Caller::new(shared, caller, history)).collect();
+            callers.map(|(&caller, (history, pace))| Caller::new(shared, caller, history, pace)).collect();
         if self.fresh_threads {
             turns::on_fresh_threads(turn, &mut callers)?;
         } else {
@@ -110,18 +110,18 @@ impl LatencyJob {
         let mut results = Vec::new();
         for (index, mut caller) in callers.into_iter().enumerate() {
             caller.count()?;
-            histories.insert((turn.series, index), caller.history);
-            results.push(caller.result);
+            kept.insert((turn.series, index), (caller.history, caller.pace));
+            results.push((caller.result, caller.rescheduled));
         }
         Ok(results)
     }
 }
 
 /// Reports the results of a turn.
-fn report(results: Vec<CallerResult>, watch: Option<&Watch>, link: &mut Link) -> Result<()> {
-    for result in results {
+fn report(results: Vec<TurnResult>, watch: Option<&Watch>, link: &mut Link) -> Result<()> {
+    for (result, rescheduled) in results {
         link.send_samples(&result.samples)?;
-        link.send(&ClientMessage::Caller(Box::new(result)))?;
+        link.send(&ClientMessage::Caller(Box::new(result), rescheduled))?;
     }
     if let Some(watch) = watch {
         link.send(&ClientMessage::Slowest(watch.slowest_ns()))?;
@@ -130,9 +130,9 @@ fn report(results: Vec<CallerResult>, watch: Option<&Watch>, link: &mut Link) ->
 }
 
 /// Reports all calls that were recorded since the parent asked last.
-fn tell_recorded(watch: Option<&Watch>, histories: &mut Histories, link: &mut Link) -> Result<()> {
+fn tell_recorded(watch: Option<&Watch>, kept: &mut Kept, link: &mut Link) -> Result<()> {
     if let Some(windows) = watch.and_then(Watch::windows) {
-        for (&(series, caller), history) in histories {
+        for (&(series, caller), (history, _)) in kept {
             let (samples, complete) = history.recorded(windows)?;
             link.send_samples(&samples)?;
             link.send(&ClientMessage::Recorded { series, caller, complete })?;

@@ -1,33 +1,33 @@
 //! The parent's side of slow calls: a run's recorder, the snapshot taken of each slow call, and
 //! when the recording restarts. Must not know how calls are made, nor what the recordings show.
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use latency::Sample;
-use tracefs::Recording;
+use roundtrip_latency::Sample;
 
 use super::kept::{too_many, unkept};
+use super::tape::{Open, Tape};
 use super::watch::{From, WatchJob};
 use super::window::Window;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::recorder::Recorder;
-use crate::scratch::{Folder, Scratch};
-use run::RecorderInfo;
-use run::Scheduling;
-use run::ipc::latency::{Amount, LatencyPlan};
-use run::ipc::latency::{CALLS, CallsOf, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
-
-/// How far a snapshot reaches back before its call, in nanoseconds, to show which threads ran
-/// where.
-const HISTORY_NS: u64 = 50_000_000;
-
-/// The file in which clients find the recorded windows. It is outside the recording's folder,
-/// because a run continues without a recording.
-const WINDOWS: &str = "windows";
+use roundtrip_run::RecorderInfo;
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::latency::{Amount, LatencyPlan};
+use roundtrip_run::ipc::latency::{CALLS, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
 
 /// A client's slowest calls count as slow only after this many calls, or fewer in a short run.
 const COMPARED_WITH: u64 = 100;
+
+/// The most slow calls beyond the plan's limit whose recordings are stored until the run ends.
+const MAX_SPARE: usize = 500;
+
+/// The most bytes of those recordings.
+const MAX_SPARE_BYTES: u64 = 128 << 20;
+
+/// The longest time that storing those recordings may take in a run. Their clients wait meanwhile.
+const MAX_SPARE_TIME: Duration = Duration::from_secs(5);
 
 /// The recorder, and the slow calls kept so far.
 pub(super) struct Flight {
@@ -39,36 +39,17 @@ pub(super) struct Flight {
     not_recorded: Option<String>,
     /// The slow calls that were kept.
     misses: Vec<Miss>,
+    /// Slow calls beyond the plan's limit, which are recorded only until the run ends.
+    spare: Vec<Miss>,
+    /// Whether there is no more space for them.
+    spare_is_full: bool,
+    /// How long it took to store recordings while there were more calls than the plan's limit.
+    spare_time: Duration,
     /// Start times of slow calls that have no recording, because the recording of another call was
     /// being collected.
     while_busy: Vec<u64>,
     /// The calls stored beside the snapshots, by caller.
     recorded: Vec<RecordedCalls>,
-}
-
-/// A running recorder, and the folder that it fills.
-struct Tape {
-    recorder: Recorder,
-    recording: Recording,
-    folder: Folder,
-    /// Contains [`WINDOWS`].
-    scratch: Scratch,
-    /// When the recorder was last switched on with empty buffers.
-    armed_ns: u64,
-    next: u32,
-    /// Whether recording has ended early.
-    ended: bool,
-    /// The last snapshot: its number, and the window that it covers completely.
-    last: Option<(u32, Window)>,
-    /// Snapshots whose calls are not stored yet.
-    open: Vec<Open>,
-}
-
-/// A snapshot, and the calls in its window received so far.
-struct Open {
-    number: u32,
-    window: Window,
-    calls: Vec<CallsOf>,
 }
 
 impl Flight {
@@ -91,30 +72,16 @@ impl Flight {
             info: None,
             not_recorded: None,
             misses: Vec::new(),
+            spare: Vec::new(),
+            spare_is_full: false,
+            spare_time: Duration::ZERO,
             while_busy: Vec::new(),
             recorded: Vec::new(),
         };
         match Recorder::open(plan.kilobytes, plan.system_calls) {
             Ok(recorder) => {
                 flight.info = Some(recorder.info());
-                let folder = Folder::beside(&plan.directory)?;
-                let header = recorder.instance.header();
-                let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
-                let above = plan.directory.parent().unwrap_or(&plan.directory);
-                let scratch = Scratch::new().or_else(|_| Scratch::within(above))?;
-                let windows = scratch.path().join(WINDOWS);
-                File::create_new(&windows).map_err(|cause| Error::file("create", windows, cause))?;
-                flight.tape = Some(Tape {
-                    recorder,
-                    recording,
-                    folder,
-                    scratch,
-                    armed_ns: 0,
-                    next: 1,
-                    ended: false,
-                    last: None,
-                    open: Vec::new(),
-                });
+                flight.tape = Some(Tape::new(recorder, plan)?);
             }
             Err(error) => flight.not_recorded = Some(error.to_string()),
         }
@@ -154,6 +121,7 @@ impl Flight {
         let last = self.tape.as_ref().and_then(|tape| tape.last).filter(whole);
         let begun = self.tape.as_ref().is_some_and(|tape| !tape.ended && tape.armed_ns <= start_ns);
         let kept = self.keeps(&miss, last.is_some() || begun);
+        let spare = !kept && self.has_room();
         match (self.tape.as_mut().filter(|tape| !tape.ended), stopped) {
             (Some(_), Err(cause)) => self.give_up(format!("the recorder could not be stopped: {cause}")),
             (Some(tape), Ok(stopped_ns)) => {
@@ -164,9 +132,9 @@ impl Flight {
                 } else if !begun {
                     self.while_busy.extend(kept.then_some(start_ns));
                     tape.restart()?;
-                } else if kept {
-                    match tape.take(start_ns, stopped_ns) {
-                        Ok(number) => miss.snapshot = Some(number),
+                } else if kept || spare {
+                    match self.take(start_ns, stopped_ns) {
+                        Ok(number) => miss.snapshot = number,
                         Err(error) => self.give_up(format!("recording ended: {error}")),
                     }
                 } else {
@@ -178,8 +146,60 @@ impl Flight {
         if kept {
             self.misses.push(miss);
             self.drop_last();
+        } else if spare {
+            self.spare.push(miss);
         }
         Ok(self.threshold_ns())
+    }
+
+    /// Takes a snapshot of the time before a call, and restarts the recorder. If there is no space
+    /// for it, the recordings of spare calls make room.
+    fn take(&mut self, start_ns: u64, stopped_ns: u64) -> Result<Option<u32>> {
+        let begin = Instant::now();
+        let taken = self.take_snapshot(start_ns, stopped_ns);
+        if self.misses.len() >= self.plan.most() {
+            self.spare_time += begin.elapsed();
+            self.spare_is_full |= self.spare_time >= MAX_SPARE_TIME;
+        }
+        taken
+    }
+
+    fn take_snapshot(&mut self, start_ns: u64, stopped_ns: u64) -> Result<Option<u32>> {
+        let Some(tape) = &mut self.tape else { return Ok(None) };
+        let snapshot = tape.collect(start_ns, stopped_ns)?;
+        let stored = tape.store(&snapshot, stopped_ns);
+        if stored.is_ok() || !self.give_back() {
+            return stored.map(Some);
+        }
+        self.tape.as_mut().map(|tape| tape.store(&snapshot, stopped_ns)).transpose()
+    }
+
+    /// The snapshots that only spare calls have.
+    fn spare_snapshots(&self) -> BTreeSet<u32> {
+        let of = |misses: &[Miss]| misses.iter().filter_map(|miss| miss.snapshot).collect::<BTreeSet<_>>();
+        &of(&self.spare) - &of(&self.misses)
+    }
+
+    /// Whether one more spare call can be recorded.
+    fn has_room(&self) -> bool {
+        let Some(tape) = self.tape.as_ref().filter(|tape| !tape.ended && !self.spare_is_full) else {
+            return false;
+        };
+        let bytes = self.spare_snapshots().iter().filter_map(|number| tape.bytes.get(number)).sum::<u64>();
+        self.plan.trigger == Trigger::Deadline && self.spare.len() < MAX_SPARE && bytes < MAX_SPARE_BYTES
+    }
+
+    /// Removes the recordings of all spare calls, and keeps no others. Returns whether there were
+    /// any.
+    fn give_back(&mut self) -> bool {
+        let snapshots = self.spare_snapshots();
+        self.spare.clear();
+        self.spare_is_full = true;
+        let Some(tape) = &mut self.tape else { return false };
+        // What cannot be removed takes space, but harms nothing else.
+        snapshots.iter().for_each(|&number| drop(tape.remove(number)));
+        self.recorded.retain(|of| !snapshots.contains(&of.snapshot));
+        !snapshots.is_empty()
     }
 
     /// The rank of a slow call: of two, the slower one is kept. Of calls that miss a deadline,
@@ -206,6 +226,7 @@ impl Flight {
     /// The latency above which a call is slow for any client, in nanoseconds.
     fn threshold_ns(&self) -> u64 {
         match (self.last_rank(), self.plan.trigger) {
+            (Some(_), Trigger::Deadline) if self.has_room() => self.deadline_ns,
             (Some((true, latency_ns)), _) => latency_ns,
             (_, Trigger::Deadline) => self.deadline_ns,
             (_, Trigger::Slowest(_)) => 0,
@@ -220,16 +241,30 @@ impl Flight {
         });
         for index in too_many(&ranked.collect::<Vec<_>>(), self.plan.most()) {
             let dropped = self.misses.remove(index);
-            let shared = self.misses.iter().any(|miss| miss.snapshot == dropped.snapshot);
-            if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
-                let removed = tape.recording.remove(number);
-                tape.last = tape.last.filter(|last| last.0 != number);
-                tape.open.retain(|open| open.number != number);
+            let number = dropped.snapshot;
+            if self.has_room() {
+                self.spare.push(dropped);
+                continue;
+            }
+            let shared = self.misses.iter().chain(&self.spare).any(|miss| miss.snapshot == number);
+            if let (Some(tape), Some(number), false) = (&mut self.tape, number, shared) {
+                let removed = tape.remove(number);
                 self.recorded.retain(|of| of.snapshot != number);
                 if let Err(error) = removed {
                     self.give_up(format!("recording ended: {error}"));
                 }
             }
+        }
+    }
+
+    /// Ends recording if another program has changed the recorder's settings since the last turn.
+    /// To be called while no client makes calls, so that the recorder is on.
+    pub(super) fn check(&mut self) {
+        let running = self.tape.as_ref().filter(|tape| !tape.ended);
+        if let Some(changed) = running.and_then(|tape| tape.recorder.instance.changed()) {
+            self.give_up(format!(
+                "recording ended: {changed}, so that events of the last turn may be missing"
+            ));
         }
     }
 
@@ -259,12 +294,22 @@ impl Flight {
 
     /// Stores the collected calls. If there is no space for them, recording ends.
     pub(super) fn store_calls(&mut self) {
+        let spare = self.spare_snapshots();
         let Some(tape) = &mut self.tape else { return };
-        for Open { number, mut calls, .. } in std::mem::take(&mut tape.open) {
+        let open = std::mem::take(&mut tape.open);
+        for Open { number, mut calls, .. } in open.into_iter().filter(|open| !spare.contains(&open.number)) {
             // Clients may answer in any order.
             calls.sort_by_key(|(of, _)| (of.series, of.pair));
             let bytes: Vec<u8> = calls.iter().flat_map(|(_, calls)| Sample::encode_all(calls)).collect();
-            if let Err(error) = tape.recording.put_beside(number, CALLS, &bytes) {
+            let put = |tape: &Option<Tape>| match tape {
+                Some(tape) => tape.recording.put_beside(number, CALLS, &bytes),
+                None => Ok(()),
+            };
+            let stored = match put(&self.tape) {
+                Err(_) if self.give_back() => put(&self.tape),
+                stored => stored,
+            };
+            if let Err(error) = stored {
                 self.give_up(format!("recording ended: {error}"));
                 return;
             }
@@ -293,7 +338,11 @@ impl Flight {
     /// latencies of each client's slowest calls. If the recording cannot be moved into place, only
     /// the recording is lost.
     pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Explained {
-        let Self { plan, tape, info, mut not_recorded, mut misses, while_busy, mut recorded, .. } = self;
+        let temporary = self.spare_snapshots();
+        let Self {
+            plan, tape, info, mut not_recorded, mut misses, mut spare, while_busy, mut recorded, ..
+        } = self;
+        recorded.retain(|of| !temporary.contains(&of.snapshot));
         // Slower calls may have replaced some of them since.
         let while_busy =
             misses.iter().filter(|miss| while_busy.contains(&miss.sample.start_ns)).count() as u64;
@@ -305,6 +354,7 @@ impl Flight {
             {
                 misses.iter_mut().for_each(|miss| miss.snapshot = None);
                 recorded.clear();
+                spare.clear();
                 not_recorded.get_or_insert(format!("the recording is lost: {error}"));
             }
         }
@@ -319,42 +369,11 @@ impl Flight {
             not_recorded,
             misses,
             over_limit,
+            causes_of_others: None,
+            others: spare,
             while_busy,
             recorded,
             before_comparison,
         }
-    }
-}
-
-impl Tape {
-    /// The file in which clients read the recorded windows.
-    fn windows(&self) -> PathBuf {
-        self.scratch.path().join(WINDOWS)
-    }
-
-    /// Takes a snapshot of the time before a call, and restarts the recorder.
-    fn take(&mut self, start_ns: u64, stopped_ns: u64) -> Result<u32> {
-        let instance = &self.recorder.instance;
-        let mut snapshot = instance.snapshot(self.armed_ns, stopped_ns)?;
-        snapshot.keep_from(start_ns.saturating_sub(HISTORY_NS), instance.page_bytes());
-        let (number, from_ns) = (self.next, snapshot.started_ns.unwrap_or(stopped_ns));
-        self.recording.put(number, &snapshot)?;
-        self.next += 1;
-        let window = Window { from_ns, to_ns: stopped_ns };
-        window.note(&self.windows())?;
-        self.last = Some((number, window));
-        self.open.push(Open { number, window, calls: Vec::new() });
-        // Taking the snapshot has emptied the buffers.
-        self.armed_ns = instance.on()?;
-        Ok(number)
-    }
-
-    /// Restarts with empty buffers. Otherwise the recording would have a gap: the time during which
-    /// the recorder was stopped.
-    fn restart(&mut self) -> tracefs::Result<()> {
-        self.recorder.instance.off()?;
-        self.recorder.instance.clear()?;
-        self.armed_ns = self.recorder.instance.on()?;
-        Ok(())
     }
 }

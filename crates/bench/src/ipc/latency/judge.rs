@@ -1,15 +1,16 @@
 //! Which parts of a plan this machine allows, what makes its figures doubtful, and whether
 //! priorities were inherited. Reads facts and changes nothing. Must not know how calls are made.
 
-use run::ipc::{Backend, Profile};
+use roundtrip_run::ipc::{Backend, Profile};
 
 use crate::error::{NotHere, Result};
-use crate::root::Root;
-use run::cpus::place;
-use run::ipc::Mode;
-use run::ipc::latency::LatencyPlan;
-use run::ipc::latency::{Series, Verdict};
-use run::{RealtimePermission, Scheduling};
+use crate::kernel::root::Root;
+use crate::kernel::stat;
+use roundtrip_run::cpus::place;
+use roundtrip_run::ipc::Mode;
+use roundtrip_run::ipc::latency::LatencyPlan;
+use roundtrip_run::ipc::latency::{Series, Verdict};
+use roundtrip_run::{RealtimePermission, Scheduling};
 
 /// The callers that a run uses.
 pub(super) struct Chosen {
@@ -81,10 +82,13 @@ pub(super) fn machine_warnings(
              useless; use at most {advice} (CPUs - 1)"
         ));
     }
+    let realtime = callers.iter().any(|caller| caller.policy.is_realtime());
+    if plan.halt_trace.as_ref().is_some_and(|halt| halt.only_realtime) && !realtime {
+        warnings.push("without a real-time caller, no call stops the trace".to_owned());
+    }
     let realtime_hogs: u32 =
         plan.loads.iter().filter(|load| load.scheduling.policy.is_realtime()).map(|load| load.hogs).sum();
-    let realtime_callers =
-        if callers.iter().any(|caller| caller.policy.is_realtime()) { plan.pairs } else { 0 };
+    let realtime_callers = if realtime { plan.pairs } else { 0 };
     let realtime = (realtime_hogs + realtime_callers) as usize;
     let runtime_us: Option<i64> = root.number("proc/sys/kernel/sched_rt_runtime_us");
     let period_us: Option<i64> = root.number("proc/sys/kernel/sched_rt_period_us");
@@ -155,18 +159,17 @@ pub(super) fn verdict(
 /// The CPU that a thread ran on last: field 39 of /proc/PID/stat (proc_pid_stat(5)).
 pub(super) fn cpu_of(pid: u32, root: &Root) -> Option<u32> {
     let stat = root.read(format!("proc/{pid}/stat"))?;
-    // Field 2, the name, may contain anything. Field 3 is the first after it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
+    stat::split(&stat)?.1.nth(36)?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use latency::{Deadline, Placement, Policy, Sample};
+    use roundtrip_latency::{Deadline, Placement, Policy, Sample};
 
     use super::*;
-    use crate::root::fixture;
-    use run::ipc::Stack;
-    use run::ipc::latency::{CallerResult, Inheritance, PairResult};
+    use crate::kernel::root::fixture;
+    use roundtrip_run::ipc::Stack;
+    use roundtrip_run::ipc::latency::{CallerResult, Inheritance, PairResult};
 
     fn series(stack: Stack, inheritance: Inheritance, server: Placement) -> Series {
         let mut caller = CallerResult::new(Scheduling::fifo(99), Deadline { ns: 1 }, false, 0);
@@ -265,7 +268,7 @@ mod tests {
 
     #[test]
     fn one_cpu_cannot_be_split_but_explicit_cpus_are_used() {
-        let split = LatencyPlan { placement: run::CpuPlacement::Split, ..LatencyPlan::default() };
+        let split = LatencyPlan { placement: roundtrip_run::CpuPlacement::Split, ..LatencyPlan::default() };
         assert_eq!(cpus(&split, &[0, 1]).unwrap(), (vec![0], vec![1]));
         assert!(cpus(&split, &[3]).unwrap_err().to_string().contains("needs two CPUs"));
         let pinned = LatencyPlan { client_cpus: Some(vec![3]), ..LatencyPlan::default() };

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use run::ipc::latency::Miss;
+use roundtrip_run::ipc::latency::Miss;
 
 /// Which calls to drop, the last one first, to keep the `most` of the highest rank. If none of
 /// these was recorded, the highest-ranked recorded call stays as well: it is the only one that can

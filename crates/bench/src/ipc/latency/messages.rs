@@ -1,9 +1,11 @@
 //! The messages between a client of a latency measurement and its parent.
 
-use latency::Sample;
-use run::Scheduling;
-use run::ipc::latency::{Amount, CallCounters, CallerResult, ThreadId, ThreadReport};
+use roundtrip_latency::Sample;
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::latency::{Amount, CallCounters, CallerResult, ThreadId, ThreadReport};
 use serde::{Deserialize, Serialize};
+
+use crate::schedule::Part;
 
 /// A request to a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,7 +22,8 @@ pub(super) struct Turn {
     pub(super) amount: Amount,
     /// Uncounted calls of each caller that keeps its thread.
     pub(super) warm_up: u32,
-    pub(super) rate_per_s: Option<f64>,
+    /// Calls per second of each caller, and the turn's part of the schedule. `None`: closed loop.
+    pub(super) pace: Option<(f64, Part)>,
     pub(super) callers: usize,
     /// When the run's first turn began, CLOCK_BOOTTIME.
     pub(super) start_ns: u64,
@@ -31,16 +34,17 @@ pub(super) struct Turn {
 pub(super) enum ClientMessage {
     /// Which thread runs where.
     Thread(ThreadReport),
-    /// A call missed its deadline, and the kernel's trace was stopped.
-    Halted { latency_ns: u64, caller: Scheduling, stopped: std::result::Result<(), String> },
+    /// A call missed its deadline, and the kernel's trace was stopped, or could not be. This client
+    /// makes no more calls.
+    Halted { latency_ns: u64, end_ns: u64, caller: Scheduling, stopped: std::result::Result<(), String> },
     /// A call was slow. The client now waits for [`Resume`].
     Slow(Box<SlowCall>),
     /// The latencies of its slowest calls so far, in nanoseconds, if the trigger is the slowest
     /// calls.
     Slowest(Vec<u64>),
     /// One caller's calls of a turn, in the order of the plan's callers. If samples are kept, they
-    /// were sent before.
-    Caller(Box<CallerResult>),
+    /// were sent before. With its scheduling at the end, if another program changed it.
+    Caller(Box<CallerResult>, Option<Scheduling>),
     /// One caller's recorded calls, whose samples were sent before.
     Recorded { series: usize, caller: usize, complete: bool },
     /// The turn is over, or all recorded calls have been reported.

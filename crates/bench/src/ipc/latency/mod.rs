@@ -4,6 +4,7 @@
 mod account;
 mod call;
 mod client;
+mod disturbed;
 mod flight;
 mod halt;
 mod judge;
@@ -11,6 +12,8 @@ mod kept;
 mod messages;
 mod round;
 mod setup;
+mod tape;
+mod timetable;
 mod turns;
 mod watch;
 mod window;
@@ -23,16 +26,24 @@ pub use client::LatencyJob;
 use crate::clock;
 use crate::error::Result;
 use crate::inject;
+use crate::ipc::probe::work_takes_ns;
+use crate::kernel::root::Root;
 use crate::progress::Progress;
-use crate::root::Root;
 use crate::sched;
-use crate::worker::{Gently, Interrupts, Spawner, WorkerGroup};
+use crate::worker::{Gently, Interrupts, Spawner, WorkerGroup, keep};
+use disturbed::Disturbed;
 use flight::Flight;
-use run::ipc::latency::{Amount, Explained, LatencyPlan, LatencyResult, Series, ThreadReport, Verdict};
+use roundtrip_run::ipc::latency::{
+    Amount, Explained, LatencyPlan, LatencyResult, Series, ThreadReport, Verdict,
+};
 use setup::Setup;
+use timetable::Timetable;
 
 /// How long workers may take to start and to end. A timeout for failures, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The longest work in a call whose true duration is worth measuring.
+const MAX_TRIED_WORK_NS: u64 = 1_000_000;
 
 /// The number of turns in a run: with many turns, drift of the machine affects all series alike.
 const TURNS: u64 = 10;
@@ -53,8 +64,8 @@ pub enum Notice<'a> {
 ///
 /// # Errors
 /// [`crate::Error::Run`] for an invalid plan; [`crate::Error::NoTrace`] if the plan needs a running
-/// kernel trace and there is none; [`crate::Error::TraceHalted`] when that trace was stopped;
-/// [`crate::Error::Driver`]; and every error that ends a [`WorkerGroup`].
+/// kernel trace and there is none; [`crate::Error::Driver`]; and every error that ends a
+/// [`WorkerGroup`].
 pub fn run(
     plan: &LatencyPlan,
     spawner: &Spawner,
@@ -107,8 +118,15 @@ fn carry_out(
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<LatencyResult> {
     // Before the group, so that contexts and the recorder outlive the workers that use them.
-    let Prepared { mut setup, interrupts, usable_cpus, clock_read_cost_ns, refused, mut warnings } =
-        prepare(plan)?;
+    let Prepared {
+        mut setup,
+        interrupts,
+        usable_cpus,
+        clock_read_cost_ns,
+        work_takes_ns,
+        refused,
+        mut warnings,
+    } = prepare(plan)?;
     let mut group = WorkerGroup::new(spawner.clone())?;
     setup.start(&mut group)?;
     group.start(PATIENCE)?;
@@ -121,27 +139,39 @@ fn carry_out(
     setup.start_ns = clock::now_ns();
     let mut series = setup.empty_series();
     // Until the group has ended, a signal does not discard what was measured.
-    let _gently = take_turns(&mut setup, turns, &mut series, &mut group, interrupts, notice)?;
+    let mut timetable = Timetable::default();
+    let ended = take_turns(&mut setup, turns, &mut timetable, &mut series, &mut group, interrupts, notice)?;
+    warnings.extend(plan.rate_per_s.iter().flat_map(|&rate| timetable.warnings(rate, &series)));
+    warnings.append(&mut setup.disturbed.warnings);
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
     let Served { wake_up, inherited_by_pi_futex } =
-        judge_all(&setup, &mut series, refused.as_deref(), &mut group, &mut warnings)?;
+        judge_all(&setup, &mut series, refused.as_deref(), &mut group, &ended, &mut warnings)?;
     let missed = series.iter().flat_map(|one| &one.pairs).flat_map(|pair| &pair.callers);
     let missed = missed.map(|caller| caller.deadline.missed).sum();
-    group.finish(PATIENCE)?;
+    if !ended.failed {
+        group.finish(PATIENCE)?;
+    }
     let slowest_ns = std::mem::take(&mut setup.slowest_ns);
     let explained = setup.flight.take().map(|flight| flight.finish(missed, slowest_ns));
     warnings.extend(explained.iter().flat_map(Explained::warnings));
+    let halted = setup.halted.take();
+    if halted.is_some() {
+        warnings
+            .push("the run ended early: a call missed its deadline, and the trace was stopped".to_owned());
+    }
     warnings.dedup();
     Ok(LatencyResult {
         plan: plan.clone(),
         backend,
         usable_cpus,
         clock_read_cost_ns,
+        work_takes_ns,
         series,
         warnings,
         realtime_refused: refused,
         explained,
+        halted,
         inherited_by_pi_futex,
         wake_up,
     })
@@ -153,6 +183,8 @@ struct Prepared<'a> {
     interrupts: &'static Interrupts,
     usable_cpus: usize,
     clock_read_cost_ns: f64,
+    /// How long the work of each call takes, if that differs from the request.
+    work_takes_ns: Option<u64>,
     /// Why there is no real-time caller although one was planned.
     refused: Option<String>,
     warnings: Vec<String>,
@@ -170,6 +202,8 @@ fn prepare(plan: &LatencyPlan) -> Result<Prepared<'_>> {
     warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
 
     let clock_read_cost_ns = clock::read_cost_ns();
+    // Longer work takes what was requested, within a thousandth.
+    let work_takes_ns = (1..MAX_TRIED_WORK_NS).contains(&plan.work_ns).then(|| work_takes_ns(plan.work_ns));
     // Before the recorder, so that no signal ends the process without removing it.
     let interrupts = Interrupts::watch()?;
     let injection = plan.injection.as_ref().map(inject::Host::new).transpose()?;
@@ -178,6 +212,7 @@ fn prepare(plan: &LatencyPlan) -> Result<Prepared<'_>> {
         injection,
         callers: chosen.callers,
         halt,
+        halted: None,
         client_cpus,
         server_cpus,
         hosts: Vec::new(),
@@ -185,36 +220,57 @@ fn prepare(plan: &LatencyPlan) -> Result<Prepared<'_>> {
         servers: Vec::new(),
         flight: plan.explain.as_ref().map(|explain| Flight::prepare(explain, plan)).transpose()?,
         slowest_ns: vec![Vec::new(); plan.pairs as usize],
+        disturbed: Disturbed::default(),
         start_ns: 0,
     };
     let refused = chosen.refused;
-    Ok(Prepared { setup, interrupts, usable_cpus, clock_read_cost_ns, refused, warnings })
+    Ok(Prepared { setup, interrupts, usable_cpus, clock_read_cost_ns, work_takes_ns, refused, warnings })
 }
 
-/// Runs the turns: in each round, every series has one. A signal ends this early, and leaves only
-/// the series that have made calls.
+/// How the turns ended.
+struct Ended {
+    /// Present if there are results, so that a signal does not discard them.
+    _gently: Option<Gently>,
+    /// Whether a failure ended them. The workers may be gone.
+    failed: bool,
+}
+
+/// Runs the turns: in each round, every series has one. A signal or a failure ends this early, and
+/// leaves only the series that have made calls. What a turn that failed has measured is discarded.
 fn take_turns(
     setup: &mut Setup<'_>,
     turns: Turns<'_>,
+    timetable: &mut Timetable,
     series: &mut Vec<Series>,
     group: &mut WorkerGroup,
     interrupts: &Interrupts,
     notice: &mut dyn FnMut(Notice<'_>),
-) -> Result<Option<Gently>> {
+) -> Result<Ended> {
     let total = turns.rounds.saturating_mul(series.len() as u64);
-    let mut done = 0;
+    let (mut done, mut failure) = (0, None);
     let gently = Gently::begin();
-    'turns: for amount in turns.amounts {
+    'turns: for (round, amount) in (1..).zip(turns.amounts) {
+        let part = setup.plan.rate_per_s.map(|rate| timetable.next(rate, amount, round == turns.rounds));
         for (index, one) in series.iter_mut().enumerate() {
             notice(Notice::Progress(Progress { what: "latency", done, total }));
-            let pairs = setup.turn(index, amount, group, notice)?;
-            round::add(one, &pairs);
+            let pairs = match setup.turn(index, (amount, part), group, notice) {
+                Ok(pairs) => pairs,
+                Err(error) => {
+                    failure = Some(error);
+                    break 'turns;
+                }
+            };
+            timetable.ended(&pairs);
             done += 1;
+            let counts = !setup.disturbed.spoils_turn();
+            if counts {
+                round::add(one, &pairs);
+            }
             let Series { stack, inheritance, .. } = *one;
             // Priority inheritance is judged at the end.
             let turn = Series { stack, inheritance, pairs, verdict: Verdict::Pass };
-            let is_enough = (turns.each)(&turn).is_break();
-            if gently.stops() || is_enough {
+            let is_enough = counts && (turns.each)(&turn).is_break();
+            if gently.stops() || is_enough || setup.halted.is_some() {
                 break 'turns;
             }
         }
@@ -224,12 +280,15 @@ fn take_turns(
         one.pairs.iter().flat_map(|pair| &pair.callers).any(|caller| !caller.latency.is_empty())
     };
     series.retain(called);
+    let failed = failure.is_some();
+    failure.map_or(Ok(()), |error| keep(error, !series.is_empty()))?;
     let gently = (!series.is_empty()).then_some(gently);
     if gently.is_none() {
         interrupts.check()?;
+        setup.disturbed.is_all()?;
     }
     notice(Notice::Progress(Progress { what: "latency", done, total }));
-    Ok(gently)
+    Ok(Ended { _gently: gently, failed })
 }
 
 /// What the servers report about the driver below them.
@@ -247,6 +306,7 @@ fn judge_all(
     series: &mut [Series],
     refused: Option<&str>,
     group: &mut WorkerGroup,
+    ended: &Ended,
     warnings: &mut Vec<String>,
 ) -> Result<Served> {
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
@@ -254,7 +314,11 @@ fn judge_all(
     for (index, one) in series.iter_mut().enumerate() {
         let (mut limits, mut inherited) = (Vec::new(), 0);
         for pair in setup.servers.iter().filter_map(|pair| pair.get(index)) {
-            let report = pair.report(group)?;
+            let report = match pair.report(group) {
+                // The server may be what failed. Its calls say how they were served.
+                Err(_) if ended.failed => continue,
+                report => report?,
+            };
             limits.extend(report.limits);
             inherited += report.inherited_by_pi_futex;
             served.wake_up = served.wake_up.or(report.wake_up);
@@ -295,7 +359,7 @@ fn divide(plan: &LatencyPlan) -> Vec<Amount> {
 
 #[cfg(test)]
 mod tests {
-    use run::ipc::Stack;
+    use roundtrip_run::ipc::Stack;
 
     use super::*;
 

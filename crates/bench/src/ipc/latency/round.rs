@@ -1,16 +1,18 @@
 //! One turn of all clients over one series: handles their messages and collects their results. Must
 //! not know how many turns there are.
 
+use std::path::PathBuf;
+
 use super::flight::Flight;
 use super::messages::{Ask, ClientMessage, Resume, SlowCall, Turn};
 use super::setup::Setup;
 use super::{Notice, halt};
 use crate::error::{Error, Result};
 use crate::ipc::ServerReport;
+use crate::schedule::Part;
 use crate::worker::{Event, What, WorkerGroup};
-use run::Scheduling;
-use run::ThreadCounters;
-use run::ipc::latency::{Amount, Miss, PairResult, Series};
+use roundtrip_run::ThreadCounters;
+use roundtrip_run::ipc::latency::{Amount, Halted, Miss, PairResult, Series};
 
 /// Untimed calls of each caller before each turn, so that both sides have touched their memory.
 const WARM_UP: u32 = 10;
@@ -20,7 +22,7 @@ impl Setup<'_> {
     pub(super) fn turn(
         &mut self,
         index: usize,
-        amount: Amount,
+        (amount, part): (Amount, Option<Part>),
         group: &mut WorkerGroup,
         notice: &mut dyn FnMut(Notice<'_>),
     ) -> Result<Vec<PairResult>> {
@@ -29,7 +31,7 @@ impl Setup<'_> {
             series: index,
             amount,
             warm_up: WARM_UP,
-            rate_per_s: self.plan.rate_per_s,
+            pace: self.plan.rate_per_s.zip(part),
             callers: self.callers.len(),
             start_ns: self.start_ns,
         };
@@ -38,11 +40,23 @@ impl Setup<'_> {
         }
         let mut pairs = self.collect(index, group, notice)?;
         self.recorded(index, group, notice)?;
+        self.flight.iter_mut().for_each(Flight::check);
+        group.look();
+        self.is_in_place(index, group)?;
         let after = self.server_reports(index, group)?;
         for (pair, (before, after)) in pairs.iter_mut().zip(before.iter().zip(&after)) {
             pair.server = Some(served_between(before, after));
         }
         Ok(pairs)
+    }
+
+    /// Checks that all processes of a series still run where the plan placed them.
+    fn is_in_place(&self, series: usize, group: &WorkerGroup) -> Result<()> {
+        if !self.plan.is_placed() {
+            return Ok(());
+        }
+        let servers = self.servers.iter().map(|servers| servers[series].0);
+        servers.chain(self.clients.iter().copied()).try_for_each(|worker| group.is_in_place(worker))
     }
 
     fn server_reports(&self, series: usize, group: &mut WorkerGroup) -> Result<Vec<ServerReport>> {
@@ -69,13 +83,18 @@ impl Setup<'_> {
                     samples[pair].extend(new);
                     continue;
                 }
-                What::Message(value) => stored::read(&value).map_err(|error| garbled(error.to_string()))?,
+                What::Message(value) => {
+                    roundtrip_stored::read(&value).map_err(|error| garbled(error.to_string()))?
+                }
                 What::Done => return Err(garbled("it exited before its turn was over".into())),
                 What::Ready => continue,
             };
             match said {
                 ClientMessage::Thread(report) => notice(Notice::Thread(&report)),
-                ClientMessage::Caller(mut result) => {
+                ClientMessage::Caller(mut result, rescheduled) => {
+                    if let Some(after) = rescheduled {
+                        self.disturbed.rescheduled(pair, result.caller, after);
+                    }
                     result.samples = std::mem::take(&mut samples[pair]);
                     pairs[pair].callers.push(*result);
                 }
@@ -92,8 +111,15 @@ impl Setup<'_> {
                     let threshold_ns = self.slow(series, pair, *call)?;
                     group.send(worker, &Resume { threshold_ns })?;
                 }
-                ClientMessage::Halted { latency_ns, caller, stopped } => {
-                    return Err(self.halted(latency_ns, caller, stopped));
+                ClientMessage::Halted { latency_ns, end_ns, caller, stopped } => {
+                    let (stack, log) = (self.plan.series()[series].0, self.log_of_trace(stopped)?);
+                    let deadline_ns = self.plan.deadline.ns;
+                    let call = Halted { stack, pair, caller, latency_ns, deadline_ns, end_ns, log };
+                    // Others may have missed their deadlines at the same time.
+                    if self.halted.as_ref().is_none_or(|earlier| end_ns < earlier.end_ns) {
+                        self.halted = Some(call);
+                    }
+                    self.clients.iter().for_each(|&client| group.stop(client));
                 }
             }
         }
@@ -129,16 +155,12 @@ impl Setup<'_> {
         flight.slow(miss, stopped)
     }
 
-    fn halted(&self, latency_ns: u64, caller: Scheduling, stopped: Result<(), String>) -> Error {
+    /// The text of the trace that a client has stopped, if it could.
+    fn log_of_trace(&self, stopped: Result<(), String>) -> Result<PathBuf> {
         let switch = self.halt.clone().unwrap_or_default();
         match stopped {
-            Ok(()) => Error::TraceHalted {
-                caller: caller.to_string(),
-                latency_ns,
-                deadline_ns: self.plan.deadline.ns,
-                log: halt::log_of(&switch),
-            },
-            Err(cause) => Error::file("write", switch, std::io::Error::other(cause)),
+            Ok(()) => Ok(halt::log_of(&switch)),
+            Err(cause) => Err(Error::file("write", switch, std::io::Error::other(cause))),
         }
     }
 }

@@ -4,25 +4,32 @@
 use std::path::PathBuf;
 
 use super::client::LatencyJob;
+use super::disturbed::Disturbed;
 use super::flight::Flight;
+use super::halt::HaltJob;
 use super::{Notice, judge};
 use crate::error::Result;
 use crate::inject;
 use crate::ipc::{Host, Server, ServerJob};
+use crate::kernel::root::Root;
 use crate::load;
-use crate::root::Root;
 use crate::sched;
 use crate::worker::{WorkerGroup, WorkerId};
-use run::Scheduling;
-use run::ipc::latency::{CallerResult, LatencyPlan, PairResult, Series, ThreadReport, Verdict};
-use run::ipc::{Mode, Stack};
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::latency::{
+    CallerResult, Halted, LatencyPlan, PairResult, Series, ThreadReport, Verdict,
+};
+use roundtrip_run::ipc::{Mode, Stack};
 
 /// The processes of a run.
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a LatencyPlan,
     pub(super) injection: Option<inject::Host<'a>>,
     pub(super) callers: Vec<Scheduling>,
+    /// The `tracing_on` of the trace that a missed deadline stops.
     pub(super) halt: Option<PathBuf>,
+    /// The call that stopped it.
+    pub(super) halted: Option<Halted>,
     pub(super) client_cpus: Vec<u32>,
     pub(super) server_cpus: Vec<u32>,
     /// Kept because dropping them ends their contexts.
@@ -33,6 +40,8 @@ pub(super) struct Setup<'a> {
     pub(super) flight: Option<Flight>,
     /// The latencies of each client's slowest calls, in nanoseconds, as last reported.
     pub(super) slowest_ns: Vec<Vec<u64>>,
+    /// What other programs did to the callers.
+    pub(super) disturbed: Disturbed,
     /// When the first turn begins, CLOCK_BOOTTIME.
     pub(super) start_ns: u64,
 }
@@ -68,6 +77,7 @@ impl Setup<'_> {
 
     fn start_servers(&self, pair: u32, group: &mut WorkerGroup) -> Result<Vec<Server>> {
         let series = self.plan.series().into_iter().enumerate();
+        let plan_names = self.plan.process_name.is_some();
         series
             .map(|(index, (stack, inheritance))| {
                 let job = ServerJob {
@@ -79,7 +89,8 @@ impl Setup<'_> {
                     work_ns: self.plan.work_ns,
                     disturbance: self.injection.as_ref().map(inject::Host::handler),
                     cpus: Some(self.server_cpus.clone()),
-                    name: Some(format!("server-{pair}")),
+                    name: Some(self.name("server", pair)),
+                    looper_name: plan_names.then(|| looper_name(stack)),
                 };
                 Server::spawn(group, format!("server of pair {pair}"), job)
             })
@@ -102,11 +113,19 @@ impl Setup<'_> {
             fresh_threads: plan.fresh_threads,
             keep_samples: plan.keep_samples,
             verbose: plan.verbose,
-            halt: self.halt.clone(),
-            name: format!("client-{pair}"),
+            halt: self.halt.clone().zip(plan.halt_trace.as_ref()).map(|(path, halt)| {
+                let only_realtime = halt.only_realtime;
+                HaltJob { path, only_realtime }
+            }),
+            name: self.name("client", pair),
             watch: self.flight.as_ref().map(Flight::watch),
         };
         group.spawn(format!("client of pair {pair}"), &job)
+    }
+
+    /// The name of a process in traces.
+    fn name(&self, role: &str, pair: u32) -> String {
+        self.plan.process_name.clone().unwrap_or_else(|| format!("{role}-{pair}"))
     }
 
     pub(super) fn host(&self, stack: Stack) -> &Host {
@@ -145,6 +164,14 @@ impl Setup<'_> {
             notice(Notice::Thread(&ThreadReport { role, pid, tid: pid, cpu, scheduling, inherited: false }));
         }
         Ok(())
+    }
+}
+
+/// What the names of looper threads begin with in Android's libraries.
+fn looper_name(stack: Stack) -> String {
+    match stack {
+        Stack::Binder => "Binder".to_owned(),
+        Stack::Hwbinder => "HwBinder".to_owned(),
     }
 }
 

@@ -10,13 +10,14 @@ use rustix::time::Timespec;
 use super::call::Caller;
 use super::messages::Turn;
 use crate::clock::now_ns;
-use crate::counters;
 use crate::error::{Error, Result};
+use crate::kernel::counters;
 use crate::sched;
+use crate::schedule::{Clock, Rate};
 use crate::worker::is_stopped;
-use run::Scheduling;
-use run::ThreadCounters;
-use run::ipc::latency::Amount;
+use roundtrip_run::Scheduling;
+use roundtrip_run::ThreadCounters;
+use roundtrip_run::ipc::latency::Amount;
 
 /// The longest time that a caller sleeps, in nanoseconds, before it checks whether to stop.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
@@ -42,7 +43,8 @@ pub(super) fn on_fresh_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Resul
             thread::scope(|scope| {
                 let call = || {
                     let own = caller.take_on()?;
-                    caller.call(own, None)
+                    caller.call(own, None)?;
+                    caller.check(own)
                 };
                 join(thread::Builder::new().spawn_scoped(scope, call).map_err(no_thread)?)
             })?;
@@ -82,11 +84,15 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
                     everyone.wait();
                     let begin_ns = *begin_ns.lock().unwrap_or_else(PoisonError::into_inner);
                     let (own, before) = ready?;
-                    match turn.rate_per_s {
+                    match turn.pace {
                         None => closed_loop(turn, caller, own, me, baton, begin_ns)?,
-                        Some(rate) => open_loop(turn, caller, own, (me, rate), begin_ns)?,
+                        Some((per_s, part)) => {
+                            let rate = Rate { per_s, offset: me as f64 / turn.callers as f64 };
+                            caller.keep_pace(&Boottime, own, rate, part, begin_ns)?;
+                        }
                     }
                     caller.result.counters = Some(counters::of_thread(0)?.since(&before));
+                    caller.check(own)?;
                     Ok(())
                 };
                 thread::Builder::new().spawn_scoped(scope, body).map_err(no_thread)
@@ -103,7 +109,7 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
 }
 
 fn set_up(turn: &Turn, caller: &mut Caller<'_>) -> Result<(Scheduling, ThreadCounters)> {
-    if turn.rate_per_s.is_some() {
+    if turn.pace.is_some() {
         // Otherwise the sleep of an ordinary thread may end 50 us late (PR_SET_TIMERSLACK(2const)).
         // A failure is harmless.
         let _ = set_current_timer_slack(std::num::NonZeroU64::new(1));
@@ -136,31 +142,6 @@ fn closed_loop(
     Ok(())
 }
 
-fn open_loop(
-    turn: &Turn,
-    caller: &mut Caller<'_>,
-    own: Scheduling,
-    (me, rate_per_s): (usize, f64),
-    begin_ns: u64,
-) -> Result<()> {
-    let period_ns = 1e9 / rate_per_s;
-    // The callers are spread over the period, so that their calls do not coincide by design.
-    let offset = me as f64 / turn.callers as f64;
-    for call in 0.. {
-        // No caller makes calls while a recording is collected, so that time does not make a call
-        // late.
-        let intended_ns = begin_ns + caller.paused_ns + ((call as f64 + offset) * period_ns) as u64;
-        if over(turn.amount, call, begin_ns, intended_ns) {
-            break;
-        }
-        if !sleep_until(intended_ns)? {
-            break;
-        }
-        caller.call(own, Some(intended_ns))?;
-    }
-    Ok(())
-}
-
 fn over(amount: Amount, done: u64, begin_ns: u64, now_ns: u64) -> bool {
     match amount {
         Amount::Iterations(iterations) => done >= iterations,
@@ -169,17 +150,25 @@ fn over(amount: Amount, done: u64, begin_ns: u64, now_ns: u64) -> bool {
     }
 }
 
-/// Sleeps until an instant. Returns false if the run is to stop.
-fn sleep_until(instant_ns: u64) -> Result<bool> {
-    loop {
-        let now_ns = now_ns();
-        if is_stopped() {
-            return Ok(false);
+/// The clock of all measurements.
+struct Boottime;
+
+impl Clock for Boottime {
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn sleep_until(&self, instant_ns: u64) -> Result<bool> {
+        loop {
+            let now_ns = now_ns();
+            if is_stopped() {
+                return Ok(false);
+            }
+            if now_ns >= instant_ns {
+                return Ok(true);
+            }
+            sleep_to(instant_ns.min(now_ns + LONGEST_SLEEP_NS))?;
         }
-        if now_ns >= instant_ns {
-            return Ok(true);
-        }
-        sleep_to(instant_ns.min(now_ns + LONGEST_SLEEP_NS))?;
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use latency::Sample;
+use roundtrip_latency::Sample;
 
 use crate::error::{Error, Result};
 

@@ -2,7 +2,7 @@
 //! (`src/benchmark_runner.cc`): it tries a number of calls, and increases it. Pure: must not know
 //! what is called.
 
-use run::ipc::throughput::{Batch, Length, MAX_ITERATIONS};
+use roundtrip_run::ipc::throughput::{Batch, Length, MAX_ITERATIONS};
 
 /// The number of calls in the first try.
 pub(super) fn first(length: Length) -> u64 {

@@ -4,9 +4,9 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use binder::Process;
-use echo::{Benchmark, Echo};
-use latency::Histogram;
+use roundtrip_binder::Process;
+use roundtrip_echo::{Benchmark, Echo};
+use roundtrip_latency::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +16,8 @@ use crate::ipc::endpoint::find;
 use crate::ipc::{Endpoint, SchedulingProbe};
 use crate::sched;
 use crate::worker::{Link, Work, is_stopped};
-use run::ipc::Stack;
-use run::ipc::throughput::Batch;
+use roundtrip_run::ipc::Stack;
+use roundtrip_run::ipc::throughput::Batch;
 
 /// The client worker's job.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,6 +54,7 @@ pub(super) enum Ask {
 
 impl Work for ThroughputJob {
     const NAME: &'static str = "throughput client";
+    const PROCESS: &'static str = "client";
 
     fn run(self, link: &mut Link) -> Result<()> {
         sched::set_allowed_cpus(0, &self.cpus)?;
@@ -160,7 +161,7 @@ fn process_cpu_ns() -> u64 {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use binder::RawBytes;
+    use roundtrip_binder::RawBytes;
 
     use super::*;
 
@@ -171,7 +172,11 @@ mod tests {
     }
 
     impl Benchmark for Liar {
-        fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<(), binder::Error> {
+        fn send_vec(
+            &self,
+            bytes: &[u8],
+            take: &mut dyn FnMut(RawBytes<'_>),
+        ) -> Result<(), roundtrip_binder::Error> {
             let honest =
                 self.truths.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
             if honest.is_ok() {
@@ -182,15 +187,19 @@ mod tests {
             Ok(())
         }
 
-        fn nop(&self) -> Result<(), binder::Error> {
+        fn nop(&self) -> Result<(), roundtrip_binder::Error> {
             Ok(())
         }
 
-        fn call(&self, _: &[u8], _: echo::Purpose) -> Result<echo::ServerReport, binder::Error> {
-            Ok(echo::ServerReport::default())
+        fn call(
+            &self,
+            _: &[u8],
+            _: roundtrip_echo::Purpose,
+        ) -> Result<roundtrip_echo::ServerReport, roundtrip_binder::Error> {
+            Ok(roundtrip_echo::ServerReport::default())
         }
 
-        fn server_copied_bytes(&self) -> Result<u64, binder::Error> {
+        fn server_copied_bytes(&self) -> Result<u64, roundtrip_binder::Error> {
             Ok(0)
         }
     }

@@ -8,8 +8,8 @@ mod client;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use run::ipc::Backend;
-use run::ipc::throughput::{Batch, Length, ThroughputPlan, ThroughputResult, ThroughputRow};
+use roundtrip_run::ipc::Backend;
+use roundtrip_run::ipc::throughput::{Batch, Length, ThroughputPlan, ThroughputResult, ThroughputRow};
 use serde::de::DeserializeOwned;
 
 pub use client::ThroughputJob;
@@ -17,12 +17,12 @@ pub use client::ThroughputJob;
 use crate::error::{NotHere, Result};
 use crate::ipc::{Host, Server, ServerJob};
 use crate::progress::Progress;
-use crate::shuffle::Shuffle;
-use crate::worker::{Gently, Interrupts, Spawner, WorkerGroup, WorkerId, is_stopping};
-use crate::{clock, sched};
+use crate::schedule::shuffle::Shuffle;
+use crate::worker::{Gently, Interrupts, Spawner, WorkerGroup, WorkerId, is_stopping, keep};
+use crate::{clock, load, sched};
 use client::{Ask, Service};
-use run::cpus::place;
-use run::ipc::{Mode, Stack};
+use roundtrip_run::cpus::place;
+use roundtrip_run::ipc::{Mode, Stack};
 
 /// The name under which each server registers.
 const INSTANCE: &str = "throughput";
@@ -51,6 +51,36 @@ pub fn run(
     let backend = session.backend();
     let mut rows = Vec::new();
     let gently = Gently::begin();
+    let (limits, wake_up) = match all_rows(&mut session, &gently, &mut rows, progress) {
+        Ok(()) => {
+            if rows.is_empty() {
+                drop(gently);
+                Interrupts::watch()?.check()?;
+            }
+            session.finish()?
+        }
+        Err(error) => {
+            rows.extend(session.begun_rows());
+            keep(error, !rows.is_empty())?;
+            (Vec::new(), None)
+        }
+    };
+    // Interleaved rows are not completed in the plan's order.
+    let position = |row: &ThroughputRow| {
+        let stack = plan.stacks.iter().position(|&stack| stack == row.stack);
+        (stack, plan.sizes_bytes.iter().position(|&size| size == row.size_bytes))
+    };
+    rows.sort_by_key(position);
+    Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits, wake_up })
+}
+
+/// Measures rows until all are complete or a signal arrives.
+fn all_rows(
+    session: &mut Session,
+    gently: &Gently,
+    rows: &mut Vec<ThroughputRow>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<()> {
     while !gently.stops()
         && let Some(row) = session.next_row(progress)?
     {
@@ -59,18 +89,7 @@ pub fn run(
     if gently.stops() {
         rows.extend(session.incomplete_rows()?);
     }
-    if rows.is_empty() {
-        drop(gently);
-        Interrupts::watch()?.check()?;
-    }
-    let (limits, wake_up) = session.finish()?;
-    // Interleaved rows are not completed in the plan's order.
-    let position = |row: &ThroughputRow| {
-        let stack = plan.stacks.iter().position(|&stack| stack == row.stack);
-        (stack, plan.sizes_bytes.iter().position(|&size| size == row.size_bytes))
-    };
-    rows.sort_by_key(position);
-    Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits, wake_up })
+    Ok(())
 }
 
 /// A measurement in progress, which returns each row as soon as it is complete. Dropping it ends
@@ -140,6 +159,9 @@ impl Session {
             }));
             stations.push(Station { client, remote });
         }
+        for load in &plan.loads {
+            load::start(load, &mut group)?;
+        }
         group.start(PATIENCE)?;
         let repetitions = plan.repetitions as usize;
         let batches = running.len() * repetitions;
@@ -170,6 +192,8 @@ impl Session {
             let done = self.batches - self.order.len() as u64 - 1;
             progress(Progress { what: "throughput", done, total: self.batches });
             let batch = self.batch(index)?;
+            self.group.look();
+            self.is_in_place(index)?;
             self.running[index].iterations = Some(batch.iterations);
             self.running[index].row.batches.push(batch);
             if self.running[index].row.batches.len() == self.plan.repetitions as usize {
@@ -201,6 +225,13 @@ impl Session {
             (0..self.running.len()).filter(|&index| begun(&self.running[index])).collect();
         let calls = self.plan.latency_calls.min(CALLS_WHEN_STOPPED);
         begun.into_iter().map(|index| self.complete(index, calls)).collect()
+    }
+
+    /// The rows that have some of their batches when a worker fails. They have no percentiles.
+    fn begun_rows(&self) -> Vec<ThroughputRow> {
+        let repetitions = self.plan.repetitions as usize;
+        let rows = self.running.iter().map(|running| &running.row);
+        rows.filter(|row| (1..repetitions).contains(&row.batches.len())).cloned().collect()
     }
 
     /// Ends the processes. Returns what the driver could not do, one sentence each, and how it
@@ -240,6 +271,16 @@ impl Session {
                 _ => return Ok(batch),
             }
         }
+    }
+
+    /// Checks that both sides of a row still run where the plan placed them.
+    fn is_in_place(&self, index: usize) -> Result<()> {
+        if !self.plan.is_placed() {
+            return Ok(());
+        }
+        let Station { client, remote } = &self.stations[self.running[index].station];
+        self.group.is_in_place(*client)?;
+        remote.as_ref().map_or(Ok(()), |(_, server)| self.group.is_in_place(server.0))
     }
 
     /// Makes calls that are timed only to know when to stop.
@@ -282,6 +323,7 @@ fn serve(
         disturbance: None,
         cpus: Some(cpus.to_owned()),
         name: None,
+        looper_name: None,
     };
     let server = Server::spawn(group, format!("{stack} server"), job)?;
     Ok((host, server))

@@ -1,10 +1,10 @@
 //! What each aspect expects of a serving thread. Pure: must not know how its scheduling was
 //! observed.
 
-use latency::Policy;
+use roundtrip_latency::Policy;
 
-use run::Scheduling;
-use run::ipc::traits::Aspect;
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::traits::Aspect;
 
 /// Whether a serving thread does what an aspect expects.
 pub(super) fn holds(

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use binder::{NodeOptions, Process};
-use binder_emulator::Emulated;
-use echo::{Benchmark, Echo, Purpose};
-use latency::Histogram;
+use roundtrip_binder::{NodeOptions, Process};
+use roundtrip_binder_emulator::Emulated;
+use roundtrip_echo::{Benchmark, Echo, Purpose};
+use roundtrip_latency::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::watched::{Sent, Watched};
@@ -17,8 +17,8 @@ use crate::ipc::probe::{self, SchedulingProbe};
 use crate::ipc::server::{looper_tids, register};
 use crate::sched;
 use crate::worker::{Link, Work};
-use run::Scheduling;
-use run::ipc::Stack;
+use roundtrip_run::Scheduling;
+use roundtrip_run::ipc::Stack;
 
 /// The payload of the calls whose copies are counted, in bytes: larger than any header.
 pub(super) const PAYLOAD_BYTES: usize = 4096;
@@ -94,6 +94,7 @@ pub(super) struct Counted {
 
 impl Work for TraitsJob {
     const NAME: &'static str = "traits";
+    const PROCESS: &'static str = "client";
 
     fn run(self, link: &mut Link) -> Result<()> {
         match self {
@@ -117,7 +118,7 @@ fn serve(
     let process = Process::new(watched.clone());
     let mut options = NodeOptions::from(stack);
     if let Some(priority) = least_fifo {
-        options.least_policy = binder::LeastPolicy::Fifo;
+        options.least_policy = roundtrip_binder::LeastPolicy::Fifo;
         options.least_priority = priority.cast_signed();
     }
     let service = Arc::new(Echo::new(SchedulingProbe)).publish(&process, stack, options);
@@ -193,7 +194,7 @@ fn call_as(service: &dyn Benchmark, caller: Scheduling) -> Result<Result<Vec<Sch
         }
         let serving = (0..CALLS).map(|_| {
             let placement = probe::placement(&service.call(&[], Purpose::Measured)?);
-            let latency::Placement { policy, priority, nice, .. } = placement;
+            let roundtrip_latency::Placement { policy, priority, nice, .. } = placement;
             Ok(Scheduling { policy, priority, nice: if policy.is_realtime() { 0 } else { nice } })
         });
         serving.collect::<Result<_>>().map(Ok)

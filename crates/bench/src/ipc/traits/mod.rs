@@ -7,7 +7,7 @@ mod watched;
 
 use std::time::{Duration, Instant};
 
-use latency::Histogram;
+use roundtrip_latency::Histogram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -20,9 +20,9 @@ use crate::sched::realtime_permission;
 use crate::worker::{Spawner, WorkerGroup, WorkerId, keep};
 use holds::holds;
 use job::{Counted, PAYLOAD_BYTES, SMALL_BYTES, ServerFacts, Trial};
-use run::ipc::Stack;
-use run::ipc::traits::{Aspect, Finding, Row, TraitsPlan, TraitsResult};
-use run::{RealtimePermission, Scheduling};
+use roundtrip_run::ipc::Stack;
+use roundtrip_run::ipc::traits::{Aspect, Finding, Row, TraitsPlan, TraitsResult};
+use roundtrip_run::{RealtimePermission, Scheduling};
 
 /// How long a worker may take for a trial. A timeout for failures, not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -118,6 +118,7 @@ fn timed(
         step(block + 1);
         // The first blocks are longer if the calls do not divide evenly.
         let calls = calls / BLOCKS + u64::from(block < calls % BLOCKS);
+        group.look();
         for (side, latency) in sides.into_iter().zip(&mut latencies) {
             let trial = Trial::Time { instance: PLAIN.into(), calls };
             latency.merge(&side.ask::<Histogram>(group, &trial)?);

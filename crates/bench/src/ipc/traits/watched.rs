@@ -5,10 +5,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use binder_driver::uapi::{
+use roundtrip_binder_driver::uapi::{
     BINDER_TYPE_PTR, BufferObject, ExtendedError, Field, FrozenStatusInfo, TransactionData, TransactionDataSg,
 };
-use binder_driver::{
+use roundtrip_binder_driver::{
     Backend, Command, Commands, Driver, Errno, Error, NodeInfo, RawBytes, ReadableMemory, Returns,
 };
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder::{NodeOptions, Parcel, Process};
-use echo::{Benchmark, Echo, Sink};
-use latency::Histogram;
+use roundtrip_binder::{NodeOptions, Parcel, Process};
+use roundtrip_echo::{Benchmark, Echo, Sink};
+use roundtrip_latency::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
@@ -15,9 +15,9 @@ use crate::ipc::endpoint::{self, Endpoint};
 use crate::ipc::probe::SchedulingProbe;
 use crate::ipc::server::register;
 use crate::worker::{Link, Work, is_stopped};
-use run::ipc::Mode;
-use run::ipc::Stack;
-use run::ipc::workers::{Topology, WorkersPlan};
+use roundtrip_run::ipc::Mode;
+use roundtrip_run::ipc::Stack;
+use roundtrip_run::ipc::workers::{Topology, WorkersPlan};
 
 /// How many looper threads the driver may request of a service, with the defaults of Android's
 /// libraries: 15 besides the first for libbinder, none for libhwbinder.
@@ -176,7 +176,7 @@ impl Work for WorkerJob {
                     latency = Histogram::new();
                     let end =
                         call_all(&round, &targets, &payload, &mut latency, link).inspect_err(|error| {
-                            if matches!(error, Error::Ipc(binder::Error::DeadObject { .. })) {
+                            if matches!(error, Error::Ipc(roundtrip_binder::Error::DeadObject { .. })) {
                                 std::thread::sleep(DEATH_IS_TOLD_FIRST);
                             }
                         })?;

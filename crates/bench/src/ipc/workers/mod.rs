@@ -6,8 +6,8 @@ mod job;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use latency::Histogram;
-use run::ipc::workers::{Above, Caller, Stage, Training, WorkersPlan, WorkersResult};
+use roundtrip_latency::Histogram;
+use roundtrip_run::ipc::workers::{Above, Caller, Stage, Training, WorkersPlan, WorkersResult};
 use serde::de::DeserializeOwned;
 
 pub use job::WorkerJob;
@@ -17,7 +17,7 @@ use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::worker::{Event, Gently, Interrupts, Spawner, What, WorkerGroup, WorkerId};
 use job::{Ask, Report, Round, RoundEnd, Update};
-use run::ipc::Mode;
+use roundtrip_run::ipc::Mode;
 
 /// How long workers may take to set up: enough for the slowest machine with the most workers.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,6 +61,7 @@ pub fn run<E: From<Error>>(
         let twice_ns = trained.worst_ns.saturating_mul(2);
         threshold_ns = Some(twice_ns);
         training = Some(trained);
+        group.look();
         stage(Stage::Trained { training: trained, threshold_ns: twice_ns })?;
     }
     stage(Stage::Waiting)?;
@@ -195,7 +196,7 @@ fn round_ends<E: From<Error>>(
     while ends.iter().any(Option::is_none) {
         let Some(Event { worker, what: What::Message(value) }) = group.next(None)? else { continue };
         let Some(index) = callers.iter().position(|&caller| caller == worker) else { continue };
-        match stored::read(&value).map_err(|error| garbled(group, worker, &error))? {
+        match roundtrip_stored::read(&value).map_err(|error| garbled(group, worker, &error))? {
             Update::Calls(made) => {
                 calls[index] = made;
                 progress(calls.iter().sum())?;
@@ -209,7 +210,7 @@ fn round_ends<E: From<Error>>(
     Ok(ends.into_iter().flatten().collect())
 }
 
-fn garbled(group: &WorkerGroup, worker: WorkerId, error: &stored::Error) -> Error {
+fn garbled(group: &WorkerGroup, worker: WorkerId, error: &roundtrip_stored::Error) -> Error {
     Error::GarbledFrame {
         from: group.role(worker).to_owned(),
         reason: format!("unexpected message: {error}"),
@@ -228,7 +229,7 @@ fn answers<T: DeserializeOwned>(
         match group.next(timeout)? {
             Some(Event { worker, what: What::Message(value) }) => {
                 if let Some(index) = callers.iter().position(|&caller| caller == worker) {
-                    let read = stored::read(&value).map_err(|error| garbled(group, worker, &error));
+                    let read = roundtrip_stored::read(&value).map_err(|error| garbled(group, worker, &error));
                     answers[index] = Some(read?);
                 }
             }

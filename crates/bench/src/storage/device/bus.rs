@@ -2,9 +2,9 @@
 //! controllers, and which interrupts are theirs. Reads sysfs and procfs. Must not know what is
 //! below or above a device.
 
-use run::storage::{Bus, Interrupt};
+use roundtrip_run::storage::{Bus, Interrupt};
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 /// Finds the bus from the device's sysfs directory, its name, and the driver name of its SCSI host.
 pub(super) fn bus_of(way: &str, name: &str, driver: Option<&str>) -> Bus {

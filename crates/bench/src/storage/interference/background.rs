@@ -13,10 +13,10 @@ use rustix::time::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup;
 use crate::error::{Error, Result};
 use crate::inject::{PACKET_BYTES, flood};
-use crate::root::Root;
+use crate::kernel::cgroup;
+use crate::kernel::root::Root;
 use crate::sched;
 use crate::worker::{self, Link};
 

@@ -6,15 +6,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use run::cpus::cpu_list;
-use run::storage::Device;
-use run::storage::interference::Condition;
+use roundtrip_run::cpus::cpu_list;
+use roundtrip_run::storage::Device;
+use roundtrip_run::storage::interference::Condition;
 
 use super::background::Work;
 use super::limit::Limit;
 use super::means::{Machine, Means};
 use super::setting::{Claim, OF_ANOTHER_RUN};
-use crate::cgroup;
+use crate::kernel::cgroup;
 use crate::storage::run::cannot_poll;
 use crate::storage::writer::no_uring;
 

@@ -1,8 +1,8 @@
 //! What the devices below a file have done since boot, from sysfs.
 
-use run::storage::StoragePath;
+use roundtrip_run::storage::StoragePath;
 
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 /// How many writes and flushes the devices have completed since boot, and their total duration in
 /// nanoseconds (Documentation/block/stat.rst).
@@ -22,8 +22,8 @@ pub(super) fn disk(root: &Root, path: &StoragePath) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root::fixture;
-    use run::storage::Device;
+    use crate::kernel::root::fixture;
+    use roundtrip_run::storage::Device;
 
     #[test]
     fn writes_and_flushes_of_all_devices_are_summed() {

@@ -5,12 +5,12 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use files::Owned;
+use roundtrip_files::Owned;
 
 use super::setting::{Claim, Setting};
-use crate::cgroup::{self, IoGroups};
 use crate::error::{Error, Result};
-use crate::root::Root;
+use crate::kernel::cgroup::{self, IoGroups};
+use crate::kernel::root::Root;
 
 const PREFIX: &str = "roundtrip-io-";
 

@@ -15,16 +15,16 @@ use rustix::fs::MemfdFlags;
 use super::background::{BackgroundJob, Work};
 use super::limit::{Held, Limit};
 use super::setting::{Claim, Setting};
-use crate::counters;
+use crate::directory::scratch::Scratch;
 use crate::error::{Error, Result};
+use crate::kernel::counters;
+use crate::kernel::root::Root;
 use crate::load;
-use crate::root::Root;
-use crate::scratch::Scratch;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
-use run::Load;
-use run::Scheduling;
-use run::storage::StoragePath;
-use run::storage::interference::InterferencePlan;
+use roundtrip_run::Load;
+use roundtrip_run::Scheduling;
+use roundtrip_run::storage::StoragePath;
+use roundtrip_run::storage::interference::InterferencePlan;
 
 /// How long a background load may take to set itself up: filling memory takes the longest.
 const READY_WITHIN: Duration = Duration::from_secs(120);

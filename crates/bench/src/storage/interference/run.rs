@@ -9,22 +9,22 @@ use super::disk::disk;
 use super::means::{Done, Machine, Means, Presence};
 use super::setting::restored;
 use crate::clock::{self, now_ns};
-use crate::counters;
 use crate::error::{Error, NotHere, Result};
+use crate::kernel::counters;
+use crate::kernel::root::Root;
 use crate::progress::Progress;
-use crate::root::Root;
 use crate::sched;
+use crate::schedule::shuffle::Shuffle;
 use crate::schedule::{Fit, extra_ns, fit};
-use crate::shuffle::Shuffle;
 use crate::storage::recorder::BlockRecorder;
 use crate::storage::run::{PATIENCE, possible, recorder, start_writers, way_down, without_polling};
 use crate::storage::target::Target;
 use crate::storage::writer::{Block, Writer};
 use crate::worker::{Spawner, WorkerGroup, keep};
-use run::storage::interference::{
+use roundtrip_run::storage::interference::{
     Beside, Condition, InterferencePlan, InterferenceResult, MIN_CALLS, Measured, Pair, calls_in,
 };
-use run::storage::{Api, Position, StoragePath, StoragePlan};
+use roundtrip_run::storage::{Api, Position, StoragePath, StoragePlan};
 
 /// The share of the time for measuring, including the start of writers. Recordings are read in the
 /// rest.
@@ -314,6 +314,7 @@ impl Run<'_> {
         trial: bool,
         shuffle: &mut Shuffle,
     ) -> Result<Pair> {
+        self.group.look();
         let halves = shuffle.order(2);
         let mut measured = [Measured::default(), Measured::default()];
         let begun_ns = now_ns();

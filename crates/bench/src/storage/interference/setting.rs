@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use files::{private_directories, private_directory};
+use roundtrip_files::{private_directories, private_directory};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
-use crate::root::Root;
+use crate::kernel::root::Root;
 
 const PREFIX: &str = "setting-";
 

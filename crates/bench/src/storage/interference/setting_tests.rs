@@ -1,14 +1,14 @@
 //! Settings on a made-up machine. Only root's notes are below the fixture's root.
 
 use super::*;
-use crate::root::{Fixture, fixture};
+use crate::kernel::root::{Fixture, fixture};
 
 const FILE: &str = "sys/block/vda/queue/rq_affinity";
 
 /// The fixture; skips the test if this user's notes are not below it.
 fn machine() -> Option<Fixture> {
     if !rustix::process::geteuid().is_root() {
-        skips::skip(skips::Need::Root, "settings are root's");
+        roundtrip_skips::skip(roundtrip_skips::Need::Root, "settings are root's");
         return None;
     }
     Some(fixture(&[(FILE, "1"), ("run/x", ""), ("proc/sys/kernel/random/boot_id", "now\n")]))

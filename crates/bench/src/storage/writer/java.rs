@@ -14,9 +14,9 @@ use super::{Application, Block, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Disturbance, Error, JavaFault, Result};
 use crate::sched;
-use crate::worker::{Link, supervise};
-use run::storage::Java;
-use run::storage::{Call, Opened};
+use crate::worker::{Link, signal_name, supervise};
+use roundtrip_run::storage::Java;
+use roundtrip_run::storage::{Call, Opened};
 
 /// The source of the program, which the virtual machine compiles.
 const SOURCE: &str = include_str!("../../../../../java/SyncWriter.java");
@@ -187,9 +187,13 @@ impl Machine {
     /// Why the virtual machine no longer answers: how it ended, and its first error message.
     fn died(&mut self, error: std::io::Error) -> Error {
         // Its pipes close a moment before it ends. Wait to learn how it ended.
-        let how = self
-            .end(Duration::from_millis(500))
-            .map_or_else(|_| error.to_string(), |status| status.to_string());
+        let ended = self.end(Duration::from_millis(500));
+        // The supervisor exits with 128 plus the signal's number.
+        let signal = ended.as_ref().ok().and_then(|status| status.code()).map(|code| code - 128);
+        if let Some(signal) = signal.filter(|signal| (1..=64).contains(signal) && *signal != libc::SIGTERM) {
+            return JavaFault::Killed { signal: signal_name(signal) }.into();
+        }
+        let how = ended.map_or_else(|_| error.to_string(), |status| status.to_string());
         let mut complaint = String::new();
         let _ = self.complaints.read_line(&mut complaint);
         JavaFault::Ended { how, complaint: complaint.trim().to_owned() }.into()

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, JobFault, Result};
 use crate::sched;
 use crate::worker::{Link, Work, WorkerGroup, WorkerId};
-use run::Scheduling;
-use run::storage::{Api, Durability, Position};
-use run::storage::{Call, Java, Opened};
+use roundtrip_run::Scheduling;
+use roundtrip_run::storage::{Api, Durability, Position};
+use roundtrip_run::storage::{Call, Java, Opened};
 
 /// How long a writer may take to open its file. A Java writer compiles its source first.
 const OPENED_WITHIN: Duration = Duration::from_secs(60);

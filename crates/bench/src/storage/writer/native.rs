@@ -11,7 +11,7 @@ use super::{Application, Block, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched;
-use run::storage::{Api, Call, Durability, Opened};
+use roundtrip_run::storage::{Api, Call, Durability, Opened};
 
 /// An opened file.
 pub(super) struct Native {

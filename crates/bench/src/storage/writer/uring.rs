@@ -134,7 +134,7 @@ mod tests {
                 Some((ring, file.into()))
             }
             Err(error) => {
-                skips::skip(skips::Need::Machine, format!("no io_uring: {error}"));
+                roundtrip_skips::skip(roundtrip_skips::Need::Machine, format!("no io_uring: {error}"));
                 None
             }
         }

@@ -1,6 +1,6 @@
 //! What workers report. Must not know how reports arrive.
 
-use latency::Sample;
+use roundtrip_latency::Sample;
 use serde_json::Value;
 
 /// A worker of a group.

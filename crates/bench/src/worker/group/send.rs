@@ -78,11 +78,13 @@ impl WorkerGroup {
 }
 
 pub(super) fn encode_json(value: &impl Serialize) -> Result<Value> {
-    stored::to_value(value).map_err(|error| JobFault::Unsendable { reason: error.to_string() }.into())
+    roundtrip_stored::to_value(value)
+        .map_err(|error| JobFault::Unsendable { reason: error.to_string() }.into())
 }
 
 fn encode_json_text(value: &impl Serialize) -> Result<String> {
-    let text = stored::to_text(value).map_err(|error| JobFault::Unsendable { reason: error.to_string() })?;
+    let text = roundtrip_stored::to_text(value)
+        .map_err(|error| JobFault::Unsendable { reason: error.to_string() })?;
     if text.len() > MAX_PAYLOAD {
         return Err(JobFault::TooLong { bytes: text.len() }.into());
     }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use binder_driver::uapi::*;
-use binder_driver::{Driver, Return};
+use roundtrip_binder_driver::uapi::*;
+use roundtrip_binder_driver::{Driver, Return};
 
 /// What a process received and can use later.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use binder_driver::sched_attr::{self, SchedAttr};
-use binder_driver::{Commands, Errno, Error, Return, Returns};
+use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
+use roundtrip_binder_driver::{Commands, Errno, Error, Return, Returns};
 
 use super::steps::Policy;
 use crate::Sequential;

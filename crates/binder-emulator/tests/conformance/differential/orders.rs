@@ -1,8 +1,8 @@
 //! Turns orders into commands, with the handles and buffers that their process has received. Sends
 //! nothing.
 
-use binder_driver::uapi::{HandleCookie, PtrCookie, TransactionData};
-use binder_driver::{Command, Commands};
+use roundtrip_binder_driver::uapi::{HandleCookie, PtrCookie, TransactionData};
+use roundtrip_binder_driver::{Command, Commands};
 
 use super::describe::Holdings;
 use super::payload::Built;

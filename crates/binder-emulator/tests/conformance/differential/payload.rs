@@ -3,7 +3,7 @@
 use std::io::PipeReader;
 use std::os::fd::AsRawFd as _;
 
-use binder_driver::uapi::*;
+use roundtrip_binder_driver::uapi::*;
 
 use super::steps::{Flaw, Object, Parent, Payload, Target};
 

@@ -52,7 +52,6 @@ const SEED: u64 = 61;
 struct Recorded {
     kernel: String,
     /// Whether that kernel has `BR_TRANSACTION_PENDING_FROZEN`.
-    #[serde(rename = "tells_of_frozen_receivers")]
     reports_frozen_receivers: bool,
     steps: Vec<Step>,
     texts: Vec<String>,
@@ -67,7 +66,6 @@ struct Sequence {
     /// Indices in the table of steps.
     steps: Vec<usize>,
     /// The result of each step, up to the first one that the scheduler decides.
-    #[serde(rename = "brought")]
     texts: Vec<usize>,
     /// The lines of the state after each step.
     states: Vec<Vec<usize>>,
@@ -170,7 +168,7 @@ fn record<D: Device>(path: PathBuf) {
         texts: texts.texts,
         sequences,
     };
-    let text = stored::to_text(&recorded).expect("a value that JSON can hold");
+    let text = roundtrip_stored::to_text(&recorded).expect("a value that JSON can hold");
     // A line for each sequence, so that changes can be read.
     let text = text.replace("},{\"priorities\"", "},\n{\"priorities\"");
     std::fs::write(&path, text + "\n").unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
@@ -179,8 +177,8 @@ fn record<D: Device>(path: PathBuf) {
 
 fn compare<D: Device>(fixture: &Fixture, priorities: bool) {
     let name = fixture.name;
-    let recorded: Recorded =
-        stored::read_text(fixture.text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let recorded: Recorded = roundtrip_stored::read_text(fixture.text.as_bytes())
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     use_one_cpu();
     let stage = Stage::<D>::new();
     let chosen = recorded.sequences.iter().enumerate().filter(|(_, found)| found.priorities == priorities);

@@ -9,9 +9,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder_driver::sched_attr::SchedAttr;
-use binder_driver::uapi::{BR_OK, FrozenStatusInfo};
-use binder_driver::{Commands, Error, NodeInfo, Return, Returns};
+use roundtrip_binder_driver::sched_attr::SchedAttr;
+use roundtrip_binder_driver::uapi::{BR_OK, FrozenStatusInfo};
+use roundtrip_binder_driver::{Commands, Error, NodeInfo, Return, Returns};
 
 use super::describe::{self, Array, Holdings};
 use super::exchange::{Outcome, attr_of, errno, exchange_now, schedule};

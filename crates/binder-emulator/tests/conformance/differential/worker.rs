@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use binder_driver::Returns;
+use roundtrip_binder_driver::Returns;
 
 use crate::begun::Begun;
 

@@ -1,11 +1,12 @@
 //! The code that all comparing commands share: which figures to compare, how strictly, in which
 //! format, and with which exit status. Must not know where the runs come from.
 
-use analysis::compare::{self, Compared, Difference, Options, Side, Verdict};
-use analysis::gate::figure_name;
-use report::comparison::{self, Comparison};
+use roundtrip_analysis::compare::{self, Compared, Difference, Options, Side, Verdict};
+use roundtrip_analysis::gate::figure_name;
+use roundtrip_report::comparison::{self, Comparison};
 
-use crate::args::{Opt, usage};
+use crate::args::values::{push, set};
+use crate::args::{Opt, usage, values};
 use crate::terminal::{Exit, Terminal};
 
 /// The arguments as typed.
@@ -14,6 +15,8 @@ pub(crate) struct Judging {
     pub(crate) options: Options,
     limits: Vec<Limit>,
     format: Option<String>,
+    /// The typed names of the sides.
+    pub(crate) names: Vec<String>,
 }
 
 /// A limit on how much worse a figure may become.
@@ -22,6 +25,45 @@ struct Limit {
     name: String,
     percent: f64,
     typed: String,
+}
+
+/// The names of the sides.
+pub(crate) struct Names<'a> {
+    pub(crate) of: [&'a str; 2],
+    /// Whether the user chose them.
+    pub(crate) chosen: bool,
+}
+
+impl<'a> Names<'a> {
+    /// The names that were typed, or else these.
+    pub(crate) fn or(typed: &'a [String], else_of: [&'a str; 2]) -> anyhow::Result<Self> {
+        match typed {
+            [] => Ok(Self { of: else_of, chosen: false }),
+            [base, new] => Ok(Self { of: [base, new], chosen: true }),
+            _ => {
+                Err(usage!("--name: expected two names, one for each side, as in --name before --name after"))
+            }
+        }
+    }
+}
+
+/// What is known about the runs of both sides.
+pub(crate) struct About<'a> {
+    pub(crate) differences: &'a [Difference],
+    /// How the runs were made, one line each.
+    pub(crate) notes: &'a [String],
+    /// What would help if the runs allow no verdict, one line each.
+    pub(crate) hints: &'a [String],
+}
+
+/// `--name`.
+pub(crate) const fn name<A: AsMut<Judging>>() -> Opt<A> {
+    Opt::value(
+        &["--name"],
+        "NAME",
+        "A name for a side: type it twice, as in --name before --name after.",
+        |typed: &mut A, text| push(&mut typed.as_mut().names, values::any(text)),
+    )
 }
 
 /// `--figures`.
@@ -38,7 +80,7 @@ pub(crate) const fn figures<A: AsMut<Judging>>() -> Opt<A> {
             Ok(())
         },
     )
-    .default("time,rate,p50,p99,missed,response.p99,response.ratio,futex.ratio")
+    .default("time, rate, p50, p99, p99.9, max, missed, response.p99, response.ratio, futex.ratio")
 }
 
 /// `--margin`.
@@ -75,12 +117,9 @@ pub(crate) const fn fail_on<A: AsMut<Judging>>() -> Opt<A> {
     Opt::value(
         &["--fail-on"],
         "NAME>+PERCENT",
-        "Exits with status 1 only if this figure became worse by more than this percentage, as in p99>+5%. \
-         Repeatable. Without it, any figure that became worse is enough.",
-        |typed: &mut A, text| {
-            typed.as_mut().limits.push(limit(text)?);
-            Ok(())
-        },
+        "Exits with status 3 if this figure became worse by more than this percentage, as in p99>+5%. \
+         Repeatable. Without it, the status is 0, whatever was found.",
+        |typed: &mut A, text| push(&mut typed.as_mut().limits, limit(text)),
     )
 }
 
@@ -92,10 +131,7 @@ pub(crate) const fn format<A: AsMut<Judging>>() -> Opt<A> {
         &["text", "json", "csv", "markdown", "junit", "html"],
         "The output format: csv has full precision, markdown is for a pull request, junit for a CI server, \
          html is a page.",
-        |typed: &mut A, text| {
-            typed.as_mut().format = Some(text.to_owned());
-            Ok(())
-        },
+        |typed: &mut A, text| set(&mut typed.as_mut().format, values::any(text)),
     )
     .default("text")
 }
@@ -123,13 +159,12 @@ impl Judging {
         self
     }
 
-    /// Compares, prints, and determines the exit status. `notes` are lines about how the runs were
-    /// made.
+    /// Compares, prints, and determines the exit status.
     pub(crate) fn tell(
         mut self,
-        names: [&str; 2],
+        names: Names<'_>,
         sides: [&Side; 2],
-        (differences, notes): (&[Difference], &[String]),
+        About { differences, notes, hints }: About<'_>,
         terminal: &mut Terminal<'_>,
     ) -> anyhow::Result<Exit> {
         self.add_limited_figures();
@@ -137,10 +172,12 @@ impl Judging {
         self.check(&figures)?;
         let failed = failed(&figures, &self.limits);
         let compared = Comparison {
-            names,
+            names: names.of,
+            named: names.chosen,
             figures: &figures,
             differences,
             notes,
+            hints,
             failed: &failed,
             margin: self.options.margin,
             noise: self.options.noise,
@@ -150,12 +187,12 @@ impl Judging {
             Some("csv") => comparison::csv(&compared),
             Some("markdown") => comparison::markdown(&compared),
             Some("junit") => comparison::junit(&compared),
-            Some("html") => report::html::compared(&compared)?,
+            Some("html") => roundtrip_report::html::compared(&compared)?,
             _ => comparison::text(&compared, terminal.look),
         };
         terminal.out.write_all(text.as_bytes())?;
         terminal.out.flush()?;
-        Ok(if failed.is_empty() { Exit::OK } else { Exit::FAILED })
+        Ok(if failed.is_empty() { Exit::OK } else { Exit::VIOLATED })
     }
 
     /// Adds the figures with limits to the figures that are compared.
@@ -198,9 +235,6 @@ fn failed(figures: &[Compared], limits: &[Limit]) -> Vec<(usize, String)> {
     let mut failed = Vec::new();
     for (at, compared) in figures.iter().enumerate() {
         let Some(percent) = worse(compared) else { continue };
-        if limits.is_empty() {
-            failed.push((at, format!("worse by {percent:.1}%")));
-        }
         let beyond = limits.iter().find(|limit| limit.name == compared.name && percent > limit.percent);
         if let Some(limit) = beyond {
             failed.push((at, format!("worse by {percent:.1}%, and --fail-on {} is the limit", limit.typed)));

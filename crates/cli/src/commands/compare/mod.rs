@@ -3,14 +3,16 @@
 
 pub(super) mod judging;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use analysis::compare::{self, Difference, Side};
-use report::inert;
+use roundtrip_analysis::compare::{self, Difference, Options, Side};
+use roundtrip_report::comparison::Comparison;
+use roundtrip_report::text::inert;
 
-use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage};
+use crate::args::values::push;
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
-use judging::Judging;
+use judging::{About, Judging, Names};
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -33,21 +35,19 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     kind: Kind::Command,
     summary: "says whether runs are better or worse than others",
     description: "Compares stored runs. Prints for each figure the ratio, its interval and a verdict (worse, \
-                  better, same, cannot tell). Exits with status 1 if a figure became worse.\n\n\
+                  better, same, cannot tell), and the answer as a sentence.\n\n\
                   Several runs of one side count as repetitions. The verdict rests on how much they differ \
                   from each other, so use at least 4 runs a side; 10 can show what 4 cannot. Runs from two \
                   different days can show only large differences: for small ones, measure alternately with \
                   'roundtrip ab'. Runs that differ in driver, processor, governor or options are refused.\n\n\
                   Also reads Google Benchmark's JSON.",
     positionals: Some(Positionals {
-        usage: "BASE NEW...",
-        help: "Run directories, directories of run directories, or Google Benchmark's JSON files.",
-        count: 2..=1000,
+        usage: "BASE NEW... | AB",
+        help: "Run directories, directories of run directories, or Google Benchmark's JSON files. AB: a \
+               directory that 'roundtrip ab --out' made.",
+        count: 1..=1000,
         kind: ValueKind::Path,
-        set: |typed: &mut Typed, text| {
-            typed.paths.push(text.into());
-            Ok(())
-        },
+        set: |typed: &mut Typed, text| push(&mut typed.paths, values::any(text)),
     }),
     groups: &[
         Group {
@@ -57,10 +57,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--base"],
                     "RUN",
                     "Another run of the base. Repeatable.",
-                    |typed: &mut Typed, text| {
-                        typed.base.push(text.into());
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| push(&mut typed.base, values::any(text)),
                 ),
                 Opt::flag(
                     &["--paired"],
@@ -77,10 +74,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
             ],
         },
-        Group { heading: "Output", options: &[judging::fail_on(), judging::format()] },
+        Group { heading: "Output", options: &[judging::fail_on(), judging::format(), judging::name()] },
     ],
     examples: &[
         ("roundtrip compare monday tuesday", "Compares two runs, or two directories of runs."),
+        ("roundtrip compare kept", "Compares the runs of 'roundtrip ab --out kept' again."),
         (
             "roundtrip compare --fail-on 'p99>+5%' --format junit before after > compare.xml",
             "Fails if the 99th percentile became worse by more than 5%.",
@@ -90,13 +88,26 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn run(mut typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let mut new_paths = typed.paths.split_off(1);
-    let mut base_paths = typed.paths;
+    let mut base_paths = std::mem::take(&mut typed.paths);
+    let mut new_paths = base_paths.split_off(1);
+    let from_ab = new_paths.is_empty();
+    if from_ab {
+        let sides = made_by_ab(&base_paths[0]).filter(|_| typed.base.is_empty());
+        let Some([a, b]) = sides else {
+            return Err(usage!("expected BASE NEW..., or one directory that 'roundtrip ab --out' made"));
+        };
+        (base_paths, new_paths) = (vec![a], vec![b]);
+    }
     let names = [base_paths.first(), new_paths.first()]
         .map(|path| path.map(|path| path.display().to_string()).unwrap_or_default());
     base_paths.append(&mut typed.base);
     new_paths.dedup();
-    let (base, new) = (Side::read(&base_paths)?, Side::read(&new_paths)?);
+    let [base, new] = if from_ab {
+        typed.judging.options.paired = true;
+        pairs([&base_paths[0], &new_paths[0]])?
+    } else {
+        [Side::read(&base_paths)?, Side::read(&new_paths)?]
+    };
     if typed.judging.options.paired && base.runs.len() != new.runs.len() {
         return Err(usage!(
             "--paired: the base has {} runs and the new side has {}: pairs need the same number",
@@ -105,8 +116,47 @@ fn run(mut typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         ));
     }
     let differences = compare::differences(&base, &new);
-    refuse(&differences, typed.anyway)?;
-    typed.judging.tell(names.each_ref().map(String::as_str), [&base, &new], (&differences, &[]), terminal)
+    // The sides of `ab` may differ in anything.
+    refuse(&differences, typed.anyway || from_ab)?;
+    let mut judging = typed.judging;
+    let typed_names = std::mem::take(&mut judging.names);
+    let names = Names::or(&typed_names, names.each_ref().map(String::as_str))?;
+    let about = About { differences: &differences, notes: &[], hints: &[] };
+    judging.tell(names, [&base, &new], about, terminal)
+}
+
+/// The directories of both sides in one that `ab` made; `None` for another directory.
+pub(super) fn made_by_ab(directory: &Path) -> Option<[PathBuf; 2]> {
+    let sides = ["a", "b"].map(|side| directory.join(side));
+    let is_run = directory.join(roundtrip_run::FILE_NAME).exists();
+    (!is_run && sides.iter().all(|side| side.is_dir())).then_some(sides)
+}
+
+/// The complete pairs. After a signal, the last pair may be incomplete.
+fn pairs(sides: [&PathBuf; 2]) -> anyhow::Result<[Side; 2]> {
+    let [mut a, mut b] =
+        [Side::read(std::slice::from_ref(sides[0]))?, Side::read(std::slice::from_ref(sides[1]))?];
+    let complete = a.runs.len().min(b.runs.len());
+    [&mut a, &mut b].into_iter().for_each(|side| side.runs.truncate(complete));
+    Ok([a, b])
+}
+
+/// The page of a comparison that `ab` made.
+pub(super) fn page_of_ab(sides: &[PathBuf; 2]) -> anyhow::Result<String> {
+    let runs = pairs(sides.each_ref())?;
+    let options = Options { paired: true, ..Options::default() };
+    let names = sides.each_ref().map(|path| path.display().to_string());
+    Ok(roundtrip_report::html::compared(&Comparison {
+        names: names.each_ref().map(String::as_str),
+        named: false,
+        figures: &compare::compare(&runs[0], &runs[1], &options),
+        differences: &compare::differences(&runs[0], &runs[1]),
+        notes: &[],
+        hints: &[],
+        failed: &[],
+        margin: options.margin,
+        noise: options.noise,
+    })?)
 }
 
 /// Rejects runs that differ in ways that make the comparison misleading.

@@ -4,16 +4,18 @@
 
 use std::path::Path;
 
-use analysis::recorded_writes::{RecordedWrites, recorded_writes};
-use analysis::slow_calls::{self, Explained, Recorded, Wanted};
 use anyhow::Context as _;
-use files::NewFile;
-use foreign::{Foreign, MOST_FILE_BYTES, Tool};
-use report::inert;
-use report::perfetto::{self, Contents};
+use roundtrip_analysis::recorded_writes::{RecordedWrites, recorded_writes, shows_writes};
+use roundtrip_analysis::slow_calls::{self, Explained, Recorded, Wanted};
+use roundtrip_files::NewFile;
+use roundtrip_foreign::{Foreign, Tool};
+use roundtrip_report::perfetto::{self, Contents, Track};
+use roundtrip_report::storage::slow_writes;
+use roundtrip_report::text::inert;
 
 use super::Typed;
 use crate::args::usage;
+use crate::foreign_file;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::Form;
 
@@ -54,10 +56,10 @@ impl Found {
         };
         let of_writes = Wanted { deadline_ns: typed.deadline_ns.unwrap_or(WRITE_DEADLINE_NS), ..wanted };
         let binder = has(foreign, "binder/binder_transaction");
-        let writes = recorded_writes(&foreign.trace, &foreign.comms, of_writes);
+        let writes = recorded_writes(&foreign.trace, of_writes);
         Self {
             binder,
-            calls: slow_calls::recorded(&foreign.trace, &foreign.comms, wanted),
+            calls: slow_calls::recorded(&foreign.trace, wanted),
             // System calls may be recorded for other reasons. If there are binder events but no
             // writes, leave the writes out.
             writes: writes.filter(|writes| !binder || !writes.result.rows.is_empty()),
@@ -69,13 +71,19 @@ impl Found {
 /// Explains a file's calls, and divides its writes.
 pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let is_text = matches!(typed.format.as_deref(), None | Some("text"));
-    let foreign = read(typed, path)?;
-    let found = Found::of(typed, &foreign);
-    if !found.binder && (found.writes.is_none() || typed.out.is_some()) {
-        let writes = if typed.out.is_some() { "" } else { ", or raw_syscalls for writes" };
+    let path = &foreign_file::find(path)?;
+    let mut foreign = read(typed, path, terminal)?;
+    if typed.out.is_some() || shows_writes(&foreign.trace) {
+        foreign.trace.unpack();
+    }
+    let mut found = Found::of(typed, &foreign);
+    if typed.out.is_none() && typed.number.is_none() {
+        found.calls.kept.others = slow_calls::classify(&foreign.trace, &found.calls.others);
+    }
+    if !found.binder && found.writes.is_none() {
         anyhow::bail!(
             "{}: it has no events of the binder driver: record binder/binder_transaction and \
-             binder/binder_transaction_received{writes}, with the scheduler's events",
+             binder/binder_transaction_received, or raw_syscalls for writes, with the scheduler's events",
             path.display()
         );
     }
@@ -94,8 +102,17 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
     let chosen = |call: &slow_calls::SlowCall| typed.number.is_none_or(|only| only == call.number);
     let explained = slow_calls::explain_recorded(&found.calls.kept, &foreign.trace, chosen);
     match &typed.out {
-        Some(out) => write(out, typed, &foreign, &explained, terminal)?,
-        None => print(typed, &found, &explained, terminal)?,
+        Some(out) => {
+            let mut tracks = roundtrip_report::explanation::tracks::tracks(&explained, &[]);
+            if let Some(writes) = &found.writes {
+                let slow = writes.slow();
+                let slow = slow_writes::of_recording(&writes.result, &slow);
+                let shown: Vec<_> = slow_writes::chosen(&slow, typed.number).collect();
+                tracks.extend(slow_writes::tracks(&shown));
+            }
+            write(out, typed, &foreign, &tracks, terminal)?;
+        }
+        None => print(typed, path, &found, &explained, terminal)?,
     }
     terminal.out.flush()?;
     match foreign.damage {
@@ -109,29 +126,34 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
 /// Prints the calls, followed by the writes.
 fn print(
     typed: &Typed,
+    path: &Path,
     found: &Found,
     explained: &[Explained],
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
-    use report::recorded_writes as writes;
+    use roundtrip_report::storage::recorded_writes as writes;
 
     let (format, only) = (typed.format.as_deref(), typed.number);
     if format == Some("json") {
         let writes = found.writes.as_ref().map(|writes| (writes, only));
-        let json = report::explanation_json::json(explained, &found.calls.kept, writes)?;
+        let json = roundtrip_report::explanation::json::json(explained, &found.calls.kept, writes)?;
         return Ok(terminal.out.write_all(json.as_bytes())?);
     }
     let mut parts = Vec::new();
     if found.binder {
         parts.push(match format {
-            Some("csv") => report::explanation_rows::csv(explained),
-            Some("markdown") => report::explanation_rows::markdown(explained),
+            Some("csv") => roundtrip_report::explanation::rows::csv(explained),
+            Some("markdown") => roundtrip_report::explanation::rows::markdown(explained),
             _ if found.calls.kept.calls.is_empty() => no_slow_call(&found.calls, found.wanted),
-            _ => terminal.look.fit(report::explanation::text(explained, &found.calls.kept)),
+            _ => {
+                let kept = &found.calls.kept;
+                let shown = super::shown(typed, terminal);
+                terminal.look.fit(roundtrip_report::explanation::text(explained, kept, shown))
+            }
         });
     }
     parts.extend(found.writes.as_ref().map(|of| match format {
-        Some("csv") => writes::csv(of),
+        Some("csv") => writes::csv(&path.to_string_lossy(), of),
         Some("markdown") => writes::markdown(of, only),
         _ => writes::text(of, only, terminal.look),
     }));
@@ -139,7 +161,7 @@ fn print(
 }
 
 /// The file's events, with text that is safe to show.
-fn read(typed: &Typed, path: &Path) -> anyhow::Result<Foreign> {
+fn read(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> anyhow::Result<Foreign> {
     let format = typed.format.as_deref();
     if let Some(out) = &typed.out {
         if format.is_some() {
@@ -149,9 +171,7 @@ fn read(typed: &Typed, path: &Path) -> anyhow::Result<Foreign> {
             return Err(usage!("{}: slow calls are shown in a .perfetto-trace file", out.display()));
         }
     }
-    let bytes =
-        files::read(path, MOST_FILE_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut foreign = foreign::read(&bytes).with_context(|| path.display().to_string())?;
+    let mut foreign = foreign_file::read(path, terminal.err)?;
     if format != Some("json") && typed.out.is_none() {
         make_inert(&mut foreign);
     }
@@ -163,12 +183,10 @@ fn write(
     out: &Path,
     typed: &Typed,
     foreign: &Foreign,
-    explained: &[Explained],
+    tracks: &[Track],
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
-    let tracks = report::explanation_tracks::tracks(explained, &[]);
-    let contents =
-        Contents { trace: &foreign.trace, release: &foreign.release, comms: &foreign.comms, tracks: &tracks };
+    let contents = Contents { trace: &foreign.trace, release: &foreign.release, tracks };
     let failed = || format!("cannot write {}", out.display());
     let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
     perfetto::write(&contents, &mut file).and_then(|()| file.complete()).with_context(failed)?;
@@ -200,10 +218,7 @@ fn has(foreign: &Foreign, event: &str) -> bool {
 
 /// Makes the recording's text safe to show.
 fn make_inert(foreign: &mut Foreign) {
-    foreign.trace.names.change(|name| Some(inert::name(name)));
-    for name in foreign.comms.values_mut() {
-        *name = inert::name(name);
-    }
+    foreign.trace.change_names(inert::name);
     for text in [&mut foreign.release, &mut foreign.trace.machine] {
         *text = inert::name(text);
     }
@@ -222,13 +237,16 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
     let mut first = format!(
         "{}: recorded {by}{kernel}: {} events",
         inert::line(&path.display().to_string()),
-        trace.events.len()
+        trace.event_count()
     );
     if found.binder {
-        let (calls, oneway, failed) = (recorded.kept.all_calls, recorded.oneway, recorded.failed);
-        first += &format!(", {calls} calls, {oneway} oneway transactions, {failed} failed calls");
+        let (calls, oneway) = (recorded.kept.all_calls, recorded.oneway);
+        first += &format!(", {calls} calls, {oneway} oneway transactions");
+        if has(foreign, "binder/binder_return") {
+            first += &format!(", {} failed calls", recorded.failed);
+        }
     }
-    if let Some(writes) = &found.writes {
+    if let Some(writes) = found.writes.as_ref().filter(|writes| !writes.machine_unknown) {
         first += &format!(", {} synchronous writes", writes.result.calls());
     }
     let mut lines = vec![first];
@@ -244,7 +262,7 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
     }
     lines.extend(lacks(foreign, found.binder));
     if let Some(writes) = &found.writes {
-        lines.extend(report::recorded_writes::lacks(writes, trace));
+        lines.extend(roundtrip_report::storage::recorded_writes::lacks(writes, trace));
     }
     let gaps = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
     if gaps > 0 || foreign.lost_events > 0 {
@@ -259,9 +277,9 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
     let unmatched = recorded.unmatched;
     let cut = unmatched.received + unmatched.replies + unmatched.ended;
     if cut > 0 {
+        let why = if foreign.clocks_disagree { "the clocks of their CPUs differ, or they" } else { "they" };
         lines.push(format!(
-            "It has only a part of {cut} calls: they began before the recording or ended after \
-             it."
+            "It has only a part of {cut} calls: {why} began before the recording or ended after it."
         ));
     }
     lines.extend(foreign.notes.iter().map(|note| inert::line(note).into_owned()));

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use anyhow::{Context as _, Result};
-use binder::{HwParcel, Parcel, Stack};
+use roundtrip_binder::{HwParcel, Parcel, Stack};
 
 use super::context::Found;
 use super::{Typed, group, parcel};
@@ -113,7 +113,7 @@ fn number<T: std::str::FromStr>(kind: &str, value: &str) -> Result<T, Usage> {
 }
 
 impl Argument {
-    fn write(self, parcel: &mut Parcel) -> Result<(), binder::Error> {
+    fn write(self, parcel: &mut Parcel) -> Result<(), roundtrip_binder::Error> {
         match self {
             Self::I32(value) => parcel.write_i32(value),
             Self::I64(value) => parcel.write_i64(value),
@@ -127,12 +127,15 @@ impl Argument {
         Ok(())
     }
 
-    fn write_hw(self, parcel: &mut HwParcel<'_>) -> Result<(), binder::Error> {
+    fn write_hw(self, parcel: &mut HwParcel<'_>) -> Result<(), roundtrip_binder::Error> {
         match self {
             Self::String16(text) | Self::String8(text) => parcel.write_string(&text),
             Self::File(file) => {
                 let descriptors = vec![file.into()];
-                parcel.write_native_handle(Some(binder::NativeHandle { descriptors, integers: Vec::new() }))
+                parcel.write_native_handle(Some(roundtrip_binder::NativeHandle {
+                    descriptors,
+                    integers: Vec::new(),
+                }))
             }
             plain => plain.write(parcel.plain()),
         }

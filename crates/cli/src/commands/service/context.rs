@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use bench::NotHere;
-use bench::ipc::Endpoint;
-use binder::manager::ServiceManager;
-use binder::{Dialect, Process, Proxy, Stack};
+use roundtrip_bench::NotHere;
+use roundtrip_bench::ipc::Endpoint;
+use roundtrip_binder::manager::ServiceManager;
+use roundtrip_binder::{Dialect, Process, Proxy, Stack};
 
 use super::Place;
 
@@ -51,7 +51,7 @@ impl Found {
             let found = Self::all(place);
             let there = found.iter().map(|found| found.name.clone()).collect();
             let missing = NotHere::Context { named: named.to_owned(), cause: error.to_string(), there };
-            bench::Error::from(missing).into()
+            roundtrip_bench::Error::from(missing).into()
         })
     }
 
@@ -87,10 +87,12 @@ pub(super) const NONE: &str = "this user can join no running context with a serv
 
 /// The stack that a service manager belongs to. A manager accepts only the interface of its own
 /// stack, so this tries one.
-fn stack_of(manager: &Proxy) -> Result<Stack, binder::Error> {
+fn stack_of(manager: &Proxy) -> Result<Stack, roundtrip_binder::Error> {
     match manager.interface_descriptor(Stack::Binder) {
         Ok(_) => Ok(Stack::Binder),
-        Err(error @ (binder::Error::DeadObject { .. } | binder::Error::Driver { .. })) => Err(error),
+        Err(
+            error @ (roundtrip_binder::Error::DeadObject { .. } | roundtrip_binder::Error::Driver { .. }),
+        ) => Err(error),
         Err(_) => manager.interface_descriptor(Stack::Hwbinder).map(|_| Stack::Hwbinder),
     }
 }

@@ -5,13 +5,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
-use bench::ipc::Endpoint;
-use binder_emulator::Emulated;
+use roundtrip_bench::ipc::Endpoint;
+use roundtrip_binder_emulator::Emulated;
 
 use super::context::{Found, NONE};
 use super::{Typed, group};
-use crate::args::values::{self, set};
-use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
+use crate::args::values::set;
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
 use crate::terminal::{Exit, Terminal};
 
 /// Where the kernel's driver shows its state: debugfs, or a binderfs mounted with `stats=global`
@@ -134,7 +134,7 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()>
 /// Prints the kernel's text, which contains device names. Their creators can choose any name. A
 /// name that contains a line break cannot be recognised.
 fn kernel_state(text: &str, out: &mut dyn Write) -> std::io::Result<()> {
-    text.lines().try_for_each(|line| writeln!(out, "{}", report::inert::line(line)))
+    text.lines().try_for_each(|line| writeln!(out, "{}", roundtrip_report::text::inert::line(line)))
 }
 
 /// The size of the receive area: the smallest one, because nothing is received.
@@ -154,7 +154,7 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
             Endpoint::Emulated(name) => match Emulated::join(name, AREA_BYTES) {
                 Ok(driver) => {
                     let own = driver.number();
-                    let name = report::inert::line(name);
+                    let name = roundtrip_report::text::inert::line(name);
                     writeln!(terminal.out, "{name}: emulated driver (proc {own} is this command)")?;
                     write!(terminal.out, "{}", driver.state())?;
                     shown = true;

@@ -1,15 +1,16 @@
 //! `roundtrip service list`: the registered services of each running context.
 
 use anyhow::bail;
-use binder::manager::ServiceManager;
+use roundtrip_binder::manager::ServiceManager;
 use serde_json::json;
 
 use super::context::{Found, NONE};
 use super::{Place, group};
-use crate::args::{Entry, Group, Kind, Opt};
+use crate::args::values::set;
+use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::terminal::{Exit, Terminal};
-use report::inert;
-use report::table::{Column, Table};
+use roundtrip_report::text::inert;
+use roundtrip_report::text::table::{Column, Table};
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -42,10 +43,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "FORMAT",
                 &["table", "json", "csv", "markdown"],
                 "The output format.",
-                |typed: &mut Typed, text| {
-                    typed.format = Some(text.to_owned());
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.format, values::any(text)),
             )
             .default("table")],
         },
@@ -136,7 +134,7 @@ type Listed = (String, Result<String, String>);
 fn services(context: &Found) -> anyhow::Result<Vec<Listed>> {
     let names = ServiceManager::new(&context.process, context.stack).list()?;
     let interface = |name: &str| {
-        let descriptor = |proxy: binder::Proxy| Ok(proxy.interface_descriptor(context.stack)?);
+        let descriptor = |proxy: roundtrip_binder::Proxy| Ok(proxy.interface_descriptor(context.stack)?);
         context.service(name).and_then(descriptor).map_err(|error: anyhow::Error| format!("{error:#}"))
     };
     Ok(names

@@ -11,9 +11,10 @@ pub(crate) use call::COMMAND as CALL;
 pub(crate) use dump::COMMAND as DUMP;
 pub(crate) use list::COMMAND as LIST;
 
-use binder::Dialect;
+use roundtrip_binder::Dialect;
 
-use crate::args::{Group, Opt};
+use crate::args::values::set;
+use crate::args::{Group, Opt, values};
 
 /// The options that select a context, for all three commands.
 #[derive(Default)]
@@ -58,10 +59,7 @@ impl<A: AsMut<Place> + 'static> Table<A> {
             "NAME",
             "The context: the name of an emulated one, as shown by list, or the path of a binder device. \
              Required if several contexts run.",
-            |typed: &mut A, text| {
-                typed.as_mut().context = Some(text.to_owned());
-                Ok(())
-            },
+            |typed: &mut A, text| set(&mut typed.as_mut().context, values::any(text)),
         ),
         Opt::one_of(
             &["--android"],

@@ -121,8 +121,7 @@ impl Walk<'_, '_> {
     /// A kernel worker passes a queued request to the driver as soon as it has a CPU.
     fn late_worker(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
         let timeline = &self.writes.timeline;
-        let name = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm));
-        if kernel_names::is_worker(name) {
+        if kernel_names::is_worker(timeline.name(tid)) {
             self.late_issue(tid, begin_ns, end_ns);
         }
     }

@@ -1,7 +1,7 @@
 //! What an event proves about the time before it. If two proofs do not agree, the time between them
 //! is unknown. Must not know what the events change.
 
-use tracefs::Event;
+use roundtrip_tracefs::Event;
 
 use super::{Builder, Last};
 use crate::timeline::{Current, Doing, Knows, Unrecorded, change};
@@ -151,6 +151,10 @@ fn agree(before: Doing, now: Doing, knows: Knows) -> Agreement {
             Agreement::Rather(Doing::Moved { cpu })
         }
         (Doing::Gone, Doing::Gone) => Agreement::Yes,
+        (Doing::Left { .. }, Doing::Blocked { .. }) => Agreement::Rather(now),
+        (Doing::Left { cpu: one }, Doing::Runnable { cpu: Some(other), .. }) if one == other => {
+            Agreement::Rather(Doing::Runnable { cpu: Some(one), preempted: true })
+        }
         (Doing::Moved { .. }, Doing::Runnable { .. } | Doing::Waking { .. }) => Agreement::Rather(now),
         _ => Agreement::No,
     }

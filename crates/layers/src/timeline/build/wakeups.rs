@@ -1,20 +1,30 @@
 //! How a waiting thread gets onto a run queue, and from one run queue to another: which thread woke
 //! it, where it goes, and whether it slept at all. Must not know what a thread does on its CPU.
 
-use tracefs::Event;
+use roundtrip_tracefs::{Event, EventContext};
 
 use super::Builder;
-use crate::timeline::{Doing, Waking, WakingBy};
+use crate::timeline::{Doing, Source, Waking, WakingBy};
 
 impl Builder<'_> {
-    /// A thread is woken. If an interrupt wakes it, the interrupted thread is not the waker.
-    pub(super) fn woken(&mut self, event: &Event, tid: u32) {
+    /// A thread is woken. If an interrupt wakes it, the interrupted thread is not the waker. The
+    /// event's own flags show that. Without them, the interrupts' events do. `may_be_asked`: the
+    /// event also occurs if another CPU sends an interrupt to ask for it.
+    pub(super) fn woken(&mut self, event: &Event, tid: u32, context: EventContext, may_be_asked: bool) {
         let interrupts = &self.cpus[event.cpu as usize].interrupts;
-        let by = match (interrupts.current(), event.tid) {
-            (Some(source), _) => WakingBy::Interrupt(Some(source)),
-            (None, 0) => WakingBy::Interrupt(None),
-            (None, waker) if self.knows.interrupts && interrupts.is_outside() => WakingBy::Thread(waker),
-            (None, _) => WakingBy::Unknown,
+        let outside = self.knows.interrupts && interrupts.is_outside();
+        let from_cpus = |source: Source| source.is_from_cpus(&self.trace.names);
+        let by = match (context, interrupts.current(), event.tid) {
+            (EventContext::Thread, _, waker) if waker != 0 => WakingBy::Thread(waker),
+            (_, Some(source), _) if !(may_be_asked && from_cpus(source)) => WakingBy::Interrupt(Some(source)),
+            (_, Some(_), _) => WakingBy::OtherCpu,
+            (EventContext::Interrupt, ..) | (_, _, 0) if may_be_asked => WakingBy::OtherCpu,
+            (EventContext::Interrupt, ..) | (_, _, 0) => WakingBy::Interrupt(None),
+            // Before Linux 4.7, this flag is also set if a thread only keeps softirqs off.
+            (EventContext::Softirq, _, waker) if outside => WakingBy::Thread(waker),
+            (EventContext::Softirq, ..) => WakingBy::Interrupt(None),
+            (_, _, waker) if outside => WakingBy::Thread(waker),
+            _ => WakingBy::Unknown,
         };
         let waking = Waking { time_ns: event.time_ns, cpu: event.cpu, by };
         self.threads.entry(tid).or_default().wakings.push(waking);
@@ -78,7 +88,7 @@ impl Builder<'_> {
             match line.doing.last()?.1 {
                 Doing::Running { cpu } if complete(Some(cpu)) => return Some(false),
                 Doing::Runnable { .. } if complete(None) => return Some(false),
-                Doing::Blocked { .. } if complete(None) => return Some(true),
+                Doing::Blocked { .. } | Doing::Left { .. } if complete(None) => return Some(true),
                 _ => {}
             }
         }

@@ -1,17 +1,16 @@
 //! Events that the recording's reader does not decode, and those for which Perfetto has no message.
 
-use tracefs::{Event, Trace, Value};
-
-use crate::perfetto::schema::{Kind, NAMED, event as ftrace, generic, generic_field};
-use crate::perfetto::wire::{Int, Message, Text, Uint};
+use roundtrip_perfetto::schema::{Kind, WRITTEN, event as ftrace, generic, generic_field};
+use roundtrip_perfetto::write::{Int, Message, Nested, Text, Uint};
+use roundtrip_tracefs::{Event, Trace, Value};
 
 /// An event without a decoded form: Perfetto's message for it or, without one, all fields in the
 /// event's format.
 pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &str) {
     let name = name.split_once('/').map_or(name, |(_, name)| name);
-    if let Ok(at) = NAMED.binary_search_by_key(&name, |named| named.event) {
-        message.nested(NAMED[at].field, |one| {
-            for &(name, kind) in NAMED[at].fields {
+    if let Ok(at) = WRITTEN.binary_search_by_key(&name, |event| event.name) {
+        message.nested(Nested(WRITTEN[at].number), |one| {
+            for &(name, kind) in WRITTEN[at].fields {
                 match (kind, trace.field(event, name)) {
                     (Kind::Int(number), Some(Value::Signed(value))) => _ = one.int(Int(number), value),
                     (Kind::Int(number), Some(Value::Unsigned(value))) => {

@@ -1,13 +1,13 @@
 //! Interrupts, as Perfetto's messages.
 
-use tracefs::{Body, Event, Name, Trace};
-
-use super::generic::generic;
-use crate::perfetto::schema::{
+use roundtrip_perfetto::schema::{
     event as ftrace, ipi_entry, ipi_exit, ipi_raise, irq_handler_entry, irq_handler_exit, softirq_entry,
     softirq_exit, softirq_raise,
 };
-use crate::perfetto::wire::Message;
+use roundtrip_perfetto::write::Message;
+use roundtrip_tracefs::{Body, Event, Name, Trace};
+
+use super::generic::generic;
 
 /// Interrupts of devices, of the CPU and between CPUs, and softirqs. Returns whether the event was
 /// one.

@@ -1,15 +1,15 @@
 //! Idle states, frequencies, system calls, locks, work queues and the binder driver, as Perfetto's
 //! messages.
 
-use tracefs::{Body, Event};
-
-use super::generic::generic;
-use super::symbol_id;
-use crate::perfetto::schema::{
+use roundtrip_perfetto::schema::{
     binder_set_priority, binder_transaction, binder_transaction_received, cpu_frequency, cpu_idle,
     event as ftrace, sys_enter, sys_exit, workqueue_execute_end, workqueue_execute_start,
 };
-use crate::perfetto::wire::Message;
+use roundtrip_perfetto::write::Message;
+use roundtrip_tracefs::{Body, Event};
+
+use super::generic::generic;
+use super::symbol_id;
 
 /// `cpu_idle`'s state when a CPU leaves idle: -1 as `u32` (`PWR_EVENT_EXIT` in the kernel's
 /// `power.h`).

@@ -1,15 +1,15 @@
 //! Events of the scheduler, and of the start and end of threads, as Perfetto's messages.
 
-use tracefs::{Body, Event, Name, ThreadRef, Trace};
-
-use super::generic::generic;
-use super::symbol_id;
-use crate::perfetto::schema::{
+use roundtrip_perfetto::schema::{
     event as ftrace, sched_blocked_reason, sched_migrate_task, sched_pi_setprio, sched_process_exit,
     sched_process_fork, sched_switch, sched_wakeup, sched_wakeup_new, sched_waking, task_rename,
 };
+use roundtrip_perfetto::write::{Int, Message, Nested, Text};
+use roundtrip_tracefs::{Body, Event, Name, ThreadRef, Trace};
+
+use super::generic::generic;
+use super::symbol_id;
 use crate::perfetto::state::Coding;
-use crate::perfetto::wire::{Int, Message, Nested, Text};
 
 /// Which thread has a CPU, and on which CPU a runnable one waits. Returns whether the event was
 /// one.
@@ -26,7 +26,7 @@ pub(super) fn places(message: &mut Message, trace: &Trace, event: &Event, coding
                     .int(sched_switch::next_prio, next.prio);
             })
         }
-        Body::Waking { thread, target_cpu } => {
+        Body::Waking { thread, target_cpu, .. } => {
             use sched_waking as f;
             woken(
                 message,
@@ -38,7 +38,7 @@ pub(super) fn places(message: &mut Message, trace: &Trace, event: &Event, coding
                 target_cpu,
             );
         }
-        Body::Wakeup { thread, target_cpu, new: false } => {
+        Body::Wakeup { thread, target_cpu, new: false, .. } => {
             use sched_wakeup as f;
             woken(
                 message,
@@ -50,7 +50,7 @@ pub(super) fn places(message: &mut Message, trace: &Trace, event: &Event, coding
                 target_cpu,
             );
         }
-        Body::Wakeup { thread, target_cpu, new: true } => {
+        Body::Wakeup { thread, target_cpu, new: true, .. } => {
             use sched_wakeup_new as f;
             let fields = [f::pid, f::prio, f::target_cpu];
             woken(message, ftrace::sched_wakeup_new, fields, f::comm, trace, thread, target_cpu);

@@ -30,7 +30,17 @@ pub(super) fn one_of_each() -> Made {
         flags: 0,
     };
     made.add(1_650, 1, 201, reply);
-    made.add(1_660, 1, 201, Body::Wakeup { thread: client, target_cpu: 0, new: true });
+    made.add(
+        1_660,
+        1,
+        201,
+        Body::Wakeup {
+            thread: client,
+            target_cpu: 0,
+            new: true,
+            context: roundtrip_tracefs::EventContext::Unknown,
+        },
+    );
     made.switch(1_700, 0, idle, TaskState(0), client);
     made.add(1_710, 0, 101, Body::BinderReceived { debug_id: 6 });
     let comm = made.name("renamed");
@@ -96,11 +106,16 @@ fn bodies_of_call(made: &mut Made, server: ThreadRef) -> [Body; 8] {
         },
         Body::BinderSetPriority { tid: 201, old_prio: 120, new_prio: 0 },
         Body::Fork { child: 301, comm: child },
-        Body::Waking { thread: server, target_cpu: 1 },
+        Body::Waking { thread: server, target_cpu: 1, context: roundtrip_tracefs::EventContext::Unknown },
         Body::BlockedReason { tid: 201, io_wait: true, caller },
         Body::Migrate { thread: server, from_cpu: 1, to_cpu: 0 },
         Body::Other { event: other, at: 0, length: 0 },
-        Body::Wakeup { thread: server, target_cpu: 1, new: false },
+        Body::Wakeup {
+            thread: server,
+            target_cpu: 1,
+            new: false,
+            context: roundtrip_tracefs::EventContext::Unknown,
+        },
     ]
 }
 

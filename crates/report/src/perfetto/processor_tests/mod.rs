@@ -7,14 +7,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use roundtrip_perfetto::schema::{DECODED, Kind, MESSAGES, READ, WRITTEN};
+use roundtrip_tracefs::{Body, Event, Loss, Name, TaskState, ThreadRef, Trace};
 use serde_json::{Value as Json, json};
-use tracefs::{Body, Event, Loss, Name, TaskState, ThreadRef, Trace};
 
 mod events;
 mod slices;
 mod threads;
 
-use super::schema::{ALL, Kind, NAMED};
 use super::track::{Annotation, Parent, Slice, Track, Value};
 use super::{Contents, write};
 
@@ -91,29 +91,30 @@ impl Made {
 /// The trace processor's answers for the text format.
 fn ask_text(name: &str, made: &Made, queries: &[&str]) -> Vec<Json> {
     let mut bytes = Vec::new();
-    crate::ftrace_text::write(&made.0, &BTreeMap::new(), &mut bytes).expect("write the text");
+    crate::ftrace_text::write(&made.0, &mut bytes).expect("write the text");
     ask_of(name, &bytes, queries)
 }
 
 /// The answers for a trace with a known kernel release.
 fn ask_modern(name: &str, made: &Made, tracks: &[Track], queries: &[&str]) -> Vec<Json> {
-    let comms = [(200, "the server"), (7, "kthread")].map(|(tid, name)| (tid, name.to_owned())).into();
-    ask(name, &Contents { trace: &made.0, release: "6.18.2", comms: &comms, tracks }, queries)
+    let mut trace = made.0.clone();
+    trace.comms = [(200, "the server"), (7, "kthread")].map(|(tid, name)| (tid, name.to_owned())).into();
+    ask(name, &Contents { trace: &trace, release: "6.18.2", tracks }, queries)
 }
 
 #[test]
 #[ignore = "needs Perfetto's schema: cargo xtask perfetto"]
 fn every_field_number_is_the_published_one() {
-    let mut table: Vec<Json> = ALL.iter().map(|entry| json!(entry)).collect();
-    for named in NAMED {
-        table.push(json!(["FtraceEvent", named.event, named.field.0, "Nested"]));
-        table.extend(named.fields.iter().map(|(field, kind)| {
+    let mut table: Vec<Json> = MESSAGES.iter().map(|entry| json!(entry)).collect();
+    for event in DECODED.iter().chain(READ).chain(WRITTEN) {
+        table.push(json!(["FtraceEvent", event.name, event.number, "Nested"]));
+        table.extend(event.fields.iter().map(|(field, kind)| {
             let (number, kind) = match kind {
                 Kind::Int(number) => (number, "Int"),
                 Kind::Uint(number) => (number, "Uint"),
                 Kind::Text(number) => (number, "Text"),
             };
-            json!([named.message, field, number, kind])
+            json!([event.message, field, number, kind])
         }));
     }
     let mut python = Command::new("python3");
@@ -124,7 +125,7 @@ fn every_field_number_is_the_published_one() {
 
 #[test]
 fn named_events_can_be_searched_by_name() {
-    assert!(NAMED.is_sorted_by_key(|named| named.event));
+    assert!(WRITTEN.is_sorted_by_key(|event| event.name));
 }
 
 #[test]
@@ -137,9 +138,8 @@ fn thread_states_are_read_as_recorded() {
         made.switch(begin_ns, 0, idle, TaskState(0), client);
         made.switch(begin_ns + 100, 0, client, state, idle);
     }
-    let comms = BTreeMap::new();
     for release in ["6.18.2", "4.19.3-android", "custom", ""] {
-        let contents = Contents { trace: &made.0, release, comms: &comms, tracks: &[] };
+        let contents = Contents { trace: &made.0, release, tracks: &[] };
         let query = "select ts, dur, end_state from sched where utid != 0 order by ts";
         let rows = ask("states", &contents, &[COMPLAINTS, query]);
         assert_eq!(rows[0], json!([]), "{release}");
@@ -157,7 +157,7 @@ fn a_slice_that_ends_before_its_start_is_refused() {
     let made = Made::new();
     let slices = vec![Slice { name: "odd".into(), begin_ns: 5, end_ns: 4, ..Slice::default() }];
     let tracks = [Track { name: "track".into(), parent: Parent::Top, slices }];
-    let contents = Contents { trace: &made.0, release: "", comms: &BTreeMap::new(), tracks: &tracks };
+    let contents = Contents { trace: &made.0, release: "", tracks: &tracks };
     let error = write(&contents, &mut Vec::new()).expect_err("a slice of negative length");
     assert_eq!(error.to_string(), "slice 'odd' of track 'track' ends before it begins");
 }

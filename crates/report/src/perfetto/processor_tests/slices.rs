@@ -106,7 +106,7 @@ fn slices_keep_their_length_on_every_kind_of_track() {
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
 fn an_explained_call_has_its_legs_and_parts() {
-    use crate::explanation_tracks::{tests, tracks};
+    use crate::explanation::tracks::{tests, tracks};
     let made = one_of_each();
     let call = tests::call(1_300, 1_500);
     let explained = tests::explained(&call, &made.0);

@@ -37,9 +37,24 @@ fn busy(events: usize) -> Made {
         let (thread, current) = (threads[at], running[cpu]);
         let runs = running.iter().any(|one| one.tid == thread.tid);
         if asleep[at] {
-            made.add(now_ns, cpu as u32, current.tid, Body::Waking { thread, target_cpu: 0 });
+            made.add(
+                now_ns,
+                cpu as u32,
+                current.tid,
+                Body::Waking { thread, target_cpu: 0, context: roundtrip_tracefs::EventContext::Unknown },
+            );
             now_ns += random.below(3);
-            made.add(now_ns, cpu as u32, current.tid, Body::Wakeup { thread, target_cpu: 0, new: false });
+            made.add(
+                now_ns,
+                cpu as u32,
+                current.tid,
+                Body::Wakeup {
+                    thread,
+                    target_cpu: 0,
+                    new: false,
+                    context: roundtrip_tracefs::EventContext::Unknown,
+                },
+            );
             asleep[at] = false;
         } else {
             let next = if runs { idle } else { thread };
@@ -116,7 +131,7 @@ fn recordings_of_real_kernels_are_read() {
         trace.machine = machine.to_owned();
         let expected: Vec<Json> = running_ns(&trace).into_iter().map(|total| json!(total)).collect();
         assert!(!expected.is_empty(), "{}: a thread runs", fixture.name);
-        let contents = Contents { trace: &trace, release: version, comms: &BTreeMap::new(), tracks: &[] };
+        let contents = Contents { trace: &trace, release: version, tracks: &[] };
         let running = "select tid, sum(iif(dur < 0, trace_end() - sched.ts, dur)) from sched join thread using (utid) \
                        where tid != 0 group by tid order by tid";
         let calls = "select count(*) from slice where name like 'sys_%'";

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 use crate::attack::victim::Victim;
 use crate::attack::{Folder, rounds};

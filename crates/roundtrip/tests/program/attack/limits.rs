@@ -3,11 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use fastrand::Rng;
+use roundtrip_skips::{Need, skip};
 use rustix::process::Signal;
-use skips::{Need, skip};
 
 use crate::attack::victim::{End, Victim};
 use crate::attack::{Folder, rounds};
@@ -25,16 +24,12 @@ pub(crate) const COMMANDS: &[&str] = &[
 
 /// The program at a path where every user may run it. Some limits do not apply to root, so it is
 /// attacked as nobody.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<(Folder, PathBuf)> = OnceLock::new();
-    let (_, path) = PROGRAM.get_or_init(|| {
-        let folder = Folder::new("program");
-        let path = folder.path().join("roundtrip");
-        std::fs::copy(env!("CARGO_BIN_EXE_roundtrip"), &path).unwrap();
-        open_to_all(folder.path());
-        (folder, path)
-    });
-    path
+fn program() -> (Folder, PathBuf) {
+    let folder = Folder::new("program");
+    let path = folder.path().join("roundtrip");
+    std::fs::copy(env!("CARGO_BIN_EXE_roundtrip"), &path).unwrap();
+    open_to_all(folder.path());
+    (folder, path)
 }
 
 fn open_to_all(folder: &Path) {
@@ -54,8 +49,8 @@ fn limit(random: &mut Rng) -> (String, Vec<Signal>) {
     }
 }
 
-/// Runs a command as nobody, with a limit.
-fn limited(limit: &str, args: &str) -> Result<End, String> {
+/// Runs a command of this program as nobody, with a limit.
+fn limited(program: &Path, limit: &str, args: &str) -> Result<End, String> {
     let folder = Folder::new("limit");
     for name in ["work", "tmp", "run"] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -64,7 +59,7 @@ fn limited(limit: &str, args: &str) -> Result<End, String> {
     open_to_all(folder.path());
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", limit, "--"]);
-    command.arg(program()).args(args.split_whitespace());
+    command.arg(program).args(args.split_whitespace());
     Victim::start(command, folder).end()
 }
 
@@ -79,6 +74,7 @@ fn a_command_reports_the_process_limit_in_one_line() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }
+    let (_folder, program) = program();
     // The limit counts all processes and threads of a user. Ten are enough for one pair of
     // processes.
     for (limit, args) in [
@@ -88,14 +84,14 @@ fn a_command_reports_the_process_limit_in_one_line() {
         ("--nproc=10", "ipc latency --driver emulated --iterations 20 --pairs 8"),
         ("--nproc=10", "ipc workers --driver emulated --workers 16 --iterations 20"),
     ] {
-        let end = limited(limit, args).unwrap_or_else(|finding| panic!("{finding}"));
+        let end = limited(&program, limit, args).unwrap_or_else(|finding| panic!("{finding}"));
         end.is_clean(&[]).unwrap_or_else(|finding| panic!("{finding}"));
         let one_line = end.stderr.lines().count() == 1 && end.stdout.is_empty();
         assert!(one_line && end.status.code() == Some(1), "{}", end.finding("it did not fail in one line"));
         let why = end.stderr.contains("temporarily unavailable") || end.stderr.contains("processes");
         assert!(why, "{}", end.finding("it does not say why"));
     }
-    let end = limited("--nproc=10", "ipc throughput --driver emulated --sizes 4 --min-time 50ms");
+    let end = limited(&program, "--nproc=10", "ipc throughput --driver emulated --sizes 4 --min-time 50ms");
     end.and_then(|end| end.is_clean(&[])).unwrap_or_else(|finding| panic!("{finding}"));
 }
 
@@ -104,6 +100,7 @@ fn an_error_names_its_cause_once_and_the_limit_to_raise() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }
+    let (_folder, program) = program();
     let mut refusals = 0;
     for args in &COMMANDS[..5] {
         for (limit, remedy) in [
@@ -114,7 +111,7 @@ fn an_error_names_its_cause_once_and_the_limit_to_raise() {
             ("--nproc=4", "(ulimit -u, "),
             ("--nproc=14", "(ulimit -u, "),
         ] {
-            let end = limited(limit, args).unwrap_or_else(|finding| panic!("{finding}"));
+            let end = limited(&program, limit, args).unwrap_or_else(|finding| panic!("{finding}"));
             if end.status.success() {
                 continue;
             }
@@ -132,10 +129,11 @@ fn a_command_ends_in_time_and_leaves_nothing_under_any_limit() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }
+    let (_folder, program) = program();
     rounds(16, |random| {
         let args = *random.choice(COMMANDS).unwrap();
         let (limit, signals) = limit(random);
-        let end = limited(&limit, args)?;
+        let end = limited(&program, &limit, args)?;
         let memory =
             end.stderr.contains("memory allocation of") || end.stderr.contains("cannot allocate memory");
         end.is_clean(if memory { &signals } else { &[] })

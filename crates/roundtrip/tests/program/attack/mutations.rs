@@ -3,7 +3,6 @@
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use fastrand::Rng;
 use serde_json::Value;
@@ -12,36 +11,33 @@ use crate::attack::victim::{Victim, roundtrip};
 use crate::attack::{Folder, rounds};
 
 /// Runs to damage: recorded ones from the fixtures, and one of each test, created here.
-fn originals() -> &'static [PathBuf] {
-    static RUNS: OnceLock<(Folder, Vec<PathBuf>)> = OnceLock::new();
-    let (_, runs) = RUNS.get_or_init(|| {
-        let folder = Folder::new("originals");
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
-        let fixtures = std::fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path());
-        let mut runs: Vec<PathBuf> = fixtures.collect();
-        for (name, args) in [
-            (
-                "latency",
-                "ipc latency --driver emulated --iterations 30 --deadline 1ns --explain --explain-limit 2",
-            ),
-            ("throughput", "ipc throughput --driver emulated --sizes 4,64k --min-time 50ms --repetitions 2"),
-            ("workers", "ipc workers --driver emulated --workers 2 --iterations 50"),
-            ("layers", "storage layers --writers native --sizes 4k --calls 5 --rounds 1 --file-size 1M"),
-        ] {
-            let run = folder.path().join(name);
-            let output = roundtrip(args).arg("--out").arg(&run).current_dir(folder.path()).output().unwrap();
-            assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
-            runs.push(run);
-        }
-        (folder, runs)
-    });
-    runs
+fn originals() -> (Folder, Vec<PathBuf>) {
+    let folder = Folder::new("originals");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
+    let fixtures = std::fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path());
+    let mut runs: Vec<PathBuf> = fixtures.collect();
+    for (name, args) in [
+        (
+            "latency",
+            "ipc latency --driver emulated --iterations 30 --deadline 1ns --explain --explain-limit 2",
+        ),
+        ("throughput", "ipc throughput --driver emulated --sizes 4,64k --min-time 50ms --repetitions 2"),
+        ("workers", "ipc workers --driver emulated --workers 2 --iterations 50"),
+        ("layers", "storage layers --writers native --sizes 4k --calls 5 --rounds 1 --file-size 1M"),
+    ] {
+        let run = folder.path().join(name);
+        let output = roundtrip(args).arg("--out").arg(&run).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        runs.push(run);
+    }
+    (folder, runs)
 }
 
 #[test]
 fn a_damaged_run_directory_is_rejected_or_read_without_harm() {
+    let (_folder, originals) = originals();
     rounds(40, |random| {
-        let original = random.choice(originals()).unwrap();
+        let original = random.choice(&originals).unwrap();
         let folder = Folder::new("mutated");
         let run = folder.path().join("a-run");
         copy(original, &run);
@@ -74,8 +70,9 @@ fn a_damaged_run_directory_is_rejected_or_read_without_harm() {
 /// because they cannot be detected.
 #[test]
 fn plain_damage_is_reported_or_leaves_the_output_unchanged() {
+    let (_folder, originals) = originals();
     rounds(40, |random| {
-        let original = random.choice(originals()).unwrap();
+        let original = random.choice(&originals).unwrap();
         let folder = Folder::new("plain");
         let run = folder.path().join("a-run");
         copy(original, &run);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use tracefs::{Body, Recording, Trace};
+use roundtrip_tracefs::{Body, Recording, Trace};
 
 use super::{Run, roundtrip, stderr};
 
@@ -17,14 +17,14 @@ fn all_recorded_round_trips_are_stored_beside_the_events() {
         let of = recorded.iter().filter(|of| of["snapshot"] == number);
         let calls: u64 = of.clone().map(|of| super::number(&of["calls"])).sum();
         let bytes = recording.beside(number, "calls").unwrap().unwrap();
-        assert_eq!(bytes.len() as u64, calls * latency::Sample::ENCODED_LEN as u64);
+        assert_eq!(bytes.len() as u64, calls * roundtrip_latency::Sample::ENCODED_LEN as u64);
         assert!(of.clone().all(|of| of["complete"] == true));
         // Both pairs call continuously, but a recording may start just before the call for which it
         // was kept.
         let pairs: Vec<u64> = of.map(|of| super::number(&of["pair"])).collect();
         assert!([&[0, 1][..], &[0], &[1]].contains(&&pairs[..]), "{pairs:?}");
         let trace = recording.read(number).unwrap();
-        let samples = latency::Sample::decode_all(&bytes).unwrap();
+        let samples = roundtrip_latency::Sample::decode_all(&bytes).unwrap();
         let woken: Vec<u64> = wakings(&trace);
         let stopped_ns = trace.stopped_ns.unwrap();
         let from_ns = trace.complete_from_ns.values().copied().max().unwrap();
@@ -57,7 +57,7 @@ fn calls_of_another_run_are_rejected_and_missing_calls_are_reported() {
     let file = copy.0.join("slow.perfetto-trace");
     let explain = || roundtrip("explain").arg(&copy.0).arg("-o").arg(&file).output().unwrap();
     let said = String::from_utf8(explain().stdout).unwrap();
-    let count = whole.len() / latency::Sample::ENCODED_LEN;
+    let count = whole.len() / roundtrip_latency::Sample::ENCODED_LEN;
     assert!(said.contains(&format!("it shows the {count} round trips")), "{said}");
     for damaged in [&whole[..whole.len() - 1], &whole[..60], &[&whole[..], &whole[..60]].concat()] {
         std::fs::write(&calls, damaged).unwrap();

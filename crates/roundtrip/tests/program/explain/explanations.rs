@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use roundtrip_skips::{Need, skip};
+use roundtrip_tracefs::{Body, Recording};
 use serde_json::{Value, json};
-use skips::{Need, skip};
-use tracefs::{Body, Recording};
 
 use super::{Run, keys, number, roundtrip, stderr};
 
@@ -62,9 +62,11 @@ fn check_call(call: &Value, miss: &Value) {
     let of_explanation = [
         "causes",
         "client",
+        "delay_ns",
         "end_ns",
         "flags",
         "parts",
+        "reasons",
         "reply_by",
         "reply_ns",
         "request_by",
@@ -80,6 +82,7 @@ fn check_call(call: &Value, miss: &Value) {
     assert_eq!(number(&call["latency_ns"]), number(end_ns) - number(start_ns));
     assert_eq!(call["deadline_ns"], 5_000_000);
     check_parts(&explanation["parts"], number(start_ns), number(end_ns));
+    check_sums(explanation);
     for cause in explanation["causes"].as_array().unwrap() {
         for key in ["kind", "excess_ns", "owner", "thread", "name", "cpu"] {
             assert!(cause.get(key).is_some(), "{key}: {cause}");
@@ -87,14 +90,35 @@ fn check_call(call: &Value, miss: &Value) {
     }
 }
 
-/// Checks the text for two slow calls, and `over_limit` more that are only counted.
+/// Checks that reasons add up to the call, and each level to the one above.
+fn check_sums(explanation: &Value) {
+    let sum = |list: &Value, key: &str| -> u64 {
+        list.as_array().unwrap().iter().map(|one| number(&one[key])).sum()
+    };
+    let reasons = &explanation["reasons"];
+    let took_ns = number(&explanation["end_ns"]) - number(&explanation["start_ns"]);
+    assert_eq!(sum(reasons, "sum_ns"), took_ns);
+    assert_eq!(sum(reasons, "lost_ns"), number(&explanation["delay_ns"]));
+    for reason in reasons.as_array().unwrap() {
+        assert_eq!(sum(&reason["processes"], "sum_ns"), number(&reason["sum_ns"]), "{reason}");
+        assert_eq!(sum(&reason["processes"], "lost_ns"), number(&reason["lost_ns"]), "{reason}");
+        for process in reason["processes"].as_array().unwrap() {
+            assert_eq!(sum(&process["threads"], "sum_ns"), number(&process["sum_ns"]), "{process}");
+        }
+    }
+}
+
+/// Checks the text for two slow calls, and `over_limit` more of which only the causes are kept.
 fn check_text(text: &str, over_limit: u64) {
     let said =
         if over_limit == 1 { "1 more slow call,".into() } else { format!("{over_limit} more slow calls,") };
     assert_eq!(text.contains("beyond --explain-limit 2"), over_limit > 0, "{text}");
     assert_eq!(text.contains(&said), over_limit > 0, "{text}");
+    assert_eq!(text.contains("; what delayed them is counted."), over_limit > 0, "{text}");
     assert_eq!(text.matches("Slow call ").count(), 2);
-    assert!(text.starts_with(&format!("{} missed; the 2 slowest", over_limit + 2)), "{text}");
+    let head = format!("{} missed", over_limit + 2);
+    assert!(text.starts_with(&head), "{text}");
+    assert!(text.lines().count() <= 40, "{text}");
     assert!(text.find("Slow call 1:") < text.find("Slow call 2:"), "{text}");
 }
 
@@ -107,9 +131,20 @@ fn a_run_is_explained_from_its_directory_in_a_stable_format() {
     stored.sort_by_key(|miss| std::cmp::Reverse(took_ns(miss)));
     let output = run.explain("--format json");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(keys(&document), ["before_comparison", "over_limit", "schema", "slow_calls", "version"]);
+    assert_eq!(
+        keys(&document),
+        ["before_comparison", "causes", "over_limit", "schema", "slow_calls", "version"]
+    );
     assert_eq!((&document["schema"], &document["version"]), (&json!("roundtrip.explanation"), &json!(1)));
     assert_eq!(document["over_limit"], explained["over_limit"]);
+    let others = &explained["causes_of_others"];
+    assert_eq!(others["operations"], explained["over_limit"], "each is classified: {explained}");
+    let main = |causes: &Value| -> u64 {
+        causes.as_array().unwrap().iter().map(|cause| number(&cause["operations"])).sum()
+    };
+    assert_eq!(main(&others["causes"]) + number(&others["ordinary"]), number(&others["operations"]));
+    let slept = others["causes"].as_array().unwrap().iter().find(|cause| cause["kind"] == "sleep");
+    assert!(slept.is_some_and(|cause| number(&cause["worst_ns"]) >= 10_000_000), "{others}");
     let calls = document["slow_calls"].as_array().unwrap();
     assert_eq!((calls.len(), stored.len()), (2, 2), "it sleeps twelve times");
     for (call, miss) in calls.iter().zip(&stored) {
@@ -129,7 +164,16 @@ fn a_run_over_the_kernel_driver_is_explained_by_binder_events_on_any_machine() {
     let explanation = &document["slow_calls"][0]["explanation"];
     assert_eq!((&explanation["request_by"], &explanation["reply_by"]), (&json!("binder"), &json!("binder")));
     check_parts(&explanation["parts"], number(&explanation["start_ns"]), number(&explanation["end_ns"]));
-    assert_eq!(explanation["verdict"], "the server slept for 40.12 ms (timer)");
+    let verdict = explanation["verdict"].as_str().unwrap();
+    assert!(
+        verdict.starts_with("the server slept for 40.1 of 4") && verdict.ends_with(" ms (timer)"),
+        "{verdict}"
+    );
+    check_sums(explanation);
+    // Text, the page and JSON say the same.
+    let text = roundtrip("explain").arg(&folder).output().unwrap().stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains(&format!("\n  {verdict}\n")), "{text}");
 
     // The times and threads are those of the transaction and its reply.
     let trace = Recording::open(&folder.join("recording")).unwrap().read(1).unwrap();

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use crate::support::process::{roundtrip, stderr};
+use roundtrip_skips::{Need, skip};
+use roundtrip_tracefs::Tracefs;
 use serde_json::Value;
-use skips::{Need, skip};
-use tracefs::Tracefs;
 
 /// A run whose server now and then sleeps longer than the deadline, in a temporary folder.
 struct Run(PathBuf);

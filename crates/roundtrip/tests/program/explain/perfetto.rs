@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use roundtrip_tracefs::{Body, Recording, Trace};
 use serde_json::{Value, json};
-use tracefs::{Body, Recording, Trace};
 
 use super::{Run, number};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use bench::sched::realtime_permission;
+use roundtrip_bench::sched::realtime_permission;
 use serde_json::Value;
 
 use super::{called, check_block, json, judged, latency, stderr, succeed};
@@ -43,6 +43,9 @@ fn raw_data_is_one_json_value_whose_counts_add_up() {
 #[test]
 fn a_deadline_of_zero_is_missed_by_both_callers() {
     let value = json(&judged(called("schd-dbg64").args("-i 20 -deadline_us 0".split(' '))));
+    let keys: Vec<_> = value.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["P0", "cfg", "inheritance"], "all that the original prints at the top");
+    assert_eq!(value["P0"], value["cfg"]["ALL"]);
     assert_eq!(value["P0"]["other_ms"]["miss"], 20);
     assert_eq!(value["P0"]["other_ms"]["meetR"], 0);
     if realtime_permission().max_priority().is_some() {
@@ -104,7 +107,7 @@ fn without_permission_for_real_time_only_the_ordinary_caller_measures() {
     let output = succeed(Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_roundtrip")]));
     let value = json(&output);
     assert_eq!(value["inheritance"], "SKIP");
-    let reason = value["inheritance_reason"].as_str().unwrap();
+    let reason = value["cfg"]["inheritance_reason"].as_str().unwrap();
     assert!(reason.contains("CAP_SYS_NICE") && stderr(&output).contains("CAP_SYS_NICE"), "{reason}");
     check_block(&value["P0"], 50, false);
     assert_eq!(value["P0"]["fifo_ms"]["avg"], Value::Null);

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use bench::sched::realtime_permission;
+use roundtrip_bench::sched::realtime_permission;
 use serde_json::Value;
 
 use super::{called, check_block, json, judged, latency, stderr, succeed};
+
+use crate::support::csv;
 
 #[test]
 fn each_injected_disturbance_hits_a_timed_call() {
@@ -28,10 +30,10 @@ fn each_injected_disturbance_hits_a_timed_call() {
 #[test]
 fn more_pairs_than_cpus_give_a_stored_warning() {
     // The program inherits the affinity of this test's thread.
-    let cpus = bench::sched::allowed_cpus(0).unwrap();
-    bench::sched::set_allowed_cpus(0, &cpus[..1]).unwrap();
+    let cpus = roundtrip_bench::sched::allowed_cpus(0).unwrap();
+    roundtrip_bench::sched::set_allowed_cpus(0, &cpus[..1]).unwrap();
     let output = judged(called("libhwbinder_latency").args("-w 2 -i 10".split(' ')));
-    bench::sched::set_allowed_cpus(0, &cpus).unwrap();
+    roundtrip_bench::sched::set_allowed_cpus(0, &cpus).unwrap();
     let value = json(&output);
     for name in ["P0", "P1"] {
         check_block(&value[name], 10, realtime_permission().max_priority().is_some());
@@ -40,7 +42,7 @@ fn more_pairs_than_cpus_give_a_stored_warning() {
     assert_eq!(value["ALL"]["I"], sum("I"));
     assert_eq!((&value["ALL"]["S"], &value["ALL"]["S"]), (&sum("S").into(), &value["ALL"]["I"]));
     let warned = |text: &str| text.contains("2 pairs on 1 CPUs");
-    assert!(warned(&stderr(&output)) && warned(&value["warnings"].to_string()));
+    assert!(warned(&stderr(&output)) && warned(&value["cfg"]["warnings"].to_string()));
 }
 
 #[test]
@@ -107,6 +109,7 @@ fn tables_and_csv_show_every_series() {
     }
     let output = succeed(&mut latency("--duration 20ms --callers other --fresh-threads --format csv"));
     let csv = String::from_utf8(output.stdout).unwrap();
-    let keys: Vec<_> = csv.lines().map(|line| line.split(',').skip(4).take(1).collect::<String>()).collect();
-    assert_eq!(keys, ["pair", "0", "all", "0", "all"]);
+    let missed = csv::of(&csv, "missed", &["stack", "caller"]);
+    let keys: Vec<_> = missed.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(keys, ["binder other", "hwbinder other"]);
 }

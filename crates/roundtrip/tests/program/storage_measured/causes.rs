@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bench::sched;
-use layers::storage::{Layer, Writes};
-use run::Scheduling;
-use run::storage::{StoragePath, WriteEvents};
-use skips::{Need, skip};
+use roundtrip_bench::sched;
+use roundtrip_layers::storage::{Layer, Writes};
+use roundtrip_run::Scheduling;
+use roundtrip_run::storage::{StoragePath, WriteEvents};
+use roundtrip_skips::{Need, Quiet, skip};
 
 use super::{is_root, ratios, rounds};
 use crate::support::storage::{Finally, folder, read};
@@ -54,6 +54,7 @@ fn completion_on_the_submitters_cpu_shortens_wake() {
     let before = read(&setting);
     let _finally = Finally::run(&format!("echo {before} > {setting}"));
     let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), Some(vec![other]));
+    let quiet = Quiet::watch();
     let times = rounds(&[1, 2, 3], 40, |kind| {
         // 3 is the same as 1.
         std::fs::write(&setting, if kind == 2 { "2" } else { "1" }).unwrap();
@@ -64,21 +65,23 @@ fn completion_on_the_submitters_cpu_shortens_wake() {
         median(times[&1].clone()) / 1000.0,
         median(times[&2].clone()) / 1000.0
     );
-    judge(&times, 2, |ratio| ratio < 1.0, "wake falls");
+    judge(&times, &quiet, 2, |ratio| ratio < 1.0, "wake falls");
     let _ = std::fs::remove_dir_all(&folder);
 }
 
 /// Prints how a kind compares with kind 1, and kind 1 with itself. Judges the result if the machine
-/// is quiet.
-fn judge(times: &BTreeMap<i32, Vec<f64>>, kind: i32, holds: impl Fn(f64) -> bool, what: &str) {
+/// was quiet.
+fn judge(times: &BTreeMap<i32, Vec<f64>>, quiet: &Quiet, kind: i32, holds: impl Fn(f64) -> bool, what: &str) {
     let [low, again, high] = ratios(&times[&3], &times[&1]);
     let [from, ratio, to] = ratios(&times[&kind], &times[&1]);
     println!(
         "{what}: ratio {ratio:.3} ({from:.3} to {to:.3}), of the same to itself {again:.3} ({low:.3} to {high:.3})"
     );
+    if let Some(why) = quiet.disturbance() {
+        return skip(Need::Quiet, why);
+    }
     if from <= high && low <= to {
-        println!("NOT JUDGED: the difference is within what the machine does by itself");
-        return;
+        return skip(Need::Quiet, "the difference is within what the machine does by itself");
     }
     assert!(holds(ratio), "{what}: {ratio}");
 }
@@ -128,6 +131,7 @@ fn a_timer_storm_on_the_interrupts_cpu_lengthens_irq() {
         return skip(Need::Machine, "no disk with an interrupt that comes to another CPU than a writer's");
     };
     let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), Some(vec![other]));
+    let quiet = Quiet::watch();
     let times = rounds(&[1, 2, 3], 80, |kind| {
         let _storm = (kind == 2).then(|| TimerStorm::start(cpu));
         layer_ns(&mut writing, &path, Layer::Irq)
@@ -137,6 +141,6 @@ fn a_timer_storm_on_the_interrupts_cpu_lengthens_irq() {
         median(times[&1].clone()) / 1000.0,
         median(times[&2].clone()) / 1000.0
     );
-    judge(&times, 2, |ratio| ratio > 1.0, "irq rises");
+    judge(&times, &quiet, 2, |ratio| ratio > 1.0, "irq rises");
     let _ = std::fs::remove_dir_all(&folder);
 }

@@ -10,7 +10,7 @@ mod recording;
 
 use std::collections::BTreeMap;
 
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 /// How much two identical kinds of block may differ. If they differ more, the result is not judged.
 const CALM: f64 = 0.03;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bench::storage::Strace;
-use run::Scheduling;
-use run::storage::{Call, WriteEvents};
-use tracefs::{Trace, Tracefs};
+use roundtrip_bench::storage::Strace;
+use roundtrip_run::Scheduling;
+use roundtrip_run::storage::{Call, WriteEvents};
+use roundtrip_skips::{Need, Quiet, skip};
+use roundtrip_tracefs::{Trace, Tracefs};
 
 use super::{CALM, is_root, ratios, rounds};
 use crate::support::storage::folder;
@@ -91,7 +92,7 @@ fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
     if !is_root() {
         return;
     }
-    let others = other_traces();
+    let (others, quiet) = (other_traces(), Quiet::watch());
     let folder = folder("cost");
     let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), None);
     let (pid, tid) = (writing.writer.opened.pid, writing.tid());
@@ -123,9 +124,11 @@ fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
         None => println!("Strace: not here"),
     }
     if others > 0 {
-        println!("NOT JUDGED: other traces have {others} events on, which cost time in every block");
+        skip(Need::Quiet, format!("other traces have {others} events on, which cost time in every block"));
+    } else if let Some(why) = quiet.disturbance() {
+        skip(Need::Quiet, why);
     } else if low < 1.0 - CALM || high > 1.0 + CALM {
-        println!("NOT JUDGED: two kinds of block that are the same differ; this machine is not calm enough");
+        skip(Need::Quiet, format!("two kinds of block that are the same differ: {low:.3} to {high:.3}"));
     } else {
         assert!(broken.is_empty(), "{broken:?}");
     }

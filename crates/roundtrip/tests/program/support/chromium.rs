@@ -24,7 +24,8 @@ pub(crate) struct Browser {
     events: Vec<Value>,
     next: u64,
     session: Option<String>,
-    profile: PathBuf,
+    /// Its profile, and its temporary files, which it leaves if it is killed.
+    folder: PathBuf,
 }
 
 impl Browser {
@@ -36,15 +37,18 @@ impl Browser {
 
     /// Starts this browser.
     pub(crate) fn start(name: &str, test: &str) -> Self {
-        let profile = std::env::temp_dir().join(format!("roundtrip-chromium-{}-{test}", std::process::id()));
+        // A short name, because it creates sockets there.
+        let folder = std::env::temp_dir().join(format!("browser-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
         // The protocol's pipes are descriptors 3 and 4.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", name])
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--mute-audio"])
             .args(["--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe"])
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .arg("about:blank")
+            .env("TMPDIR", &folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -63,7 +67,7 @@ impl Browser {
             }
         });
         let (events, next, session) = (Vec::new(), 0, None);
-        let mut browser = Self { child, to, from, events, next, session, profile };
+        let mut browser = Self { child, to, from, events, next, session, folder };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = browser.call("Target.attachToTarget", attach);
@@ -181,7 +185,7 @@ impl Drop for Browser {
         let _ = self.child.wait();
         // Its helper processes end with it, but not immediately.
         for _ in 0..50 {
-            if std::fs::remove_dir_all(&self.profile).is_ok() || !self.profile.exists() {
+            if std::fs::remove_dir_all(&self.folder).is_ok() || !self.folder.exists() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(100));

@@ -1,6 +1,7 @@
 //! What several tests share.
 
 pub(crate) mod chromium;
+pub(crate) mod csv;
 pub(crate) mod global_trace;
 pub(crate) mod long_run;
 pub(crate) mod observed;

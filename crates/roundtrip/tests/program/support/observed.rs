@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use roundtrip_skips::{Need, skip};
 use serde_json::Value;
-use skips::{Need, skip};
 
 pub(crate) fn roundtrip(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));

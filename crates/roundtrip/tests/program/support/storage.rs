@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use skips::{Need, skip};
+use roundtrip_skips::{Need, skip};
 
 /// A shell command that runs when this value is dropped, and also if this process is killed: a
 /// shell waits for the end of its standard input.

@@ -16,12 +16,12 @@ pub(crate) struct Turn(#[allow(dead_code, reason = "holds a lock")] File);
 
 impl Turn {
     pub(crate) fn take(single: Single) -> Self {
-        let name = match single {
-            Single::GlobalTrace => "the-global-trace",
-            Single::Settings => "settings",
+        // Folders that every kernel has and nobody else locks. A file for this would be left over.
+        let folder = match single {
+            Single::GlobalTrace => "/sys/kernel",
+            Single::Settings => "/proc/sys",
         };
-        let path = std::env::temp_dir().join(format!("roundtrip-tests-of-{name}"));
-        let file = File::options().write(true).create(true).truncate(false).open(path).unwrap();
+        let file = File::open(folder).unwrap();
         flock(&file, FlockOperation::LockExclusive).unwrap();
         Self(file)
     }

@@ -3,14 +3,14 @@
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use bench::scratch::Scratch;
-use bench::storage::{Block, Target, Writer, WriterJob};
-use bench::worker::{Spawner, WorkerGroup};
-use layers::storage::Write;
-use run::Scheduling;
-use run::storage::WriteEvents;
-use run::storage::{Api, Call, Durability, Java, Position, StoragePath};
-use tracefs::{Instance, Recording, Selection, Trace, Tracefs};
+use roundtrip_bench::directory::scratch::Scratch;
+use roundtrip_bench::storage::{Block, Target, Writer, WriterJob};
+use roundtrip_bench::worker::{Spawner, WorkerGroup};
+use roundtrip_layers::storage::Write;
+use roundtrip_run::Scheduling;
+use roundtrip_run::storage::WriteEvents;
+use roundtrip_run::storage::{Api, Call, Durability, Java, Position, StoragePath};
+use roundtrip_tracefs::{Instance, Recording, Selection, Trace, Tracefs};
 
 /// Records until it is read, which removes the instance.
 pub(crate) struct Recorder {
@@ -22,7 +22,9 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn start(tids: &[u32], events: WriteEvents) -> Self {
         let tracefs = Tracefs::open().unwrap();
-        let selection = bench::selection::writes(tids, events, |event| tracefs.has_event(event)).unwrap();
+        let selection =
+            roundtrip_bench::recorder::selection::writes(tids, events, |event| tracefs.has_event(event))
+                .unwrap();
         Self::of(tracefs, &selection)
     }
 
@@ -86,11 +88,15 @@ pub(crate) fn path_of(file: &Path) -> StoragePath {
     use std::os::unix::fs::MetadataExt as _;
     let dev = std::fs::metadata(file).unwrap().dev();
     let numbers = (rustix::fs::major(dev), rustix::fs::minor(dev));
-    bench::storage::way_down(&bench::root::Root::real(), &std::fs::canonicalize(file).unwrap(), numbers)
+    roundtrip_bench::storage::way_down(
+        &roundtrip_bench::kernel::root::Root::real(),
+        &std::fs::canonicalize(file).unwrap(),
+        numbers,
+    )
 }
 
 /// The devices below a file, for the layers.
-pub(crate) use analysis::storage::devices;
+pub(crate) use roundtrip_analysis::storage::devices;
 
 pub(crate) fn writes(calls: &[Call], tid: u32) -> Vec<Write> {
     calls.iter().map(|call| Write { start_ns: call.start_ns, end_ns: call.end_ns, tid }).collect()

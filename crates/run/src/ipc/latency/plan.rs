@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use latency::Deadline;
+use roundtrip_latency::Deadline;
 use serde::{Deserialize, Serialize};
 
 use super::slow_calls::{ExplainPlan, Trigger};
@@ -62,13 +62,17 @@ pub struct LatencyPlan {
     pub keep_samples: bool,
     /// Whether to report for each call which thread runs on which CPU.
     pub verbose: bool,
-    /// If set, the first missed deadline stops the running kernel trace and the run.
+    /// If set, the first call that misses the deadline stops the running kernel trace and the run.
     pub halt_trace: Option<HaltTrace>,
-    /// Disturbances that make some calls slow on purpose.
+    /// The name of all processes in traces, as Android's programs have it; servers then name their
+    /// looper threads as libbinder and libhwbinder do. `None`: names that say each process's role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_name: Option<String>,
+    /// Disturbances that make some calls slow on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub injection: Option<Injection>,
     /// Which recordings of slow calls to keep.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<ExplainPlan>,
 }
 
@@ -116,16 +120,20 @@ impl Inheritance {
     }
 }
 
-/// Where to look for a kernel trace.
+/// Where to look for a kernel trace, and which calls stop it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HaltTrace {
     /// Possible mount points of tracefs. The first with a `tracing_on` is used.
     pub roots: Vec<PathBuf>,
+    /// Whether only calls of real-time callers stop the trace, as in Android's programs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_realtime: bool,
 }
 
 impl Default for HaltTrace {
     fn default() -> Self {
-        Self { roots: vec!["/sys/kernel/tracing".into(), "/sys/kernel/debug/tracing".into()] }
+        let roots = vec!["/sys/kernel/tracing".into(), "/sys/kernel/debug/tracing".into()];
+        Self { roots, only_realtime: false }
     }
 }
 
@@ -154,6 +162,7 @@ impl Default for LatencyPlan {
             keep_samples: false,
             verbose: false,
             halt_trace: None,
+            process_name: None,
             injection: None,
             explain: None,
         }
@@ -177,6 +186,12 @@ const CALL_BYTES: usize = 1 << 10;
 const MAX_KEPT: u64 = 20_000_000;
 
 impl LatencyPlan {
+    /// Whether the plan chooses the CPUs of either side.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        self.placement != CpuPlacement::Free || self.client_cpus.is_some() || self.server_cpus.is_some()
+    }
+
     /// Rejects a plan that no machine can carry out.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
-//! The result of a latency test: histograms and counters by series, pair and caller. All other
-//! figures are derived from these, and all of these can be merged. Must not know how they were
-//! measured or are shown.
+//! The result of a latency test: histograms and counters by series, pair and caller, which can be
+//! merged. All other figures derive from these. Must not know how they were measured or shown.
 
-use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample, Timeline};
+use roundtrip_latency::{Deadline, DeadlineCount, Histogram, Placement, Sample, Timeline};
 use serde::{Deserialize, Serialize};
 
+use super::halted::Halted;
 use super::plan::{Inheritance, LatencyPlan};
 use super::slow_calls::Explained;
 use crate::counters::ThreadCounters;
@@ -22,6 +22,10 @@ pub struct LatencyResult {
     pub usable_cpus: usize,
     /// The cost of one clock reading, in nanoseconds. Each latency includes about one.
     pub clock_read_cost_ns: f64,
+    /// How long the work of each call takes, in nanoseconds, measured before the run if the plan
+    /// requests less than a millisecond: more than requested, because of the clock that ends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_takes_ns: Option<u64>,
     /// One entry for each stack and inheritance setting.
     pub series: Vec<Series>,
     /// What a reader must know before trusting the figures.
@@ -29,14 +33,28 @@ pub struct LatencyResult {
     /// Why the plan's real-time callers did not call; `None` if they did.
     pub realtime_refused: Option<String>,
     /// The slow calls that were kept, if the plan requests that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub explained: Option<Explained>,
+    /// The call that stopped the kernel's trace and the run, if the plan requests that and there
+    /// was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halted: Option<Halted>,
     /// Whether real-time priorities were inherited through a PI futex.
-    #[serde(default, rename = "lent_by_pi_futex", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inherited_by_pi_futex: bool,
     /// How the driver wakes threads, if the driver chooses that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
+}
+
+impl LatencyResult {
+    /// How long the work of each call takes, in nanoseconds, if that is at least 5% more than
+    /// requested: one reading of the clock that ends it takes part of a microsecond.
+    #[must_use]
+    pub fn longer_work_ns(&self) -> Option<u64> {
+        let requested_ns = self.plan.work_ns;
+        self.work_takes_ns.filter(|&takes_ns| takes_ns >= requested_ns + requested_ns / 20)
+    }
 }
 
 /// One stack with one inheritance setting.
@@ -168,9 +186,9 @@ pub struct CallerResult {
     pub deadline: DeadlineCount,
     /// The time from the start of the call until its reply.
     pub latency: Histogram,
-    /// How the latency changed during the run; `None` in runs of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeline: Option<Timeline>,
+    /// How these times changed during the run: the responses if calls have a rate, else the
+    /// latency.
+    pub timeline: Timeline,
     /// The time from the call's *intended* start until its reply, and how many of these times
     /// missed the deadline. Present only if calls have a rate.
     pub response: Option<Response>,
@@ -200,12 +218,36 @@ pub struct CallerResult {
 }
 
 /// Response times, measured from when calls should have started.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Response {
     /// From the intended start until the reply.
     pub time: Histogram,
     /// How many took longer than the deadline.
     pub missed: u64,
+    /// How long the schedule ran, in nanoseconds; 0 in runs that did not store it.
+    #[serde(default)]
+    pub elapsed_ns: u64,
+    /// How long the schedule stood still while recordings of slow calls were collected, in
+    /// nanoseconds. No call was due in this time.
+    #[serde(default)]
+    pub paused_ns: u64,
+}
+
+impl Response {
+    /// The calls per second that were reached.
+    #[must_use]
+    pub fn rate_per_s(&self) -> Option<f64> {
+        (self.elapsed_ns > 0).then(|| self.time.count() as f64 * 1e9 / self.elapsed_ns as f64)
+    }
+
+    /// The calls per second that were reached, if these are fewer than planned: by more than 1%,
+    /// and by more than the two calls that may be under way at the end.
+    #[must_use]
+    pub fn too_slow(&self, planned_per_s: f64) -> Option<f64> {
+        let due = self.elapsed_ns as f64 / 1e9 * planned_per_s;
+        let lacks = due - self.time.count() as f64;
+        self.rate_per_s().filter(|_| lacks > 2.0 && lacks > due / 100.0)
+    }
 }
 
 impl CallerResult {
@@ -216,8 +258,8 @@ impl CallerResult {
             caller,
             deadline: deadline.counter(),
             latency: Histogram::new(),
-            timeline: Some(Timeline::new(start_ns)),
-            response: open_loop.then(|| Response { time: Histogram::new(), missed: 0 }),
+            timeline: Timeline::new(start_ns),
+            response: open_loop.then(Response::default),
             request: Histogram::new(),
             handling: Histogram::new(),
             reply: Histogram::new(),
@@ -236,13 +278,14 @@ impl CallerResult {
             let latency_ns = sample.latency_ns();
             let missed = self.deadline.record(latency_ns);
             self.latency.record(latency_ns);
-            if let Some(timeline) = &mut self.timeline {
-                timeline.record(sample.start_ns, latency_ns, missed);
-            }
+            let (mut time_ns, mut missed) = (latency_ns, missed);
             if let Some(response) = &mut self.response {
-                response.time.record(sample.response_ns());
-                response.missed += u64::from(self.deadline.deadline.missed(sample.response_ns()));
+                time_ns = sample.response_ns();
+                missed = self.deadline.deadline.missed(time_ns);
+                response.time.record(time_ns);
+                response.missed += u64::from(missed);
             }
+            self.timeline.record(sample.start_ns, time_ns, missed);
             if let Some(legs) = sample.legs() {
                 self.request.record(legs.request_ns);
                 self.handling.record(legs.handling_ns);
@@ -268,15 +311,12 @@ impl CallerResult {
         self.deadline.count += other.deadline.count;
         self.deadline.missed += other.deadline.missed;
         self.latency.merge(&other.latency);
-        // If either timeline is missing, drop both, because the result would cover only some of the
-        // calls.
-        self.timeline = self.timeline.take().zip(other.timeline.as_ref()).map(|(mut ours, theirs)| {
-            ours.merge(theirs);
-            ours
-        });
+        self.timeline.merge(&other.timeline);
         if let (Some(ours), Some(theirs)) = (&mut self.response, &other.response) {
             ours.time.merge(&theirs.time);
             ours.missed += theirs.missed;
+            ours.elapsed_ns += theirs.elapsed_ns;
+            ours.paused_ns += theirs.paused_ns;
         }
         self.request.merge(&other.request);
         self.handling.merge(&other.handling);
@@ -292,16 +332,22 @@ impl CallerResult {
         self.samples.extend_from_slice(&other.samples);
     }
 
+    /// The times that a caller is judged by: the responses if calls have a rate, else the latency.
+    #[must_use]
+    pub fn times(&self) -> &Histogram {
+        self.response.as_ref().map_or(&self.latency, |response| &response.time)
+    }
+
+    /// How many of these times missed the deadline.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.response.as_ref().map_or(self.deadline.missed, |response| response.missed)
+    }
+
     /// The number of calls.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.deadline.count
-    }
-
-    /// Share of calls served on the CPU on which they started, 0 to 1; `None` without calls.
-    #[must_use]
-    pub fn same_cpu_ratio(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.same_cpu as f64 / self.count() as f64)
     }
 }
 

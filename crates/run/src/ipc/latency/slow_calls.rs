@@ -3,9 +3,11 @@
 
 use std::path::PathBuf;
 
-use latency::Sample;
+use roundtrip_latency::Sample;
+use roundtrip_vocabulary::CallCounters;
 use serde::{Deserialize, Serialize};
 
+use crate::causes::Causes;
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 use crate::scheduling::Scheduling;
 
@@ -23,7 +25,7 @@ pub struct ExplainPlan {
     /// Which calls are slow.
     pub trigger: Trigger,
     /// The maximum number of calls that are kept because they missed the deadline: the slowest
-    /// recorded ones. The others are only counted.
+    /// recorded ones. Of the others only the causes are kept.
     pub limit: u32,
     /// The size of each CPU's buffer, in kilobytes.
     pub kilobytes: u64,
@@ -78,11 +80,17 @@ pub struct Explained {
     pub misses: Vec<Miss>,
     /// Slow calls that were dropped because there were too many.
     pub over_limit: u64,
+    /// What delayed those of them that were recorded; `None` if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes_of_others: Option<Causes>,
+    /// Those of them that are still recorded. Not stored: once their causes are known, their
+    /// recordings are removed.
+    #[serde(skip)]
+    pub others: Vec<Miss>,
     /// Slow calls that were kept without a recording, because the recording of another call was
     /// being collected.
     pub while_busy: u64,
     /// For each snapshot, in order, the calls whose samples are stored with it.
-    #[serde(default)]
     pub recorded: Vec<RecordedCalls>,
     /// Calls that are among the slowest but were not kept, because they were made before there was
     /// anything to compare them with.
@@ -173,30 +181,4 @@ pub struct ThreadId {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-}
-
-/// The kernel's counters of a thread, from just before a call until just after it. A counter is
-/// `None` if the kernel did not report it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallCounters {
-    /// When counting started, for all but `cpu_ns`, in nanoseconds.
-    pub since_ns: u64,
-    /// CPU time of the thread in the call (CLOCK_THREAD_CPUTIME_ID), in nanoseconds. Only the
-    /// thread itself can read it.
-    pub cpu_ns: Option<u64>,
-    /// Nanoseconds on a CPU (/proc/PID/schedstat).
-    pub running_ns: Option<u64>,
-    /// Nanoseconds runnable but waiting for a CPU (/proc/PID/schedstat).
-    pub run_delay_ns: Option<u64>,
-    /// How often the thread gave up the CPU to wait (getrusage(2)).
-    pub voluntary_switches: Option<u64>,
-    /// How often the thread was preempted.
-    pub involuntary_switches: Option<u64>,
-    /// Page faults that waited for a device.
-    pub major_faults: Option<u64>,
-    /// Periods in which the thread's control groups exhausted a CPU quota (`nr_throttled` in
-    /// cpu.stat); 0 without a quota.
-    pub throttled: Option<u64>,
-    /// How long the groups were throttled, summed over the groups' CPUs, in nanoseconds.
-    pub throttled_ns: Option<u64>,
 }

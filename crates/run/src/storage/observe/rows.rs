@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use latency::{Deadline, Histogram};
+use roundtrip_latency::{Deadline, Histogram};
 
 use super::{Divided, Durable, MAX_ROWS, WriteRow};
 use crate::observe::Process;

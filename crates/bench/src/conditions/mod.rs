@@ -1,0 +1,214 @@
+//! Watches the conditions of a run while it lasts: what may change beside what is measured, and
+//! would make the figures those of another machine. Must not judge what changed.
+//!
+//! Measurements look at the conditions between two turns, when nothing is timed. No thread does so
+//! in the background, because it would use a CPU that calls need.
+
+mod changes;
+mod machine;
+mod processes;
+mod share;
+
+use std::cell::RefCell;
+
+use roundtrip_run::environment::Change;
+
+use crate::clock::now_ns;
+use crate::kernel::counters;
+use crate::kernel::root::Root;
+use changes::Changes;
+pub(crate) use processes::Process;
+use share::Shares;
+
+/// How often conditions are read at most. A reading takes up to a millisecond.
+const EVERY_NS: u64 = 500_000_000;
+
+/// How long a condition must differ to count as changed. A thread may still be about to return an
+/// inherited priority when its call has already ended.
+const CONFIRM: std::time::Duration = std::time::Duration::from_millis(10);
+
+thread_local! {
+    /// The watch of the run that this thread makes.
+    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+}
+
+/// One reading of one condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reading {
+    what: String,
+    /// The process that the condition belongs to, because a later one may have the same role; 0
+    /// for the machine.
+    pid: u32,
+    value: String,
+}
+
+#[derive(Debug)]
+struct Watch {
+    root: Root,
+    begun_ns: u64,
+    last_ns: u64,
+    /// How long this thread had waited for a CPU at the last look.
+    run_delay_ns: u64,
+    changes: Changes,
+    shares: Shares,
+}
+
+/// Begins to watch. Until [`finish`], the calling thread's calls of [`look`] read conditions.
+pub(crate) fn begin() {
+    let (root, now_ns) = (Root::real(), now_ns());
+    let mut changes = Changes::default();
+    changes.add(machine::read(&root), 0);
+    let shares = Shares::default();
+    let run_delay_ns = run_delay_ns();
+    let watch = Watch { root, begun_ns: now_ns, last_ns: now_ns, run_delay_ns, changes, shares };
+    WATCH.with_borrow_mut(|one| *one = Some(watch));
+}
+
+/// Reads the conditions of the machine and of these processes, unless it did so within the last
+/// half second. Call it while nothing is timed.
+pub(crate) fn look(processes: &[Process<'_>]) {
+    look_after(EVERY_NS, processes);
+}
+
+/// Like [`look`], whenever the last reading was made: at the first and the last look at processes.
+pub(crate) fn look_now(processes: &[Process<'_>]) {
+    look_after(0, processes);
+}
+
+fn look_after(least_ns: u64, processes: &[Process<'_>]) {
+    WATCH.with_borrow_mut(|watch| {
+        let Some(watch) = watch.as_mut() else { return };
+        if now_ns().saturating_sub(watch.last_ns) >= least_ns {
+            watch.look(processes);
+        }
+    });
+}
+
+/// How much longer than its timeout a wait must last for [`waited`] to notice it.
+const LATE_NS: u64 = 700_000_000;
+
+/// Notes that the calling thread has waited since `from_ns`, where at most `timeout_ns` were asked
+/// for. If it was late although it did not wait for a CPU, this process was stopped or frozen, or
+/// the machine was suspended.
+pub(crate) fn waited(from_ns: u64, timeout_ns: u64) {
+    let until_ns = now_ns();
+    if until_ns.saturating_sub(from_ns) < timeout_ns.saturating_add(LATE_NS) {
+        return;
+    }
+    WATCH.with_borrow_mut(|watch| {
+        let Some(watch) = watch.as_mut() else { return };
+        let waited_for_cpu_ns = run_delay_ns().saturating_sub(watch.run_delay_ns);
+        if until_ns - from_ns >= timeout_ns + LATE_NS + waited_for_cpu_ns {
+            let span_ns = [from_ns, until_ns].map(|ns| ns.saturating_sub(watch.begun_ns));
+            watch.changes.add_span("state of this process", ["running", "stopped or frozen"], span_ns);
+        }
+    });
+}
+
+/// How long the calling thread has waited for a CPU so far.
+fn run_delay_ns() -> u64 {
+    counters::of_thread(0).ok().and_then(|counters| counters.run_delay_ns).unwrap_or(0)
+}
+
+/// Ends the watch. Returns what changed, by time.
+pub(crate) fn finish() -> Vec<Change> {
+    let Some(mut watch) = WATCH.take() else { return Vec::new() };
+    watch.look(&[]);
+    watch.changes.finish()
+}
+
+impl Watch {
+    fn look(&mut self, processes: &[Process<'_>]) {
+        let read = || {
+            let mut readings = machine::read(&self.root);
+            processes.iter().for_each(|process| readings.extend(process.read(&self.root)));
+            readings
+        };
+        let mut readings = read();
+        if self.changes.differs(&readings) {
+            std::thread::sleep(CONFIRM);
+            readings = read();
+        }
+        let (earlier_ns, at_ns) = (self.last_ns - self.begun_ns, now_ns() - self.begun_ns);
+        self.changes.add(readings, at_ns);
+        for process in processes.iter().filter(|process| process.was_stopped()) {
+            let what = format!("state of {}", process.role);
+            self.changes.add_span(&what, ["running", "stopped for a time"], [earlier_ns, at_ns]);
+        }
+        for (what, values, span_ns) in self.shares.look(&self.root, processes, at_ns) {
+            self.changes.add_span(what, values, span_ns);
+        }
+        self.run_delay_ns = run_delay_ns();
+        self.last_ns = now_ns();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_moved_and_rescheduled_is_noticed() {
+        if crate::sched::allowed_cpus(0).unwrap().len() < 2 {
+            return roundtrip_skips::skip(roundtrip_skips::Need::Machine, "there is one CPU");
+        }
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let processes = [Process { role: "client of pair 1", pid, moves: false }];
+        begin();
+        look_now(&processes);
+        let cpus = crate::sched::allowed_cpus(pid).unwrap();
+        crate::sched::set_allowed_cpus(pid, &cpus[..1]).unwrap();
+        look_now(&processes);
+        crate::sched::set_allowed_cpus(pid, &cpus).unwrap();
+        crate::sched::set_scheduling(pid, roundtrip_run::Scheduling::other(19)).unwrap();
+        look_now(&processes);
+        let changes = finish();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let of = |what: &str| changes.iter().find(|change| change.what == what).unwrap();
+        let moved = of("CPUs of client of pair 1");
+        assert_eq!(moved.during, cpus[0].to_string());
+        assert!(moved.until_ns > Some(moved.from_ns), "{moved:?}");
+        let rescheduled = of("scheduling of client of pair 1");
+        assert_eq!((rescheduled.during.as_str(), rescheduled.until_ns), ("nice:19", None));
+    }
+
+    #[test]
+    fn a_stopped_process_is_noticed_once() {
+        use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let process = Process { role: "client", pid: child.id(), moves: false };
+        assert!(!process.was_stopped());
+        kill_process(pid, Signal::STOP).unwrap();
+        // Waits until it has stopped, and leaves this to be noticed.
+        waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT).unwrap();
+        kill_process(pid, Signal::CONT).unwrap();
+        assert!(process.was_stopped());
+        assert!(!process.was_stopped());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_wait_that_is_late_without_waiting_for_a_cpu_is_a_stop() {
+        begin();
+        // It could not be that late and still have waited for a CPU since this test began.
+        let hour_ns = 3_600_000_000_000;
+        let now_ns = now_ns();
+        waited(now_ns, 0);
+        waited(now_ns - 500_000_000, 500_000_000);
+        waited(now_ns - hour_ns, 500_000_000);
+        let states: Vec<_> =
+            finish().into_iter().filter(|change| change.what == "state of this process").collect();
+        assert_eq!(states.len(), 1, "{states:?}");
+        assert_eq!(states[0].during, "stopped or frozen");
+    }
+
+    #[test]
+    fn without_a_run_nothing_is_watched() {
+        look_now(&[Process { role: "x", pid: std::process::id(), moves: false }]);
+        assert_eq!(finish(), []);
+    }
+}

@@ -1,0 +1,161 @@
+//! Made-up pages of two CPUs in both versions, whole, cut off and damaged.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+use crate::read;
+
+const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;\n\
+    field: local_t commit; offset:8; size:8; signed:1;\n\
+    field: int overwrite; offset:8; size:1; signed:1;\n\
+    field: char data; offset:16; size:4080; signed:1;\n";
+const HEADER_EVENT: &str = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
+    \tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\
+    \ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
+const FORMAT: &str = "name: cpu_idle\nID: 9\nformat:\n\
+    \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+    \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+    \tfield:u32 state;\toffset:8;\tsize:4;\tsigned:0;\n\
+    \tfield:u32 cpu_id;\toffset:12;\tsize:4;\tsigned:0;\n\nprint fmt: \"\"\n";
+
+/// The number of pages of each CPU: more than one read takes.
+const PAGES: u64 = 100;
+
+/// A CPU's pages, with one event each.
+fn pages() -> Vec<u8> {
+    let mut pages = Vec::new();
+    for number in 0..PAGES {
+        let from = pages.len();
+        pages.extend((1_000_000 + number * 1_000).to_le_bytes());
+        pages.extend(20_u64.to_le_bytes());
+        for word in [4_u32, 9, 7, 1, 0] {
+            pages.extend(word.to_le_bytes());
+        }
+        pages.resize(from + 4096, 0);
+    }
+    pages
+}
+
+fn long(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
+}
+
+fn headers() -> Vec<u8> {
+    [&b"header_page\0"[..], &long(HEADER_PAGE), b"header_event\0", &long(HEADER_EVENT)].concat()
+}
+
+fn formats() -> Vec<u8> {
+    let (one, group) = (1_u32.to_le_bytes(), b"power\0");
+    [&one[..], group, &one, &long(FORMAT)].concat()
+}
+
+fn version6() -> Vec<u8> {
+    let zero = 0_u32.to_le_bytes();
+    let mut file = b"\x17\x08\x44tracing6\0\0\x08\x00\x10\x00\x00".to_vec();
+    file.extend([headers(), zero.to_vec(), formats(), [zero, zero].concat(), long("7 idler\n")].concat());
+    file.extend(2_u32.to_le_bytes());
+    file.extend(b"flyrecord\0");
+    let (begin, length) = (file.len() as u64 + 32, pages().len() as u64);
+    for cpu in 0..2 {
+        file.extend([begin + cpu * length, length].map(u64::to_le_bytes).concat());
+    }
+    file.extend([pages(), pages()].concat());
+    file
+}
+
+/// Pages in chunks of ten, compressed, after their number.
+fn chunks() -> Vec<u8> {
+    let pages = pages();
+    let chunks = pages.chunks(10 * 4096);
+    let mut out = u32::try_from(chunks.len()).unwrap().to_le_bytes().to_vec();
+    for chunk in chunks {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(chunk).unwrap();
+        let packed = encoder.finish().unwrap();
+        out.extend([packed.len(), chunk.len()].map(|length| (length as u32).to_le_bytes()).concat());
+        out.extend(packed);
+    }
+    out
+}
+
+fn version7() -> Vec<u8> {
+    let mut file = b"\x17\x08\x44tracing7\0\0\x08\x00\x10\x00\x00zlib\x001\0".to_vec();
+    let place = file.len();
+    file.extend(0_u64.to_le_bytes());
+    let section = |file: &mut Vec<u8>, id: u16, flags: u16, contents: &[u8]| {
+        let at = file.len() as u64;
+        file.extend([id, flags].map(u16::to_le_bytes).concat());
+        file.extend(0_u32.to_le_bytes());
+        file.extend((contents.len() as u64).to_le_bytes());
+        file.extend(contents);
+        at
+    };
+    let headers = section(&mut file, 16, 0, &headers());
+    let formats = section(&mut file, 18, 0, &formats());
+    let buffer = section(&mut file, 3, 1, &[]);
+    let cpus = [0_u32, 1].map(|cpu| {
+        let at = file.len() as u64;
+        file.extend(chunks());
+        (cpu, at, file.len() as u64 - at)
+    });
+    let mut data = buffer.to_le_bytes().to_vec();
+    data.extend(b"\0boot\0");
+    data.extend([4096_u32, 2].map(u32::to_le_bytes).concat());
+    for (cpu, at, length) in cpus {
+        data.extend(cpu.to_le_bytes());
+        data.extend([at, length].map(u64::to_le_bytes).concat());
+    }
+    let mut options = Vec::new();
+    let places = [headers, formats].map(|place| place.to_le_bytes().to_vec());
+    for (id, data) in [16_u16, 18, 3].into_iter().zip(places.into_iter().chain([data])) {
+        options.extend(id.to_le_bytes());
+        options.extend((data.len() as u32).to_le_bytes());
+        options.extend(data);
+    }
+    let at = section(&mut file, 0, 0, &options);
+    file[place..place + 8].copy_from_slice(&at.to_le_bytes());
+    file
+}
+
+#[test]
+fn both_versions_have_the_events_of_all_pages_in_order() {
+    for file in [version6(), version7()] {
+        let foreign = read(&file).unwrap();
+        assert_eq!(foreign.damage, None);
+        let events = &foreign.trace.events;
+        assert_eq!(events.len() as u64, 2 * PAGES);
+        assert!(events.is_sorted_by_key(|event| (event.time_ns, event.cpu)));
+        assert_eq!((events[0].time_ns, events.last().unwrap().time_ns), (1_000_000, 1_099_000));
+    }
+}
+
+#[test]
+fn a_file_is_read_like_memory() {
+    let path = std::env::temp_dir().join(format!("roundtrip-trace-dat-{}", std::process::id()));
+    for bytes in [version6(), version7()] {
+        std::fs::write(&path, &bytes).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let input = crate::Input::file(&file).unwrap();
+        let mut foreign = crate::read_within(input, &crate::Limits::default()).unwrap();
+        foreign.trace.unpack();
+        assert_eq!(foreign.trace.events, read(&bytes).unwrap().trace.events);
+    }
+}
+
+#[test]
+fn pages_that_end_early_are_read_as_far_as_they_go_and_the_cpu_is_named() {
+    let whole = version6();
+    let foreign = read(&whole[..whole.len() - 10 * 4096]).unwrap();
+    assert_eq!(foreign.trace.events.len() as u64, 2 * PAGES - 10);
+    assert_eq!(foreign.damage.as_deref(), Some("it is cut off in the pages of CPU 1"));
+    let (mut damaged, chunks) = (version7(), chunks());
+    let at = damaged.windows(chunks.len()).position(|bytes| bytes == chunks).unwrap();
+    damaged[at + chunks.len() - 40..at + chunks.len()].fill(0xff);
+    let foreign = read(&damaged).unwrap();
+    assert!(foreign.trace.events.len() as u64 >= 2 * PAGES - 10, "{}", foreign.trace.events.len());
+    let damage = foreign.damage.unwrap_or_default();
+    assert!(damage.starts_with("in the pages of CPU 0: at byte "), "{damage}");
+}

@@ -1,0 +1,147 @@
+//! The kernel's text, and systrace's page.
+
+use roundtrip_tracefs::{Body, EventContext, TaskState};
+
+use super::{contexts, read};
+
+const SWITCH: &str = "sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=app \
+                      next_pid=10 next_prio=120";
+
+/// A line of an event of the thread `app`.
+fn line(cpu: u32, us: u32, event: &str) -> String {
+    format!("             app-10    (   10) [{cpu:03}] .... 100.{us:06}: {event}\n")
+}
+
+fn with_header(header: &str, lines: &[String]) -> Vec<u8> {
+    format!("# tracer: nop\n#\n{header}#\n{}", lines.concat()).into_bytes()
+}
+
+/// A recording of which the kernel's header says that nothing was overwritten.
+fn whole(lines: &[String]) -> Vec<u8> {
+    let count = lines.len();
+    with_header(&format!("# entries-in-buffer/entries-written: {count}/{count}   #P:2\n"), lines)
+}
+
+#[test]
+fn a_cpu_that_is_idle_at_first_is_complete_if_the_header_says_that_nothing_was_overwritten() {
+    let lines = [line(0, 100, SWITCH), line(1, 900, SWITCH)];
+    let from = |bytes: &[u8]| read(bytes).trace.complete_from_ns.get(&1).copied();
+    assert_eq!(from(&whole(&lines)), Some(100_000_100_000));
+    let overwritten = "# entries-in-buffer/entries-written: 2/5   #P:2\n";
+    assert_eq!(from(&with_header(overwritten, &lines)), Some(100_000_900_000));
+    assert_eq!(from(&with_header("", &lines)), Some(100_000_900_000), "nothing says so");
+    let lost = [lines[0].clone(), "CPU:1 [LOST 3 EVENTS]\n".to_owned(), lines[1].clone()];
+    assert_eq!(from(&whole(&lost)), Some(100_000_900_000), "events were lost before");
+}
+
+#[test]
+fn the_flags_of_a_line_say_whether_an_interrupt_woke_a_thread() {
+    let waking = "sched_waking: comm=app pid=10 prio=120 target_cpu=001";
+    let flagged = |flags: &str| format!("<idle>-0 [000] {flags} 100.000100: {waking}\n");
+    let flags = ["d..2", "d.s3", "d.h4", "dNH.", "d..2.", "dnh3. +0.5", ""];
+    let lines: Vec<String> = flags.into_iter().map(flagged).collect();
+    let (thread, softirq, interrupt) = (EventContext::Thread, EventContext::Softirq, EventContext::Interrupt);
+    let expected = [thread, softirq, interrupt, interrupt, thread, interrupt, EventContext::Unknown];
+    assert_eq!(contexts(&read(&whole(&lines))), expected);
+}
+
+#[test]
+fn events_without_a_decoder_and_names_with_dots_are_no_damage() {
+    let mut lines = vec![line(0, 1, "tracing_mark_write.llvm.8232844412049014381: B|10|call")];
+    for us in 2..60 {
+        lines.push(line(0, us, "binder_transaction_alloc_buf: transaction=1 data_size=88 offsets_size=0"));
+        lines.push(line(1, us, "a.b-c: anything"));
+        lines.push(line(1, us, "binder_return: something=else"));
+    }
+    let foreign = read(&whole(&lines));
+    assert_eq!(foreign.damage, None);
+    assert!(matches!(foreign.trace.events[..], [roundtrip_tracefs::Event { body: Body::Print { .. }, .. }]));
+    assert!(foreign.trace.has("binder/binder_transaction_alloc_buf"));
+    assert!(!foreign.trace.has("binder/binder_return"), "nothing of it was understood");
+    assert!(foreign.notes.iter().any(|note| note.contains("binder_return (58)")), "{:?}", foreign.notes);
+}
+
+#[test]
+fn a_file_is_damaged_from_the_first_line_that_is_none_of_the_kernels() {
+    let garbage = (0..30).map(|_| "\u{1}garbage\n".to_owned());
+    let lines: Vec<String> = [line(0, 1, SWITCH)].into_iter().chain(garbage).collect();
+    let damage = read(&whole(&lines)).damage.expect("30 lines are garbage");
+    assert!(damage.contains("30 lines") && damage.ends_with("line 6"), "{damage}");
+}
+
+#[test]
+fn a_state_of_another_kernel_does_not_hide_the_switch() {
+    let state = |letters: &str| {
+        let switch = SWITCH.replace("prev_state=R ", &format!("prev_state={letters} ")) + " extra=1";
+        let foreign = read(&whole(&[line(0, 1, &switch)]));
+        let Body::Switch { prev_state, next, .. } = foreign.trace.events[0].body else {
+            panic!("{letters}: {:?}", foreign.trace.events)
+        };
+        assert_eq!(next.tid, 10);
+        prev_state
+    };
+    assert_eq!((state("S|0x800"), state("D|K")), (TaskState(1), TaskState(2)));
+    assert_eq!((state("R"), state("R+")), (TaskState(0), TaskState::PREEMPTED));
+    for unknown in ["p", "K", "0x100", "0x800"] {
+        assert_eq!(state(unknown), TaskState::UNKNOWN, "{unknown}");
+    }
+    assert!(!TaskState::UNKNOWN.runnable() && TaskState::UNKNOWN.off().is_none());
+}
+
+#[test]
+fn a_systrace_pages_list_of_processes_names_threads_and_their_processes() {
+    let page = [
+        "<script class=\"trace-data\">\nPROCESS DUMP\n",
+        "USER           PID  PPID     VSZ    RSS WCHAN  PC S NAME                        COMM\n",
+        "u0_a7           10     1   32904   4604 0      0 S com.example.app             ample.app\n",
+        "root           582     2       0      0 kjournald2 0 S [jbd2/sda16-8]          5\n",
+        "USER           PID   TID CMD\n",
+        "u0_a7           10    11 Binder:10_1\n",
+        "</script>\n<script class=\"trace-data\">\n",
+    ];
+    let text = page.concat() + &String::from_utf8(whole(&[line(0, 1, SWITCH)])).unwrap() + "</script>\n";
+    let foreign = read(text.as_bytes());
+    assert_eq!(foreign.damage, None);
+    let name = |tid| foreign.trace.comms.get(&tid).map(String::as_str);
+    assert_eq!((name(10), name(11)), (Some("com.example.app"), Some("Binder:10_1")));
+    assert_eq!(name(582), Some("jbd2/sda16-8"));
+    assert_eq!(foreign.trace.processes.get(&11), Some(&10));
+}
+
+/// 30 calls between two CPUs; the clock of CPU 1 is `late_us` behind.
+fn calls(late_us: u32) -> Vec<String> {
+    let mut lines = Vec::new();
+    for call in 0..30 {
+        let (us, id) = (1000 * call + 500, 2 * call + 1);
+        let sent = |id: u32, proc: u32, reply: u32| {
+            format!(
+                "binder_transaction: transaction={id} dest_node=1 dest_proc={proc} dest_thread=0 reply={reply} \
+                 flags=0x0 code=0x1"
+            )
+        };
+        let received = |id: u32| format!("binder_transaction_received: transaction={id}");
+        lines.extend([
+            line(0, us, &sent(id, 20, 0)),
+            line(1, us + 30 - late_us, &received(id)),
+            line(1, us + 130 - late_us, &sent(id + 1, 10, 1)),
+            line(0, us + 150, &received(id + 1)),
+        ]);
+    }
+    lines
+}
+
+#[test]
+fn clocks_that_differ_between_cpus_are_named_and_mended() {
+    let order = |late_us| {
+        let foreign = read(&whole(&calls(late_us)));
+        let cpus: Vec<u32> = foreign.trace.events.iter().map(|event| event.cpu).collect();
+        let note = foreign.notes.iter().find(|note| note.contains("clocks")).cloned();
+        (cpus, note)
+    };
+    let (right, note) = order(0);
+    assert_eq!(note, None);
+    let (mended, note) = order(60);
+    assert_eq!(mended, right);
+    let note = note.expect("the clocks differ");
+    assert!(note.contains("CPU 1") && note.contains("moved by 55.0 us"), "{note}");
+}

@@ -1,0 +1,12 @@
+//! What could not be matched of calls that begin and end in one thread.
+
+/// How many calls could not be matched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Calls that were in flight when the recording began, or whose entry was lost.
+    pub begun_before: u64,
+    /// Calls without a recorded return.
+    pub not_ended: u64,
+    /// Calls that were dropped because too many were in flight.
+    pub forgotten: u64,
+}

@@ -1,0 +1,246 @@
+//! Matches the kernel's events into synchronous writes.
+
+use std::collections::HashMap;
+
+use roundtrip_tracefs::{Body, Event, Numbers, OffCpu, Trace};
+
+use super::observed::{Asked, FileId, Observed};
+use super::operation::Operation;
+use crate::unmatched::Unmatched;
+
+/// `RWF_DSYNC | RWF_SYNC` (`include/uapi/linux/fs.h`).
+const RWF_DURABLE: u32 = 0x2 | 0x4;
+/// `MS_SYNC` (`include/uapi/asm-generic/mman-common.h`).
+const MS_SYNC: u32 = 4;
+
+/// The events that file systems emit when any call starts to make a file durable.
+pub(crate) const MAKES_DURABLE: [&str; 4] =
+    ["ext4/ext4_sync_file_enter", "f2fs/f2fs_sync_file_enter", "xfs/xfs_file_fsync", "btrfs/btrfs_sync_file"];
+
+/// The events that end the first two of these. XFS and btrfs have none.
+const MADE_DURABLE: [&str; 2] = ["ext4/ext4_sync_file_exit", "f2fs/f2fs_sync_file_exit"];
+
+/// Matches events. Its memory grows with the number of calls in flight, up to a limit.
+#[derive(Debug)]
+pub struct Matcher {
+    numbers: Numbers,
+    most: usize,
+    /// By thread: the call in flight, and whether it had to wait for a device: the thread slept
+    /// uninterruptibly, or it queued a read. A read may have ended before the thread slept.
+    calls: HashMap<u32, (Observed, bool)>,
+    /// io_uring operations in flight, by the address of the kernel's request.
+    operations: HashMap<u64, Observed>,
+    /// Whether the file systems' events replace system calls, which were not recorded.
+    within_file_systems: bool,
+    unmatched: Unmatched,
+}
+
+impl Matcher {
+    /// A matcher for recordings of a machine, named as by `uname -m`. It tracks at most `most`
+    /// calls and `most` io_uring operations at a time.
+    #[must_use]
+    pub fn new(machine: &str, most: usize) -> Self {
+        Self {
+            numbers: Numbers::of_machine(machine),
+            most,
+            calls: HashMap::new(),
+            operations: HashMap::new(),
+            within_file_systems: false,
+            unmatched: Unmatched::default(),
+        }
+    }
+
+    /// For recordings without system calls. A write then lasts from the first to the second of the
+    /// two events that ext4 and f2fs emit when they make a file durable.
+    #[must_use]
+    pub fn within_file_systems(self) -> Self {
+        Self { within_file_systems: true, ..self }
+    }
+
+    /// For recordings whose threads number their system calls by different tables.
+    #[must_use]
+    pub fn numbered(self, numbers: Numbers) -> Self {
+        Self { numbers, ..self }
+    }
+
+    /// Counts of what could not be matched so far.
+    #[must_use]
+    pub fn unmatched(&self) -> Unmatched {
+        self.unmatched
+    }
+
+    /// When the oldest call in flight began, in nanoseconds of the trace's clock; `None` if none
+    /// is.
+    #[must_use]
+    pub fn oldest_ns(&self) -> Option<u64> {
+        let calls = self.calls.values().map(|(call, _)| call);
+        calls.chain(self.operations.values()).map(|call| call.start_ns).min()
+    }
+
+    /// Takes the next event of a trace, in time order. Calls `tell` with the write that the event
+    /// completes, if any.
+    pub fn add(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
+        let Event { time_ns, tid, .. } = *event;
+        match event.body {
+            Body::SysEnter { number, first, third, sixth } => {
+                let machine = self.numbers.machine(tid);
+                let Some(operation) = Operation::of_system_call(machine, number) else { return };
+                let asked = match operation {
+                    Operation::Msync if third & MS_SYNC == 0 => return,
+                    Operation::Pwritev2 if sixth & RWF_DURABLE != 0 => Asked::Flag,
+                    _ if operation.writes() => Asked::Unknown,
+                    _ => Asked::Call,
+                };
+                #[expect(clippy::cast_possible_truncation, reason = "a descriptor is an int")]
+                let descriptor = operation.has_descriptor().then_some(first as i32);
+                self.begun(tid, Observed { asked, descriptor, ..begun(operation, tid, time_ns) });
+            }
+            Body::SysExit { number, result } => self.returned(tid, number, result, time_ns, tell),
+            Body::Switch { prev, prev_state, .. } if prev_state.off() == Some(OffCpu::Uninterruptible) => {
+                self.waited(prev.tid);
+            }
+            Body::Exit => {
+                self.unmatched.not_ended += u64::from(self.calls.remove(&tid).is_some());
+            }
+            Body::Other { event: kind, .. } => match trace.names.text(kind) {
+                "writeback/balance_dirty_pages" => self.throttled(trace, event),
+                "block/block_bio_queue" if reads(trace, event) => self.waited(tid),
+                kind if kind.starts_with("io_uring/") => self.operation(trace, event, kind, tell),
+                kind if MAKES_DURABLE.contains(&kind) => {
+                    if self.within_file_systems && MAKES_DURABLE[..2].contains(&kind) {
+                        let sync = begun(Operation::FileSync, tid, time_ns);
+                        self.begun(tid, Observed { asked: Asked::Call, ..sync });
+                    }
+                    self.made_durable(trace, event);
+                }
+                kind if self.within_file_systems && MADE_DURABLE.contains(&kind) => {
+                    self.synced(trace, event, tell);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn begun(&mut self, tid: u32, call: Observed) {
+        if self.calls.len() >= self.most {
+            self.unmatched.forgotten += 1;
+            return;
+        }
+        // The event of the previous call's return was lost.
+        self.unmatched.not_ended += u64::from(self.calls.insert(tid, (call, false)).is_some());
+    }
+
+    fn returned(&mut self, tid: u32, number: i64, result: i64, end_ns: u64, tell: &mut dyn FnMut(Observed)) {
+        let machine = self.numbers.machine(tid);
+        let Some(operation) = Operation::of_system_call(machine, number) else { return };
+        let under_way = self.calls.remove(&tid);
+        let Some((call, waited)) = under_way.filter(|(call, _)| call.operation == operation) else {
+            // An msync without MS_SYNC was never added, so its return is no surprise.
+            self.unmatched.begun_before += u64::from(operation != Operation::Msync);
+            return;
+        };
+        if call.asked != Asked::Unknown || waited || call.throttled {
+            tell(Observed { end_ns, result, ..call });
+        }
+    }
+
+    fn waited(&mut self, tid: u32) {
+        if let Some((_, waited)) = self.calls.get_mut(&tid) {
+            *waited = true;
+        }
+    }
+
+    /// Handles a file system's event that it made a file durable.
+    fn synced(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
+        let result = trace.field(event, "ret").and_then(|value| value.number());
+        match self.calls.remove(&event.tid) {
+            Some((call, _)) => {
+                let result = result.map_or(0, u64::cast_signed);
+                tell(Observed { end_ns: event.time_ns, result, ..call });
+            }
+            None => self.unmatched.begun_before += 1,
+        }
+    }
+
+    /// Handles the event that the calling thread entered the file system's fsync.
+    fn made_durable(&mut self, trace: &Trace, event: &Event) {
+        let Some((call, _)) = self.calls.get_mut(&event.tid) else { return };
+        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        if call.asked == Asked::Unknown {
+            call.asked = Asked::Flag;
+        }
+        let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
+        // Only the first: the same call may sync the file's directory next.
+        if call.file.is_none() {
+            call.file = dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode });
+            // The field's names in ext4 and in f2fs.
+            call.directory = number("parent").or_else(|| number("pino"));
+        }
+    }
+
+    fn throttled(&mut self, trace: &Trace, event: &Event) {
+        // In jiffies. If it is below 1, the write does not sleep.
+        let pause = trace.field(event, "pause").and_then(|value| value.number());
+        if let Some((call, _)) = self.calls.get_mut(&event.tid)
+            && pause.is_some_and(|pause| pause.cast_signed() > 0)
+        {
+            call.throttled = true;
+        }
+    }
+
+    fn operation(&mut self, trace: &Trace, event: &Event, kind: &str, tell: &mut dyn FnMut(Observed)) {
+        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        let Some(request) = number("req") else { return };
+        match kind {
+            // Linux 6.0 renamed the field.
+            "io_uring/io_uring_submit_req" | "io_uring/io_uring_submit_sqe" => {
+                let Some(operation) = number("opcode").and_then(Operation::of_opcode) else { return };
+                if self.operations.len() >= self.most {
+                    self.unmatched.forgotten += 1;
+                    return;
+                }
+                let asked = if operation.writes() { Asked::Unknown } else { Asked::Call };
+                let begun = Observed { asked, ..begun(operation, event.tid, event.time_ns) };
+                self.unmatched.not_ended += u64::from(self.operations.insert(request, begun).is_some());
+            }
+            "io_uring/io_uring_file_get" => {
+                if let Some(begun) = self.operations.get_mut(&request) {
+                    #[expect(clippy::cast_possible_truncation, reason = "a descriptor is an int")]
+                    let descriptor = number("fd").map(|fd| fd as i32);
+                    begun.descriptor = descriptor;
+                }
+            }
+            "io_uring/io_uring_complete" => {
+                if let Some(begun) = self.operations.remove(&request) {
+                    let result = number("res").map_or(0, u64::cast_signed);
+                    tell(Observed { end_ns: event.time_ns, result, ..begun });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a request that a thread queues is a read (`blk_fill_rwbs` in `kernel/trace/blktrace.c`).
+fn reads(trace: &Trace, event: &Event) -> bool {
+    trace.field(event, "rwbs").and_then(|kind| Some(kind.text()?.contains('R'))).unwrap_or(false)
+}
+
+fn begun(operation: Operation, tid: u32, start_ns: u64) -> Observed {
+    Observed {
+        operation,
+        asked: Asked::Unknown,
+        tid,
+        start_ns,
+        end_ns: start_ns,
+        descriptor: None,
+        result: 0,
+        file: None,
+        directory: None,
+        throttled: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

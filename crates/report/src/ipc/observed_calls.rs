@@ -1,0 +1,240 @@
+//! Observed calls of other programs as a table. Pure: a result in, text out.
+
+use std::fmt::Write as _;
+
+use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process, Subject};
+
+use crate::text::inert;
+use crate::text::look::Look;
+use crate::text::quantity::{duration, percentiles, three_digits};
+use crate::text::table::{Column, Table};
+
+/// The maximum number of rows shown: those with the most total time. JSON contains all rows.
+const MOST_ROWS: usize = 40;
+
+/// The table, and notes on what was not observed.
+#[must_use]
+pub fn tables(result: &ObserveResult, look: Look) -> String {
+    let (table, notes) = parts(result);
+    let mut out = if result.flows.is_empty() { String::new() } else { table.render(look) };
+    if !out.is_empty() && !notes.is_empty() {
+        out.push('\n');
+    }
+    out + &notes
+}
+
+/// A row for each client, server, pool, node and method. Then notes, one line each.
+pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
+    let mut notes = String::new();
+    for line in unseen(result) {
+        notes.push_str(&line);
+        notes.push('\n');
+    }
+    if let Some(more) = result.flows.len().checked_sub(MOST_ROWS).filter(|&more| more > 0) {
+        let _ = writeln!(notes, "{more} more rows are not shown: --format json prints all.");
+    }
+    if !result.flows.is_empty() {
+        let deadline = duration(result.plan.deadline.ns as f64);
+        let _ = writeln!(
+            notes,
+            "missed: took longer than {deadline}. behind pool: how long no server thread was ready, as a mean over all \
+             calls."
+        );
+        notes.push_str(
+            "Times are between the driver's events: they do not include the client's own work before and after.\n",
+        );
+    }
+    (calls(result), notes)
+}
+
+/// "1200 calls of all processes in 10.0 s, 3 longer than 2.50 ms".
+#[must_use]
+pub fn answer(result: &ObserveResult) -> String {
+    let missed: u64 = result.flows.iter().map(|flow| flow.missed).sum();
+    let failed: u64 = result.flows.iter().map(|flow| flow.failed).sum();
+    let oneway: u64 = result.flows.iter().map(|flow| flow.oneway.count()).sum();
+    let mut out = format!(
+        "{} of {} in {}, {missed} longer than {}",
+        count(result.calls(), "call"),
+        subject(&result.plan.subject),
+        duration(result.elapsed_ns as f64),
+        duration(result.plan.deadline.ns as f64)
+    );
+    if oneway > 0 {
+        let _ = write!(out, "; {}", count(oneway, "oneway transaction"));
+    }
+    if failed > 0 {
+        let _ = write!(out, "; {} failed", count(failed, "call"));
+    }
+    out
+}
+
+/// "1 call", "2 calls".
+pub(crate) fn count(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The rows with the most total time, one line each: client, server, method, and durations.
+pub(crate) fn most_time(result: &ObserveResult, most: usize) -> impl Iterator<Item = (String, String)> {
+    let flows = result.flows.iter().filter(|flow| !flow.latency.is_empty());
+    flows.take(most).map(|flow| {
+        let times = percentiles(&flow.latency, &[50.0, 99.0]);
+        let text = format!("{}, {times}; {} missed", count(flow.latency.count(), "call"), flow.missed);
+        (name(flow), text)
+    })
+}
+
+/// "system_server (812) to surfaceflinger (420), code 7, by Binder:#_#".
+pub(crate) fn name(flow: &Flow) -> String {
+    let by = flow.pool.as_deref().map(|pool| format!(", by {}", inert::line(pool))).unwrap_or_default();
+    format!("{} to {}, code {}{by}", process(&flow.client), process(&flow.server), code(flow.code))
+}
+
+/// "all processes", "process 812", or a name.
+#[must_use]
+pub fn subject(subject: &Subject) -> String {
+    match subject {
+        Subject::Everyone => "all processes".to_owned(),
+        Subject::Process(pid) => format!("process {pid}"),
+        Subject::Name(name) => inert::name(name),
+        Subject::Command(words) => inert::name(words.first().map_or("", String::as_str)),
+    }
+}
+
+/// A process with its id: "system_server (812)".
+pub(crate) fn process(Process { pid, name }: &Process) -> String {
+    match (*pid, name.as_str()) {
+        (0, _) => "not known".to_owned(),
+        (pid, "") => pid.to_string(),
+        (pid, name) => format!("{} ({pid})", inert::name(name)),
+    }
+}
+
+fn calls(result: &ObserveResult) -> Table {
+    let mut table = Table::new([
+        Column::text("client"),
+        Column::text("server"),
+        Column::number("node", ""),
+        Column::number("code", ""),
+        Column::number("calls", ""),
+        Column::number("calls/s", ""),
+        Column::number("p50", "us"),
+        Column::number("p99", "us"),
+        Column::number("max", "us"),
+        Column::number("missed", ""),
+        Column::narrow("request p50", "us"),
+        Column::narrow("handling p50", "us"),
+        Column::narrow("reply p50", "us"),
+        Column::narrow("behind pool", "us"),
+        Column::text("pool"),
+        Column::number("threads", ""),
+        Column::number("oneway", ""),
+        Column::narrow("oneway p50", "us"),
+        Column::number("failed", ""),
+    ]);
+    let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
+    for flow in result.flows.iter().take(MOST_ROWS) {
+        table.row([
+            process(&flow.client),
+            process(&flow.server),
+            flow.node.map_or_else(|| "others".to_owned(), |node| node.to_string()),
+            code(flow.code),
+            flow.latency.count().to_string(),
+            three_digits(flow.latency.count() as f64 / seconds),
+            microseconds(flow.latency.percentile_ns(50.0)),
+            microseconds(flow.latency.percentile_ns(99.0)),
+            microseconds(flow.latency.max_ns()),
+            flow.missed.to_string(),
+            microseconds(flow.request.percentile_ns(50.0)),
+            microseconds(flow.handling.percentile_ns(50.0)),
+            microseconds(flow.reply.percentile_ns(50.0)),
+            microseconds(behind_pool_ns(flow)),
+            flow.pool.clone().unwrap_or_else(|| "-".to_owned()),
+            flow.server_threads.to_string(),
+            flow.oneway.count().to_string(),
+            microseconds(flow.oneway.percentile_ns(50.0)),
+            flow.failed.to_string(),
+        ]);
+    }
+    table
+}
+
+/// A method's code. The codes that every binder object understands consist of four characters, such
+/// as "_PNG" for a ping (IBinder.h). They are shown as text.
+pub(crate) fn code(code: u32) -> String {
+    let bytes = code.to_be_bytes();
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if text.starts_with('_') && bytes.iter().all(u8::is_ascii_graphic) => text.to_owned(),
+        _ => code.to_string(),
+    }
+}
+
+/// The mean wait for a server thread, over all calls for which it is known, in nanoseconds.
+fn behind_pool_ns(flow: &Flow) -> Option<u64> {
+    flow.behind_pool.mean_ns().map(|ns| ns.round() as u64)
+}
+
+fn microseconds(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| three_digits(ns as f64 / 1000.0))
+}
+
+/// What was not observed, one line each.
+fn unseen(result: &ObserveResult) -> Vec<String> {
+    let unseen = &result.unseen;
+    let line = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    [
+        line(unseen.lost_events, "events of the kernel were lost: calls of that time are missing"),
+        line(
+            unseen.begun_before,
+            "transactions started before the recording, or the event of their start was lost",
+        ),
+        line(unseen.not_ended, "transactions have no recorded end: a process exited, or an event was lost"),
+        line(unseen.forgotten, "transactions were left out, because too many were in progress"),
+        line(unseen.other_flows, "transactions were left out, because the table has too many rows"),
+        line(result.over_limit, "more calls missed the deadline; they are counted, not kept"),
+        result.not_recorded.as_ref().map(|why| inert::line(why).into_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn result() -> ObserveResult {
+        let run = roundtrip_run::Run::read(Path::new("../../fixtures/runs/x86_64-6.1-observed")).unwrap();
+        run.results.observed_calls.unwrap()
+    }
+
+    #[test]
+    fn only_the_rows_with_the_most_time_are_shown_and_the_others_are_counted() {
+        let result = result();
+        let text = tables(&result, Look::PLAIN);
+        let rows = text.lines().filter(|line| line.starts_with("rsb-"));
+        assert_eq!(rows.count(), MOST_ROWS);
+        let more = result.flows.len() - MOST_ROWS;
+        assert!(text.contains(&format!("\n{more} more rows are not shown")), "{text}");
+        assert!(answer(&result).contains("300 oneway transactions; 1 call failed"), "{}", answer(&result));
+    }
+
+    #[test]
+    fn each_pool_is_named_if_a_thread_took_the_call() {
+        let mut result = result();
+        let row = |text: &str| text.lines().find(|line| line.starts_with("rsb-client")).unwrap().to_owned();
+        assert!(name(&result.flows[0]).ends_with(", code 5"), "{}", name(&result.flows[0]));
+        result.flows[0].pool = Some("Binder:#_#\u{1b}".into());
+        let text = tables(&result, Look::PLAIN);
+        assert!(row(&text).contains("  Binder:#_#\\u001b  "), "{text}");
+        assert!(name(&result.flows[0]).ends_with(", code 5, by Binder:#_#\\u001b"));
+    }
+
+    #[test]
+    fn codes_that_every_object_has_are_shown_as_characters() {
+        assert_eq!((code(0x5f50_4e47).as_str(), code(7).as_str()), ("_PNG", "7"));
+        assert_eq!(code(0x5f0a_4e47), 0x5f0a_4e47_u32.to_string(), "no control characters");
+    }
+}

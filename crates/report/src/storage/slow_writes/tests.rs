@@ -1,0 +1,62 @@
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::*;
+
+const RUN: &str = "../../fixtures/runs/x86_64-6.18-observed-writes";
+
+fn number(of: &Value) -> u64 {
+    of.as_u64().unwrap()
+}
+
+#[test]
+fn a_runs_slow_writes_have_one_sentence_in_all_formats_and_reasons_that_add_up() {
+    let run = roundtrip_run::Run::read(Path::new(RUN)).unwrap();
+    let analysed = Analysed::read(&run, Path::new(RUN), 5);
+    let all = of(&analysed);
+    let found = causes(&all, None);
+    let said = text(&all, (&found, 5), None, Look::PLAIN);
+    assert!(said.ends_with("Not explained: 5 more slow writes, which were not kept.\n"), "{said}");
+    let mut observed = run.results.observed_writes.clone().unwrap();
+    observed.over_limit = 7;
+    observed.causes = Some(roundtrip_analysis::causes::stored(&found, &crate::explanation::thing));
+    assert_eq!(causes(&all, observed.causes.as_ref()).rows(), found.rows(), "a run stores the same");
+    assert!(
+        said.starts_with("7 writes were slow, 2 of them recorded; ")
+            && said.contains("\nSlow write 2: python3 ("),
+        "{said}"
+    );
+    let json = crate::explanation::json::writes_json(&all, None, Some(&observed)).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["writes"]["over_limit"], 7);
+    let lost: u64 =
+        json["writes"]["causes"].as_array().unwrap().iter().map(|one| &one["lost_ns"]).map(number).sum();
+    assert_eq!(lost, found.lost_ns());
+    let [csv, markdown] = [csv(&all, None), markdown(&all, None)];
+    for (write, slow) in json["writes"]["slow_writes"].as_array().unwrap().iter().zip(&all) {
+        let verdict = write["verdict"].as_str().unwrap();
+        for (text, format) in [(&said, "text"), (&csv, "CSV"), (&markdown, "Markdown")] {
+            assert!(text.contains(verdict), "{format}: {verdict} in {text}");
+        }
+        let sum = |of: &Value| {
+            of.as_array().unwrap().iter().map(|one| one["time_ns"].as_u64().unwrap()).sum::<u64>()
+        };
+        assert_eq!(sum(&write["reasons"]), slow.latency_ns());
+        for reason in write["reasons"].as_array().unwrap() {
+            assert_eq!(sum(&reason["processes"]), reason["time_ns"].as_u64().unwrap());
+        }
+    }
+    insta::assert_snapshot!(text(&all, (&found, 5), Some(1), Look::PLAIN));
+    let shown: Vec<&SlowWrite<'_>> = chosen(&all, Some(2)).collect();
+    let tracks = tracks(&shown);
+    assert_eq!(
+        tracks.iter().map(|track| track.name.as_str()).collect::<Vec<_>>(),
+        ["slow writes", "why they did not move"]
+    );
+    let whole = &tracks[0].slices[0];
+    assert_eq!(
+        (whole.name.as_str(), whole.begin_ns, whole.end_ns),
+        ("slow write 2", all[1].write.start_ns, all[1].write.end_ns)
+    );
+}
