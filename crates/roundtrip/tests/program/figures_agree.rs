@@ -237,7 +237,7 @@ fn a_latency_run_has_the_same_figures_in_every_format() {
 #[test]
 fn a_throughput_run_has_the_same_figures_in_every_format() {
     let stored =
-        Stored::measure("throughput", "ipc throughput --driver emulated --sizes 4,4k --min-time 20ms");
+        Stored::measure("throughput", "ipc throughput --driver emulated --sizes 4,4k --iterations 500");
     let figures = stored.figures();
     let rows = rows(&stored.roundtrip("show run"), &["size "]);
     let compared = compare_cells(&rows, |row, name| {

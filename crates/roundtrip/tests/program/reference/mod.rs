@@ -135,7 +135,7 @@ impl Drop for Scratch {
 /// Short runs that together contain all parts of all results.
 const JSON: [&str; 16] = [
     "survey --duration 3s --out survey --format json",
-    "ipc throughput --min-time 2ms --sizes 4 --label build=1 --format json",
+    "ipc throughput --iterations 400 --sizes 4 --label build=1 --format json",
     "ipc throughput --iterations 20 --sizes 4 --format json",
     "ipc latency --duration 400ms --rate 1000/s --load hogs=1 --inject sleep --deadline 60us --explain \
      --explain-system-calls --out latency --format json",
@@ -246,7 +246,7 @@ fn the_schemas_agree_with_the_page() {
 /// driver nor root.
 const FIGURES: [&str; 8] = [
     FIXTURE,
-    "ipc throughput --min-time 2ms --sizes 4 --format csv",
+    "ipc throughput --iterations 400 --sizes 4 --format csv",
     "ipc latency --iterations 20 --format csv",
     "ipc baseline --rounds 1 --duration 50ms --sizes 4 --transports futex --format csv",
     "ipc workers --iterations 10 --format csv",
