@@ -1,5 +1,5 @@
-//! A Perfetto trace and a `trace.dat` are read in parts: memory grows with their events, not with
-//! their bytes.
+//! A Perfetto trace and a `trace.dat`, packed as a whole or in parts, are read in parts: memory
+//! grows with their events, not with their bytes.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -117,6 +117,137 @@ fn trace_dat(mebibytes: u64, out: &mut dyn std::io::Write) {
     }
 }
 
+/// Version 7, with one CPU, whose pages are compressed ten at a time.
+fn trace_dat_7(mebibytes: u64, out: &mut dyn std::io::Write) {
+    let mut head = b"\x17\x08\x44tracing7\0\0\x08\x00\x10\x00\x00zlib\x001\0".to_vec();
+    let place = head.len();
+    head.extend(0_u64.to_le_bytes());
+    let section = |head: &mut Vec<u8>, id: u16, flags: u16, contents: &[u8]| {
+        let at = head.len() as u64;
+        head.extend([id, flags].map(u16::to_le_bytes).concat());
+        head.extend(0_u32.to_le_bytes());
+        head.extend((contents.len() as u64).to_le_bytes());
+        head.extend(contents);
+        at.to_le_bytes().to_vec()
+    };
+    let mut headers = b"header_page\0".to_vec();
+    text(HEADER_PAGE, &mut headers);
+    headers.extend(b"header_event\0");
+    text(HEADER_EVENT, &mut headers);
+    let mut formats = [&1_u32.to_le_bytes()[..], b"power\0", &1_u32.to_le_bytes()].concat();
+    text(FORMAT, &mut formats);
+    let headers = section(&mut head, 16, 0, &headers);
+    let formats = section(&mut head, 18, 0, &formats);
+    let mut buffer = section(&mut head, 3, 1, &[]);
+    let pages = mebibytes * MIB / PAGE as u64;
+    let chunk = |first: u64| -> Vec<u8> {
+        (first..pages.min(first + 10)).flat_map(|number| page(1_000_000 + number * 1_000)).collect()
+    };
+    let packed = |first: u64| {
+        let (chunk, mut out) = (chunk(first), Vec::new());
+        let packed = zlib(&chunk);
+        out.extend([packed.len(), chunk.len()].map(|bytes| (bytes as u32).to_le_bytes()).concat());
+        out.extend(packed);
+        out
+    };
+    let length = 4 + (0..pages).step_by(10).map(|first| packed(first).len() as u64).sum::<u64>();
+    buffer.extend(b"\0boot\0");
+    buffer.extend([PAGE as u32, 1, 0].map(u32::to_le_bytes).concat());
+    let mut options = Vec::new();
+    // Where the pages begin depends on the length of the options.
+    let option_bytes = 3 * 6 + headers.len() + formats.len() + buffer.len() + 16;
+    let begin = head.len() as u64 + 16 + option_bytes as u64;
+    buffer.extend([begin, length].map(u64::to_le_bytes).concat());
+    for (id, data) in [(16_u16, &headers), (18, &formats), (3, &buffer)] {
+        options.extend(id.to_le_bytes());
+        options.extend((data.len() as u32).to_le_bytes());
+        options.extend(data);
+    }
+    let at = section(&mut head, 0, 0, &options);
+    head[place..place + 8].copy_from_slice(&at);
+    assert_eq!(head.len() as u64, begin);
+    out.write_all(&head).unwrap();
+    out.write_all(&(pages.div_ceil(10) as u32).to_le_bytes()).unwrap();
+    (0..pages).step_by(10).for_each(|first| out.write_all(&packed(first)).unwrap());
+}
+
+/// A zlib stream (RFC 1950) of blocks that are stored as they are.
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x78, 0x01];
+    bytes.chunks(0xffff).for_each(|block| stored(block, &mut out));
+    out.extend([1, 0, 0, 0xff, 0xff]);
+    let (mut low, mut high) = (1_u32, 0_u32);
+    for &byte in bytes {
+        low = (low + u32::from(byte)) % 65_521;
+        high = (high + low) % 65_521;
+    }
+    out.extend((high << 16 | low).to_be_bytes());
+    out
+}
+
+fn stored(block: &[u8], out: &mut Vec<u8>) {
+    out.push(0);
+    out.extend((block.len() as u16).to_le_bytes());
+    out.extend((!(block.len() as u16)).to_le_bytes());
+    out.extend(block);
+}
+
+/// Packs what is written as gzip (RFC 1952), in blocks that are stored as they are.
+struct Gzip<'a> {
+    to: &'a mut dyn std::io::Write,
+    table: [u32; 256],
+    sum: u32,
+    bytes: u32,
+}
+
+impl<'a> Gzip<'a> {
+    fn new(to: &'a mut dyn std::io::Write) -> Self {
+        to.write_all(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]).unwrap();
+        let mut table = [0; 256];
+        for (number, entry) in (0_u32..).zip(&mut table) {
+            *entry =
+                (0..8).fold(number, |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 });
+        }
+        Self { to, table, sum: !0, bytes: 0 }
+    }
+
+    fn end(self) {
+        self.to.write_all(&[1, 0, 0, 0xff, 0xff]).unwrap();
+        self.to.write_all(&[(!self.sum).to_le_bytes(), self.bytes.to_le_bytes()].concat()).unwrap();
+    }
+}
+
+impl std::io::Write for Gzip<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(0xffff)];
+        for byte in bytes {
+            self.sum = self.sum >> 8 ^ self.table[usize::from(self.sum as u8 ^ byte)];
+        }
+        self.bytes += bytes.len() as u32;
+        let mut block = Vec::new();
+        stored(bytes, &mut block);
+        self.to.write_all(&block).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// The same as [`trace_dat`], packed as a whole.
+fn packed_trace_dat(mebibytes: u64, out: &mut dyn std::io::Write) {
+    let mut gzip = Gzip::new(out);
+    trace_dat(mebibytes, &mut gzip);
+    gzip.end();
+}
+
+/// The same as [`trace_dat_7`], packed as a whole.
+fn packed_trace_dat_7(mebibytes: u64, out: &mut dyn std::io::Write) {
+    let mut gzip = Gzip::new(out);
+    trace_dat_7(mebibytes, &mut gzip);
+    gzip.end();
+}
+
 /// How many events a recording of this size has, and how much memory they took.
 fn taken(mebibytes: u64, write: fn(u64, &mut dyn std::io::Write)) -> (usize, usize) {
     let path = std::env::temp_dir().join(format!("roundtrip-memory-parts-{}", std::process::id()));
@@ -139,7 +270,14 @@ fn taken(mebibytes: u64, write: fn(u64, &mut dyn std::io::Write)) -> (usize, usi
 #[test]
 fn a_recording_of_few_events_takes_little_memory_whatever_its_size() {
     type Write = fn(u64, &mut dyn std::io::Write);
-    for (write, per_mebibyte) in [(perfetto as Write, 16), (trace_dat as Write, 256)] {
+    let kinds: [(Write, usize); 5] = [
+        (perfetto, 16),
+        (trace_dat, 256),
+        (trace_dat_7, 256),
+        (packed_trace_dat, 256),
+        (packed_trace_dat_7, 256),
+    ];
+    for (write, per_mebibyte) in kinds {
         let ((few, some_bytes), (many, more_bytes)) = (taken(4, write), taken(36, write));
         assert_eq!((few, many), (4 * per_mebibyte, 36 * per_mebibyte));
         let grown = more_bytes.saturating_sub(some_bytes);

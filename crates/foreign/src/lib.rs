@@ -20,7 +20,7 @@ mod trace_dat;
 use roundtrip_tracefs::Trace;
 
 pub use error::{Error, Result};
-use opening::{Form, Source};
+use opening::Form;
 pub use opening::{Input, Limits, holds_recording};
 
 /// The tool that wrote a file.
@@ -106,17 +106,13 @@ pub fn read_within(input: Input<'_>, limits: &Limits) -> Result<Foreign> {
             None => return Err(opened.unknown()),
         },
         Form::Perfetto => perfetto::read(&|| opened.reader())?,
-        Form::TraceCmd => match opened.source() {
-            Some(source) => trace_dat::read(source)?,
-            // Its parts point to each other, and packed bytes can only be read in order.
-            None => {
-                let (bytes, damage) = opened.bytes()?;
-                let mut foreign = trace_dat::read(Source::memory(&bytes))?;
-                // What comes first in the file is reported: the unpacked bytes end there.
-                foreign.damage = damage.or(foreign.damage);
-                foreign
-            }
-        },
+        Form::TraceCmd => {
+            let (source, damage) = opened.source()?;
+            let mut foreign = trace_dat::read(source)?;
+            // What comes first in the file is reported: the unpacked bytes end there.
+            foreign.damage = damage.or(foreign.damage);
+            foreign
+        }
     };
     if let Some(member) = opened.member {
         foreign.notes.insert(0, format!("the recording is {member} in the archive"));

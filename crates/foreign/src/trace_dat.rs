@@ -49,6 +49,8 @@ struct Parts<'a> {
     /// Whether times must be shifted or scaled.
     shifted: bool,
     damage: Option<String>,
+    /// Whether the pages are best read in the order of the file.
+    in_order: bool,
     /// Why pages could not be read to their end.
     cut: Rc<OnceCell<String>>,
 }
@@ -90,6 +92,7 @@ impl<R: Read> Read for Noting<R> {
 /// Those of [`crate::read`].
 pub(crate) fn read(all: Source<'_>) -> Result<Foreign> {
     let unreadable = |what: String| Error::Unreadable { form: FORM, what };
+    let in_order = all.is_packed();
     let mut head = Bytes::new(all, MAGIC.len() as u64);
     let version = head.text().map_err(unreadable)?;
     if head.u8().map_err(unreadable)? != 0 {
@@ -106,7 +109,7 @@ pub(crate) fn read(all: Source<'_>) -> Result<Foreign> {
             return Err(Error::Unsupported { form: FORM, what });
         }
     };
-    foreign(parts.map_err(unreadable)?)
+    foreign(Parts { in_order, ..parts.map_err(unreadable)? })
 }
 
 fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
@@ -123,12 +126,12 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
         CpuReader { cpu, pages, dropped }
     });
     foreign.lost_events = dropped.values().map(|(overrun, dropped)| overrun.saturating_add(*dropped)).sum();
-    let mut trace = roundtrip_tracefs::read_packed(&formats, cpus.collect(), MAX_EVENTS).map_err(
-        |error| match error {
-            roundtrip_tracefs::Error::TooMany { .. } => Error::too_many_events(),
-            error => Error::Unreadable { form: FORM, what: error.to_string() },
-        },
-    )?;
+    let read =
+        if parts.in_order { roundtrip_tracefs::read_packed_in_turn } else { roundtrip_tracefs::read_packed };
+    let mut trace = read(&formats, cpus.collect(), MAX_EVENTS).map_err(|error| match error {
+        roundtrip_tracefs::Error::TooMany { .. } => Error::too_many_events(),
+        error => Error::Unreadable { form: FORM, what: error.to_string() },
+    })?;
     // trace-cmd also stores the formats of events that were off.
     trace.recorded = trace.occurred.iter().filter(|event| !event.starts_with("ftrace/")).cloned().collect();
     let whole = dropped.iter().filter(|(_, (overrun, _))| *overrun == 0).map(|(&cpu, _)| cpu);

@@ -80,7 +80,7 @@ pub use global_settings::Settings;
 pub use instance::{Instance, remove_abandoned};
 #[cfg(feature = "live")]
 pub use lockdown::{forbids_tracing, locked_down};
-pub use merge::{CpuPages, CpuReader, Period, read, read_packed};
+pub use merge::{CpuPages, CpuReader, Period, read, read_packed, read_packed_in_turn};
 #[cfg(feature = "live")]
 pub use mount::{PLACES, Tracefs};
 pub use name::{Name, Names};

@@ -2,7 +2,7 @@
 //! from.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io::Read;
 
 use crate::cursor::Cursor;
@@ -80,7 +80,7 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
         let CpuPages { cpu, bytes, dropped } = *one;
         Source { cpu, pages: Pages::memory(size, bytes), dropped }
     });
-    let trace = merged(formats, sources.collect(), period, |event| {
+    let trace = merged(formats, vec![sources.collect()], period, |event| {
         events.push(event);
         Ok(())
     })?;
@@ -94,75 +94,63 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
 ///
 /// Those of [`read`], and [`Error::TooMany`] if there are more than `max_events`.
 pub fn read_packed(formats: &Formats, cpus: Vec<CpuReader<'_>>, max_events: usize) -> Result<Trace, Error> {
+    packed(formats, vec![cpus], max_events)
+}
+
+/// Like [`read_packed`], for pages that are best read in the order of the file: one CPU after the
+/// other, in this order.
+///
+/// # Errors
+///
+/// Those of [`read_packed`].
+pub fn read_packed_in_turn(
+    formats: &Formats,
+    cpus: Vec<CpuReader<'_>>,
+    max_events: usize,
+) -> Result<Trace, Error> {
+    packed(formats, cpus.into_iter().map(|one| vec![one]).collect(), max_events)
+}
+
+fn packed<'a>(formats: &Formats, groups: Vec<Vec<CpuReader<'a>>>, max_events: usize) -> Result<Trace, Error> {
     let mut packed = Packed::default();
     let size = formats.page().size;
-    let sources = cpus.into_iter().map(|one| {
+    let source = |one: CpuReader<'a>| {
         let CpuReader { cpu, pages, dropped } = one;
         Source { cpu, pages: Pages::reader(size, pages), dropped }
-    });
-    let trace = merged(formats, sources.collect(), Period::default(), |event| {
+    };
+    let groups = groups.into_iter().map(|cpus| cpus.into_iter().map(source).collect());
+    let trace = merged(formats, groups.collect(), Period::default(), |event| {
         if packed.len() >= max_events {
             return Err(Error::TooMany { max_events });
         }
         packed.push(&event);
         Ok(())
     })?;
-    Ok(Trace { packed, ..trace })
+    Ok(Trace { packed: packed.sorted(), ..trace })
 }
 
-/// All CPUs' events in chronological order go to `keep`. Returns everything else of the trace.
+/// All events of each group of CPUs in chronological order go to `keep`, group after group. Returns
+/// everything else of the trace.
 fn merged(
     formats: &Formats,
-    sources: Vec<Source<'_>>,
+    groups: Vec<Vec<Source<'_>>>,
     period: Period,
     mut keep: impl FnMut(Event) -> Result<(), Error>,
 ) -> Result<Trace, Error> {
     let mut trace = Trace { stopped_ns: period.stopped_ns, ..Trace::default() };
     trace.recorded = formats.iter().map(|format| format!("{}/{}", format.system, format.name)).collect();
     trace.recorded.sort();
-    let dropped: Vec<u64> = sources.iter().map(|source| source.dropped).collect();
-    let mut cursors = cursors(formats.page(), sources, period)?;
-
     let mut bytes = Vec::new();
     let mut decoder = Decoder::new(formats, &mut trace.names, &mut bytes);
-    let mut turns = BinaryHeap::new();
-    let mut next: Vec<Option<Event>> = Vec::new();
-    for (index, (cursor, dropped)) in cursors.iter_mut().zip(dropped).enumerate() {
-        let before = trace.losses.len();
-        let first = advance(cursor, &mut decoder, &mut trace.losses)?;
-        let first_ns = first.map(|event| event.time_ns);
-        let whole = trace.losses.len() == before;
-        let started_ns = period.started_ns.filter(|_| whole);
-        if let Some(from_ns) = first_ns.into_iter().chain(started_ns).min() {
-            trace.complete_from_ns.insert(cursor.cpu, from_ns);
-        }
-        if let Some(first_ns) = first_ns {
-            turns.push(Reverse((first_ns, cursor.cpu, index)));
-        }
-        next.push(first);
-        if dropped > 0 {
-            let after_ns = first_ns.or(period.started_ns).unwrap_or(0);
-            trace.losses.push(Loss {
-                cpu: cursor.cpu,
-                after_ns,
-                before_ns: u64::MAX,
-                events: Some(dropped),
-                damaged: false,
-            });
-        }
-    }
-
-    while let Some(Reverse((_, cpu, index))) = turns.pop() {
-        let turn = turns.peek().map(|Reverse((time_ns, cpu, _))| (*time_ns, *cpu));
-        // This CPU continues until another one has an earlier event, most often for many events.
-        while let Some(event) = next[index] {
-            if turn.is_some_and(|turn| turn < (event.time_ns, cpu)) {
-                turns.push(Reverse((event.time_ns, cpu, index)));
-                break;
-            }
-            keep(event)?;
-            next[index] = advance(&mut cursors[index], &mut decoder, &mut trace.losses)?;
-        }
+    let mut group = Group {
+        layout: formats.page(),
+        period,
+        cpus: BTreeSet::new(),
+        losses: &mut trace.losses,
+        complete_from_ns: &mut trace.complete_from_ns,
+    };
+    for sources in groups {
+        group.merge(sources, &mut decoder, &mut keep)?;
     }
     let occurred = decoder.occurred();
     trace.occurred = occurred.into_iter().map(|name| trace.names.text(name).to_owned()).collect();
@@ -171,20 +159,82 @@ fn merged(
     Ok(trace)
 }
 
-/// A cursor for each CPU's pages.
-fn cursors(layout: PageLayout, sources: Vec<Source<'_>>, period: Period) -> Result<Vec<Cursor<'_>>, Error> {
-    let mut cpus = BTreeSet::new();
-    let mut cursors = Vec::with_capacity(sources.len());
-    for Source { cpu, mut pages, .. } in sources {
-        if !cpus.insert(cpu) {
-            return Err(Error::CpuTwice { cpu });
+/// Merges groups of CPUs, one after the other.
+struct Group<'a> {
+    layout: PageLayout,
+    period: Period,
+    /// The CPUs so far.
+    cpus: BTreeSet<u32>,
+    losses: &'a mut Vec<Loss>,
+    complete_from_ns: &'a mut BTreeMap<u32, u64>,
+}
+
+impl Group<'_> {
+    fn merge(
+        &mut self,
+        sources: Vec<Source<'_>>,
+        decoder: &mut Decoder<'_>,
+        keep: &mut impl FnMut(Event) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let dropped: Vec<u64> = sources.iter().map(|source| source.dropped).collect();
+        let mut cursors = self.cursors(sources)?;
+        let mut turns = BinaryHeap::new();
+        let mut next: Vec<Option<Event>> = Vec::new();
+        for (index, (cursor, dropped)) in cursors.iter_mut().zip(dropped).enumerate() {
+            let before = self.losses.len();
+            let first = advance(cursor, decoder, self.losses)?;
+            let first_ns = first.map(|event| event.time_ns);
+            let whole = self.losses.len() == before;
+            let started_ns = self.period.started_ns.filter(|_| whole);
+            if let Some(from_ns) = first_ns.into_iter().chain(started_ns).min() {
+                self.complete_from_ns.insert(cursor.cpu, from_ns);
+            }
+            if let Some(first_ns) = first_ns {
+                turns.push(Reverse((first_ns, cursor.cpu, index)));
+            }
+            next.push(first);
+            if dropped > 0 {
+                let after_ns = first_ns.or(self.period.started_ns).unwrap_or(0);
+                self.losses.push(Loss {
+                    cpu: cursor.cpu,
+                    after_ns,
+                    before_ns: u64::MAX,
+                    events: Some(dropped),
+                    damaged: false,
+                });
+            }
         }
-        if pages.all_first(|page| looks_big_endian(layout, page)) {
-            return Err(Error::BigEndian { cpu });
+        while let Some(Reverse((_, cpu, index))) = turns.pop() {
+            let turn = turns.peek().map(|Reverse((time_ns, cpu, _))| (*time_ns, *cpu));
+            // This CPU continues until another one has an earlier event, most often for many
+            // events.
+            while let Some(event) = next[index] {
+                if turn.is_some_and(|turn| turn < (event.time_ns, cpu)) {
+                    turns.push(Reverse((event.time_ns, cpu, index)));
+                    break;
+                }
+                keep(event)?;
+                next[index] = advance(&mut cursors[index], decoder, self.losses)?;
+            }
         }
-        cursors.push(Cursor::new(layout, cpu, pages, period.stopped_ns));
+        Ok(())
     }
-    Ok(cursors)
+
+    /// A cursor for each CPU's pages.
+    fn cursors<'s>(&mut self, sources: Vec<Source<'s>>) -> Result<Vec<Cursor<'s>>, Error> {
+        let Self { layout, period, .. } = *self;
+        let mut cursors = Vec::with_capacity(sources.len());
+        for Source { cpu, mut pages, .. } in sources {
+            if !self.cpus.insert(cpu) {
+                return Err(Error::CpuTwice { cpu });
+            }
+            if pages.all_first(|page| looks_big_endian(layout, page)) {
+                return Err(Error::BigEndian { cpu });
+            }
+            cursors.push(Cursor::new(layout, cpu, pages, period.stopped_ns));
+        }
+        Ok(cursors)
+    }
 }
 
 /// A CPU's next event.

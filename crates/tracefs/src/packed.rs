@@ -82,13 +82,7 @@ impl Packed {
     /// The events, in the order in which they were added.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
-        self.from(Place::default())
-    }
-
-    fn from(&self, Place { block, at, before_ns }: Place) -> Iter<'_> {
-        let (first, later) = self.blocks.get(block..).and_then(<[_]>::split_first).unzip();
-        let rest = first.and_then(|bytes| bytes.get(at..)).unwrap_or_default();
-        Iter { rest, later: later.unwrap_or_default(), time_ns: before_ns }
+        Iter { rest: &[], later: &self.blocks, time_ns: 0 }
     }
 
     /// The events in chronological order. Events of the same time stay in their order.
@@ -104,11 +98,10 @@ impl Packed {
             events.iter().for_each(|event| sorted.push(event));
             return sorted;
         }
-        let starts = [Place::default()].into_iter().chain(self.later_runs.iter().copied());
-        let mut runs: Vec<Iter<'_>> = starts.map(|place| self.from(place)).collect();
-        let mut next: Vec<Option<Event>> = runs.iter_mut().map(Iterator::next).collect();
+        let mut runs = Runs::of(self);
+        let mut next: Vec<Option<Event>> = (0..runs.all.len()).map(|run| runs.next(run)).collect();
         let turn = |run: usize, next: &[Option<Event>]| next[run].map(|event| Reverse((event.time_ns, run)));
-        let mut turns: BinaryHeap<_> = (0..runs.len()).filter_map(|run| turn(run, &next)).collect();
+        let mut turns: BinaryHeap<_> = (0..next.len()).filter_map(|run| turn(run, &next)).collect();
         while let Some(Reverse((_, run))) = turns.pop() {
             let until = turns.peek().map(|Reverse(turn)| *turn);
             // A run goes on until another one has an earlier event, most often for many events.
@@ -116,13 +109,76 @@ impl Packed {
                 next[run].filter(|event| until.is_none_or(|until| (event.time_ns, run) < until))
             {
                 sorted.push(&event);
-                // The next run begins where time steps back.
-                next[run] = runs[run].next().filter(|later| later.time_ns >= event.time_ns);
+                next[run] = runs.next(run);
             }
             turns.extend(turn(run, &next));
         }
         sorted
     }
+}
+
+/// Runs of events in chronological order, which are read at the same time. A block is freed once
+/// all runs in it were read.
+struct Runs {
+    blocks: Vec<Vec<u8>>,
+    /// How many runs still need each block.
+    users: Vec<u32>,
+    /// Where each run is, and where it ends.
+    all: Vec<(Place, Place)>,
+}
+
+impl Runs {
+    fn of(packed: Packed) -> Self {
+        let Packed { blocks, later_runs, .. } = packed;
+        let end = Place { block: blocks.len(), ..Place::default() };
+        let ends = later_runs.iter().copied().chain([end]);
+        let all: Vec<(Place, Place)> =
+            [Place::default()].into_iter().chain(later_runs.iter().copied()).zip(ends).collect();
+        let mut users = vec![0; blocks.len()];
+        for (begin, end) in &all {
+            let after = end.block + usize::from(end.at > 0);
+            users[begin.block..after].iter_mut().for_each(|users| *users += 1);
+        }
+        Self { blocks, users, all }
+    }
+
+    /// The next event of a run; `None` after the last one.
+    fn next(&mut self, run: usize) -> Option<Event> {
+        loop {
+            let (place, end) = self.all.get_mut(run)?;
+            let block = place.block;
+            if (block, place.at) >= (end.block, end.at) {
+                // A run that ends within a block frees it once.
+                let within = std::mem::take(&mut end.at) > 0;
+                place.at = 0;
+                if within {
+                    self.free(block);
+                }
+                return None;
+            }
+            let rest = self.blocks.get(block)?.get(place.at..)?;
+            if let Some((event, after)) = unpacked(rest, place.before_ns) {
+                (place.at, place.before_ns) = (place.at + rest.len() - after.len(), event.time_ns);
+                return Some(event);
+            }
+            (place.block, place.at) = (block + 1, 0);
+            self.free(block);
+        }
+    }
+
+    fn free(&mut self, block: usize) {
+        self.users[block] -= 1;
+        if self.users[block] == 0 {
+            self.blocks[block] = Vec::new();
+        }
+    }
+}
+
+/// The first of these events, and the bytes after it.
+fn unpacked(bytes: &[u8], before_ns: u64) -> Option<(Event, &[u8])> {
+    let (stored, rest) = postcard::take_from_bytes::<Stored>(bytes).ok()?;
+    let Stored { after_ns, cpu, tid, body } = stored;
+    Some((Event { time_ns: before_ns.wrapping_add_signed(after_ns), cpu, tid, body }, rest))
 }
 
 /// Packed events, one after the other.
@@ -141,11 +197,9 @@ impl Iterator for Iter<'_> {
             let (block, later) = self.later.split_first()?;
             (self.rest, self.later) = (block, later);
         }
-        let (stored, rest) = postcard::take_from_bytes::<Stored>(self.rest).ok()?;
-        self.rest = rest;
-        let Stored { after_ns, cpu, tid, body } = stored;
-        self.time_ns = self.time_ns.wrapping_add_signed(after_ns);
-        Some(Event { time_ns: self.time_ns, cpu, tid, body })
+        let (event, rest) = unpacked(self.rest, self.time_ns)?;
+        (self.rest, self.time_ns) = (rest, event.time_ns);
+        Some(event)
     }
 }
 

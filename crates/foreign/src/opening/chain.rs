@@ -2,12 +2,14 @@
 //! out is limited.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use lzma_rust2::XzReader;
 
 use super::input::{Input, Limits, Part, Source};
 use super::undone::Undone;
+use super::unpacked::Unpacked;
 use super::utf16::Utf16;
 use super::zstd::Zstd;
 use crate::error::{Error, Result};
@@ -117,9 +119,16 @@ impl<'a> Chain<'a> {
         self.layers.iter().any(|layer| matches!(layer, Layer::Utf16 { .. }))
     }
 
-    /// The bytes in any order, if they are not packed.
-    pub(super) fn source(&self) -> Option<Source<'a>> {
-        self.is_plain().then(|| Source::new(self.input, self.from, self.to))
+    /// The bytes in any order, and why the rest cannot be unpacked if it cannot.
+    ///
+    /// # Errors
+    /// If they exceed the limits.
+    pub(super) fn source(&self) -> Result<(Source<'a>, Option<String>)> {
+        if self.is_plain() {
+            return Ok((Source::part(self.input, self.from, self.to), None));
+        }
+        let (unpacked, damage) = Unpacked::new(self)?;
+        Ok((Source::Packed(Rc::new(unpacked)), damage))
     }
 
     /// A reader from the start.

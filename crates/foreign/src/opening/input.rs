@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::rc::Rc;
 
+use super::unpacked::Unpacked;
+
 /// The limits on a file of unknown origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -123,47 +125,70 @@ impl io::Read for Part<'_> {
     }
 }
 
-/// A recording that is read in any order: in memory, or a part of a file that is not packed.
+/// A recording that is read in any order: in memory, a part of a file, or packed.
 #[derive(Clone)]
-pub(crate) struct Source<'a> {
-    input: Input<'a>,
-    from: u64,
-    to: u64,
-    /// How many bytes were read.
-    done: Rc<Cell<u64>>,
+pub(crate) enum Source<'a> {
+    Part {
+        input: Input<'a>,
+        from: u64,
+        to: u64,
+        /// How many bytes were read.
+        done: Rc<Cell<u64>>,
+    },
+    Packed(Rc<Unpacked<'a>>),
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(input: Input<'a>, from: u64, to: u64) -> Self {
-        Self { input, from, to, done: Rc::default() }
+    pub(super) fn part(input: Input<'a>, from: u64, to: u64) -> Self {
+        Self::Part { input, from, to, done: Rc::default() }
     }
 
-    /// A recording in memory.
+    /// Bytes in memory.
     pub(crate) fn memory(bytes: &'a [u8]) -> Self {
-        Self::new(Input::memory(bytes), 0, bytes.len() as u64)
+        Self::part(Input::memory(bytes), 0, bytes.len() as u64)
     }
 
     pub(crate) fn length(&self) -> u64 {
-        self.to - self.from
+        match self {
+            Self::Part { from, to, .. } => to - from,
+            Self::Packed(unpacked) => unpacked.length(),
+        }
+    }
+
+    /// Whether it is read faster in order.
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self, Self::Packed(_))
     }
 
     /// The bytes from a place on: as many as there are, up to `most`.
     pub(crate) fn read(&self, at: u64, most: u64) -> io::Result<Cow<'a, [u8]>> {
-        let from = self.from.saturating_add(at).min(self.to);
-        let to = from.saturating_add(most).min(self.to);
-        if let Some(bytes) = self.input.in_memory(from, to) {
-            return Ok(Cow::Borrowed(bytes));
+        if let Self::Part { input, from, to, .. } = self {
+            let from = from.saturating_add(at).min(*to);
+            if let Some(bytes) = input.in_memory(from, from.saturating_add(most).min(*to)) {
+                return Ok(Cow::Borrowed(bytes));
+            }
         }
         let mut bytes = Vec::new();
-        let reader = SourceReader { source: self.clone(), at: from, to };
-        io::Read::read_to_end(&mut { reader }, &mut bytes)?;
+        io::Read::read_to_end(&mut self.reader(at, most), &mut bytes)?;
         Ok(Cow::Owned(bytes))
     }
 
     /// A reader of the bytes from a place on, up to `most`.
     pub(crate) fn reader(&self, at: u64, most: u64) -> impl io::Read + use<'a> {
-        let at = self.from.saturating_add(at).min(self.to);
-        SourceReader { source: self.clone(), at, to: at.saturating_add(most).min(self.to) }
+        let at = at.min(self.length());
+        SourceReader { source: self.clone(), at, to: at.saturating_add(most).min(self.length()) }
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        match self {
+            Self::Packed(unpacked) => unpacked.read_at(into, at),
+            Self::Part { input, from, done, .. } => {
+                let read = rawzip::ReaderAt::read_at(input, into, from.saturating_add(at))?;
+                done.set(done.get() + read as u64);
+                input.done(done.get());
+                Ok(read)
+            }
+        }
     }
 }
 
@@ -176,11 +201,8 @@ struct SourceReader<'a> {
 impl io::Read for SourceReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.to - self.at).unwrap_or(usize::MAX).min(into.len());
-        let read = rawzip::ReaderAt::read_at(&self.source.input, &mut into[..most], self.at)?;
+        let read = self.source.read_at(&mut into[..most], self.at)?;
         self.at += read as u64;
-        let done = &self.source.done;
-        done.set(done.get() + read as u64);
-        self.source.input.done(done.get());
         Ok(read)
     }
 }

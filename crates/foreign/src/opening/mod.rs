@@ -8,10 +8,11 @@ mod input;
 mod kind;
 mod undone;
 mod unknown;
+mod unpacked;
 mod utf16;
 mod zstd;
 
-use std::io::{BufRead, Read};
+use std::io::{BufRead, Read as _};
 
 use crate::error::{Error, Result};
 use crate::text;
@@ -51,22 +52,12 @@ impl<'a> Opened<'a> {
         self.chain.reader()
     }
 
-    /// The recording's bytes in any order, if they are not packed.
-    pub(crate) fn source(&self) -> Option<Source<'a>> {
-        self.chain.source()
-    }
-
-    /// All bytes of the recording, and why the rest cannot be unpacked if it cannot.
+    /// The recording's bytes in any order, and why the rest cannot be unpacked if it cannot.
     ///
     /// # Errors
     /// If they exceed the limits.
-    pub(crate) fn bytes(&self) -> Result<(Vec<u8>, Option<String>)> {
-        let mut bytes = Vec::new();
-        let damage = match self.reader().read_to_end(&mut bytes) {
-            Ok(_) => None,
-            Err(error) => Some(failure(&error)?),
-        };
-        Ok((bytes, damage))
+    pub(crate) fn source(&self) -> Result<(Source<'a>, Option<String>)> {
+        self.chain.source()
     }
 
     /// What a text is, if it contains no events.

@@ -5,6 +5,9 @@ use std::io::Read;
 
 use crate::opening::Source;
 
+/// The longest part that is read at once, in bytes. The largest is the list of the kernel's symbols.
+pub(super) const MOST_BYTES: u64 = 128 << 20;
+
 /// A recording and the current position.
 #[derive(Clone)]
 pub(super) struct Bytes<'a> {
@@ -45,6 +48,9 @@ impl<'a> Bytes<'a> {
         let few = |there: u64| format!("at byte {}: expected {length} more bytes, found {there}", self.at);
         if length > self.rest() {
             return Err(few(self.rest()));
+        }
+        if length > MOST_BYTES {
+            return Err(format!("at byte {}: a part of {length} bytes, longer than any", self.at));
         }
         let bytes =
             self.all.read(self.at, length).map_err(|error| format!("at byte {}: {error}", self.at))?;

@@ -145,6 +145,47 @@ fn a_file_is_read_like_memory() {
     }
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_file_that_is_packed_as_a_whole_is_read_like_the_file_itself() {
+    for bytes in [version6(), version7()] {
+        let (plain, packed) = (read(&bytes).unwrap(), read(&gzip(&bytes)).unwrap());
+        assert_eq!(packed.damage, None);
+        assert_eq!(packed.trace.events, plain.trace.events);
+        assert_eq!(packed.trace.complete_from_ns, plain.trace.complete_from_ns);
+        assert_eq!((packed.clock, packed.trace.comms), (plain.clock, plain.trace.comms));
+    }
+    let whole = gzip(&version6());
+    let damage = read(&whole[..whole.len() * 2 / 3]).unwrap().damage;
+    assert_eq!(damage.as_deref(), Some("it is cut off"));
+}
+
+#[test]
+fn a_file_whose_parts_are_far_out_of_order_is_not_unpacked_again_and_again() {
+    // Each section of options points to the one before it, a quarter of a megabyte earlier.
+    let mut file = b"\x17\x08\x44tracing7\0\0\x08\x00\x10\x00\x00none\x001\0".to_vec();
+    let place = file.len();
+    file.extend(0_u64.to_le_bytes());
+    let mut next = 0_u64;
+    for _ in 0..40 {
+        let at = file.len() as u64;
+        file.extend([0_u8; 8]);
+        file.extend(14_u64.to_le_bytes());
+        file.extend([&0_u16.to_le_bytes()[..], &8_u32.to_le_bytes(), &next.to_le_bytes()].concat());
+        file.resize(file.len() + (1 << 18), 7);
+        next = at;
+    }
+    file[place..place + 8].copy_from_slice(&next.to_le_bytes());
+    assert!(read(&file).unwrap_err().to_string().contains("no recording of events"));
+    let refused = read(&gzip(&file)).unwrap_err().to_string();
+    assert!(refused.contains("unpacked too often"), "{refused}");
+}
+
 #[test]
 fn pages_that_end_early_are_read_as_far_as_they_go_and_the_cpu_is_named() {
     let whole = version6();

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-use super::bytes::{Bytes, Found};
+use super::bytes::{Bytes, Found, MOST_BYTES};
 use super::v6;
 use super::{Noting, Parts};
 use crate::MOST_UNPACKED_BYTES;
@@ -14,6 +14,10 @@ use crate::compressed::{Method, unpack};
 
 /// The maximum number of option sections in a chain. Each section points to the next.
 const MOST_SECTIONS: usize = 1000;
+
+/// The most bytes of compressed pages that are in memory at once, unpacked. trace-cmd compresses ten
+/// pages at a time.
+const MOST_CHUNK_BYTES: usize = 16 << 20;
 
 struct Reader<'a> {
     file: Bytes<'a>,
@@ -80,7 +84,8 @@ impl<'a> Reader<'a> {
         let method = self
             .method
             .ok_or_else(|| format!("at byte {offset}: compressed, but the file names no method"))?;
-        unpacked(method, bytes, &self.budget).map_err(|what| format!("at byte {offset}: {what}"))
+        unpacked(method, bytes, &self.budget, MOST_BYTES as usize)
+            .map_err(|what| format!("at byte {offset}: {what}"))
     }
 
     /// Reads an option section and the sections that it points to. Returns the position of the next
@@ -156,10 +161,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn unpacked(method: Method, bytes: &[u8], budget: &Cell<usize>) -> Found<Vec<u8>> {
-    let mut left = budget.get();
+/// At most `most` bytes come out.
+fn unpacked(method: Method, bytes: &[u8], budget: &Cell<usize>, most: usize) -> Found<Vec<u8>> {
+    let most = most.min(budget.get());
+    let mut left = most;
     let unpacked = unpack(method, bytes, &mut left);
-    budget.set(left);
+    budget.set(budget.get() - (most - left));
     unpacked
 }
 
@@ -186,12 +193,15 @@ impl Chunks<'_> {
             return Ok(None);
         }
         let (packed, _unpacked) = (self.place.u32()?, self.place.u32()?);
-        let bytes = self.place.take(packed.into())?;
         let offset = self.offset;
+        if packed as usize > MOST_CHUNK_BYTES {
+            return Err(format!("at byte {offset}: {packed} bytes of compressed pages, more than any"));
+        }
+        let bytes = self.place.take(packed.into())?;
         let method = self
             .method
             .ok_or_else(|| format!("at byte {offset}: compressed, but the file names no method"))?;
-        let chunk = unpacked(method, &bytes, &self.budget);
+        let chunk = unpacked(method, &bytes, &self.budget, MOST_CHUNK_BYTES);
         chunk.map(Some).map_err(|what| format!("at byte {offset}: {what}"))
     }
 }
