@@ -1,5 +1,5 @@
 //! Events that have no decoded form, but some of whose fields are kept, because the analysis of
-//! synchronous writes needs them. Their records are read like the kernel's own. Must not know any
+//! calls and synchronous writes needs them. Their records are read like the kernel's own. Must not know any
 //! file format, nor what the fields are used for.
 
 use std::fmt::Write as _;
@@ -15,11 +15,15 @@ enum Is {
     Signed,
     /// A device number, encoded as in the kernel: major << 20 | minor.
     Device,
+    /// A short text, cut to its size.
     Text,
+    /// The path of a control group. It is not cut, because then two groups could be one.
+    Path,
 }
 
 /// The size of a text with its terminating zero; `rwbs` is the only one.
 const TEXT_BYTES: usize = 16;
+const PATH_BYTES: usize = 256;
 const NUMBER_BYTES: usize = 8;
 
 type Field = (&'static str, Is);
@@ -27,10 +31,12 @@ type Field = (&'static str, Is);
 const QUEUED: &[Field] =
     &[("dev", Is::Device), ("sector", Is::Unsigned), ("nr_sector", Is::Unsigned), ("rwbs", Is::Text)];
 const FILE: Field = ("ino", Is::Unsigned);
+const GROUP: &[Field] = &[("root", Is::Signed), ("path", Is::Path)];
+const MOVED: &[Field] = &[("dst_root", Is::Signed), ("dst_path", Is::Path), ("pid", Is::Signed)];
 const SUBMITTED: &[Field] = &[("req", Is::Unsigned), ("opcode", Is::Unsigned)];
 
 /// Group, event, and the fields that are kept. A record's id is its index in this list, from 1.
-const KEPT: [(&str, &str, &[Field]); 15] = [
+const KEPT: [(&str, &str, &[Field]); 20] = [
     ("block", "block_bio_queue", QUEUED),
     ("block", "block_rq_issue", QUEUED),
     ("block", "block_rq_complete", QUEUED),
@@ -51,6 +57,11 @@ const KEPT: [(&str, &str, &[Field]); 15] = [
     ("jbd2", "jbd2_start_commit", &[("dev", Is::Device)]),
     ("jbd2", "jbd2_end_commit", &[("dev", Is::Device)]),
     ("writeback", "balance_dirty_pages", &[("pause", Is::Signed)]),
+    ("cgroup", "cgroup_attach_task", MOVED),
+    ("cgroup", "cgroup_transfer_tasks", MOVED),
+    ("cgroup", "cgroup_freeze", GROUP),
+    ("cgroup", "cgroup_unfreeze", GROUP),
+    ("cgroup", "cgroup_notify_frozen", &[("root", Is::Signed), ("path", Is::Path), ("val", Is::Signed)]),
     ("io_uring", "io_uring_submit_req", SUBMITTED),
     ("io_uring", "io_uring_file_get", &[("req", Is::Unsigned), ("fd", Is::Signed)]),
     ("io_uring", "io_uring_complete", &[("req", Is::Unsigned), ("res", Is::Signed)]),
@@ -84,6 +95,7 @@ fn format(number: u16, fields: &[Field]) -> String {
             Is::Signed => ("s64", "", NUMBER_BYTES),
             Is::Device => ("dev_t", "", NUMBER_BYTES),
             Is::Text => ("char", "[16]", TEXT_BYTES),
+            Is::Path => ("char", "[256]", PATH_BYTES),
         };
         let signed = u8::from(is == Is::Signed);
         let _ = writeln!(text, "field:{kind} {name}{array}; offset:{offset}; size:{size}; signed:{signed};");
@@ -93,7 +105,7 @@ fn format(number: u16, fields: &[Field]) -> String {
 }
 
 /// Stores the record of an event, and returns the event's body. `None` if the event is not in the
-/// list, if it lacks a field, or if the store is full.
+/// list, if it lacks a field or the field is too long, or if the store is full.
 pub(crate) fn body(event: &str, fields: &dyn Fields, trace: &mut Trace) -> Option<Body> {
     let place = place(event)?;
     let (system, name, kept) = KEPT[place];
@@ -104,6 +116,13 @@ pub(crate) fn body(event: &str, fields: &dyn Fields, trace: &mut Trace) -> Optio
         match is {
             Is::Unsigned | Is::Signed => record.extend(fields.int(name)?.to_le_bytes()),
             Is::Device => record.extend(u64::from(fields.device(name)?).to_le_bytes()),
+            Is::Path => {
+                // Older kernels name only the last part of the path.
+                let path = fields.text(name).or_else(|| fields.text("cname"))?.as_bytes();
+                let mut bytes = [0; PATH_BYTES];
+                bytes.get_mut(..path.len()).filter(|_| path.len() < PATH_BYTES)?.copy_from_slice(path);
+                record.extend(bytes);
+            }
             Is::Text => {
                 let text = fields.text(name)?.as_bytes();
                 let mut bytes = [0; TEXT_BYTES];

@@ -10,7 +10,7 @@ use crate::round_trip::RoundTrip;
 use crate::timeline::Timeline;
 use crate::why::Legs;
 use crate::without::explain_without_events;
-use crate::{blame, evidence, frequency, pool, why};
+use crate::{blame, evidence, frequency, moves, pool, why};
 
 /// Explains one round trip. The parts are always contiguous and add up to the exact duration of the
 /// round trip; unknown time is a separate part.
@@ -33,12 +33,12 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
         (Owner::Client, evidence::missing_cpu_ns(timeline, &trip, Owner::Client, client)),
         (Owner::Server, evidence::missing_cpu_ns(timeline, &trip, Owner::Server, bounds.server)),
     ];
-    let (reasons, slow_cpu) = reasons(timeline, &trip, &bounds, &all, missing);
+    let (reasons, circumstances) = reasons(timeline, &trip, &bounds, &all, missing);
     let mut flags = blame::flags(&all, &trip);
     if missing.iter().any(|(_, ns)| ns.is_some()) && !flags.contains(&Flag::Gap) {
         flags.push(Flag::Gap);
     }
-    flags.extend(slow_cpu);
+    flags.extend(circumstances);
     if timeline.lost_within(trip.start_ns, trip.end_ns) {
         flags.push(Flag::EventsLost);
     }
@@ -82,14 +82,15 @@ fn nameless(pid: u32) -> Thread {
     Thread { tid: pid, pid: Some(pid), comm: String::new(), prio: None }
 }
 
-/// Why the call did not move, and whether the frequency of a CPU is a reason.
+/// Why the call did not move, and what frequencies and moves between control groups have to do with
+/// it.
 fn reasons(
     timeline: &Timeline<'_>,
     trip: &RoundTrip,
     bounds: &Boundaries,
     parts: &[Part],
     missing: Missing,
-) -> (Reasons, Option<Flag>) {
+) -> (Reasons, Vec<Flag>) {
     let Boundaries { request_ns, reply_ns, server, .. } = *bounds;
     let mut stretches = why::stretches(timeline, parts, Legs { request_ns, reply_ns });
     if let (Some(tid), Some(received_ns)) = (server, trip.received_ns) {
@@ -105,6 +106,7 @@ fn reasons(
     for (owner, missing_ns) in missing {
         why::take_missing(&mut stretches, owner, missing_ns.unwrap_or(0));
     }
-    let slow_cpu = frequency::slow_cpu(timeline, parts, &mut stretches);
-    (Reasons::of(&stretches, trip.usual_ns.unwrap_or(USUAL_NS)), slow_cpu)
+    let mut flags: Vec<Flag> = frequency::slow_cpu(timeline, parts, &mut stretches).into_iter().collect();
+    flags.extend(moves::moved(timeline, parts, &stretches));
+    (Reasons::of(&stretches, trip.usual_ns.unwrap_or(USUAL_NS)), flags)
 }

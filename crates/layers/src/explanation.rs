@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-pub use crate::parts::{Interrupt, Leg, Owner, Part, Softirq, State, Thread, Unknown, Waker};
+pub use crate::parts::{Interrupt, Leg, Owner, Part, Softirq, State, Stop, Thread, Unknown, Waker};
 use crate::reasons::Reasons;
 use crate::system_calls::SystemCall;
 
@@ -157,6 +157,19 @@ pub enum Flag {
         most_khz: u32,
         /// How much less time the work would have taken at the highest frequencies.
         lost_ns: u64,
+    },
+    /// A thread of the call, or the main thread of its process, was moved to a control group, and
+    /// the call waited for a CPU afterwards, or was moved during the call and ran afterwards. A
+    /// group may have other CPUs (a cpuset) or another share of them.
+    Moved {
+        /// The thread that was moved: a main thread perhaps with all others of its process.
+        thread: Thread,
+        /// The group's path.
+        group: String,
+        /// The thread that moved it.
+        by: Thread,
+        /// When, in nanoseconds after the start of the call; negative before it.
+        after_ns: i64,
     },
     /// There were no kernel events at all.
     NoEvents,

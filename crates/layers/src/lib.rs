@@ -44,6 +44,7 @@ mod explain;
 mod explanation;
 mod frequency;
 mod kernel_names;
+mod moves;
 mod partition;
 mod parts;
 mod pool;

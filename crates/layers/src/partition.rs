@@ -1,7 +1,7 @@
 //! Divides a stretch of one thread's time into parts with one state each, and follows the thread
 //! that ended a wait. Must not know which part is to blame.
 
-use roundtrip_tracefs::{OffCpu, TaskState};
+use roundtrip_tracefs::TaskState;
 
 use crate::explanation::{Interrupt, Owner, Part, State, Thread, Unknown, Waker};
 use crate::kernel_names;
@@ -249,9 +249,14 @@ impl Cutter<'_, '_> {
                 completed_io: self.timeline.io_completed(waking.cpu, waking.time_ns, IO_BEFORE_NS),
             },
         };
+        let blocked =
+            self.line().and_then(|line| line.blocked_at(since_ns, until_ns.saturating_add(IO_BEFORE_NS)));
+        let function = blocked.map(|(name, _)| self.timeline.trace.names.text(name));
+        let stopped = self.timeline.stopped(self.tid, state, since_ns, function);
         let mut because = Vec::new();
         if let Waker::Thread { thread } = &waker
             && self.follow
+            && stopped.is_none()
             && self.chain.len() <= LEVELS
             && !self.chain.contains(&thread.tid)
         {
@@ -260,17 +265,15 @@ impl Cutter<'_, '_> {
             let inner = Cutter { timeline, owner, tid: thread.tid, chain: &chain, follow: true };
             because = inner.cut(during.begin_ns, during.end_ns);
         }
-        let off = state.and_then(TaskState::off);
-        let state = if matches!(off, Some(OffCpu::Stopped | OffCpu::Traced)) {
-            State::Stopped { waker }
+        let state = if let Some((how, by)) = stopped {
+            let by = by.map(|by| thread_at(self.timeline, by, during.begin_ns));
+            State::Stopped { how, by, waker }
         } else {
             let call = self.line().and_then(|line| line.calls_within(since_ns, since_ns + 1).last());
-            let blocked =
-                self.line().and_then(|line| line.blocked_at(since_ns, until_ns.saturating_add(IO_BEFORE_NS)));
             State::Blocked {
-                off,
+                off: state.and_then(TaskState::off),
                 system_call: call.map(|call| self.timeline.system_call(self.tid, call.number)),
-                function: blocked.map(|(name, _)| self.timeline.trace.names.text(name).to_owned()),
+                function: function.map(str::to_owned),
                 io_wait: blocked.is_some_and(|(_, io_wait)| io_wait),
                 waker,
             }

@@ -97,6 +97,16 @@ pub enum Waker {
     Unknown,
 }
 
+/// How a thread was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// By a signal, or a tracer.
+    Signal,
+    /// By the freezer.
+    Frozen,
+}
+
 /// One leg of a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Leg {
@@ -207,9 +217,13 @@ pub enum State {
         /// What ended the wait.
         waker: Waker,
     },
-    /// Stopped by a signal.
+    /// Stopped by a signal, or frozen.
     Stopped {
-        /// What continued it.
+        /// Which of them.
+        how: Stop,
+        /// The thread that froze it, if recorded.
+        by: Option<Thread>,
+        /// What continued or thawed it.
         waker: Waker,
     },
     /// Runnable although its CPU was idle.

@@ -5,7 +5,7 @@ use roundtrip_tracefs::OffCpu;
 
 use crate::explanation::{Interrupt, Leg, Owner, Part, State, Thread, Unknown, Waker};
 use crate::kernel_names;
-use crate::reasons::{Class, Limit, Place, Process, Reason, Role, Stop, Stretch, WakeUpStep, Why};
+use crate::reasons::{Class, Limit, Place, Process, Reason, Role, Stretch, WakeUpStep, Why};
 use crate::system_calls::SystemCall;
 use crate::timeline::Timeline;
 
@@ -82,7 +82,7 @@ impl Find<'_, '_> {
     fn collect(&self, part: &Part, chain: &[Thread], out: &mut Vec<Stretch>) {
         match &part.state {
             State::Blocked { waker: Waker::Thread { thread }, .. }
-                if !part.because.is_empty() && !may_have_been_stopped(part, chain) && !is_frozen(part) =>
+                if !part.because.is_empty() && !may_have_been_stopped(part, chain) =>
             {
                 let chain: Vec<Thread> = chain.iter().chain([thread]).cloned().collect();
                 part.because.iter().for_each(|part| self.collect(part, &chain, out));
@@ -107,12 +107,6 @@ impl Find<'_, '_> {
             }
         }
     }
-}
-
-/// Whether a thread waited because it was frozen. The thread that thawed it is not the reason.
-fn is_frozen(part: &Part) -> bool {
-    let frozen = |function: &String| kernel_names::is_freezer(function);
-    matches!(&part.state, State::Blocked { function, .. } if function.as_ref().is_some_and(frozen))
 }
 
 /// Whether an owner's wait may have been a stop by a signal, which looks the same if its start was
@@ -167,10 +161,9 @@ fn reason<'a>(part: &'a Part, chain: &'a [Thread]) -> (Reason, Option<&'a Thread
         };
     }
     match &part.state {
-        State::Blocked { waker, .. } if is_frozen(part) => {
-            (Reason::Stopped { how: Stop::Frozen }, by_thread(waker))
+        State::Stopped { how, by, waker } => {
+            (Reason::Stopped { how: *how }, by_thread(waker).or(by.as_ref()))
         }
-        State::Stopped { waker } => (Reason::Stopped { how: Stop::Signal }, by_thread(waker)),
         State::Blocked { waker: Waker::Thread { thread }, .. } if may_have_been_stopped(part, chain) => {
             unknown(Unknown::SinceBefore { owner: part.owner, thread: thread.clone() })
         }

@@ -66,7 +66,7 @@ fn true_at(machine: &Machine, part: &Part, time_ns: u64) {
             assert_eq!((part.cpu, machine.had_cpu(cpu, time_ns)), (Some(cpu), 0), "{said}");
         }
         (State::WakeUpPending, Truth::Waking) => {}
-        (State::Blocked { waker, .. } | State::Stopped { waker }, Truth::Blocked) => {
+        (State::Blocked { waker, .. } | State::Stopped { waker, .. }, Truth::Blocked) => {
             let woken = machine.woken.iter().find(|(at, tid, _)| *at > time_ns && *tid == thread.tid);
             match (waker, woken) {
                 (Waker::Unknown | Waker::OtherCpu, _) => {}

@@ -106,6 +106,8 @@ events! {
     block_bio_queue "BlockBioQueueFtraceEvent" = 119 { dev: Uint = 1, sector: Uint = 2, nr_sector: Uint = 3, rwbs: Text = 4 }
     block_rq_complete "BlockRqCompleteFtraceEvent" = 125 { dev: Uint = 1, sector: Uint = 2, nr_sector: Uint = 3, rwbs: Text = 5 }
     block_rq_issue "BlockRqIssueFtraceEvent" = 45 { dev: Uint = 1, sector: Uint = 2, nr_sector: Uint = 3, rwbs: Text = 5 }
+    cgroup_attach_task "CgroupAttachTaskFtraceEvent" = 67 { dst_root: Int = 1, pid: Int = 3, cname: Text = 5, dst_path: Text = 7 }
+    cgroup_transfer_tasks "CgroupTransferTasksFtraceEvent" = 71 { dst_root: Int = 1, pid: Int = 3, cname: Text = 5, dst_path: Text = 7 }
     ext4_sync_file_enter "Ext4SyncFileEnterFtraceEvent" = 43 { dev: Uint = 1, ino: Uint = 2, parent: Uint = 3, datasync: Int = 4 }
     ext4_sync_file_exit "Ext4SyncFileExitFtraceEvent" = 44 { dev: Uint = 1, ino: Uint = 2, ret: Int = 3 }
     f2fs_sync_file_enter "F2fsSyncFileEnterFtraceEvent" = 255 { dev: Uint = 1, ino: Uint = 2, pino: Uint = 3 }

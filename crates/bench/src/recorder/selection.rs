@@ -70,6 +70,12 @@ const WANTED: &[(Lack, &[&str])] = &[
             "block/block_rq_complete",
             // Android's kernels.
             "sched/sched_blocked_reason",
+            // Moves between control groups, and the freezer (Linux 5.2). A few a second at most.
+            "cgroup/cgroup_attach_task",
+            "cgroup/cgroup_transfer_tasks",
+            "cgroup/cgroup_freeze",
+            "cgroup/cgroup_unfreeze",
+            "cgroup/cgroup_notify_frozen",
             // Linux 6.4.
             "ipi/ipi_send_cpu",
             "ipi/ipi_send_cpumask",
@@ -113,6 +119,8 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
     ),
     (Lack::IsNormal, CPU_INTERRUPTS),
     (Lack::IsNormal, &["power/cpu_frequency"]),
+    // The freezer.
+    (Lack::IsNormal, &["cgroup/cgroup_attach_task", "cgroup/cgroup_freeze", "cgroup/cgroup_unfreeze"]),
     (Lack::IsNormal, COMMANDS),
 ];
 

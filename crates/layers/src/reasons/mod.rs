@@ -14,6 +14,7 @@ mod tests;
 
 use serde::{Serialize, Serializer};
 
+pub use crate::explanation::Stop;
 use crate::explanation::{Interrupt, Leg, Thread, Unknown};
 use crate::system_calls::SystemCall;
 
@@ -240,16 +241,6 @@ pub enum Limit {
     Io,
     /// Writeback throttling.
     Writeback,
-}
-
-/// How a thread was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stop {
-    /// By a signal, or a tracer.
-    Signal,
-    /// By the freezer.
-    Frozen,
 }
 
 /// A step between the waking of a thread and its first instruction.

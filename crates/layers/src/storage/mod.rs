@@ -49,8 +49,8 @@ pub enum Layer {
     /// A request is in the block layer: from its queueing to the controller, and between the phases
     /// of a flush.
     Block,
-    /// The write waits before its request is even queued: it is throttled, or depends on another
-    /// thread that is late.
+    /// The write waits before its request is even queued: it is throttled, stopped or frozen, or
+    /// depends on another thread that is late.
     Held,
     /// The waiting thread has been woken, but does not run yet.
     Wake,

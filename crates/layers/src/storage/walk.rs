@@ -115,7 +115,13 @@ impl<'a> Walk<'a, '_> {
                         self.claim(begin_ns, end_ns, Layer::Wake);
                     }
                 }
-                Doing::Blocked { .. } => self.blocked(tid, begin_ns, end_ns, depth),
+                Doing::Blocked { state } => {
+                    let (since_ns, _) = timeline.doing_at(tid, begin_ns);
+                    match timeline.stopped(tid, state, since_ns, None) {
+                        Some(_) => self.claim(begin_ns, end_ns, Layer::Held),
+                        None => self.blocked(tid, begin_ns, end_ns, depth),
+                    }
+                }
                 Doing::Unknown | Doing::Left { .. } | Doing::Gone => {}
             }
         }

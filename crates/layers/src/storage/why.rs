@@ -5,10 +5,11 @@
 mod requests;
 
 use super::{Piece, Request, Write, Writes};
-use crate::explanation::{Interrupt, Owner, Part, State, Thread, Unknown};
+use crate::explanation::{Interrupt, Owner, Part, State, Thread, Unknown, Waker};
+use crate::frequency;
 use crate::kernel_names;
 use crate::partition::{interrupt, shallow, thread_at};
-use crate::reasons::{Class, Io, Limit, Place, Process, Reason, ReasonKind, Role, Stop, Stretch, Why};
+use crate::reasons::{Class, Io, Limit, Place, Process, Reason, ReasonKind, Role, Stretch, Why};
 use crate::timeline::{Timeline, Waking, WakingBy};
 
 /// The longest chain of threads that a wait is followed through.
@@ -62,6 +63,10 @@ pub(super) fn stretches(writes: &Writes<'_>, write: Write, own: &[usize], pieces
             pieces.next();
         }
     }
+    // Only work has one of these reasons and a CPU.
+    let is_work =
+        |stretch: &Stretch| matches!(stretch.why.reason, Reason::OwnWork | Reason::Thread { but: None });
+    let _ = frequency::divide(&writes.timeline, &mut out, is_work);
     out
 }
 
@@ -188,9 +193,11 @@ impl<'a> Follow<'a, '_> {
     fn part(&mut self, tid: u32, part: Part) {
         let Part { begin_ns, end_ns, thread, cpu, state, .. } = part;
         match state {
-            State::User | State::Running | State::SystemCall { .. } | State::Spinning => {
+            State::User | State::Running | State::SystemCall { .. } => {
                 self.push_on(cpu, begin_ns, end_ns, Cause::Work, (thread, None));
             }
+            // Another thread ends it, at whatever frequency the CPU runs.
+            State::Spinning => self.push(begin_ns, end_ns, Cause::Work, thread, None),
             State::Blocked { .. } => self.blocked(tid, begin_ns, end_ns),
             State::Unknown { reason: Unknown::Queue } => {
                 self.push_on(cpu, begin_ns, end_ns, Cause::State(state), (thread, None));
@@ -307,7 +314,11 @@ impl<'a> Follow<'a, '_> {
 /// The reason that a thread's state is, and the thread that names it.
 fn of_state(state: &State) -> (Reason, Option<Thread>) {
     match (state, crate::why::of_state(state)) {
-        (State::Stopped { .. }, _) => (Reason::Stopped { how: Stop::Signal }, None),
+        // Whoever continued it is known.
+        (State::Stopped { how, waker: Waker::Thread { thread }, .. }, _) => {
+            (Reason::Stopped { how: *how }, Some(thread.clone()))
+        }
+        (State::Stopped { how, by, .. }, _) => (Reason::Stopped { how: *how }, by.clone()),
         (State::Unknown { reason: Unknown::Queue }, _) => (Reason::Cpu, None),
         (_, Some((reason, thread))) => (reason, thread.cloned()),
         // The other states have reasons of their own.

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use roundtrip_tracefs::{Body, Event, Numbers, OffCpu, TaskState, ThreadRef, Trace};
 
 use super::gaps::Gaps;
+use super::groups::Groups;
 use super::within::Within;
 use super::{Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, change, tick};
 use crate::kernel_names;
@@ -243,8 +244,6 @@ impl<'t> Builder<'t> {
         self.last[cpu as usize].tid = next.tid;
     }
 
-    /// Drops what questions about these stretches do not need. What is used to find the tick's
-    /// period stays.
     /// Makes a line for each CPU up to this one.
     fn have_cpu(&mut self, cpu: u32) {
         while self.cpus.len() <= cpu as usize {
@@ -253,6 +252,8 @@ impl<'t> Builder<'t> {
         }
     }
 
+    /// Drops what questions about these stretches do not need. What is used to find the tick's
+    /// period stays.
     fn keep_within(&mut self, within: &Within) {
         self.threads.values_mut().for_each(|line| line.keep_within(within));
         for (line, last) in self.cpus.iter_mut().zip(&self.last) {
@@ -300,7 +301,8 @@ impl<'t> Builder<'t> {
         let Builder { trace, knows, threads, cpus, gaps, unrecorded, events, .. } = self;
         let named = trace.threads();
         let numbers = Numbers::of(trace, &trace.machine);
-        Timeline { trace, events, named, numbers, knows, threads, cpus, gaps, unrecorded, tick_ns }
+        let groups = Groups::of(trace);
+        Timeline { trace, events, named, numbers, knows, threads, cpus, gaps, unrecorded, tick_ns, groups }
     }
 }
 

@@ -3,7 +3,9 @@
 
 mod build;
 mod gaps;
+mod groups;
 mod interrupts;
+mod power;
 mod tick;
 mod within;
 
@@ -14,6 +16,7 @@ use roundtrip_tracefs::{Event, Name, Numbers, TaskState, Trace};
 
 use crate::system_calls::SystemCall;
 use gaps::Gaps;
+use groups::Groups;
 use interrupts::Interrupts;
 pub(crate) use interrupts::Source;
 use within::Within;
@@ -153,6 +156,7 @@ pub struct Timeline<'t> {
     /// events that reveal them.
     unrecorded: Vec<Unrecorded>,
     tick_ns: Option<u64>,
+    pub(crate) groups: Groups,
 }
 
 impl<'t> Timeline<'t> {
@@ -305,29 +309,6 @@ impl<'t> Timeline<'t> {
         let times = self.cpu(cpu).map_or(&[][..], |line| &line.completed_io);
         let after = times.partition_point(|&time| time <= before_ns);
         after > 0 && before_ns - times[after - 1] <= within_ns
-    }
-}
-
-impl CpuLine {
-    /// The CPU's frequencies in kHz during a stretch, as far as they are known.
-    pub(crate) fn frequencies(&self, from_ns: u64, to_ns: u64) -> Vec<During<u32>> {
-        let mut all = during(&self.frequencies, from_ns, to_ns, 0);
-        all.retain(|during| during.what > 0);
-        all
-    }
-
-    /// The idle state in which the CPU was last before an instant, and when it left it;
-    /// `u64::MAX` if it did not. `None` if no event shows it.
-    pub(crate) fn last_idle(&self, time_ns: u64) -> Option<(u32, u64)> {
-        let after = self.idle.partition_point(|change| change.0 < time_ns);
-        let index = self.idle[..after].iter().rposition(|change| change.1.is_some())?;
-        let left_ns = self.idle.get(index + 1).map_or(u64::MAX, |change| change.0);
-        Some((self.idle[index].1?, left_ns))
-    }
-
-    /// Its highest frequency in the recording, in kHz.
-    pub(crate) fn most_khz(&self) -> u32 {
-        self.frequencies.iter().map(|change| change.1).max().unwrap_or(0)
     }
 }
 

@@ -2,6 +2,7 @@
 //! client (tid 10, process 1) is on CPU 0, the server (tid 20, process 2) on CPU 1.
 
 mod causes;
+mod groups;
 mod incomplete;
 mod phones;
 

@@ -1,6 +1,7 @@
 //! What recordings of phones show although they lack events of interrupts, and of wakings.
 
 use roundtrip_layers::reasons::ReasonKind;
+use roundtrip_layers::storage::{Devices, Write, Writes};
 use roundtrip_layers::{Explanation, Flag, Kind, RoundTrip, State, Unknown, What};
 use roundtrip_tracefs::{Body, EventContext, TaskState};
 
@@ -159,9 +160,9 @@ fn nothing_is_slow_while_it_waits_or_where_no_event_gives_a_frequency() {
         tape.event(4, 1, Body::Frequency { cpu: of, khz: 2_000_000 });
         tape.event(5, 1, Body::Frequency { cpu: of, khz: 500_000 });
         tape.request();
-        tape.switch(108, 1, super::WAITS, super::HOG);
-        tape.wake_in(3_000, 1, SERVER, 1, EventContext::Thread);
-        tape.switch(3_003, 1, SLEEPS, SERVER);
+        tape.switch(108, 1, super::WAITS, 0);
+        tape.wake_in(3_000, 1, SERVER, 1, EventContext::Interrupt);
+        tape.switch(3_003, 1, TaskState(0), SERVER);
         tape.reply(3_010);
         tape.explain(3_016)
     };
@@ -169,6 +170,51 @@ fn nothing_is_slow_while_it_waits_or_where_no_event_gives_a_frequency() {
         let explanation = explained(cpu);
         assert!(explanation.reasons.of_kind(ReasonKind::SlowCpu).is_none(), "{explanation:?}");
         assert_eq!(explanation.flags, []);
+    }
+}
+
+/// A call that waits for a thread on CPU 0, which then has this frequency of 2 GHz.
+fn held_at(khz: u32) -> (Tape, Explanation) {
+    let mut tape = phone(true);
+    tape.event(4, 0, Body::Frequency { cpu: 0, khz: 2_000_000 });
+    tape.event(5, 0, Body::Frequency { cpu: 0, khz });
+    tape.request();
+    tape.switch(108, 1, SLEEPS, 0);
+    tape.switch(110, 0, TaskState(0), HOLDER);
+    tape.wake_in(4_110, 0, SERVER, 1, EventContext::Thread);
+    tape.switch(4_112, 1, TaskState(0), SERVER);
+    tape.wake_in(4_115, 1, CLIENT, 0, EventContext::Thread);
+    tape.switch(4_116, 1, SLEEPS, 0);
+    tape.switch(4_119, 0, SLEEPS, CLIENT);
+    tape.event(4_169, 0, Body::SysEnter { number: 0, first: 0, third: 0, sixth: 0 });
+    let explanation = tape.explain(4_121);
+    (tape, explanation)
+}
+
+#[test]
+fn a_low_frequency_also_slows_the_work_of_a_thread_that_a_call_waited_for() {
+    let (_, explanation) = held_at(500_000);
+    let main = explanation.main().unwrap();
+    let via: Vec<u32> = main.via.iter().map(|thread| thread.tid).collect();
+    assert_eq!((main.kind, main.cpu, via), (Kind::SlowCpu, Some(0), vec![HOLDER]));
+    let sum_ns = explanation.reasons.of_kind(ReasonKind::SlowCpu).unwrap().sum_ns;
+    assert!((3_000_000..3_010_000).contains(&sum_ns), "{sum_ns}");
+    let (_, explanation) = held_at(1_900_000);
+    assert_eq!(blamed(&explanation), (Kind::WaitedFor, Some(HOLDER)));
+    assert!(explanation.reasons.of_kind(ReasonKind::SlowCpu).is_none());
+}
+
+#[test]
+fn a_low_frequency_also_slows_writes_and_the_threads_that_they_wait_for() {
+    for (khz, lost_ns) in [(500_000, Some(3_000_000)), (1_900_000, None)] {
+        let (tape, _) = held_at(khz);
+        let writes = Writes::new(&tape.trace, Devices::default());
+        let lost = |tid, start_us: u64, end_us: u64| {
+            let write = Write { start_ns: start_us * 1000, end_ns: end_us * 1000, tid };
+            writes.layers(write).summed().of_kind(ReasonKind::SlowCpu).map(|of| of.sum_ns)
+        };
+        assert_eq!(lost(HOLDER, 110, 4_110), lost_ns, "its own work");
+        assert_eq!(lost(SERVER, 106, 4_114), lost_ns, "the holder's");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Explanations as JSON: one versioned object with all parts of all slow calls, and the number of
 //! calls that were not kept. Pure: explanations in, text out.
 
+use roundtrip_layers::reasons::Stop;
 use roundtrip_layers::{
     Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker,
 };
@@ -154,6 +155,8 @@ enum StateJson<'a> {
         waker: WakerJson<'a>,
     },
     Stopped {
+        how: Stop,
+        by: Option<&'a Thread>,
         waker: WakerJson<'a>,
     },
     RunnableOnIdle,
@@ -187,7 +190,9 @@ impl<'a> From<&'a State> for StateJson<'a> {
                 io_wait: *io_wait,
                 waker: waker.into(),
             },
-            State::Stopped { waker } => Self::Stopped { waker: waker.into() },
+            State::Stopped { how, by, waker } => {
+                Self::Stopped { how: *how, by: by.as_ref(), waker: waker.into() }
+            }
             State::RunnableOnIdle => Self::RunnableOnIdle,
             State::Throttled => Self::Throttled,
             State::Gap => Self::Gap,

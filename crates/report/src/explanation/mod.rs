@@ -11,6 +11,7 @@ pub(crate) mod words;
 
 use std::fmt::Write as _;
 
+use roundtrip_layers::reasons::Stop;
 use roundtrip_layers::{Flag, Interrupt, State, Waker};
 use roundtrip_tracefs::OffCpu;
 
@@ -19,6 +20,7 @@ pub(crate) use crate::explanation::parts::{parts_table, threads};
 use crate::explanation::sentence::answer;
 pub use crate::explanation::sentence::thing;
 use crate::explanation::words::{interrupt, leg, system_call, thread, unknown};
+use crate::text::inert;
 use crate::text::quantity::duration;
 use roundtrip_analysis::slow_calls::{Explained, Kept};
 
@@ -196,6 +198,17 @@ pub(super) fn flag_text(flag: &Flag) -> String {
             khz / 1000,
             most_khz / 1000
         ),
+        Flag::Moved { thread: of, group, by, after_ns } => {
+            let by = if by.tid == of.tid { "itself".into() } else { thread(by) };
+            let when = if *after_ns < 0 { "before the call" } else { "after the call began" };
+            format!(
+                "Control group: {} was moved to {} by {by}, {} {when}; its CPUs, or its share of them, may be others \
+                 there",
+                thread(of),
+                inert::name(group),
+                time(after_ns.unsigned_abs())
+            )
+        }
         Flag::NoEvents => {
             "Only from the programs' time stamps and the two threads' counters, which show no other thread"
                 .into()
@@ -234,7 +247,13 @@ pub(super) fn state_text(state: &State) -> String {
             let function = function.as_ref().map_or_else(String::new, |function| format!(" at {function}"));
             format!("blocked ({letter}){call}{function}, {}", woken_by(waker))
         }
-        State::Stopped { waker } => format!("stopped by a signal, {}", woken_by(waker)),
+        State::Stopped { how: Stop::Signal, waker, .. } => {
+            format!("stopped by a signal, {}", woken_by(waker))
+        }
+        State::Stopped { how: Stop::Frozen, by, waker } => {
+            let by = by.as_ref().map_or_else(String::new, |by| format!(" by {}", thread(by)));
+            format!("frozen{by}, {}", woken_by(waker))
+        }
         State::RunnableOnIdle => "runnable while its CPU was idle".into(),
         State::Throttled => "throttled: the control group's CPU quota was used up".into(),
         State::Gap => "the CPU did not run: hypervisor, or interrupts off".into(),

@@ -119,7 +119,13 @@ fn phrase(of: &OfKind, took: &str, about: About) -> String {
             };
             format!("{} itself ran {took}{than}{on_cpu}{caveat}", or_it(&who))
         }
-        ReasonKind::SlowCpu => format!("{} itself ran {took} longer because of {}", or_it(&who), most_of(of)),
+        ReasonKind::SlowCpu => {
+            let because = format!("ran {took} longer because of {}", most_of(of));
+            match through(of) {
+                Some(chain) => format!("{} waited for {chain}, which {because}", or_it(&who)),
+                None => format!("{} itself {because}", or_it(&who)),
+            }
+        }
         ReasonKind::Cpu => match worker_in_a_layer(of) {
             Some((worker, layer)) => {
                 format!("waited {took} in the {layer} layer because {worker} was runnable {}", behind(of))

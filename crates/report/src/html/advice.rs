@@ -150,7 +150,7 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
                                 less time, or share no lock."));
             steps.push("If it is a lock, use one with priority inheritance (PTHREAD_PRIO_INHERIT).".to_owned());
         }
-        Kind::Stopped => steps.push(format!("Find out who sends SIGSTOP to the {owner}: a debugger, a freezer or a shell.")),
+        Kind::Stopped => steps.push(format!("Find out who stops the {owner}: a debugger or a shell by SIGSTOP, or the freezer of applications in the background.")),
         Kind::WakeUp => steps.push(
             "Limit deep idle states (/dev/cpu_dma_latency, cpuidle governor), or run client and server on one CPU.".to_owned(),
         ),
