@@ -78,6 +78,11 @@ impl Buffers {
         Ok(parse_stats(&read(&self.per_cpu(cpu, "stats"))?))
     }
 
+    /// How many events were taken out of one CPU's buffer; `None` on kernels that do not count them.
+    pub(crate) fn events_read(&self, cpu: u32) -> Option<u64> {
+        count(&read(&self.per_cpu(cpu, "stats")).ok()?, "read events")
+    }
+
     /// Takes everything out of the buffers. At `started_ns`, recording had certainly started, with
     /// empty buffers. At `stopped_ns`, it had certainly stopped.
     pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
@@ -160,11 +165,13 @@ pub(crate) fn current(clocks: &str) -> Option<String> {
     Some(chosen.trim_matches(['[', ']']).to_owned())
 }
 
+fn count(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|count| count.trim().parse().ok())
+}
+
 fn parse_stats(text: &str) -> CpuStats {
-    let count = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
-    };
+    let count = |name| count(text, name).unwrap_or(0);
     CpuStats {
         entries: count("entries"),
         overrun: count("overrun"),
@@ -190,6 +197,7 @@ mod tests {
                     now ts: 11751.0\ndropped events: 2\nread events: 0\n";
         assert_eq!(parse_stats(text), CpuStats { entries: 12, overrun: 3, commit_overrun: 1, dropped: 2 });
         assert_eq!(parse_stats(""), CpuStats::default());
+        assert_eq!((count(text, "read events"), count("", "read events")), (Some(0), None));
     }
 
     #[test]

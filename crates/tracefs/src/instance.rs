@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use roundtrip_files::Owned;
@@ -13,6 +14,7 @@ use roundtrip_files::Owned;
 use crate::buffers::{Buffers, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
+use crate::readers::Readers;
 use crate::recording::Header;
 use crate::selection::Selection;
 use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
@@ -21,8 +23,8 @@ use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
 const PREFIX: &str = "roundtrip-";
 
 /// The settings that another program may change, after which events are missing.
-const SETTINGS: [&str; 5] =
-    ["set_event", "tracing_cpumask", "trace_clock", "buffer_size_kb", "options/overwrite"];
+const SETTINGS: [&str; 6] =
+    ["set_event", "set_event_pid", "tracing_cpumask", "trace_clock", "buffer_size_kb", "options/overwrite"];
 
 /// An instance that records the events of a selection into buffers of a fixed size.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub struct Instance {
     missing: Vec<String>,
     /// The settings that decide what is recorded, as the kernel shows them.
     settings: Vec<(&'static str, String)>,
+    readers: Mutex<Readers>,
     /// Always open, so that the kernel refuses to remove the instance while it is in use.
     switch: Option<File>,
     /// Held until the instance is removed.
@@ -64,6 +67,7 @@ impl Instance {
             events: Vec::new(),
             missing: selection.missing.clone(),
             settings: Vec::new(),
+            readers: Mutex::default(),
             switch: None,
             _owned: owned,
         };
@@ -128,12 +132,45 @@ impl Instance {
         switch.write_all(value).map_err(|cause| Error::file("write", self.buffers.switch(), cause))
     }
 
-    /// What another program has changed since the instance was created, in words; `None` if
-    /// nothing. Recording must be on. Settings that cannot be read count as unchanged.
+    /// What another program has done to this recording since the instance was created, in words;
+    /// `None` if nothing. It may have changed a setting, read events or cleared the buffer. With
+    /// `is_on`, recording must be on. What cannot be read counts as unchanged.
+    ///
+    /// A setting that was changed and changed back between two calls is not noticed.
     #[must_use]
-    pub fn changed(&self) -> Option<String> {
-        let on = ("tracing_on", "1".to_owned());
-        changed(&self.buffers.directory, self.settings.iter().chain([&on]))
+    pub fn changed(&self, is_on: bool) -> Option<String> {
+        for cpu in self.buffers.cpus().unwrap_or_default() {
+            self.look(cpu);
+        }
+        let on = is_on.then(|| ("tracing_on", "1".to_owned()));
+        // Changing the clock also clears the buffer.
+        changed(&self.buffers.directory, self.settings.iter().chain(&on)).or_else(|| {
+            self.readers().found().map(|what| format!("another program {what} of this recording"))
+        })
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds out whether another program has taken events out of a CPU's buffer.
+    fn look(&self, cpu: u32) {
+        if let Some(read) = self.buffers.events_read(cpu) {
+            self.readers().look(cpu, read);
+        }
+    }
+
+    /// Takes events out by `take`, and notes how many.
+    fn taking<T>(&self, take: impl FnOnce() -> Result<T>) -> Result<T> {
+        let cpus = self.buffers.cpus()?;
+        cpus.iter().for_each(|&cpu| self.look(cpu));
+        let taken = take();
+        for cpu in cpus {
+            if let Some(read) = self.buffers.events_read(cpu) {
+                self.readers().leave(cpu, read);
+            }
+        }
+        taken
     }
 
     /// The file to which other processes write a 0 to stop recording. They can open it as long as
@@ -151,7 +188,13 @@ impl Instance {
     pub fn snapshot(&self, started_ns: u64, stopped_ns: u64) -> Result<Snapshot> {
         // The instants are only valid on this clock.
         let ours = |instant_ns| (self.clock == "boot").then_some(instant_ns);
-        self.buffers.snapshot(ours(started_ns), ours(stopped_ns))
+        let snapshot = self.taking(|| self.buffers.snapshot(ours(started_ns), ours(stopped_ns)))?;
+        if let Some(started_ns) = ours(started_ns) {
+            let first_ns = snapshot.cpus.iter().filter_map(CpuSnapshot::first_ns).min();
+            let overwritten = snapshot.cpus.iter().any(|cpu| cpu.stats.overrun > 0);
+            self.readers().recorded(started_ns, stopped_ns, first_ns, overwritten);
+        }
+        Ok(snapshot)
     }
 
     /// Takes out the contents of each CPU's buffer, for a [`Stream`](crate::Stream). Recording
@@ -160,7 +203,7 @@ impl Instance {
     /// # Errors
     /// [`Error::File`] if the kernel refuses.
     pub fn take(&self) -> Result<Vec<CpuSnapshot>> {
-        self.buffers.take(Some(now_ns()))
+        self.taking(|| self.buffers.take(Some(now_ns())))
     }
 
     /// The processes of the recorded threads, as far as the kernel knows them, and the names of
@@ -175,6 +218,7 @@ impl Instance {
     /// # Errors
     /// [`Error::File`] if the kernel refuses.
     pub fn clear(&self) -> Result<()> {
+        self.readers().clear();
         self.buffers.clear()
     }
 

@@ -57,6 +57,8 @@ mod numbers;
 mod packed;
 mod page;
 mod pages;
+#[cfg(feature = "live")]
+mod readers;
 mod recording;
 #[cfg(feature = "live")]
 mod selection;

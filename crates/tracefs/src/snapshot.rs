@@ -29,6 +29,21 @@ pub struct CpuSnapshot {
     pub pages: Vec<u8>,
 }
 
+/// The time of a page's first event: a page starts with it, in the running machine's byte order
+/// (Documentation/trace/ring-buffer-design.rst).
+fn begins_ns(page: &[u8]) -> Option<u64> {
+    page.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+impl CpuSnapshot {
+    /// The time of the first event on the trace's clock, for a snapshot of this machine; `None`
+    /// without events.
+    #[must_use]
+    pub fn first_ns(&self) -> Option<u64> {
+        begins_ns(&self.pages)
+    }
+}
+
 /// The contents of a trace at one instant, with the processes and names of threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -48,13 +63,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Drops pages that have no events from `from_ns` on, in nanoseconds of the trace's clock. A
-    /// page starts with the time of its first event, in the running machine's byte order
-    /// (Documentation/trace/ring-buffer-design.rst).
+    /// Drops pages that have no events from `from_ns` on, in nanoseconds of the trace's clock.
     pub fn keep_from(&mut self, from_ns: u64, page_bytes: usize) {
         for cpu in &mut self.cpus {
-            let begins = |page: &[u8]| page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-            let old = cpu.pages.chunks(page_bytes.max(1)).take_while(|page| begins(page) <= from_ns).count();
+            let is_old = |page: &&[u8]| begins_ns(page).unwrap_or(0) <= from_ns;
+            let old = cpu.pages.chunks(page_bytes.max(1)).take_while(is_old).count();
             // The last of these pages may contain later events.
             cpu.pages.drain(..old.saturating_sub(1) * page_bytes);
         }

@@ -5,8 +5,9 @@
 #[allow(dead_code)]
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::tracefs;
@@ -63,6 +64,66 @@ fn it_records_until_it_is_stopped_and_goes_on_for_the_next() {
     }
     drop(instance);
     assert!(!directory.exists());
+}
+
+#[test]
+fn another_program_that_reads_clears_or_changes_it_is_noticed() {
+    let Some(tracefs) = tracefs() else { return };
+    let read = |directory: &Path| {
+        sleep();
+        let mut bytes = vec![0; 1 << 16];
+        for cpu in std::fs::read_dir(directory.join("per_cpu")).unwrap() {
+            let raw = cpu.unwrap().path().join("trace_pipe_raw");
+            let raw = std::fs::File::options().read(true).custom_flags(0o4000).open(raw).unwrap();
+            // A CPU may have had no events.
+            let _ = (&raw).read(&mut bytes);
+        }
+    };
+    let write = |file: &'static str, text: &'static str| {
+        move |directory: &Path| std::fs::write(directory.join(file), text).unwrap()
+    };
+    for (says, disturb) in [
+        (None, Box::new(|_: &Path| ()) as Box<dyn Fn(&Path)>),
+        (Some("read the events"), Box::new(read)),
+        (Some("cleared the buffer"), Box::new(write("trace", ""))),
+        (Some("changed tracing_on"), Box::new(write("tracing_on", "0"))),
+        (Some("changed set_event"), Box::new(write("set_event", "!sched:sched_waking"))),
+        (Some("changed set_event_pid"), Box::new(write("set_event_pid", "1"))),
+        (Some("changed buffer_size_kb"), Box::new(write("buffer_size_kb", "64"))),
+        (Some("changed trace_clock"), Box::new(write("trace_clock", "local"))),
+    ] {
+        let instance = recorder(&tracefs);
+        instance.on().unwrap();
+        for _ in 0..2 {
+            sleep();
+            instance.take().unwrap();
+            assert_eq!(instance.changed(true), None);
+        }
+        disturb(&instance.switch_path().with_file_name(""));
+        // It is noticed after the next read, too.
+        instance.take().unwrap();
+        let changed = instance.changed(true);
+        match says {
+            None => assert_eq!(changed, None),
+            Some(says) => {
+                assert!(changed.as_ref().is_some_and(|what| what.contains(says)), "{says}: {changed:?}")
+            }
+        }
+    }
+}
+
+#[test]
+fn an_instance_that_is_cleared_and_read_by_its_owner_is_undisturbed() {
+    let Some(tracefs) = tracefs() else { return };
+    let instance = recorder(&tracefs);
+    for _ in 0..5 {
+        instance.clear().unwrap();
+        let started_ns = instance.on().unwrap();
+        sleep();
+        assert_eq!(instance.changed(true), None);
+        instance.snapshot(started_ns, instance.off().unwrap()).unwrap();
+        assert_eq!(instance.changed(false), None);
+    }
 }
 
 #[test]
