@@ -32,6 +32,11 @@ impl Changes {
         })
     }
 
+    /// Whether this condition has been read before.
+    pub(super) fn knows(&self, reading: &Reading) -> bool {
+        self.first.contains_key(&(reading.what.clone(), reading.pid))
+    }
+
     /// Adds readings made `at_ns` after the beginning of the run. A condition's first reading is
     /// what later ones are compared with. A condition that is not among the readings has not
     /// changed: its process may have ended.

@@ -2,7 +2,8 @@
 //! would make the figures those of another machine. Must not judge what changed.
 //!
 //! Measurements look at the conditions between two turns, when nothing is timed. No thread does so
-//! in the background, because it would use a CPU that calls need.
+//! in the background, because it would use a CPU that calls need. While this process waits for its
+//! workers, it wakes up twice a second, and reads the few conditions that take little time.
 
 mod changes;
 mod machine;
@@ -10,6 +11,8 @@ mod processes;
 mod share;
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use roundtrip_run::environment::Change;
 
@@ -22,6 +25,9 @@ use share::Shares;
 
 /// How often conditions are read at most. A reading takes up to a millisecond.
 const EVERY_NS: u64 = 500_000_000;
+
+/// The most processes that are read while workers make calls.
+const MAX_GLIMPSED: usize = 16;
 
 /// How long a condition must differ to count as changed. A thread may still be about to return an
 /// inherited priority when its call has already ended.
@@ -47,20 +53,32 @@ struct Watch {
     root: Root,
     begun_ns: u64,
     last_ns: u64,
+    /// When conditions were last read, or only those that take little time.
+    glimpsed_ns: u64,
     /// How long this thread had waited for a CPU at the last look.
     run_delay_ns: u64,
     changes: Changes,
     shares: Shares,
 }
 
+/// Whether this process has received SIGCONT, as after each stop.
+static CONTINUED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
+    let continued = Arc::default();
+    // If this fails, only long stops are noticed.
+    let _ = signal_hook::flag::register(libc::SIGCONT, Arc::clone(&continued));
+    continued
+});
+
 /// Begins to watch. Until [`finish`], the calling thread's calls of [`look`] read conditions.
 pub(crate) fn begin() {
+    CONTINUED.store(false, Ordering::SeqCst);
     let (root, now_ns) = (Root::real(), now_ns());
     let mut changes = Changes::default();
     changes.add(machine::read(&root), 0);
     let shares = Shares::default();
     let run_delay_ns = run_delay_ns();
-    let watch = Watch { root, begun_ns: now_ns, last_ns: now_ns, run_delay_ns, changes, shares };
+    let (begun_ns, last_ns, glimpsed_ns) = (now_ns, now_ns, now_ns);
+    let watch = Watch { root, begun_ns, last_ns, glimpsed_ns, run_delay_ns, changes, shares };
     WATCH.with_borrow_mut(|one| *one = Some(watch));
 }
 
@@ -84,25 +102,56 @@ fn look_after(least_ns: u64, processes: &[Process<'_>]) {
     });
 }
 
-/// How much longer than its timeout a wait must last for [`waited`] to notice it.
+/// Reads what can be read in some microseconds, unless it did so within the last half second. May
+/// be called while workers make calls, but never in a timed section.
+pub(crate) fn glimpse<'a>(processes: impl FnOnce() -> Vec<Process<'a>>) {
+    WATCH.with_borrow_mut(|watch| {
+        let Some(watch) = watch.as_mut() else { return };
+        if now_ns().saturating_sub(watch.glimpsed_ns) >= EVERY_NS {
+            watch.glimpse(&processes());
+        }
+    });
+}
+
+/// How long until the next glimpse is due.
+pub(crate) fn until_glimpse() -> std::time::Duration {
+    let glimpsed_ns = WATCH.with_borrow(|watch| watch.as_ref().map(|watch| watch.glimpsed_ns));
+    let since_ns = glimpsed_ns.map_or(0, |glimpsed_ns| now_ns().saturating_sub(glimpsed_ns));
+    std::time::Duration::from_nanos(EVERY_NS.saturating_sub(since_ns))
+}
+
+/// How much longer than its timeout a wait must last to show that this process did not run, if
+/// nothing else shows it.
 const LATE_NS: u64 = 700_000_000;
+
+/// The same if this process was continued meanwhile. Other programs also send SIGCONT to processes
+/// that were not stopped.
+const LATE_AND_CONTINUED_NS: u64 = 50_000_000;
 
 /// Notes that the calling thread has waited since `from_ns`, where at most `timeout_ns` were asked
 /// for. If it was late although it did not wait for a CPU, this process was stopped or frozen, or
 /// the machine was suspended.
 pub(crate) fn waited(from_ns: u64, timeout_ns: u64) {
     let until_ns = now_ns();
-    if until_ns.saturating_sub(from_ns) < timeout_ns.saturating_add(LATE_NS) {
+    let continued = CONTINUED.swap(false, Ordering::SeqCst);
+    let late_ns = if continued { LATE_AND_CONTINUED_NS } else { LATE_NS };
+    if until_ns.saturating_sub(from_ns) < timeout_ns.saturating_add(late_ns) {
         return;
     }
     WATCH.with_borrow_mut(|watch| {
         let Some(watch) = watch.as_mut() else { return };
         let waited_for_cpu_ns = run_delay_ns().saturating_sub(watch.run_delay_ns);
-        if until_ns - from_ns >= timeout_ns + LATE_NS + waited_for_cpu_ns {
+        if until_ns - from_ns >= timeout_ns + late_ns + waited_for_cpu_ns {
             let span_ns = [from_ns, until_ns].map(|ns| ns.saturating_sub(watch.begun_ns));
             watch.changes.add_span("state of this process", ["running", "stopped or frozen"], span_ns);
         }
     });
+}
+
+/// How long after the beginning of the run that this thread makes an instant was, in nanoseconds.
+/// Without a run, the instant itself.
+pub(crate) fn since_begin_ns(instant_ns: u64) -> u64 {
+    WATCH.with_borrow(|watch| instant_ns.saturating_sub(watch.as_ref().map_or(0, |watch| watch.begun_ns)))
 }
 
 /// How long the calling thread has waited for a CPU so far.
@@ -140,6 +189,16 @@ impl Watch {
         }
         self.run_delay_ns = run_delay_ns();
         self.last_ns = now_ns();
+        self.glimpsed_ns = self.last_ns;
+    }
+
+    fn glimpse(&mut self, processes: &[Process<'_>]) {
+        let processes = processes.iter().take(MAX_GLIMPSED);
+        let mut readings: Vec<_> = processes.flat_map(|process| process.glimpse(&self.root)).collect();
+        // A process that is not ready yet has conditions that are not its own.
+        readings.retain(|reading| self.changes.knows(reading));
+        self.glimpsed_ns = now_ns();
+        self.changes.add(readings, self.glimpsed_ns - self.begun_ns);
     }
 }
 
@@ -154,7 +213,7 @@ mod tests {
         }
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
-        let processes = [Process { role: "client of pair 1", pid, moves: false }];
+        let processes = [Process { role: "client of pair 1", pid, moves: false, is_child: true }];
         begin();
         look_now(&processes);
         let cpus = crate::sched::allowed_cpus(pid).unwrap();
@@ -175,11 +234,40 @@ mod tests {
     }
 
     #[test]
+    fn a_change_within_a_turn_is_noticed_if_it_lasts_until_the_next_glimpse() {
+        if crate::sched::allowed_cpus(0).unwrap().len() < 2 {
+            return roundtrip_skips::skip(roundtrip_skips::Need::Machine, "there is one CPU");
+        }
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let process = Process { role: "client of pair 1", pid, moves: false, is_child: true };
+        let cpus = crate::sched::allowed_cpus(pid).unwrap();
+        let glimpse = || WATCH.with_borrow_mut(|watch| watch.as_mut().unwrap().glimpse(&[process]));
+        begin();
+        glimpse();
+        crate::sched::set_allowed_cpus(pid, &cpus[..1]).unwrap();
+        look_now(&[process]);
+        crate::sched::set_allowed_cpus(pid, &cpus).unwrap();
+        glimpse();
+        look_now(&[process]);
+        let changes = finish();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let moved: Vec<_> =
+            changes.iter().filter(|change| change.what == "CPUs of client of pair 1").collect();
+        assert_eq!(moved.len(), 1, "the first look is the one to compare with: {changes:?}");
+        assert_eq!(
+            (moved[0].before.as_str(), moved[0].until_ns.is_some()),
+            (cpus[0].to_string().as_str(), false)
+        );
+    }
+
+    #[test]
     fn a_stopped_process_is_noticed_once() {
         use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let process = Process { role: "client", pid: child.id(), moves: false };
+        let process = Process { role: "client", pid: child.id(), moves: false, is_child: true };
         assert!(!process.was_stopped());
         kill_process(pid, Signal::STOP).unwrap();
         // Waits until it has stopped, and leaves this to be noticed.
@@ -208,7 +296,7 @@ mod tests {
 
     #[test]
     fn without_a_run_nothing_is_watched() {
-        look_now(&[Process { role: "x", pid: std::process::id(), moves: false }]);
+        look_now(&[Process { role: "x", pid: std::process::id(), moves: false, is_child: true }]);
         assert_eq!(finish(), []);
     }
 }

@@ -10,9 +10,10 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::Reading;
 use crate::kernel::root::Root;
+use crate::kernel::stat;
 use crate::sched;
 
-/// A child of this process.
+/// A process of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process<'a> {
     /// "client of pair 1".
@@ -20,32 +21,51 @@ pub(crate) struct Process<'a> {
     pub(crate) pid: u32,
     /// Whether it chooses its CPUs itself, again and again.
     pub(crate) moves: bool,
+    /// Whether it is a child of this process.
+    pub(crate) is_child: bool,
 }
 
 impl Process<'_> {
-    /// Its conditions; nothing of a process that has ended.
+    /// Its conditions; nothing of a process that has ended. To be called while nothing is timed.
     pub(super) fn read(&self, root: &Root) -> Vec<Reading> {
-        let tids: Vec<u32> = root
-            .names(format!("proc/{}/task", self.pid))
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect();
-        let cpus: BTreeSet<Vec<u32>> = tids.iter().filter_map(|&tid| sched::allowed_cpus(tid).ok()).collect();
-        let scheduling = tids.iter().filter_map(|&tid| sched::scheduling(tid).ok());
-        let cpus = cpus.iter().map(|cpus| ranges(cpus)).collect::<Vec<_>>().join(" and ");
+        let scheduling = self.tids(root).filter_map(|tid| sched::scheduling(tid).ok());
         // Others inherit or take on a higher priority for their calls.
         let lowest = scheduling.min_by_key(rank).map(|one| one.to_string());
         let groups = root.read(format!("proc/{}/cgroup", self.pid)).map(|groups| paths(&groups));
-        [
-            ("control group", groups),
-            ("CPUs", Some(cpus).filter(|cpus| !self.moves && !cpus.is_empty())),
-            ("scheduling", lowest),
-        ]
-        .into_iter()
-        .filter_map(|(what, value)| {
-            Some(Reading { what: format!("{what} of {}", self.role), pid: self.pid, value: value? })
+        let slow = [("control group", groups), ("scheduling", lowest)];
+        let slow = slow.into_iter().filter_map(|(what, value)| self.reading(what, value));
+        slow.chain(self.glimpse(root)).collect()
+    }
+
+    /// The conditions that take little time to read, and do not change with each call.
+    pub(super) fn glimpse(&self, root: &Root) -> Vec<Reading> {
+        let cpus: BTreeSet<Vec<u32>> =
+            self.tids(root).filter_map(|tid| sched::allowed_cpus(tid).ok()).collect();
+        let cpus = cpus.iter().map(|cpus| ranges(cpus)).collect::<Vec<_>>().join(" and ");
+        let cpus = Some(cpus).filter(|cpus| !self.moves && !cpus.is_empty());
+        let both = [("CPUs", cpus), ("state", self.state(root).map(str::to_owned))];
+        both.into_iter().filter_map(|(what, value)| self.reading(what, value)).collect()
+    }
+
+    fn reading(&self, what: &str, value: Option<String>) -> Option<Reading> {
+        Some(Reading { what: format!("{what} of {}", self.role), pid: self.pid, value: value? })
+    }
+
+    fn tids(&self, root: &Root) -> impl Iterator<Item = u32> + use<> {
+        root.names(format!("proc/{}/task", self.pid)).into_iter().filter_map(|name| name.parse().ok())
+    }
+
+    /// Whether it is stopped or frozen; `None` if that is unknown, or if it has ended. The stops of
+    /// a child are known from [`Process::was_stopped`], however short they are.
+    fn state(&self, root: &Root) -> Option<&'static str> {
+        let stat = root.read(format!("proc/{}/stat", self.pid))?;
+        let is_stopped = stat::split(&stat)?.1.next()? == "T";
+        let groups = root.read(format!("proc/{}/cgroup", self.pid))?;
+        Some(match (is_frozen(root, &groups), is_stopped && !self.is_child) {
+            (true, _) => "frozen",
+            (false, true) => "stopped",
+            (false, false) => "running",
         })
-        .collect()
     }
 
     /// Whether it was stopped, or continued after a stop, since this was last asked (waitid(2)).
@@ -54,6 +74,22 @@ impl Process<'_> {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some())
     }
+}
+
+/// Whether a control group in a /proc/PID/cgroup is frozen, in either version of control groups
+/// (Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst, cgroup-v2.rst).
+fn is_frozen(root: &Root, groups: &str) -> bool {
+    groups.lines().any(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return false };
+        if controllers.split(',').any(|name| name == "freezer") {
+            let state = root.read(format!("sys/fs/cgroup/freezer{path}/freezer.state"));
+            return state.is_some_and(|state| state != "THAWED");
+        }
+        let events = |mount: &str| root.read(format!("sys/fs/cgroup{mount}{path}/cgroup.events"));
+        controllers.is_empty()
+            && events("").or_else(|| events("/unified")).is_some_and(|events| events.contains("frozen 1"))
+    })
 }
 
 /// The different paths in a /proc/PID/cgroup: a process is in one group of each hierarchy.
@@ -94,8 +130,33 @@ mod tests {
     }
 
     #[test]
+    fn a_frozen_group_and_a_stopped_process_are_seen() {
+        use crate::kernel::root::fixture;
+        let state = |files: &[(&str, &str)], state: &str, is_child| {
+            let stat = format!("42 (x) {state} 1\n");
+            let root = fixture(&[&[("proc/42/stat", stat.as_str())], files].concat());
+            Process { role: "x", pid: 42, moves: false, is_child }.state(&root)
+        };
+        let v1 = ("proc/42/cgroup", "3:cpu:/\n2:freezer,x:/a\n");
+        let frozen = ("sys/fs/cgroup/freezer/a/freezer.state", "FROZEN\n");
+        let thawed = ("sys/fs/cgroup/freezer/a/freezer.state", "THAWED\n");
+        assert_eq!(state(&[v1, frozen], "D", true), Some("frozen"));
+        assert_eq!(state(&[v1, thawed], "D", true), Some("running"));
+        let v2 = ("proc/42/cgroup", "0::/b\n");
+        for place in ["sys/fs/cgroup/b/cgroup.events", "sys/fs/cgroup/unified/b/cgroup.events"] {
+            assert_eq!(state(&[v2, (place, "populated 1\nfrozen 1\n")], "S", true), Some("frozen"));
+            assert_eq!(state(&[v2, (place, "populated 1\nfrozen 0\n")], "S", true), Some("running"));
+        }
+        assert_eq!(
+            [true, false].map(|is_child| state(&[v2], "T", is_child)),
+            [Some("running"), Some("stopped")]
+        );
+        assert_eq!(state(&[], "S", true), None);
+    }
+
+    #[test]
     fn a_process_that_does_not_exist_has_no_conditions() {
-        let gone = Process { role: "x", pid: 1 << 30, moves: false };
+        let gone = Process { role: "x", pid: 1 << 30, moves: false, is_child: true };
         assert_eq!(gone.read(&Root::real()), []);
         assert!(!gone.was_stopped());
     }

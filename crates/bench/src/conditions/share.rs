@@ -30,7 +30,8 @@ impl Shares {
         if processes.is_empty() || self.0.is_some_and(|(_, last_ns)| at_ns - last_ns < MIN_SPAN_NS) {
             return Vec::new();
         }
-        let pids = processes.iter().map(|process| process.pid);
+        // Those of a child include those of its children.
+        let pids = processes.iter().filter(|process| process.is_child).map(|process| process.pid);
         let Some(times) = CpuTimes::read_with(root, pids) else { return Vec::new() };
         let Some((last, last_ns)) = self.0.replace((times, at_ns)) else { return Vec::new() };
         let Some(shares) = last.shares_until(&times) else { return Vec::new() };
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn large_shares_are_spans() {
-        let processes = [Process { role: "client", pid: 42, moves: false }];
+        let processes = [Process { role: "client", pid: 42, moves: false, is_child: true }];
         let second = 1_000_000_000;
         let of = |busy, stolen, own| {
             let mut shares = Shares(Some((CpuTimes::default(), 0)));
@@ -84,14 +85,14 @@ mod tests {
         assert_eq!(
             Shares::default().look(
                 &machine(900, 0, 0),
-                &[Process { role: "client", pid: 42, moves: false }],
+                &[Process { role: "client", pid: 42, moves: false, is_child: true }],
                 0
             ),
             []
         );
         let mut shares = Shares(Some((CpuTimes::default(), 0)));
         assert_eq!(shares.look(&machine(900, 0, 0), &[], 2_000_000_000), []);
-        let processes = [Process { role: "client", pid: 42, moves: false }];
+        let processes = [Process { role: "client", pid: 42, moves: false, is_child: true }];
         assert_eq!(shares.look(&machine(900, 0, 0), &processes, 1000), []);
     }
 }

@@ -46,6 +46,8 @@ pub struct WorkerGroup {
     told_to_stop: bool,
     /// Whether the workers choose other CPUs for each block.
     moves: bool,
+    /// Other processes whose conditions are read, with their roles.
+    watched: Vec<(String, u32)>,
 }
 
 impl WorkerGroup {
@@ -66,6 +68,7 @@ impl WorkerGroup {
             interrupts,
             told_to_stop: false,
             moves: false,
+            watched: Vec::new(),
         })
     }
 
@@ -102,6 +105,11 @@ impl WorkerGroup {
     #[must_use]
     pub fn role(&self, worker: WorkerId) -> &str {
         &self.workers[worker.0].role
+    }
+
+    /// Whether a worker has ended, or has reported an error and does nothing more.
+    pub(crate) fn has_ended(&self, worker: WorkerId) -> bool {
+        matches!(self.workers[worker.0].progress, Progress::Failed | Progress::Ended)
     }
 
     /// Waits until every worker is ready, then starts all of them.

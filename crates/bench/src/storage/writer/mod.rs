@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, JobFault, Result};
+use crate::error::{Disturbance, Error, JobFault, Result};
 use crate::sched;
 use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use roundtrip_run::Scheduling;
+use roundtrip_run::cpus::ranges;
 use roundtrip_run::storage::{Api, Durability, Position};
 use roundtrip_run::storage::{Call, Java, Opened};
 
@@ -78,8 +79,25 @@ impl Writer {
     ) -> Result<Self> {
         let worker = group.spawn(format!("{} writer", job.api), job)?;
         group.send_with_descriptors(worker, &OpenFile { file_bytes }, &[file])?;
-        let opened = group.message(worker, OPENED_WITHIN)?;
+        let opened: Opened = group.message(worker, OPENED_WITHIN)?;
+        if opened.pid != group.pid(worker) {
+            group.watch(format!("Java of the {} writer", job.api), opened.pid);
+        }
         Ok(Self { worker, opened })
+    }
+
+    /// Checks that the writing thread may use exactly these CPUs.
+    ///
+    /// # Errors
+    /// [`Disturbance::Moved`] if not.
+    pub(super) fn is_on(&self, cpus: &[u32]) -> Result<()> {
+        // If it has ended, its end is the error.
+        let now = sched::allowed_cpus(self.opened.tid).unwrap_or_else(|_| cpus.to_vec());
+        if now == cpus {
+            return Ok(());
+        }
+        let [before, now] = [cpus, &now].map(ranges);
+        Err(Disturbance::Moved { role: "the writer".into(), before, now }.into())
     }
 
     /// Writes a block.

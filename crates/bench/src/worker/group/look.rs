@@ -51,9 +51,18 @@ impl WorkerGroup {
         self.moves = true;
     }
 
-    fn processes(&self) -> Vec<Process<'_>> {
+    /// Also reads the conditions of a process that a worker has started.
+    pub(crate) fn watch(&mut self, role: String, pid: u32) {
+        self.watched.push((role, pid));
+    }
+
+    /// The processes of the run.
+    pub(super) fn processes(&self) -> Vec<Process<'_>> {
+        let moves = self.moves;
         let running = self.workers.iter().filter(|worker| worker.progress != Progress::Ended);
-        running.map(|worker| Process { role: &worker.role, pid: worker.pid, moves: self.moves }).collect()
+        let running = running.map(|worker| (&worker.role, worker.pid, true));
+        let watched = self.watched.iter().map(|(role, pid)| (role, *pid, false));
+        running.chain(watched).map(|(role, pid, is_child)| Process { role, pid, moves, is_child }).collect()
     }
 }
 

@@ -15,9 +15,6 @@ use crate::error::{Error, Result};
 /// How often a run that is being stopped checks for another signal.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How often a wait for workers reads the clock, to notice that this process was stopped.
-const TICK: Duration = Duration::from_millis(500);
-
 impl WorkerGroup {
     /// The workers that have sent something or have ended. With `writable`, also returns as soon as
     /// that worker accepts more.
@@ -25,7 +22,9 @@ impl WorkerGroup {
         let mut indexes = Vec::new();
         // Once a signal has arrived, the descriptor stays readable.
         let stopping = is_stopping();
-        let timeout = if stopping { LOOK_EVERY } else { TICK }.min(timeout.unwrap_or(TICK));
+        // It wakes up now and then to notice that this process was stopped, or a worker moved.
+        let tick = if stopping { LOOK_EVERY } else { conditions::until_glimpse() };
+        let timeout = timeout.map_or(tick, |timeout| timeout.min(tick));
         let mut fds = Vec::new();
         if !stopping {
             fds.push(PollFd::new(self.interrupts, PollFlags::IN));
@@ -43,6 +42,7 @@ impl WorkerGroup {
         let from_ns = now_ns();
         let polled = poll(&mut fds, Some(&timespec(timeout)));
         conditions::waited(from_ns, timeout.as_nanos() as u64);
+        conditions::glimpse(|| self.processes());
         match polled {
             // A signal: the caller checks the time and the interrupts.
             Ok(_) | Err(Errno::INTR) => {}
