@@ -25,7 +25,7 @@ use roundtrip_latency::Histogram;
 
 pub use side::BaselineJob;
 
-use crate::error::{Error, Result};
+use crate::error::{Disturbance, Error, Result};
 use crate::ipc::Host;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
@@ -155,6 +155,9 @@ fn rounds(
                     latencies_ns.sort_unstable();
                     running.count(&latencies_ns, recorded);
                 }
+            }
+            if let Some(what) = recorder.and_then(|recorder| recorder.changed(true)) {
+                return Err(Disturbance::Recorder { what }.into());
             }
         }
     }

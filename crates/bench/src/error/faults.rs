@@ -97,6 +97,12 @@ pub enum Disturbance {
     /// No caller was scheduled as planned during any turn.
     #[error("another program changed how the callers are scheduled, so no calls were made as planned")]
     Rescheduled,
+    /// Another program disturbed a recorder whose cost was measured.
+    #[error("{what}")]
+    Recorder {
+        /// What it did, and when.
+        what: String,
+    },
     /// A calling thread panicked.
     #[error("the calling thread panicked")]
     CallerPanicked,

@@ -19,7 +19,7 @@ use crate::directory::scratch::Folder;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
-use crate::worker::Interrupts;
+use crate::worker::{Interrupts, keep};
 
 /// How often the buffers are emptied, in nanoseconds.
 const EVERY_NS: u64 = 100_000_000;
@@ -95,7 +95,8 @@ impl Watch {
         ))
     }
 
-    /// Observes until the end, and returns how long, in nanoseconds.
+    /// Observes until the end, and returns how long, in nanoseconds. A failure of the recorder ends
+    /// it, and what was observed until then is kept.
     pub(super) fn run(
         &mut self,
         interrupts: &'static Interrupts,
@@ -104,10 +105,29 @@ impl Watch {
         report: &mut dyn FnMut(Progress<'_>),
     ) -> Result<u64> {
         let start_ns = self.recorder.instance.on()?;
+        let mut until_ns = start_ns;
+        let ended = self.rounds(interrupts, watched, (start_ns, &mut until_ns), observer, report);
+        let ended = ended.and_then(|()| self.last_round(observer));
+        if let Err(error) = ended {
+            self.changed.get_or_insert(format!("recording ended: {error}"));
+            keep(error, until_ns > start_ns)?;
+        }
+        Ok(until_ns - start_ns)
+    }
+
+    /// Reads the buffers until the end. Notes in `until_ns` until when everything was observed.
+    fn rounds(
+        &mut self,
+        interrupts: &'static Interrupts,
+        watched: &Watched<'_>,
+        (start_ns, until_ns): (u64, &mut u64),
+        observer: &mut dyn Observer,
+        report: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<()> {
         let mut command = Started::of(watched.subject, &mut self.processes)?;
-        let until_ns = watched.duration_ns.map(|most_ns| start_ns.saturating_add(most_ns));
-        let gives_way = GivesWay::begin(interrupts, command.as_ref().map(|started| &started.0), until_ns)?;
-        let end_ns = loop {
+        let ends_ns = watched.duration_ns.map(|most_ns| start_ns.saturating_add(most_ns));
+        let gives_way = GivesWay::begin(interrupts, command.as_ref().map(|started| &started.0), ends_ns)?;
+        loop {
             let now_ns = now_ns();
             let elapsed_ns = now_ns.saturating_sub(start_ns);
             let left_ns = watched.duration_ns.map_or(EVERY_NS, |most_ns| most_ns.saturating_sub(elapsed_ns));
@@ -116,37 +136,41 @@ impl Watch {
                 report(Progress { what: watched.what, done, total: total / 1_000_000 });
             }
             if left_ns == 0 {
-                break now_ns;
+                *until_ns = now_ns;
+                return Ok(());
             }
             if command.as_mut().is_some_and(Started::has_ended) {
-                break gives_way.command_ended_ns().unwrap_or(now_ns);
+                *until_ns = gives_way.command_ended_ns().unwrap_or(now_ns);
+                return Ok(());
             }
             gives_way.turn(now_ns);
             let paused = pause(interrupts, left_ns.min(EVERY_NS));
             self.round(observer)?;
-            self.check(start_ns, elapsed_ns);
+            self.check(true);
             conditions::look(&[]);
-            if paused.is_break() || observer.has_enough() {
-                break crate::clock::now_ns();
+            *until_ns = crate::clock::now_ns();
+            if paused?.is_break() || observer.has_enough() {
+                return Ok(());
             }
-        };
-        drop(gives_way);
+        }
+    }
+
+    /// Stops the recorder, and reads what is left.
+    fn last_round(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.check(true);
         self.recorder.instance.off()?;
         // Waits for events that are still being written.
         std::thread::sleep(Duration::from_nanos(IN_FLIGHT_NS * 2));
         self.round(observer)?;
-        Ok(end_ns - start_ns)
+        self.check(false);
+        Ok(())
     }
 
-    /// Notes if another program has changed the recorder's settings since the last round, which
-    /// began `elapsed_ns` after the start.
-    fn check(&mut self, start_ns: u64, elapsed_ns: u64) {
+    /// Notes if another program has disturbed the recorder since the last round. `is_on` says
+    /// whether the recorder is on.
+    fn check(&mut self, is_on: bool) {
         if self.changed.is_none() {
-            self.changed = self.recorder.instance.changed().map(|changed| {
-                let [from_s, to_s] =
-                    [elapsed_ns, now_ns().saturating_sub(start_ns)].map(|ns| ns as f64 / 1e9);
-                format!("{changed} between {from_s:.1} s and {to_s:.1} s: from then on, events are missing")
-            });
+            self.changed = self.recorder.changed(is_on);
         }
     }
 
@@ -185,10 +209,22 @@ impl Watch {
 }
 
 /// Waits for `ns` nanoseconds, or until a signal asks to end.
-fn pause(interrupts: &Interrupts, ns: u64) -> ControlFlow<()> {
+///
+/// # Errors
+/// [`Error::Interrupted`] by SIGHUP if the result is not kept. It is kept as a partial one; the end
+/// by any other signal is what the user asked for.
+fn pause(interrupts: &Interrupts, ns: u64) -> Result<ControlFlow<()>> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: ns.min(EVERY_NS).cast_signed() };
+    let from_ns = now_ns();
     let _ = poll(&mut [PollFd::new(interrupts, PollFlags::IN)], Some(&timeout));
-    if interrupts.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    conditions::waited(from_ns, ns);
+    match interrupts.check() {
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error @ Error::Interrupted { signal: libc::SIGHUP }) => {
+            keep(error, true).map(|()| ControlFlow::Break(()))
+        }
+        Err(_) => Ok(ControlFlow::Break(())),
+    }
 }
 
 /// The program that was started to be observed. It continues if the observer ends before it.

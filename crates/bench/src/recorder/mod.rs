@@ -3,8 +3,12 @@
 
 pub mod selection;
 
+use std::cell::Cell;
+
 use roundtrip_tracefs::{Instance, Selection, Tracefs};
 
+use crate::clock::now_ns;
+use crate::conditions;
 use crate::error::{Error, Result};
 use roundtrip_run::RecorderInfo;
 
@@ -22,6 +26,8 @@ pub(crate) struct Recorder {
     pub(crate) instance: Instance,
     pub(crate) tracefs: Tracefs,
     kilobytes: u64,
+    /// Until when another program had certainly changed nothing.
+    unchanged_ns: Cell<u64>,
 }
 
 impl Recorder {
@@ -46,13 +52,25 @@ impl Recorder {
         kilobytes: u64,
         select: impl FnOnce(&Tracefs) -> roundtrip_tracefs::Result<Selection>,
     ) -> Result<Self> {
+        let unchanged_ns = Cell::new(now_ns());
         let tracefs = Tracefs::open()?;
         let selection = select(&tracefs)?;
         let instance = Instance::create(&tracefs, &selection, kilobytes)?;
         if instance.clock() != "boot" {
             return Err(Error::TraceClock { clock: instance.clock().to_owned() });
         }
-        Ok(Self { instance, tracefs, kilobytes })
+        Ok(Self { instance, tracefs, kilobytes, unchanged_ns })
+    }
+
+    /// What another program has done to the recording since it was last asked, with the time, in
+    /// words; `None` if nothing. With `is_on`, the recorder must be on.
+    pub(crate) fn changed(&self, is_on: bool) -> Option<String> {
+        let now_ns = now_ns();
+        let Some(what) = self.instance.changed(is_on) else {
+            self.unchanged_ns.set(now_ns);
+            return None;
+        };
+        Some(without_events(&what, [self.unchanged_ns.get(), now_ns]))
     }
 
     pub(crate) fn info(&self) -> RecorderInfo {
@@ -62,4 +80,10 @@ impl Recorder {
             kilobytes: self.kilobytes,
         }
     }
+}
+
+/// The line about what another program did to a recording within a span of time.
+pub(crate) fn without_events(what: &str, span_ns: [u64; 2]) -> String {
+    let [from_s, to_s] = span_ns.map(|ns| conditions::since_begin_ns(ns) as f64 / 1e9);
+    format!("{what} between {from_s:.1} s and {to_s:.1} s, so that events are missing")
 }

@@ -35,9 +35,8 @@ impl BlockRecorder {
         Ok(Self { recorder, recording, folder, ended: None })
     }
 
-    /// Records events during `write`. If another program changes the recorder's settings meanwhile,
-    /// or if a snapshot cannot be stored, recording ends, and the
-    /// writes continue without it.
+    /// Records events during `write`. If another program disturbs the recorder meanwhile, or if a
+    /// snapshot cannot be stored, recording ends, and the writes continue without it.
     pub(super) fn record<T>(&mut self, write: impl FnOnce() -> Result<T>) -> Result<(T, Option<u32>)> {
         if self.ended.is_some() {
             return Ok((write()?, None));
@@ -46,21 +45,15 @@ impl BlockRecorder {
         instance.clear()?;
         let started_ns = instance.on()?;
         let written = write();
-        let changed = instance.changed();
+        let changed = self.recorder.changed(true);
         let stopped_ns = instance.off()?;
         let written = written?;
-        if let Some(changed) = changed {
-            self.ended = Some(format!("recording ended: {changed}, so that events are missing"));
-            return Ok((written, None));
-        }
         let snapshot = instance.snapshot(started_ns, stopped_ns)?;
-        let number = match self.recording.add(&snapshot) {
-            Ok(number) => Some(number),
-            Err(error) => {
-                self.ended = Some(format!("recording ended: {error}"));
-                None
-            }
+        let stored = match changed.or_else(|| self.recorder.changed(false)) {
+            None => self.recording.add(&snapshot).map_err(|error| error.to_string()),
+            Some(changed) => Err(changed),
         };
+        let number = stored.map_err(|why| self.ended = Some(format!("recording ended: {why}"))).ok();
         Ok((written, number))
     }
 

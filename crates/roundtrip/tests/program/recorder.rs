@@ -4,7 +4,7 @@
 #![allow(clippy::print_stderr)] // Tests report on standard error what they could not try.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -143,6 +143,43 @@ fn the_next_run_removes_what_a_killed_run_left() {
     assert_eq!(instances(&tracefs, pid), [] as [PathBuf; 0]);
     let halves = run.left().into_iter().filter(|name| name.starts_with('.'));
     assert_eq!(halves.collect::<Vec<_>>(), [] as [String; 0]);
+}
+
+/// Why the recording of a command is incomplete after another program has disturbed it, as the
+/// result says at the JSON pointer `at`. The command must fail.
+fn disturbed(tracefs: &Tracefs, line: &str, at: &str, disturb: impl FnOnce(&Path)) -> String {
+    let mut command = roundtrip(line);
+    command.args(["--format", "json", "--duration", "4s"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let instance = || instances(tracefs, child.id()).into_iter().next();
+    wait_until("it records", || instance().is_some());
+    // Until it is on.
+    std::thread::sleep(Duration::from_millis(1500));
+    disturb(&instance().expect("it still records"));
+    let output = child.wait_with_output().unwrap();
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let why =
+        run["results"].pointer(at).and_then(Value::as_str).unwrap_or_else(|| panic!("{}", stderr(&output)));
+    assert!(!output.status.success() && stderr(&output).contains(why), "{}", stderr(&output));
+    why.to_owned()
+}
+
+#[test]
+fn a_recording_that_another_program_disturbs_is_incomplete() {
+    let Some(tracefs) = tracefs() else { return };
+    let latency = "ipc latency --driver emulated --stack hwbinder --callers other --deadline 1s --explain --require events";
+    let (calls, observed) = ("/latency/explained/not_recorded", "/system_calls/not_recorded");
+    // Without a slow call, the recorder is always on.
+    let off = |instance: &Path| std::fs::write(instance.join("tracing_on"), "0").unwrap();
+    let cleared = |instance: &Path| std::fs::write(instance.join("trace"), "").unwrap();
+    for (line, at, says, disturb) in [
+        (latency, calls, "changed tracing_on", &off as &dyn Fn(&Path)),
+        ("storage syscalls", observed, "changed tracing_on", &off),
+        ("storage syscalls", observed, "cleared the buffer", &cleared),
+    ] {
+        let why = disturbed(&tracefs, line, at, disturb);
+        assert!(why.contains(&format!("another program {says}")) && why.contains(" s and "), "{line}: {why}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use roundtrip_latency::{Deadline, Placement, Policy, Sample};
 
 use super::account::Accounts;
 use super::halt::Switch;
-use super::messages::{ClientMessage, Resume, SlowCall};
+use super::messages::{ClientMessage, Resume, SlowCall, Stop};
 use super::watch::Watch;
 use super::window::History;
 use crate::clock::{now_ns, thread_cpu_ns};
@@ -164,7 +164,7 @@ impl<'a> Caller<'a> {
             // The order matters: first read this thread's CPU time, then stop the recorder, then do
             // everything else.
             let cpu_ns = thread_cpu_ns();
-            (watch, cpu_ns, watch.stop().map(|()| now_ns()).map_err(|cause| cause.to_string()))
+            (watch, cpu_ns, watch.stop().map_err(|cause| cause.to_string()))
         });
         let missed = shared.deadline.missed(end_ns - start_ns);
         let halted = shared.halt.filter(|_| missed).and_then(|switch| switch.off(own));
@@ -207,7 +207,7 @@ impl<'a> Caller<'a> {
         sample: Sample,
         server: Option<ThreadId>,
         cpu_ns: u64,
-        stopped: std::result::Result<u64, String>,
+        stopped: std::result::Result<Stop, String>,
     ) -> Result<()> {
         let (client_counters, server_counters) = self.accounts.end(cpu_ns, server);
         let client = ThreadId { pid: std::process::id(), tid: sched::gettid() };

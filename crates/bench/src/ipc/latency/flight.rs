@@ -1,21 +1,22 @@
 //! The parent's side of slow calls: a run's recorder, the snapshot taken of each slow call, and
 //! when the recording restarts. Must not know how calls are made, nor what the recordings show.
 
+mod calls;
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use roundtrip_latency::Sample;
-
 use super::kept::{too_many, unkept};
-use super::tape::{Open, Tape};
+use super::messages::Stop;
+use super::stops::{Stops, Unexplained};
+use super::tape::Tape;
 use super::watch::{From, WatchJob};
 use super::window::Window;
 use crate::error::Result;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, without_events};
 use roundtrip_run::RecorderInfo;
-use roundtrip_run::Scheduling;
 use roundtrip_run::ipc::latency::{Amount, LatencyPlan};
-use roundtrip_run::ipc::latency::{CALLS, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
+use roundtrip_run::ipc::latency::{ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
 
 /// A client's slowest calls count as slow only after this many calls, or fewer in a short run.
 const COMPARED_WITH: u64 = 100;
@@ -50,6 +51,8 @@ pub(super) struct Flight {
     while_busy: Vec<u64>,
     /// The calls stored beside the snapshots, by caller.
     recorded: Vec<RecordedCalls>,
+    /// How the recorder was stopped in this turn.
+    stops: Stops,
 }
 
 impl Flight {
@@ -77,6 +80,7 @@ impl Flight {
             spare_time: Duration::ZERO,
             while_busy: Vec::new(),
             recorded: Vec::new(),
+            stops: Stops::default(),
         };
         match Recorder::open(plan.kilobytes, plan.system_calls) {
             Ok(recorder) => {
@@ -109,22 +113,24 @@ impl Flight {
         Ok(())
     }
 
-    /// Keeps a slow call if it ranks high enough, and restarts the recorder. `stopped` is when the
-    /// client had stopped the recorder, in nanoseconds, or why it could not. Returns the new
-    /// threshold for slow calls, in nanoseconds.
+    /// Keeps a slow call if it ranks high enough, and restarts the recorder. `stopped` is how the
+    /// client stopped the recorder, or why it could not. Returns the new threshold for slow calls,
+    /// in nanoseconds.
     ///
     /// # Errors
     /// [`Error::Trace`] if the kernel refuses to restart.
-    pub(super) fn slow(&mut self, mut miss: Miss, stopped: std::result::Result<u64, String>) -> Result<u64> {
+    pub(super) fn slow(&mut self, mut miss: Miss, stopped: std::result::Result<Stop, String>) -> Result<u64> {
         let (start_ns, end_ns) = (miss.sample.start_ns, miss.sample.end_ns);
         let whole = |(_, window): &(u32, Window)| window.from_ns <= start_ns && end_ns <= window.to_ns;
         let last = self.tape.as_ref().and_then(|tape| tape.last).filter(whole);
-        let begun = self.tape.as_ref().is_some_and(|tape| !tape.ended && tape.armed_ns <= start_ns);
+        let armed_ns = self.tape.as_ref().filter(|tape| !tape.ended).map(|tape| tape.armed_ns);
+        let begun = armed_ns.is_some_and(|armed_ns| armed_ns <= start_ns);
+        let stop = stopped.as_ref().ok().copied();
         let kept = self.keeps(&miss, last.is_some() || begun);
         let spare = !kept && self.has_room();
         match (self.tape.as_mut().filter(|tape| !tape.ended), stopped) {
             (Some(_), Err(cause)) => self.give_up(format!("the recorder could not be stopped: {cause}")),
-            (Some(tape), Ok(stopped_ns)) => {
+            (Some(tape), Ok(Stop { at_ns, .. })) => {
                 if let Some((number, _)) = last {
                     // Another client's slow call stopped the recorder just before.
                     miss.snapshot = Some(number);
@@ -133,7 +139,7 @@ impl Flight {
                     self.while_busy.extend(kept.then_some(start_ns));
                     tape.restart()?;
                 } else if kept || spare {
-                    match self.take(start_ns, stopped_ns) {
+                    match self.take(start_ns, at_ns) {
                         Ok(number) => miss.snapshot = number,
                         Err(error) => self.give_up(format!("recording ended: {error}")),
                     }
@@ -142,6 +148,9 @@ impl Flight {
                 }
             }
             (None, _) => {}
+        }
+        if let Some((stop, armed_ns)) = stop.zip(armed_ns) {
+            self.stops.add(stop, end_ns, armed_ns, miss.snapshot);
         }
         if kept {
             self.misses.push(miss);
@@ -167,6 +176,10 @@ impl Flight {
     fn take_snapshot(&mut self, start_ns: u64, stopped_ns: u64) -> Result<Option<u32>> {
         let Some(tape) = &mut self.tape else { return Ok(None) };
         let snapshot = tape.collect(start_ns, stopped_ns)?;
+        if let Some(what) = tape.recorder.changed(false) {
+            self.give_up(format!("recording ended: {what}"));
+            return Ok(None);
+        }
         let stored = tape.store(&snapshot, stopped_ns);
         if stored.is_ok() || !self.give_back() {
             return stored.map(Some);
@@ -257,64 +270,31 @@ impl Flight {
         }
     }
 
-    /// Ends recording if another program has changed the recorder's settings since the last turn.
-    /// To be called while no client makes calls, so that the recorder is on.
+    /// Ends recording if another program has disturbed the recorder since the last turn. To be
+    /// called while no client makes calls, so that the recorder is on.
     pub(super) fn check(&mut self) {
-        let running = self.tape.as_ref().filter(|tape| !tape.ended);
-        if let Some(changed) = running.and_then(|tape| tape.recorder.instance.changed()) {
-            self.give_up(format!(
-                "recording ended: {changed}, so that events of the last turn may be missing"
-            ));
-        }
-    }
-
-    /// Whether there are snapshots whose calls are not stored yet.
-    pub(super) fn wants_calls(&self) -> bool {
-        self.tape.as_ref().is_some_and(|tape| !tape.open.is_empty())
-    }
-
-    /// Adds one caller's calls that lie in these snapshots. `complete` says whether these are all.
-    pub(super) fn recorded(
-        &mut self,
-        series: usize,
-        pair: usize,
-        caller: Scheduling,
-        complete: bool,
-        samples: &[Sample],
-    ) {
-        for Open { number, window, calls } in self.tape.iter_mut().flat_map(|tape| &mut tape.open) {
-            let within: Vec<Sample> = samples.iter().copied().filter(|sample| window.holds(sample)).collect();
-            if !within.is_empty() || !complete {
-                let (snapshot, count) = (*number, within.len() as u64);
-                calls
-                    .push((RecordedCalls { snapshot, series, pair, caller, calls: count, complete }, within));
+        let stopped = self.stops.take();
+        let Some(tape) = self.tape.as_ref().filter(|tape| !tape.ended) else { return };
+        let changed = match stopped.first() {
+            Some(&Unexplained { on_ns, off_ns, .. }) => {
+                Some(without_events("another program changed tracing_on of this recording", [on_ns, off_ns]))
             }
+            None => tape.recorder.changed(true),
+        };
+        if let Some(changed) = changed {
+            // These do not contain what they seem to.
+            stopped.iter().filter_map(|stop| stop.snapshot).for_each(|number| self.forget(number));
+            self.give_up(format!("recording ended: {changed}"));
         }
     }
 
-    /// Stores the collected calls. If there is no space for them, recording ends.
-    pub(super) fn store_calls(&mut self) {
-        let spare = self.spare_snapshots();
-        let Some(tape) = &mut self.tape else { return };
-        let open = std::mem::take(&mut tape.open);
-        for Open { number, mut calls, .. } in open.into_iter().filter(|open| !spare.contains(&open.number)) {
-            // Clients may answer in any order.
-            calls.sort_by_key(|(of, _)| (of.series, of.pair));
-            let bytes: Vec<u8> = calls.iter().flat_map(|(_, calls)| Sample::encode_all(calls)).collect();
-            let put = |tape: &Option<Tape>| match tape {
-                Some(tape) => tape.recording.put_beside(number, CALLS, &bytes),
-                None => Ok(()),
-            };
-            let stored = match put(&self.tape) {
-                Err(_) if self.give_back() => put(&self.tape),
-                stored => stored,
-            };
-            if let Err(error) = stored {
-                self.give_up(format!("recording ended: {error}"));
-                return;
-            }
-            self.recorded.extend(calls.into_iter().map(|(of, _)| of));
-        }
+    /// Removes a snapshot. Its calls are kept without a recording.
+    fn forget(&mut self, number: u32) {
+        let of = |miss: &&mut Miss| miss.snapshot == Some(number);
+        self.misses.iter_mut().chain(&mut self.spare).filter(of).for_each(|miss| miss.snapshot = None);
+        self.recorded.retain(|of| of.snapshot != number);
+        // What cannot be removed takes space, but harms nothing else.
+        self.tape.iter_mut().for_each(|tape| drop(tape.remove(number)));
     }
 
     /// Continues without the recorder. What was recorded stays.

@@ -60,8 +60,17 @@ pub(super) struct SlowCall {
     pub(super) server: Option<ThreadId>,
     pub(super) client_counters: CallCounters,
     pub(super) server_counters: Option<CallCounters>,
-    /// When the recorder had stopped, in nanoseconds, or why it could not be stopped.
-    pub(super) stopped: std::result::Result<u64, String>,
+    /// How the client stopped the recorder, or why it could not.
+    pub(super) stopped: std::result::Result<Stop, String>,
+}
+
+/// How a client stopped the recorder after a slow call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stop {
+    /// When it had certainly stopped, in nanoseconds.
+    pub(super) at_ns: u64,
+    /// Whether it was on until then.
+    pub(super) was_on: bool,
 }
 
 /// Tells a client that reported a slow call to continue.

@@ -12,6 +12,7 @@ mod kept;
 mod messages;
 mod round;
 mod setup;
+mod stops;
 mod tape;
 mod timetable;
 mod turns;

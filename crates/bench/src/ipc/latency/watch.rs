@@ -5,13 +5,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::messages::Stop;
 use super::window::Windows;
+use crate::clock::now_ns;
 use crate::error::{Error, Result};
 
 /// What a client needs to detect slow calls.
@@ -46,7 +49,11 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn open(job: &WatchJob) -> Result<Self> {
         let open = |path: &PathBuf| {
-            File::options().write(true).open(path).map_err(|cause| Error::file("open", path, cause))
+            File::options()
+                .read(true)
+                .write(true)
+                .open(path)
+                .map_err(|cause| Error::file("open", path, cause))
         };
         let switch = job.switch.as_ref().map(open).transpose()?;
         let windows = job.windows.as_deref().map(Windows::open).transpose()?;
@@ -71,9 +78,15 @@ impl Watch {
         latency_ns > self.threshold_ns.load(Ordering::Relaxed)
     }
 
-    /// Stops the recorder: one write of one byte.
-    pub(super) fn stop(&self) -> std::io::Result<()> {
-        self.switch.as_ref().map_or(Ok(()), |mut switch| switch.write_all(b"0"))
+    /// Stops the recorder: one write of one byte, after a look at whether it is on.
+    pub(super) fn stop(&self) -> std::io::Result<Stop> {
+        let mut was_on = [b'1'];
+        if let Some(mut switch) = self.switch.as_ref() {
+            // Another program may have stopped it. If it cannot be read, it counts as on.
+            let _ = switch.read_at(&mut was_on, 0);
+            switch.write_all(b"0")?;
+        }
+        Ok(Stop { at_ns: now_ns(), was_on: was_on != *b"0" })
     }
 
     /// Counts a call. To be used after [`Watch::slow`], because it changes the threshold.
