@@ -232,6 +232,7 @@ fn interference(count: u64) -> InterferenceResult {
         comparisons: vec![one],
         recorder: None,
         recording_ended: None,
+        ended: Vec::new(),
         not_possible: vec![],
         notes: vec![],
     }

@@ -56,7 +56,7 @@ impl Tested for InterferenceResult {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.recording_ended.iter().cloned().collect()
+        self.recording_ended.iter().chain(&self.ended).cloned().collect()
     }
 
     fn recording(&self) -> Recording {

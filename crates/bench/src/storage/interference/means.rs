@@ -53,6 +53,16 @@ pub(super) enum Means {
     Polled,
 }
 
+impl Means {
+    /// The CPUs that the condition needs; empty if it may run on any.
+    pub(super) fn cpus(&self) -> &[u32] {
+        match self {
+            Self::Hogs(cpus) | Self::Background { cpus, .. } => cpus,
+            _ => &[],
+        }
+    }
+}
+
 /// What is known about the machine.
 pub(super) struct Machine<'a> {
     pub(super) root: Root,
@@ -154,6 +164,15 @@ impl Presence {
         // Nothing was done before the first note.
         let count = count.or(self.note.is_some().then_some(0));
         Done { count, cpu_ns: self.group.as_ref().and_then(cpu_ns) }
+    }
+
+    /// Checks that each background load may still use the CPUs on which it was started.
+    ///
+    /// # Errors
+    /// [`Disturbance::Moved`](crate::error::Disturbance::Moved) if not.
+    pub(super) fn is_in_place(&self) -> Result<()> {
+        let Some(group) = &self.group else { return Ok(()) };
+        self.workers.iter().try_for_each(|&worker| group.is_in_place(worker))
     }
 
     /// Ends the condition.

@@ -6,8 +6,10 @@
 mod background;
 mod choose;
 mod disk;
+mod ended;
 mod limit;
 mod means;
+mod offered;
 mod run;
 mod setting;
 

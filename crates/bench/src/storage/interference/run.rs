@@ -4,12 +4,13 @@
 
 use rustix::fs::syncfs;
 
-use super::choose::is_of_now;
 use super::disk::disk;
+use super::ended::Ended;
 use super::means::{Done, Machine, Means, Presence};
+use super::offered::{autogroup, conditions};
 use super::setting::restored;
 use crate::clock::{self, now_ns};
-use crate::error::{Error, NotHere, Result};
+use crate::error::{Error, Result};
 use crate::kernel::counters;
 use crate::kernel::root::Root;
 use crate::progress::Progress;
@@ -84,16 +85,20 @@ pub fn run(
         target: &target,
         means: &all,
         warm_up: write.warm_up,
+        ended: Ended::default(),
     };
     let left_out = run.trial(&mut series, end_ns, progress)?;
     not_possible.extend(left_out);
-    match run.rounds(&mut series, end_ns, progress) {
+    let made = run.rounds(&mut series, end_ns, progress);
+    let ended = run.ended.lines();
+    match made {
         Ok(note) => {
             notes.extend(note);
             group.finish(PATIENCE)?;
         }
-        Err(error) => keep_measured(error, &mut series)?,
+        Err(error) => keep_measured(error, &series)?,
     }
+    series.retain(|one| !one.beside.pairs.is_empty());
     let (recorder, recording_ended) = recorder.map_or((None, None), BlockRecorder::keep);
     Ok(InterferenceResult {
         plan: plan.clone(),
@@ -105,6 +110,7 @@ pub fn run(
         recorder,
         recording_ended,
         not_possible,
+        ended,
         notes,
         path,
     })
@@ -133,11 +139,9 @@ fn ready(write: &StoragePlan, notes: &mut Vec<String>, not_possible: &mut Vec<St
 
 /// Keeps the pairs that were measured before a signal. Without any, and for all other errors,
 /// returns the error.
-fn keep_measured(error: Error, series: &mut Vec<Series>) -> Result<()> {
+fn keep_measured(error: Error, series: &[Series]) -> Result<()> {
     let measured = |one: &Series| !one.beside.pairs.is_empty();
-    keep(error, series.iter().any(measured))?;
-    series.retain(measured);
-    Ok(())
+    keep(error, series.iter().any(measured))
 }
 
 /// The comparisons: each condition, for each writer and size. The plan's own writers come first.
@@ -163,50 +167,6 @@ fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &S
     series
 }
 
-/// The control and every condition that this machine can produce, with means and description, and
-/// why it cannot produce the others.
-fn conditions(
-    machine: &Machine<'_>,
-    not_possible: &mut Vec<String>,
-) -> Result<Vec<(Condition, Means, String)>> {
-    let mut all = vec![(Condition::Alone, Means::Nothing, "the control: alone against alone".to_owned())];
-    let mut reasons: Vec<String> = Vec::new();
-    let mut lacking = false;
-    for condition in Condition::ALL.into_iter().filter(|one| machine.plan.conditions.contains(one)) {
-        if condition == Condition::Alone {
-            continue;
-        }
-        match machine.means(condition) {
-            Ok((means, what)) => all.push((condition, means, what)),
-            Err(reason) => {
-                lacking |= !is_of_now(&reason);
-                // If there are no governors at all, that is reported only once.
-                let same = condition.is_governor() && reasons.iter().any(|text| text.ends_with(&reason));
-                if !same {
-                    reasons.push(format!("{condition}: {reason}"));
-                }
-            }
-        }
-    }
-    // The control on its own measures nothing, unless it was requested.
-    let nothing = all.len() == 1 && !machine.plan.conditions.contains(&Condition::Alone);
-    if !reasons.is_empty() && (nothing || lacking && machine.plan.all_conditions) {
-        let possible = Condition::ALL.into_iter().filter(|&one| machine.means(one).is_ok()).collect();
-        return Err(NotHere::Conditions { reasons, possible }.into());
-    }
-    not_possible.append(&mut reasons);
-    Ok(all)
-}
-
-/// Scheduler autogroups (sched(7)) divide CPU time among sessions first, and then among processes.
-fn autogroup(root: &Root) -> Option<String> {
-    (root.number("proc/sys/kernel/sched_autogroup_enabled") == Some(1)).then(|| {
-        "sched_autogroup_enabled is 1: this background load runs in the writer's session and shares its part \
-         of the CPU; load from another terminal has a different effect"
-            .to_owned()
-    })
-}
-
 struct Run<'a> {
     machine: &'a Machine<'a>,
     group: &'a mut WorkerGroup,
@@ -215,6 +175,7 @@ struct Run<'a> {
     target: &'a Target,
     means: &'a [(Condition, Means, String)],
     warm_up: u32,
+    ended: Ended,
 }
 
 impl Run<'_> {
@@ -252,7 +213,8 @@ impl Run<'_> {
             (at, format!("a round of it takes at least {took}, and {left} were left for all conditions"))
         });
         let left_out: Vec<(usize, String)> = too_long.chain(untried).collect();
-        series.retain(|one| left_out.iter().all(|(at, _)| *at != one.means));
+        series
+            .retain(|one| left_out.iter().all(|(at, _)| *at != one.means) && !self.ended.contains(one.means));
         let said = |(at, why): (usize, String)| {
             let condition = self.means[at].0;
             format!(
@@ -275,8 +237,8 @@ impl Run<'_> {
         let left_ns = || end_ns.saturating_sub(now_ns());
         let mut made = 0;
         for round in 0..rounds {
-            let costs_ns: Vec<u64> = series.iter().map(|one| one.cost_ns).collect();
-            let round_ns = costs_ns.iter().sum();
+            let goes_on = |one: &&Series| !self.ended.contains(one.means);
+            let round_ns = series.iter().filter(goes_on).map(|one| one.cost_ns).sum();
             if round > 0 && round_ns > left_ns() {
                 break;
             }
@@ -292,7 +254,7 @@ impl Run<'_> {
                 let done = u64::from(round) * series.len() as u64 + done as u64;
                 progress(Progress { what: "interference", done, total });
                 let pair = self.pair(&mut series[index], extra_ns, false, &mut shuffle)?;
-                series[index].beside.pairs.push(pair);
+                series[index].beside.pairs.extend(pair);
             }
             made = round + 1;
         }
@@ -306,20 +268,34 @@ impl Run<'_> {
     }
 
     /// Runs both blocks of a pair, in either order. Each makes as many calls beyond the minimum as
-    /// fit into `extra_ns`.
+    /// fit into `extra_ns`. Returns `None` if the condition has ended.
     fn pair(
         &mut self,
         series: &mut Series,
         extra_ns: u64,
         trial: bool,
         shuffle: &mut Shuffle,
-    ) -> Result<Pair> {
+    ) -> Result<Option<Pair>> {
         self.group.look();
+        if self.ended.contains(series.means) {
+            return Ok(None);
+        }
         let halves = shuffle.order(2);
         let mut measured = [Measured::default(), Measured::default()];
         let begun_ns = now_ns();
         for &half in &halves {
-            measured[half] = self.block(series, half == 1, extra_ns, trial)?;
+            match self.block(series, half == 1, extra_ns, trial) {
+                Ok(block) => measured[half] = block,
+                Err(error) if half == 1 => {
+                    let (condition, means, _) = &self.means[series.means];
+                    self.ended.end(series.means, (*condition, means), error)?;
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for writer in [series.beside.writer, series.beside.writer_beside] {
+            self.writers[writer].is_on(&self.machine.writer_cpus)?;
         }
         let writing_ns: u64 = measured.iter().map(|one| one.elapsed_ns).sum();
         series.cost_ns = (now_ns() - begun_ns).saturating_sub(writing_ns);
@@ -328,7 +304,7 @@ impl Run<'_> {
             series.cost_ns += series.call_ns[half] * u64::from(MIN_CALLS + self.warm_up);
         }
         let [alone, beside] = measured;
-        Ok(Pair { alone, beside, alone_first: halves[0] == 0 })
+        Ok(Some(Pair { alone, beside, alone_first: halves[0] == 0 }))
     }
 
     /// Runs one block, with or without the condition.
@@ -377,7 +353,12 @@ impl Run<'_> {
             Some(recorder) if !trial => recorder.record(write)?.1,
             _ => write().map(|()| None)?,
         };
-        presence.map_or(Ok(()), Presence::end)?;
+        if let Some(presence) = presence {
+            if !self.means[series.means].1.cpus().is_empty() {
+                presence.is_in_place()?;
+            }
+            presence.end()?;
+        }
         self.target.check()?;
         Ok(measured)
     }

@@ -64,6 +64,7 @@ fn result() -> InterferenceResult {
         ],
         recorder: None,
         recording_ended: None,
+        ended: Vec::new(),
         not_possible: vec!["performance: there is no frequency governor here".into()],
         notes: vec!["a note".into()],
     }

@@ -32,6 +32,9 @@ pub struct InterferenceResult {
     pub recording_ended: Option<String>,
     /// What was not possible on this machine.
     pub not_possible: Vec<String>,
+    /// Conditions that ended before the others, and why. Their comparisons have fewer pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<String>,
     /// Other things that a reader must know.
     pub notes: Vec<String>,
 }
