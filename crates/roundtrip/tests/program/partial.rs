@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use roundtrip_skips::{Need, skip};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use serde_json::Value;
 
@@ -305,6 +306,30 @@ fn a_killed_worker_leaves_what_was_complete_before_it() {
     let line = "storage layers --writers native --sizes 4k --calls 100000 --rounds 1000 --file-size 1M";
     let results = scratch.killed(&format!("{line} --no-recorder"), "");
     assert!(!list(&results["storage"]["series"][0]["blocks"]).is_empty());
+}
+
+#[test]
+fn the_other_workers_keep_their_calls_when_one_is_killed() {
+    let scratch = Scratch::new("killed-workers");
+    let results = scratch.killed("ipc workers --iterations 100000000 --workers 3", "worker");
+    let workers = &results["workers"];
+    let callers = list(&workers["callers"]);
+    assert_eq!(callers.len(), 2, "the killed one has lost its calls");
+    let each: u64 = callers.iter().map(|caller| count(&caller["latency"])).sum();
+    assert_eq!(count(&workers["latency"]), each);
+    let limits = list(&workers["limits"]);
+    assert!(limits.iter().any(|one| one.as_str().unwrap().contains("are in no figure")), "{limits:?}");
+}
+
+#[test]
+fn an_observer_that_is_hung_up_keeps_what_it_saw() {
+    if !Need::Tracefs.is_met() {
+        return skip(Need::Tracefs, "observing needs the kernel's trace");
+    }
+    let scratch = Scratch::new("observer");
+    let results = scratch.cut("storage syscalls --duration 1h", Signal::HUP);
+    let elapsed_ns = results["system_calls"]["elapsed_ns"].as_u64().unwrap();
+    assert!((1_000_000_000..40_000_000_000).contains(&elapsed_ns), "{elapsed_ns}");
 }
 
 #[test]

@@ -28,10 +28,6 @@ fn max_threads(stack: Stack) -> u32 {
     }
 }
 
-/// How long a caller waits before it reports that its service has died. The parent should first
-/// learn of the service's death, which is the cause.
-const DEATH_IS_TOLD_FIRST: Duration = Duration::from_millis(200);
-
 /// How often a caller reports how many calls it has made, in nanoseconds: seldom enough to cost
 /// nothing.
 const TELL_EVERY_NS: u64 = 500_000_000;
@@ -98,6 +94,8 @@ pub(super) struct RoundEnd {
     pub(super) worst_ns: u64,
     /// Calls that took longer than the threshold.
     pub(super) above: u64,
+    /// The error of the call that ended the round early. That call is not counted.
+    pub(super) failed: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -174,12 +172,7 @@ impl Work for WorkerJob {
                 }
                 Ask::Round(round) => {
                     latency = Histogram::new();
-                    let end =
-                        call_all(&round, &targets, &payload, &mut latency, link).inspect_err(|error| {
-                            if matches!(error, Error::Ipc(roundtrip_binder::Error::DeadObject { .. })) {
-                                std::thread::sleep(DEATH_IS_TOLD_FIRST);
-                            }
-                        })?;
+                    let end = call_all(&round, &targets, &payload, &mut latency, link)?;
                     link.send(&Update::End(end))?;
                 }
                 Ask::Report => {
@@ -228,7 +221,7 @@ fn check(target: &Target, payload: &[u8]) -> Result<()> {
     Err(Error::GarbledFrame { from: "the service".into(), reason })
 }
 
-/// Makes the requested calls, each to a random target.
+/// Makes the requested calls, each to a random target. The first call that fails ends them.
 fn call_all(
     round: &Round,
     targets: &[Target],
@@ -237,37 +230,48 @@ fn call_all(
     link: &mut Link,
 ) -> Result<RoundEnd> {
     let mut random = fastrand::Rng::with_seed(u64::from(std::process::id()) ^ round.start_ns);
-    let mut worst_ns = 0;
-    let mut above = 0;
     std::thread::sleep(Duration::from_nanos(round.start_ns.saturating_sub(now_ns())));
     let start_ns = now_ns();
+    let mut end = RoundEnd { start_ns, end_ns: 0, calls: 0, worst_ns: 0, above: 0, failed: None };
     let mut told_ns = start_ns;
-    let mut calls = 0;
-    while calls < round.iterations && !is_stopped() {
-        calls += 1;
-        let call_ns = match &targets[random.usize(..targets.len())] {
-            Target::Echo(target) => {
-                let call_ns = now_ns();
-                target.send_vec(payload, &mut |_| {})?;
-                call_ns
-            }
-            Target::Sink(sink) => {
-                let request = request(payload);
-                let call_ns = now_ns();
-                sink.send(&request)?;
-                call_ns
+    while end.calls < round.iterations && !is_stopped() {
+        let (call_ns, took_ns) = match call(&targets[random.usize(..targets.len())], payload) {
+            Ok(times) => times,
+            Err(error) => {
+                end.failed = Some(error.to_string());
+                break;
             }
         };
-        let took_ns = now_ns() - call_ns;
+        end.calls += 1;
         latency.record(took_ns);
         if call_ns - told_ns >= TELL_EVERY_NS {
-            link.send(&Update::Calls(calls))?;
+            link.send(&Update::Calls(end.calls))?;
             told_ns = call_ns;
         }
-        worst_ns = worst_ns.max(took_ns);
-        above += u64::from(round.threshold_ns.is_some_and(|threshold_ns| took_ns > threshold_ns));
+        end.worst_ns = end.worst_ns.max(took_ns);
+        end.above += u64::from(round.threshold_ns.is_some_and(|threshold_ns| took_ns > threshold_ns));
     }
-    Ok(RoundEnd { start_ns, end_ns: now_ns(), calls, worst_ns, above })
+    end.end_ns = now_ns();
+    Ok(end)
+}
+
+/// Makes one call. Returns its start and its duration, in nanoseconds.
+#[inline]
+fn call(target: &Target, payload: &[u8]) -> Result<(u64, u64)> {
+    let call_ns = match target {
+        Target::Echo(target) => {
+            let call_ns = now_ns();
+            target.send_vec(payload, &mut |_| {})?;
+            call_ns
+        }
+        Target::Sink(sink) => {
+            let request = request(payload);
+            let call_ns = now_ns();
+            sink.send(&request)?;
+            call_ns
+        }
+    };
+    Ok((call_ns, now_ns() - call_ns))
 }
 
 /// A parcel with only the payload, cut to whole 32-bit words.

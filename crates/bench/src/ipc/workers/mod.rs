@@ -4,7 +4,7 @@
 mod job;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use roundtrip_latency::Histogram;
 use roundtrip_run::ipc::workers::{Above, Caller, Stage, Training, WorkersPlan, WorkersResult};
@@ -15,7 +15,7 @@ pub use job::WorkerJob;
 use super::host::Host;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
-use crate::worker::{Event, Gently, Interrupts, Spawner, What, WorkerGroup, WorkerId};
+use crate::worker::{Event, Gently, Interrupts, Spawner, What, WorkerGroup, WorkerId, keep};
 use job::{Ask, Report, Round, RoundEnd, Update};
 use roundtrip_run::ipc::Mode;
 
@@ -25,6 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How far in the future the common start of a round is set: long enough for its announcement to
 /// reach every caller.
 const HEAD_START: Duration = Duration::from_millis(20);
+
+/// How long callers may take to end their rounds after another worker has failed.
+const LEFT_END_WITHIN: Duration = Duration::from_secs(5);
+
+/// How soon a worker's death is noticed after a call to it has failed.
+const DEATH_IS_SEEN_WITHIN: Duration = Duration::from_millis(500);
 
 /// Runs the workers.
 ///
@@ -55,8 +61,9 @@ pub fn run<E: From<Error>>(
     let mut training = None;
     if plan.training {
         stage(Stage::Training)?;
-        let round =
+        let mut round =
             run_round(&mut group, &callers, plan.iterations, None, &mut |done| calling(&mut stage, done))?;
+        round.failure.take().map_or(Ok(()), Err)?;
         let trained = round.training();
         let twice_ns = trained.worst_ns.saturating_mul(2);
         threshold_ns = Some(twice_ns);
@@ -66,9 +73,11 @@ pub fn run<E: From<Error>>(
     }
     stage(Stage::Waiting)?;
     let before = if plan.training { of_round } else { 0 };
-    let round = run_round(&mut group, &callers, plan.iterations, threshold_ns, &mut |done| {
+    let mut round = run_round(&mut group, &callers, plan.iterations, threshold_ns, &mut |done| {
         calling(&mut stage, before + done)
     })?;
+    let failed = round.failure.is_some();
+    round.failure.take().map_or(Ok(()), |error| keep(error, round.calls > 0))?;
     if gently.stops() && round.calls == 0 {
         drop(gently);
         Interrupts::watch()?.check()?;
@@ -91,7 +100,9 @@ pub fn run<E: From<Error>>(
     };
     stage(Stage::Measured(Box::new(result.clone())))?;
     stage(Stage::Killing)?;
-    group.finish(PATIENCE)?;
+    if !failed {
+        group.finish(PATIENCE)?;
+    }
     Ok(result)
 }
 
@@ -112,7 +123,8 @@ fn start_workers(plan: &WorkersPlan, host: Option<&Host>, group: &mut WorkerGrou
     Ok(callers)
 }
 
-/// Collects each caller's results of the round, and what limited the callers.
+/// Collects each caller's results of the round, and what limited the callers. After a failure, only
+/// the callers that are left have results.
 fn collect(
     plan: &WorkersPlan,
     group: &mut WorkerGroup,
@@ -120,16 +132,24 @@ fn collect(
     round: &Done,
     limits: &mut BTreeSet<String>,
 ) -> Result<Vec<Caller>> {
-    ask(group, callers, &Ask::Report)?;
-    let reports = answers::<Report>(group, callers, Some(PATIENCE))?;
+    let ended: Vec<usize> = (0..callers.len()).filter(|&index| round.ends[index].is_some()).collect();
+    let left: Vec<WorkerId> = ended.iter().map(|&index| callers[index]).collect();
+    ask(group, &left, &Ask::Report)?;
+    let reports = answers::<Report>(group, &left, Some(PATIENCE))?;
     // In pairs the callers are the second half of the workers.
-    let workers = plan.workers - plan.callers()..;
-    let ended = workers.zip(reports.into_iter().zip(&round.ends));
-    let parts = ended.map(|(worker, (report, end))| {
+    let first = plan.workers - plan.callers();
+    let parts = ended.iter().zip(reports).filter_map(|(&index, report)| {
+        let end = round.ends[index].as_ref()?;
         limits.extend(report.limits);
-        Caller { worker, wall_ns: end.end_ns - end.start_ns, latency: report.latency }
+        let wall_ns = end.end_ns - end.start_ns;
+        Some(Caller { worker: first + index as u32, wall_ns, latency: report.latency })
     });
-    Ok(parts.collect())
+    let parts = parts.collect();
+    for lost in callers.iter().filter(|caller| !left.contains(caller)) {
+        let role = group.role(*lost);
+        limits.insert(format!("the calls of {role} are in no figure: it has ended, or does not answer"));
+    }
+    Ok(parts)
 }
 
 /// The latencies of all callers' calls.
@@ -139,9 +159,12 @@ fn all_calls(callers: &[Caller]) -> Histogram {
     latency
 }
 
-/// A completed round.
+/// A round.
 struct Done {
-    ends: Vec<RoundEnd>,
+    /// By caller; `None` for those that did not end it.
+    ends: Vec<Option<RoundEnd>>,
+    /// Why the round ended early.
+    failure: Option<Error>,
     wall_ns: u64,
     /// The calls of all callers.
     calls: u64,
@@ -150,7 +173,7 @@ struct Done {
 
 impl Done {
     fn worst_ns(&self) -> u64 {
-        self.ends.iter().map(|end| end.worst_ns).max().unwrap_or(0)
+        self.ends.iter().flatten().map(|end| end.worst_ns).max().unwrap_or(0)
     }
 
     fn training(&self) -> Training {
@@ -158,7 +181,7 @@ impl Done {
     }
 
     fn above(&self, threshold_ns: u64) -> Above {
-        let count = self.ends.iter().map(|end| end.above).sum();
+        let count = self.ends.iter().flatten().map(|end| end.above).sum();
         Above { threshold_ns, count, worst_ns: self.worst_ns() }
     }
 }
@@ -172,42 +195,103 @@ fn run_round<E: From<Error>>(
 ) -> std::result::Result<Done, E> {
     let start_ns = now_ns() + HEAD_START.as_nanos() as u64;
     ask(group, callers, &Ask::Round(Round { start_ns, iterations, threshold_ns }))?;
-    let ends = round_ends(group, callers, progress)?;
-    let start_ns = ends.iter().map(|end| end.start_ns).min().unwrap_or(start_ns);
-    let end_ns = ends.iter().map(|end| end.end_ns).max().unwrap_or(start_ns);
+    let mut ends = vec![None; callers.len()];
+    let failure = match round_ends(group, callers, &mut ends, progress)? {
+        Some(error) => Some(rest_of_round(group, callers, &mut ends, error)?),
+        None => None,
+    };
+    let made = || ends.iter().flatten();
+    let start_ns = made().map(|end| end.start_ns).min().unwrap_or(start_ns);
+    let end_ns = made().map(|end| end.end_ns).max().unwrap_or(start_ns);
     let wall_ns = end_ns.saturating_sub(start_ns).max(1);
-    let calls: u64 = ends.iter().map(|end| end.calls).sum();
-    Ok(Done { ends, wall_ns, calls, iterations_per_s: calls as f64 / (wall_ns as f64 / 1e9) })
+    let calls: u64 = made().map(|end| end.calls).sum();
+    Ok(Done { ends, failure, wall_ns, calls, iterations_per_s: calls as f64 / (wall_ns as f64 / 1e9) })
 }
 
 fn ask(group: &mut WorkerGroup, callers: &[WorkerId], ask: &Ask) -> Result<()> {
     callers.iter().try_for_each(|&caller| group.send(caller, ask))
 }
 
-/// Waits until each caller has ended its round. Returns the ends in the callers' order. Whenever a
-/// caller reports its number of calls, reports the total.
+/// Waits until each caller has ended its round. Whenever a caller reports its number of calls,
+/// reports the total. Returns the failure of a caller or another worker, which ends the wait.
 fn round_ends<E: From<Error>>(
     group: &mut WorkerGroup,
     callers: &[WorkerId],
+    ends: &mut [Option<RoundEnd>],
     progress: &mut dyn FnMut(u64) -> std::result::Result<(), E>,
-) -> std::result::Result<Vec<RoundEnd>, E> {
-    let mut ends: Vec<Option<RoundEnd>> = vec![None; callers.len()];
+) -> std::result::Result<Option<Error>, E> {
     let mut calls = vec![0; callers.len()];
     while ends.iter().any(Option::is_none) {
-        let Some(Event { worker, what: What::Message(value) }) = group.next(None)? else { continue };
-        let Some(index) = callers.iter().position(|&caller| caller == worker) else { continue };
-        match roundtrip_stored::read(&value).map_err(|error| garbled(group, worker, &error))? {
-            Update::Calls(made) => {
+        let event = match group.next(None) {
+            Err(error @ Error::Interrupted { .. }) => return Err(error.into()),
+            Err(error) => return Ok(Some(error)),
+            Ok(event) => event,
+        };
+        match update(group, callers, event)? {
+            Some((index, Update::Calls(made))) => {
                 calls[index] = made;
                 progress(calls.iter().sum())?;
             }
-            Update::End(end) => {
+            Some((index, Update::End(end))) => {
+                let failed = end.failed.clone();
                 calls[index] = end.calls;
                 ends[index] = Some(end);
+                if let Some(message) = failed {
+                    let (role, pid) = (group.role(callers[index]).to_owned(), group.pid(callers[index]));
+                    return Ok(Some(Error::WorkerFailed { role, pid, message }));
+                }
+            }
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Ends the round after a failure: asks the callers that are left to make no more calls, and waits
+/// for the ends of their rounds. Returns the death of another worker if there was one, because it
+/// is the cause of failed calls, else the failure.
+fn rest_of_round(
+    group: &mut WorkerGroup,
+    callers: &[WorkerId],
+    ends: &mut [Option<RoundEnd>],
+    mut failure: Error,
+) -> Result<Error> {
+    callers.iter().for_each(|&caller| group.stop(caller));
+    let until = Instant::now() + LEFT_END_WITHIN;
+    let cause = Instant::now() + DEATH_IS_SEEN_WITHIN;
+    loop {
+        let mut running = callers.iter().zip(&*ends);
+        let is_over = running.all(|(&caller, end)| end.is_some() || group.has_ended(caller));
+        let knows_cause = matches!(failure, Error::PeerDied { .. });
+        let until = if is_over && !knows_cause { cause } else { until };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || (is_over && knows_cause) {
+            return Ok(failure);
+        }
+        match group.next(Some(left)) {
+            Err(error @ Error::Interrupted { .. }) => return Err(error),
+            Err(error @ Error::PeerDied { .. }) if !knows_cause => failure = error,
+            // Others may fail for the same reason.
+            Err(_) => {}
+            Ok(event) => {
+                if let Some((index, Update::End(end))) = update(group, callers, event)? {
+                    ends[index] = Some(end);
+                }
             }
         }
     }
-    Ok(ends.into_iter().flatten().collect())
+}
+
+/// A caller's message, with the caller's index.
+fn update(
+    group: &WorkerGroup,
+    callers: &[WorkerId],
+    event: Option<Event>,
+) -> Result<Option<(usize, Update)>> {
+    let Some(Event { worker, what: What::Message(value) }) = event else { return Ok(None) };
+    let Some(index) = callers.iter().position(|&caller| caller == worker) else { return Ok(None) };
+    let update = roundtrip_stored::read(&value).map_err(|error| garbled(group, worker, &error))?;
+    Ok(Some((index, update)))
 }
 
 fn garbled(group: &WorkerGroup, worker: WorkerId, error: &roundtrip_stored::Error) -> Error {
