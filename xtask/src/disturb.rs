@@ -6,6 +6,7 @@
 
 mod acts;
 mod cells;
+mod undisturbed;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::shell::{self, cargo, is_root, say, target_dir};
-use cells::{CELLS, Cell};
+use cells::Cell;
 
 const HELP: &str = "\
 Usage: cargo xtask disturb [OPTIONS]
@@ -26,7 +27,9 @@ settings of their recordings. Prints a table of what the program reported. Fails
 disturbance. Needs root.
 
   --binary FILE    disturbs this binary instead of one that is built now
-  --only WORD      only the cells whose command or disturbance contains this word";
+  --only WORD      only the cells whose command or disturbance contains this word
+  --undisturbed N  instead runs each command N times without a disturbance and with --fail-on warnings, and fails if
+                   fewer than 19 of 20 runs pass; needs a machine that does nothing else";
 
 /// How long a command runs before it is disturbed.
 const BEFORE: Duration = Duration::from_secs(4);
@@ -35,6 +38,7 @@ const BEFORE: Duration = Duration::from_secs(4);
 struct Asked {
     binary: Option<PathBuf>,
     only: String,
+    undisturbed: Option<u32>,
 }
 
 /// Disturbs. The table goes to standard output, everything else to standard error.
@@ -43,12 +47,16 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         Ok(asked) => asked,
         Err(status) => return status,
     };
-    match matrix(&asked) {
-        Ok(unreported) => {
-            if unreported > 0 {
-                say(&format!("disturb: {unreported} disturbances were not reported"));
+    let (checked, what) = match asked.undisturbed {
+        Some(times) => (undisturbed(&asked, times), "commands passed too seldom"),
+        None => (matrix(&asked), "disturbances were not reported"),
+    };
+    match checked {
+        Ok(failed) => {
+            if failed > 0 {
+                say(&format!("disturb: {failed} {what}"));
             }
-            ExitCode::from(u8::from(unreported > 0))
+            ExitCode::from(u8::from(failed > 0))
         }
         Err(error) => {
             say(&format!("disturb: {error:#}"));
@@ -65,61 +73,93 @@ fn parse(arguments: &[String]) -> Result<Asked> {
         match option.as_str() {
             "--binary" => asked.binary = Some(value()?.into()),
             "--only" => asked.only.clone_from(value()?),
+            "--undisturbed" => asked.undisturbed = Some(value()?.parse().context("--undisturbed N")?),
             _ => bail!("unknown option '{option}'"),
         }
     }
     Ok(asked)
 }
 
-/// Prints the table. Returns the number of disturbances that were not reported.
-fn matrix(asked: &Asked) -> Result<usize> {
+fn undisturbed(asked: &Asked, times: u32) -> Result<usize> {
+    undisturbed::check(&binary(asked)?, times, &asked.only)
+}
+
+/// The binary to disturb.
+fn binary(asked: &Asked) -> Result<PathBuf> {
     ensure!(is_root(), "needs root");
-    let binary = match &asked.binary {
-        Some(binary) => binary.canonicalize().with_context(|| format!("--binary {}", binary.display()))?,
+    match &asked.binary {
+        Some(binary) => binary.canonicalize().with_context(|| format!("--binary {}", binary.display())),
         None => {
             cargo(&["build", "--release", "--package", "roundtrip"])?;
-            target_dir().join("release/roundtrip")
+            Ok(target_dir().join("release/roundtrip"))
         }
-    };
+    }
+}
+
+/// Prints the table. Returns the number of disturbances that were not reported.
+fn matrix(asked: &Asked) -> Result<usize> {
+    let binary = binary(asked)?;
     let mut out = std::io::stdout();
     writeln!(out, "| command | disturbance | reported | status |\n|---|---|---|---|")?;
     let mut unreported = 0;
-    for cell in CELLS {
+    for cell in &cells::all() {
         let what = cell.what();
         if !format!("{} {what}", cell.command).contains(&asked.only) {
             continue;
         }
         say(&format!("{}: {what}", cell.command));
-        let (said, status) = match run(cell, &binary) {
-            Ok(result) => result,
+        let ended = match run(cell, &binary) {
+            Ok(ended) => ended,
             Err(error) => {
                 writeln!(out, "| `{}` | {what} | not possible here: {error:#} | |", cell.command)?;
                 continue;
             }
         };
-        let line = said.lines().rev().find(|line| line.contains(cell.says));
+        let line = ended.reported(cell.says.as_deref());
         unreported += usize::from(line.is_none());
-        let line = line.map_or("**nothing**", str::trim);
-        writeln!(out, "| `{}` | {what} | {line} | {status} |", cell.command)?;
+        let line = line.unwrap_or("**nothing**");
+        writeln!(out, "| `{}` | {what} | {line} | {} |", cell.command, ended.status)?;
     }
     Ok(unreported)
 }
 
-/// Runs the command, disturbs it, and returns everything that it printed, and its exit status.
-fn run(cell: &Cell, binary: &Path) -> Result<(String, String)> {
+/// How a command ended.
+#[derive(Debug)]
+struct Ended {
+    /// Everything that it printed.
+    said: String,
+    /// Its exit status.
+    status: String,
+}
+
+impl Ended {
+    /// The last line that contains what must be reported; `None` if there is none. Without anything
+    /// to report, nothing may be printed.
+    fn reported(&self, says: Option<&str>) -> Option<&str> {
+        match says {
+            Some(part) => self.said.lines().rev().find(|line| line.contains(part)).map(str::trim),
+            None => (self.said.trim().is_empty() && self.status != "0").then_some("prints nothing"),
+        }
+    }
+}
+
+/// Runs the command and disturbs it.
+fn run(cell: &Cell, binary: &Path) -> Result<Ended> {
     let mut command = Command::new(binary);
     command.args(cell.command.split(' ')).stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     sleep(BEFORE);
     if let Err(error) = cell.act.on(&child, cell.victim) {
         child.kill()?;
-        child.wait()?;
-        return Err(error);
+        let output = child.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        return Err(error.context(said));
     }
     let output = child.wait_with_output()?;
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    Ok((said, output.status.code().map_or("a signal".to_owned(), |code| code.to_string())))
+    let status = output.status.code().map_or("a signal".to_owned(), |code| code.to_string());
+    Ok(Ended { said, status })
 }
 
 #[cfg(test)]
@@ -131,14 +171,25 @@ mod tests {
         let parsed = |words: &str| parse(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
         let asked = parsed("--binary x --only kill").unwrap();
         assert_eq!((asked.binary, asked.only.as_str()), (Some("x".into()), "kill"));
-        assert!(parsed("--only").is_err() && parsed("--all").is_err());
+        assert_eq!(parsed("--undisturbed 20").unwrap().undisturbed, Some(20));
+        assert!(parsed("--only").is_err() && parsed("--all").is_err() && parsed("--undisturbed x").is_err());
     }
 
     #[test]
     fn every_cell_has_its_own_row() {
-        let mut rows: Vec<_> = CELLS.iter().map(|cell| (cell.command, cell.what())).collect();
+        let cells = cells::all();
+        let mut rows: Vec<_> = cells.iter().map(|cell| (cell.command, cell.what())).collect();
         rows.sort();
         rows.dedup();
-        assert_eq!(rows.len(), CELLS.len());
+        assert_eq!(rows.len(), cells.len());
+    }
+
+    #[test]
+    fn only_what_must_be_reported_counts() {
+        let ended = |said: &str, status: &str| Ended { said: said.into(), status: status.into() };
+        assert_eq!(ended("a b\nc\n", "0").reported(Some("b")), Some("a b"));
+        assert_eq!(ended("a b\nc\n", "0").reported(Some("d")), None);
+        assert_eq!(ended("", "a signal").reported(None), Some("prints nothing"));
+        assert!(ended("x", "a signal").reported(None).is_none() && ended("", "0").reported(None).is_none());
     }
 }

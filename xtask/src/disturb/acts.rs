@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,12 +20,21 @@ pub(super) enum Act {
     Freeze,
     /// Lets it use only the CPU that it does not use alone.
     Shrink,
+    /// Moves it, with all processes below it, into a cpuset with only the CPU that it does not use
+    /// alone.
+    Cpuset,
     /// Takes the last CPU away for two seconds.
     CpuOff,
+    /// Lets it open no more files.
+    NoFiles,
     /// Gives its threads the policy `SCHED_IDLE`.
     Idle,
     /// Writes a value to a file of the recording.
     Recorder(&'static str, &'static str),
+    /// Reads the events of the recording for a tenth of a second.
+    ReadPipe,
+    /// Clears the buffer of the recording.
+    ClearBuffer,
 }
 
 impl Act {
@@ -40,17 +49,24 @@ impl Act {
             Self::Stop { seconds } => format!("{victim} stopped for {seconds} s"),
             Self::Freeze => format!("{victim} frozen for 2 s"),
             Self::Shrink => format!("{victim} limited to another CPU"),
+            Self::Cpuset => format!("{victim} moved into a cpuset with another CPU"),
             Self::CpuOff => "last CPU offline for 2 s".to_owned(),
+            Self::NoFiles => format!("{victim} may open no more files"),
             Self::Idle => format!("{victim} made SCHED_IDLE"),
             Self::Recorder(file, "") => format!("`{file}` of the recording emptied"),
             Self::Recorder(file, value) => format!("{value} written to `{file}` of the recording"),
+            Self::ReadPipe => "`trace_pipe` of the recording read".to_owned(),
+            Self::ClearBuffer => "`trace` of the recording cleared".to_owned(),
         }
     }
 
     /// Disturbs the process below a command whose name begins with `victim`, or the command.
     pub(super) fn on(self, child: &Child, victim: &str) -> Result<()> {
         match self {
-            Self::Recorder(file, value) => return recording(|path| write(&path.join(file), value)),
+            Self::Recorder("tracing_on", value) => return recording(child, |path| switch_off(path, value)),
+            Self::Recorder(file, value) => return recording(child, |path| write(&path.join(file), value)),
+            Self::ReadPipe => return recording(child, |path| read_for_a_moment(&path.join("trace_pipe"))),
+            Self::ClearBuffer => return recording(child, |path| write(&path.join("trace"), "")),
             Self::CpuOff => return cpu_off(),
             _ => {}
         }
@@ -67,22 +83,67 @@ impl Act {
                 Ok(kill_process(pid, Signal::CONT)?)
             }
             Self::Freeze => freeze(&pid_text),
-            Self::Shrink => {
-                let status = fs::read_to_string(format!("/proc/{pid_text}/status"))?;
-                let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-                let last = std::thread::available_parallelism()?.get() - 1;
-                let other =
-                    if allowed.is_some_and(|cpus| cpus.trim() == last.to_string()) { 0 } else { last };
-                tool("taskset", &["-apc", &other.to_string(), &pid_text])
-            }
+            Self::Shrink => tool("taskset", &["-apc", &other_cpu(&pid_text)?.to_string(), &pid_text]),
+            Self::Cpuset => into_cpuset(pid.as_raw_nonzero().get().cast_unsigned(), victim == "roundtrip"),
+            Self::NoFiles => tool("prlimit", &["--pid", &pid_text, "--nofile=3:3"]),
             Self::Idle => tool("chrt", &["--idle", "-a", "-p", "0", &pid_text]),
-            Self::CpuOff | Self::Recorder(..) => Ok(()),
+            Self::CpuOff | Self::Recorder(..) | Self::ReadPipe | Self::ClearBuffer => Ok(()),
         }
     }
 }
 
 fn write(path: &Path, value: &str) -> Result<()> {
     fs::write(path, format!("{value}\n")).with_context(|| path.display().to_string())
+}
+
+/// Switches off a recording that is on: while a command reads a recording, it is off, and switching
+/// it off changes nothing.
+fn switch_off(recording: &Path, value: &str) -> Result<()> {
+    let switch = recording.join("tracing_on");
+    let until = Instant::now() + Duration::from_secs(5);
+    while fs::read_to_string(&switch)?.trim() != "1" {
+        ensure!(Instant::now() < until, "the recording is never on");
+    }
+    write(&switch, value)
+}
+
+/// Reads what a file has for a tenth of a second.
+fn read_for_a_moment(path: &Path) -> Result<()> {
+    let arguments = ["0.1", "cat", path.to_str().context("its name is not UTF-8")?];
+    let output = Command::new("timeout").args(arguments).output().context("timeout")?;
+    ensure!(!output.stdout.is_empty(), "{} had no events", path.display());
+    Ok(())
+}
+
+/// The last CPU, or the first one if the process may use only the last one.
+fn other_cpu(pid: &str) -> Result<usize> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let last = std::thread::available_parallelism()?.get() - 1;
+    Ok(if allowed.is_some_and(|cpus| cpus.trim() == last.to_string()) { 0 } else { last })
+}
+
+/// Moves a process into a cpuset with another CPU, or with the first one and all processes below.
+fn into_cpuset(pid: u32, all: bool) -> Result<()> {
+    let two = Path::new("/sys/fs/cgroup/cgroup.procs").exists();
+    let parent = Path::new(if two { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/cpuset" });
+    ensure!(parent.exists(), "there are no cpusets");
+    let group = parent.join("roundtrip-disturb-cpus");
+    fs::create_dir_all(&group).with_context(|| group.display().to_string())?;
+    if two {
+        write(&parent.join("cgroup.subtree_control"), "+cpuset")?;
+    } else {
+        write(&group.join("cpuset.mems"), "0")?;
+    }
+    let cpu = if all { 0 } else { other_cpu(&pid.to_string())? };
+    write(&group.join("cpuset.cpus"), &cpu.to_string())?;
+    let mut pids = vec![pid];
+    let mut at = 0;
+    while all && at < pids.len() {
+        pids.extend(children(pids[at]).into_iter().map(|(pid, _)| pid));
+        at += 1;
+    }
+    pids.into_iter().try_for_each(|pid| write(&group.join("cgroup.procs"), &pid.to_string()))
 }
 
 fn cpu_off() -> Result<()> {
@@ -116,31 +177,34 @@ fn tool(program: &str, arguments: &[&str]) -> Result<()> {
 
 /// A process below this one whose name begins with `name`: the first child, or one further below.
 fn below(of: u32, name: &str) -> Option<Pid> {
-    let all = fs::read_dir("/proc").ok()?.filter_map(|one| one.ok()?.file_name().into_string().ok());
-    let mut pids: Vec<u32> = all.filter_map(|one| one.parse().ok()).collect();
-    pids.sort_unstable();
-    let children: Vec<(u32, String)> = pids
-        .into_iter()
-        .filter_map(|pid| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-            let field =
-                |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("").trim();
-            (field("PPid:") == of.to_string()).then(|| (pid, field("Name:").to_owned()))
-        })
-        .collect();
+    let children = children(of);
     let found = children.iter().find(|(_, child)| child.starts_with(name));
     let found = found.and_then(|&(pid, _)| Pid::from_raw(pid.cast_signed()));
     found.or_else(|| children.iter().find_map(|&(pid, _)| below(pid, name)))
 }
 
-/// Calls `act` with the directory of the recording in progress, through a mount of its own.
-fn recording(act: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+/// The children of a process, with their names, by pid.
+fn children(of: u32) -> Vec<(u32, String)> {
+    let all = fs::read_dir("/proc").into_iter().flatten();
+    let all = all.filter_map(|one| one.ok()?.file_name().into_string().ok());
+    let mut pids: Vec<u32> = all.filter_map(|one| one.parse().ok()).collect();
+    pids.sort_unstable();
+    let child = |pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("").trim();
+        (field("PPid:") == of.to_string()).then(|| (pid, field("Name:").to_owned()))
+    };
+    pids.into_iter().filter_map(child).collect()
+}
+
+/// Calls `act` with the directory of a command's recording in progress, through a mount of its own.
+fn recording(child: &Child, act: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let mount = std::env::temp_dir().join(format!("roundtrip-disturb-{}", std::process::id()));
     let at = mount.to_str().context("the temporary directory's name is not UTF-8")?;
     fs::create_dir_all(&mount)?;
     let result = tool("mount", &["-t", "tracefs", "nodev", at]).and_then(|()| {
         // The listing must be closed before the mount is removed.
-        let acted = ours(&mount).context("there is no recording").and_then(|path| act(&path));
+        let acted = ours(&mount, child.id()).context("there is no recording").and_then(|path| act(&path));
         tool("umount", &[at])?;
         acted
     });
@@ -148,10 +212,10 @@ fn recording(act: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     result
 }
 
-/// The directory of our instance in a tracefs.
-fn ours(tracefs: &Path) -> Option<PathBuf> {
+/// The directory of a process's instance in a tracefs.
+fn ours(tracefs: &Path, pid: u32) -> Option<PathBuf> {
     let entries = fs::read_dir(tracefs.join("instances")).ok()?.flatten();
-    let is_ours = |name: &str| name.starts_with("roundtrip-");
+    let is_ours = |name: &str| name.starts_with(&format!("roundtrip-{pid}-"));
     let mut found = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
     found.next().map(|entry| entry.path())
 }
