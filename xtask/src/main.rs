@@ -28,6 +28,7 @@ mod passed;
 mod peers;
 mod perfetto;
 mod plan;
+mod processes;
 mod programs;
 mod sequences;
 mod shell;
@@ -86,8 +87,8 @@ Tasks:
             interleaved run of about two and a half minutes; needs an otherwise idle machine. Options: --rounds N
             --seconds S --peers NAME,... or --check, which only checks that every peer works. Not part of test: it
             takes minutes to build
-  injections  makes calls slow in known ways, and checks that the cause is named; needs root and a quiet
-            machine
+  injections  makes calls and writes slow in known ways, alone and beside other load, and checks that the sentences name
+            the cause; takes half an hour and needs root; see cargo xtask injections --help
   observe-cost  measures what `storage observe` costs fio, SQLite and PostgreSQL; needs root and an idle machine; see
             cargo xtask observe-cost --help. Not part of test: it takes four minutes
   storage   measures what recording writes costs, and compares its figures with fio's; needs root and a quiet machine
@@ -127,12 +128,12 @@ fn main() -> ExitCode {
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
         ["fuzz", ..] => return fuzz::command(&args[1..]),
         ["attack", ..] => return attack::command(&args[1..]),
+        ["injections", ..] => return injections::command(&args[1..]),
         ["disturb", ..] => return disturb::command(&args[1..]),
         ["mutants", ..] => return mutants::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
         ["circles"] => circles_only,
         ["faults"] => faults_only,
-        ["injections"] => injections_only,
         ["storage"] => storage_only,
         ["alarms"] => alarms_only,
         ["help" | "--help" | "-h"] => {
@@ -188,10 +189,6 @@ const CIRCLES: Step = ("no circles between files", circles::none);
 
 fn sizes_only() -> bool {
     steps::run(&[("what takes up space in a static binary", sizes::show)])
-}
-
-fn injections_only() -> bool {
-    steps::run(&[("injected causes are named", injections::check)])
 }
 
 fn storage_only() -> bool {

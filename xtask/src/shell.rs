@@ -107,6 +107,14 @@ pub(crate) fn cargo(args: &[&str]) -> Result<Outcome> {
     run(cargo_command().args(args))
 }
 
+/// Runs the program that the next arguments name, and has it end when this process ends, in
+/// whichever way.
+pub(crate) fn bound() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM"]).stdin(Stdio::null());
+    command
+}
+
 /// A command that starts Cargo, the same one that runs this task.
 pub(crate) fn cargo_command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

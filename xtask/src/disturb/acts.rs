@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::processes::{below, children};
+
 /// A disturbance.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
@@ -173,28 +175,6 @@ fn tool(program: &str, arguments: &[&str]) -> Result<()> {
     let output = Command::new(program).args(arguments).output().with_context(|| program.to_owned())?;
     ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
-}
-
-/// A process below this one whose name begins with `name`: the first child, or one further below.
-fn below(of: u32, name: &str) -> Option<Pid> {
-    let children = children(of);
-    let found = children.iter().find(|(_, child)| child.starts_with(name));
-    let found = found.and_then(|&(pid, _)| Pid::from_raw(pid.cast_signed()));
-    found.or_else(|| children.iter().find_map(|&(pid, _)| below(pid, name)))
-}
-
-/// The children of a process, with their names, by pid.
-fn children(of: u32) -> Vec<(u32, String)> {
-    let all = fs::read_dir("/proc").into_iter().flatten();
-    let all = all.filter_map(|one| one.ok()?.file_name().into_string().ok());
-    let mut pids: Vec<u32> = all.filter_map(|one| one.parse().ok()).collect();
-    pids.sort_unstable();
-    let child = |pid| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("").trim();
-        (field("PPid:") == of.to_string()).then(|| (pid, field("Name:").to_owned()))
-    };
-    pids.into_iter().filter_map(child).collect()
 }
 
 /// Calls `act` with the directory of a command's recording in progress, through a mount of its own.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::scratch::{Scratch, bound};
+use super::scratch::Scratch;
 use super::workload::Workload;
+use crate::shell::bound;
 
 /// The user that the server runs as, "nobody": PostgreSQL refuses root.
 const USER: u32 = 65534;

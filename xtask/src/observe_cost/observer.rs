@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use super::scratch::bound;
+use crate::shell::bound;
 
 /// Where tracefs is usually mounted.
 const INSTANCES: &str = "/sys/kernel/tracing/instances";

@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use super::cluster::Cluster;
-use super::scratch::{Scratch, bound};
+use super::scratch::Scratch;
 use super::workload::Workload;
 use crate::outcome::Outcome;
-use crate::shell::{missing, split};
+use crate::shell::{bound, missing, split};
 
 /// A program.
 pub(crate) struct Program {

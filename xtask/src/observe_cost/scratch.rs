@@ -55,14 +55,6 @@ fn in_memory(directory: &Path) -> bool {
     kind.is_some_and(|kind| matches!(kind.trim(), "tmpfs" | "ramfs"))
 }
 
-/// Runs the program that the next arguments name, and has it end when this process ends, in
-/// whichever way.
-pub(crate) fn bound() -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM"]).stdin(Stdio::null());
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
