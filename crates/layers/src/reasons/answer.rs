@@ -32,8 +32,21 @@ pub struct Named<'a> {
 pub enum Most<'a> {
     /// This process, which has at least half of it.
     One(&'a OfProcess),
-    /// This many processes, and the largest of them.
-    Of(usize, &'a OfProcess),
+    /// None has. The processes of this name and class together have most of it.
+    Of(Alike<'a>),
+}
+
+/// The processes of one name and class within a reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alike<'a> {
+    /// The largest of them.
+    pub first: &'a OfProcess,
+    /// How many they are, at least 1.
+    pub count: usize,
+    /// What all of them have, in nanoseconds.
+    pub lost_ns: u64,
+    /// How many processes there are of any name.
+    pub of: usize,
 }
 
 impl Reasons {
@@ -70,10 +83,21 @@ impl OfKind {
     #[must_use]
     pub fn largest(&self) -> Option<Most<'_>> {
         let first = self.processes.first()?;
-        Some(if first.sum_ns * 2 >= self.sum_ns {
-            Most::One(first)
-        } else {
-            Most::Of(self.processes.len(), first)
-        })
+        if first.sum_ns * 2 >= self.sum_ns {
+            return Some(Most::One(first));
+        }
+        let alike = self.processes.iter().map(|first| {
+            let name = |one: &OfProcess| one.process.as_ref().map(|one| (one.name.clone(), one.class));
+            let same = |one: &&OfProcess| name(one).is_some_and(|of| name(first) == Some(of));
+            let all = self.processes.iter().filter(same);
+            let (count, lost_ns) = all.fold((0, 0), |(count, ns), one| (count + 1, ns + one.lost_ns));
+            let of = self.processes.len();
+            if count == 0 {
+                return Alike { first, count: 1, lost_ns: first.lost_ns, of };
+            }
+            Alike { first, count, lost_ns, of }
+        });
+        // Of equal ones, the first.
+        alike.rev().max_by_key(|alike| alike.lost_ns).map(Most::Of)
     }
 }

@@ -19,7 +19,7 @@ use crate::explanation::{Interrupt, Leg, Thread, Unknown};
 use crate::system_calls::SystemCall;
 
 pub use across::{Across, Row, Subject};
-pub use answer::{Answer, Most, Named};
+pub use answer::{Alike, Answer, Most, Named};
 pub use class::Class;
 pub use tree::{OfKind, OfProcess, OfThread, Reasons};
 

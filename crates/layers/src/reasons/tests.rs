@@ -62,8 +62,10 @@ fn said(reasons: &Reasons) -> impl PartialEq + std::fmt::Debug + use<> {
     let answer = reasons.answer();
     let named = |named: &Named<'_>| {
         let most = named.of.largest().map(|most| match most {
-            Most::One(of) => (1, of.process.clone(), of.reason().clone(), of.sum_ns),
-            Most::Of(count, of) => (count, of.process.clone(), of.reason().clone(), of.sum_ns),
+            Most::One(of) => (1, of.process.clone(), of.reason().clone(), of.lost_ns),
+            Most::Of(alike) => {
+                (alike.of, alike.first.process.clone(), alike.first.reason().clone(), alike.lost_ns)
+            }
         });
         (named.of.kind, named.of.lost_ns, named.then, most)
     };

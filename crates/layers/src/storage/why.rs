@@ -39,6 +39,9 @@ struct Stay {
     of: Option<Thread>,
     /// The CPU that the thread ran on or waited for, if meaningful.
     cpu: Option<u32>,
+    /// The threads of other programs from the application to the one that the write is with: each
+    /// waited for the next.
+    others: Vec<Thread>,
 }
 
 /// The reasons of a call, contiguous from its start to its end, within its layers. `own` are the
@@ -115,16 +118,29 @@ impl<'a> Follow<'a, '_> {
         if begin_ns >= end_ns {
             return;
         }
-        let stay = Stay { begin_ns, end_ns, cause, owner, of, cpu };
+        let others = self.others(begin_ns);
+        let stay = Stay { begin_ns, end_ns, cause, owner, of, cpu, others };
         match self.out.last_mut() {
             Some(last)
-                if (&last.cause, &last.owner, &last.of, last.cpu)
-                    == (&stay.cause, &stay.owner, &stay.of, stay.cpu) =>
+                if *last == (Stay { begin_ns: last.begin_ns, end_ns: last.end_ns, ..stay.clone() }) =>
             {
                 last.end_ns = end_ns;
             }
             _ => self.out.push(stay),
         }
+    }
+
+    /// The threads of other programs in the chain. Kernel threads work for the write itself.
+    fn others(&self, time_ns: u64) -> Vec<Thread> {
+        let timeline = &self.writes.timeline;
+        let chain = self.chain.iter().skip(1).filter(|&&tid| self.is_holder(tid, time_ns));
+        chain.map(|&tid| thread_at(timeline, tid, time_ns)).collect()
+    }
+
+    /// Whether a thread that the write waits for is another program's, for example the holder of a
+    /// lock.
+    fn is_holder(&self, tid: u32, time_ns: u64) -> bool {
+        !kernel_names::works_for_writes(self.writes.timeline.name_at(tid, time_ns))
     }
 
     fn done(&self) -> &'a [Request] {
@@ -145,8 +161,7 @@ impl<'a> Follow<'a, '_> {
         let others = self.writes.commits.of_another(tid, self.write).filter(|_| self.chain.len() > 1);
         let until_ns = others.map_or(from_ns, |(end_ns, _)| end_ns.clamp(from_ns, to_ns));
         // Another program's thread, for example the holder of a lock, does its own I/O.
-        let name = self.writes.timeline.name_at(tid, from_ns);
-        let holder = self.chain.len() > 1 && !kernel_names::works_for_writes(name);
+        let holder = self.chain.len() > 1 && self.is_holder(tid, from_ns);
         let holder = holder.then(|| self.thread_at(tid, from_ns));
         let first = self.out.len();
         self.parts(tid, from_ns, until_ns);
@@ -172,7 +187,10 @@ impl<'a> Follow<'a, '_> {
                     Cause::Reason(Reason::Device { .. }) => {
                         (stay.cause, stay.of) = (behind(Io::Requests), Some(holder.clone()));
                     }
-                    Cause::Work if stay.owner.as_ref() == Some(&holder) => stay.of = stay.owner.clone(),
+                    // Its priority and its name may have changed.
+                    Cause::Work if stay.owner.as_ref().is_some_and(|owner| owner.tid == holder.tid) => {
+                        stay.of = stay.owner.clone();
+                    }
                     _ => {}
                 }
             }
@@ -300,12 +318,21 @@ impl<'a> Follow<'a, '_> {
             Cause::Reason(reason) => (reason.clone(), of.clone()),
             Cause::State(state) => of_state(state),
         };
-        let writer = owner.as_ref().is_none_or(|thread| thread.tid == self.write.tid);
+        let writer =
+            !stay.others.is_empty() || owner.as_ref().is_none_or(|thread| thread.tid == self.write.tid);
+        let delayed = match stay.others.is_empty() {
+            true => owner.clone(),
+            false => Some(self.thread_at(self.write.tid, *begin_ns)),
+        };
+        // What names the reason is not said twice.
+        let named = thread.as_ref().filter(|_| reason.kind() == ReasonKind::Thread).map(|thread| thread.tid);
+        let chain = stay.others.iter().take_while(|thread| Some(thread.tid) != named).cloned().collect();
         Why {
             process: thread.as_ref().map(|thread| process_of(&self.writes.timeline, thread, *begin_ns)),
             thread,
-            delayed: owner.clone(),
+            delayed,
             cpu: *cpu,
+            chain,
             ..Why::of(reason, if writer { Role::Writer } else { Role::Worker })
         }
     }

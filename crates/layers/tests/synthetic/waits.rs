@@ -1,5 +1,6 @@
 //! What writes wait for: a worker that is late, the journal, and a CPU.
 
+use roundtrip_layers::reasons::{ReasonKind, Role};
 use roundtrip_layers::storage::{Begin, End, Layer, Layers, Write};
 
 use super::{
@@ -217,4 +218,35 @@ fn without_switches_a_calls_time_is_unexplained_and_not_the_file_systems() {
     let layers = layers(&mut written, devices(&[], &[], 512));
     assert_eq!(layers.total_ns(Layer::Fs), 0);
     assert!(layers.total_ns(Layer::Unexplained) >= 8_900 - 1_010);
+}
+
+#[test]
+fn a_wait_for_another_program_says_what_that_program_waited_for() {
+    const HOLDER: u32 = 96;
+    const COMPILER: u32 = 97;
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    // The holder of a lock is preempted, and releases the lock 200 ns after it is back.
+    switch(&mut written, 950, 1, (99, 1), HOLDER);
+    switch(&mut written, 1_100, 1, (HOLDER, 0), COMPILER);
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    switch(&mut written, 7_000, 1, (COMPILER, 0), HOLDER);
+    wake(&mut written, 7_200, 1, HOLDER, WRITER);
+    switch(&mut written, 7_300, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    let reasons = layers(&mut written, devices(&[], &[], 512)).summed();
+    let of = |kind| {
+        let of = reasons.of_kind(kind).unwrap();
+        let (why, _) = of.why().next().unwrap();
+        let tids =
+            |threads: &[roundtrip_layers::Thread]| threads.iter().map(|one| one.tid).collect::<Vec<_>>();
+        let delayed = why.delayed.as_ref().map(|thread| thread.tid);
+        (of.sum_ns, why.role, delayed, tids(&why.chain), why.thread.as_ref().map(|thread| thread.tid))
+    };
+    assert_eq!(
+        of(ReasonKind::Cpu),
+        (5_800, Role::Writer, Some(WRITER), vec![HOLDER], Some(COMPILER)),
+        "the writer waited for the holder, which waited for a CPU"
+    );
+    assert_eq!(of(ReasonKind::Thread), (200, Role::Writer, Some(WRITER), Vec::new(), Some(HOLDER)));
 }

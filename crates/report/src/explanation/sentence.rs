@@ -2,8 +2,8 @@
 //! operations. All of it is read off the sums of reasons. Pure: reasons in, text out.
 
 use roundtrip_layers::reasons::{
-    Class, Io, Limit, Most, OfKind, OfProcess, Place, Process, Reason, ReasonKind, Reasons, Role, Stop,
-    Subject, WakeUpStep, Why,
+    Alike, Class, Io, Limit, Most, OfKind, OfProcess, Place, Process, Reason, ReasonKind, Reasons, Role,
+    Stop, Subject, WakeUpStep, Why,
 };
 use roundtrip_layers::{Explanation, Flag};
 
@@ -171,17 +171,18 @@ fn brackets(text: String) -> String {
     if text.is_empty() { text } else { format!(" ({text})") }
 }
 
-/// Who did not move, if it was one role; empty otherwise.
+/// Who did not move, if nearly all of the time was one role's; empty otherwise.
 fn who(of: &OfKind) -> String {
-    let first = of.why().next().map(|(why, _)| why);
-    let Some(first) = first.filter(|first| of.why().all(|(why, _)| why.role == first.role)) else {
-        return String::new();
-    };
+    let role = of.most(|why| Some(why.role));
+    let its = || of.why().filter(|(why, _)| Some(why.role) == role);
+    let nearly_all = its().map(|(_, ns)| ns).sum::<u64>() * 10 >= of.sum_ns * 9;
+    let Some((first, _)) = its().next().filter(|_| nearly_all) else { return String::new() };
     match (first.role, &first.delayed) {
         (Role::Client, _) => "the client".into(),
         (Role::Server, _) => "the server".into(),
         (Role::Writer, _) => "the writer".into(),
-        (Role::Worker, Some(thread)) if of.why().all(|(why, _)| why.delayed.as_ref() == Some(thread)) => {
+        (Role::Worker, _) if its().count() < of.why().count() => String::new(),
+        (Role::Worker, Some(thread)) if its().all(|(why, _)| why.delayed.as_ref() == Some(thread)) => {
             comm(thread)
         }
         (Role::Worker, _) => "a kernel thread that works for it".into(),
@@ -222,9 +223,7 @@ fn on_cpu(of: &OfKind) -> String {
 /// Behind whom a runnable thread waited.
 fn behind(of: &OfKind) -> String {
     match of.largest() {
-        Some(Most::One(one)) if one.process.is_none() => {
-            "behind whom only the kernel's events show".to_owned()
-        }
+        Some(Most::One(one)) if one.process.is_none() => "behind whom only the kernel's events show".into(),
         _ => format!("behind {}", most_of(of)),
     }
 }
@@ -234,20 +233,22 @@ fn behind(of: &OfKind) -> String {
 pub(crate) fn most_of(of: &OfKind) -> String {
     match of.largest() {
         None => String::new(),
-        Some(Most::One(one)) if of.processes.len() == 1 => named(of.kind, one),
-        Some(Most::One(one)) => {
-            format!("{}, {} of it", named(of.kind, one), duration(one.lost_ns as f64))
-        }
-        Some(Most::Of(count, one)) => {
-            let many = if one.process.is_some() { "processes" } else { "things" };
-            format!("{count} {many}, most of all {}: {}", named(of.kind, one), duration(one.lost_ns as f64))
+        Some(Most::One(one)) if of.processes.len() == 1 => named(of.kind, one, 1),
+        Some(Most::One(one)) => format!("{}, {} of it", named(of.kind, one, 1), duration(one.lost_ns as f64)),
+        Some(Most::Of(Alike { first, count, of: all, .. })) if count == all => named(of.kind, first, count),
+        Some(Most::Of(Alike { first, count, lost_ns, of: all })) => {
+            let many = if first.process.is_some() { "processes" } else { "things" };
+            let (who, took) = (named(of.kind, first, count), duration(lost_ns as f64));
+            format!("{all} {many}, most of all {who}: {took}")
         }
     }
 }
 
-/// What names a reason, in words that follow those of its kind.
-fn named(kind: ReasonKind, one: &OfProcess) -> String {
+/// What names a reason, in words that follow those of its kind. `alike` processes have the same
+/// name.
+fn named(kind: ReasonKind, one: &OfProcess, alike: usize) -> String {
     let name = match &one.process {
+        Some(process) if alike > 1 => format!("{alike} processes named {}", self::process(process)),
         Some(process) => with_thread(process, one),
         None => thing(one.reason()),
     };

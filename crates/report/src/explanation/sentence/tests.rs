@@ -46,6 +46,27 @@ fn a_wait_for_a_cpu_names_its_sum_and_the_largest_process() {
 }
 
 #[test]
+fn processes_of_one_name_and_class_count_together_where_no_process_has_half() {
+    let behind = |pid, name| by(pid, name, name, Class::Ordinary(0), Reason::Cpu);
+    let real_time = by(9, "crowd", "crowd", Class::RealTime(50), Reason::Cpu);
+    let crowd = [(1_500, behind(6, "crowd")), (1_600, behind(7, "crowd")), (1_700, behind(8, "crowd"))];
+    assert_eq!(said(&crowd), "the server waited 4.80 ms for a CPU, behind 3 processes named crowd");
+    let beside = [&crowd[..], &[(3_000, behind(5, "rustc")), (900, real_time)]].concat();
+    assert_eq!(
+        said(&beside),
+        "the server waited 8.70 ms for a CPU, behind 5 processes, most of all 3 processes named crowd: 4.80 ms"
+    );
+}
+
+#[test]
+fn who_did_not_move_is_said_if_nearly_all_time_was_its() {
+    let work = by(2, "server", "server", Class::Ordinary(0), Reason::OwnWork);
+    let clients = Why { role: Role::Client, ..work.clone() };
+    assert_eq!(said(&[(5_300, work.clone()), (300, clients.clone())]), "the server itself ran 5.60 ms");
+    assert_eq!(said(&[(4_900, work), (700, clients)]), "it itself ran 5.60 ms");
+}
+
+#[test]
 fn a_low_frequency_is_said_with_its_cpu() {
     let work = by(2, "server", "server", Class::Ordinary(0), Reason::OwnWork);
     let slow = |cpu| Why { process: None, thread: None, ..Why::of(Reason::SlowCpu { cpu }, Role::Server) };
