@@ -140,6 +140,13 @@ const COMMANDS: &[&str] = &[
 const LEAST_FOR_WRITES: &[(Lack, &[&str])] =
     &[(Lack::IsSaid, &["block/block_bio_queue", "irq/irq_handler_entry"]), (Lack::IsNormal, COMMANDS)];
 
+/// Why a write of ours is held back, or waits for another's commit.
+const REASONS_OF_WRITES: &[(Lack, &[&str])] =
+    &[(Lack::IsNormal, &[PAUSES, "jbd2/jbd2_start_commit", "jbd2/jbd2_end_commit"])];
+
+/// The check of the limit on dirty pages. Only those that pause the writer are recorded.
+const PAUSES: &str = "writeback/balance_dirty_pages";
+
 /// Events for viewing a recording. No layer needs them.
 const DIAGNOSIS_OF_WRITES: &[(Lack, &[&str])] = &[(
     Lack::IsNormal,
@@ -151,10 +158,8 @@ const DIAGNOSIS_OF_WRITES: &[(Lack, &[&str])] = &[(
         "block/block_rq_merge",
         "workqueue/workqueue_execute_start",
         "workqueue/workqueue_execute_end",
-        "jbd2/jbd2_start_commit",
         "jbd2/jbd2_commit_flushing",
         "jbd2/jbd2_commit_logging",
-        "jbd2/jbd2_end_commit",
         "ext4/ext4_sync_file_enter",
         "ext4/ext4_sync_file_exit",
         "f2fs/f2fs_sync_file_enter",
@@ -237,18 +242,25 @@ pub fn transactions(
 /// # Errors
 /// [`Error::MissingEvent`] if a necessary event is missing.
 pub fn writes(tids: &[u32], how_much: WriteEvents, has: impl Fn(&str) -> bool) -> Result<Selection> {
-    let all = [WANTED_FOR_WRITES, DIAGNOSIS_OF_WRITES].concat();
     let wanted = match how_much {
-        WriteEvents::Least => LEAST_FOR_WRITES,
-        WriteEvents::Usual => WANTED_FOR_WRITES,
-        WriteEvents::Diagnosis => &all,
+        WriteEvents::Least => LEAST_FOR_WRITES.to_vec(),
+        WriteEvents::Usual => [WANTED_FOR_WRITES, REASONS_OF_WRITES].concat(),
+        WriteEvents::Diagnosis => [WANTED_FOR_WRITES, REASONS_OF_WRITES, DIAGNOSIS_OF_WRITES].concat(),
     };
-    let mut selection = of(&[&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat(), wanted, has)?;
+    let mut selection = of(&[&SYSTEM_CALLS[..], &NECESSARY_FOR_WRITES].concat(), &wanted, has)?;
     let filter: Vec<_> = tids.iter().map(|tid| format!("common_pid == {tid}")).collect();
     for event in SYSTEM_CALLS {
         selection.filters.push((event.to_owned(), filter.join(" || ")));
     }
+    only_pauses(&mut selection);
     Ok(selection)
+}
+
+/// Leaves out the checks of the limit on dirty pages that pause nobody.
+fn only_pauses(selection: &mut Selection) {
+    if selection.events.iter().any(|event| event == PAUSES) {
+        selection.filters.push((PAUSES.to_owned(), "pause > 0".to_owned()));
+    }
 }
 
 /// Additional events for other programs' writes: the process of a thread, the file, journal
@@ -261,7 +273,7 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
             "sched/sched_process_exit",
             "sched/sched_wakeup_new",
             "task/task_rename",
-            "writeback/balance_dirty_pages",
+            PAUSES,
         ],
     ),
     (
@@ -304,10 +316,7 @@ pub fn writes_of_others(calls: &[(&str, i64)], own: u32, has: impl Fn(&str) -> b
         selection.filters.extend(named.iter().map(|event| (event.clone(), not_own.clone())));
         selection.events.extend(named);
     }
-    let pauses = "writeback/balance_dirty_pages";
-    if selection.events.iter().any(|event| event == pauses) {
-        selection.filters.push((pauses.to_owned(), "pause > 0".to_owned()));
-    }
+    only_pauses(&mut selection);
     Ok(selection)
 }
 

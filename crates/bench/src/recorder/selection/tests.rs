@@ -95,6 +95,22 @@ fn writes_are_recorded_with_the_writers_system_calls_only() {
 }
 
 #[test]
+fn pauses_for_dirty_pages_and_commits_are_recorded_where_reasons_are_wanted() {
+    let of = |how_much| writes(&[7], how_much, |_| true).unwrap();
+    for (how_much, wanted) in
+        [(WriteEvents::Least, false), (WriteEvents::Usual, true), (WriteEvents::Diagnosis, true)]
+    {
+        let selection = of(how_much);
+        for event in [PAUSES, "jbd2/jbd2_start_commit", "jbd2/jbd2_end_commit"] {
+            let times = selection.events.iter().filter(|one| *one == event).count();
+            assert_eq!(times, usize::from(wanted), "{event}");
+        }
+        let filter = (PAUSES.to_owned(), "pause > 0".to_owned());
+        assert_eq!(selection.filters.contains(&filter), wanted);
+    }
+}
+
+#[test]
 fn only_writing_calls_of_other_programs_are_recorded_by_name_or_number() {
     let calls = [("fsync", 74), ("write", 1)];
     let named = writes_of_others(&calls, 7, |_| true).unwrap();
