@@ -103,7 +103,8 @@ const RECORDED: Group<Typed> = Group {
         Opt::value(
             &["--slowest"],
             "N",
-            "Explains the N slowest calls and writes instead, whether they missed the deadline or not.",
+            "Explains the N slowest calls and writes instead, whether they missed the deadline or not. Of a run of \
+             `storage layers`: of each writer and size, the N slowest writes instead of 20.",
             |typed: &mut Typed, text| set(&mut typed.slowest, values::whole(text, 1..=1000)),
         )
         .default("off"),
@@ -161,8 +162,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         #[cfg(not(feature = "foreign"))]
         return Err(not_read_here(path));
     }
-    refuse_recording_options(&typed, path)?;
     let mut run = Run::read(path)?;
+    refuse_recording_options(&typed, &run, path)?;
     if typed.out.is_none() && typed.format.as_deref() != Some("json") {
         run = inert::run(&run)?;
     }
@@ -201,11 +202,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Rejects the options for recordings if a run is given, which selected its slow calls when it was
-/// made.
-fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
+/// made. Only `storage layers` keeps the recording of every write.
+fn refuse_recording_options(typed: &Typed, run: &Run, path: &Path) -> anyhow::Result<()> {
     if let Some(option) = [
         (typed.deadline_ns.is_some(), "--deadline"),
-        (typed.slowest.is_some(), "--slowest"),
+        (typed.slowest.is_some() && run.results.storage.is_none(), "--slowest"),
         (typed.limit.is_some(), "--explain-limit"),
     ]
     .into_iter()

@@ -14,7 +14,7 @@ use crate::args::usage;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
 
-/// How many of the slowest writes of each series are explained.
+/// How many of the slowest writes of each series are explained, unless `--slowest` says.
 const KEPT: usize = 20;
 
 /// Whether a run has writes that can be explained.
@@ -30,7 +30,8 @@ pub(super) fn run(
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<Exit> {
     let directory = Run::directory(path);
-    let mut analysed = Analysed::read(run, directory, KEPT);
+    let keep = typed.slowest.map_or(KEPT, |slowest| slowest as usize);
+    let mut analysed = Analysed::read(run, directory, keep);
     let all = slow_writes::of(&analysed);
     let count = all.len();
     if let Some(number) = typed.number.filter(|&number| number > count) {
