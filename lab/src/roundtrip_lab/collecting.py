@@ -11,6 +11,7 @@ import pyarrow as pa
 from roundtrip_lab import explanations, layers, runs, schema
 from roundtrip_lab.dataset import DataSet, day_name
 from roundtrip_lab.errors import LabError
+from roundtrip_lab.known import known
 from roundtrip_lab.words import inert
 
 
@@ -36,7 +37,7 @@ class Collected:
         if self.undated:
             yield f"{self.undated} runs have no plausible date: they count for their build, and for no day"
         if self.unexplained:
-            yield f"{self.unexplained} runs hold slow calls that nothing explained: name the binary with --roundtrip"
+            yield f"{self.unexplained} runs hold slow calls or writes that nothing explained: name the binary with --roundtrip"
         if self.undivided:
             yield (f"{self.undivided} runs hold recorded writes that nothing divided among the layers: name the binary with "
                    "--roundtrip; it says what is wrong with a recording")  # fmt: skip
@@ -115,11 +116,11 @@ class Collector:
             return []
         slow, explained = explanations.kept(run.document), None
         writes, divided = layers.recorded(run.document), {}
-        if slow and self.program:
+        if self.program and explanations.can_explain(run.document):
             explained = explanations.ask(self.program, run)
         if writes and self.program:
             divided = explanations.divide(self.program, run)
-        rows = runs.rows(run, explained, divided, self.today)
+        rows = runs.rows(run, known(explained, divided), self.today)
         self.result.unexplained += bool(slow and explained is None)
         self.result.undivided += bool(writes and not divided)
         self.result.empty += not rows

@@ -63,7 +63,8 @@ class Engine:
         later = set(TABLES[name].names) - set(table.columns)
         if later - ADDED:
             raise self._failed(ValueError(f"{name} has other columns than ours"))
-        return table.mutate(**{column: ibis.null("int64") for column in later}).select(TABLES[name].names)
+        kinds = ibis.Schema.from_pyarrow(TABLES[name])
+        return table.mutate(**{column: ibis.null(kinds[column]) for column in later}).select(TABLES[name].names)
 
     def read(self, files: list[str], name: str) -> ir.Table:
         """The table that these files hold. Columns that came later than a file are null, or left out."""

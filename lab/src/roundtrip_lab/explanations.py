@@ -19,10 +19,16 @@ def find(program: str | None) -> str | None:
 
 
 def kept(document: dict) -> int:
-    """The number of slow calls that a run kept."""
+    """The number of slow calls and writes that a run kept."""
     results = document["results"]
     own = ((results.get("latency") or {}).get("explained") or {}).get("misses", [])
-    return len(own) + len((results.get("observed_calls") or {}).get("slow_calls", []))
+    calls = (results.get("observed_calls") or {}).get("slow_calls", [])
+    return len(own) + len(calls) + len((results.get("observed_writes") or {}).get("slow_writes", []))
+
+
+def can_explain(document: dict) -> bool:
+    """Whether Roundtrip can explain something of a run: what it kept, or the slowest recorded writes of its own."""
+    return bool(kept(document) or (document["results"].get("storage") or {}).get("recorder"))
 
 
 def ask(program: str, run: runs.Run) -> dict:

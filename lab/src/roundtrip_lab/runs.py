@@ -11,7 +11,8 @@ from pathlib import Path
 
 import jsonschema_rs
 
-from roundtrip_lab import layers, schema, series
+from roundtrip_lab import schema, series
+from roundtrip_lab.known import Known
 
 # The same limit as in Roundtrip.
 LARGEST_RUN_BYTES = 256 << 20
@@ -98,7 +99,7 @@ def check(document: dict, name: str) -> None:
         raise Damaged(f"against {name}: {where}: {error.message[:200]}")
 
 
-def rows(run: Run, explanations: dict | None, divided: layers.Divided, today: datetime.date) -> list[dict]:
+def rows(run: Run, known: Known, today: datetime.date) -> list[dict]:
     """The run as rows of the table `series`."""
     document, environment = run.document, run.document["environment"]
     labels = document.get("labels", {})
@@ -119,7 +120,7 @@ def rows(run: Run, explanations: dict | None, divided: layers.Divided, today: da
         "labels": sorted(labels.items()),
     }
     try:
-        found = [common | row for row in series.of(document["results"], explanations, divided)]
+        found = [common | row for row in series.of(document["results"], known)]
         for row in found:
             schema.check(row)
     except (ArithmeticError, ValueError, LookupError, TypeError) as error:

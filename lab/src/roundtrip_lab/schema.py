@@ -63,8 +63,11 @@ DIVIDED = [
     *[(f"{layer}_ns", pa.int64()) for layer in LAYERS],
 ]
 
+# The slowest call or write that was explained, and what Roundtrip says about it. Null if there is none.
+WORST = [("worst_ns", pa.int64()), ("worst", pa.string())]
+
 # Columns that older files of this version lack, because they were added later. They read as null.
-ADDED = {name for name, _ in DIVIDED}
+ADDED = {name for name, _ in [*DIVIDED, *WORST]}
 
 # One row for each run and series.
 SERIES = pa.schema(
@@ -97,6 +100,7 @@ SERIES = pa.schema(
             ),
         ),
         *DIVIDED,
+        *WORST,
     ]
 )
 
@@ -121,6 +125,7 @@ SUMS = pa.schema(
             ),
         ),
         *DIVIDED,
+        *WORST,
     ]
 )
 
@@ -130,7 +135,7 @@ def check(row: dict) -> None:
 
     Queries rely on this. The row's histogram was checked when it was read.
     """
-    counted = {name: row.get(name) for name, kind in [*COUNTS, *DIVIDED] if kind == pa.int64()}
+    counted = {name: row.get(name) for name, kind in [*COUNTS, *DIVIDED, *WORST] if kind == pa.int64()}
     counted |= {name: row.get(name) for name in ("size_bytes", "deadline_ns")}
     for name, number in counted.items():
         if number is not None and not 0 <= number <= (LARGEST_SUM_NS if name.endswith("_ns") else MOST_CALLS):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from roundtrip_lab import layers
 from roundtrip_lab.histogram import Histogram
+from roundtrip_lab.known import Known
 
 # Settings of a plan that only determine the amount of work, the output, or what else is kept.
 AMOUNTS = {
@@ -25,14 +26,12 @@ PARTS = ["test", "driver", "stack", "inheritance", "caller", "transport", "place
          "writer", "durability", "beside", "size_bytes", "time", "plan"]  # fmt: skip
 
 
-def of(results: dict, explanations: dict | None, divided: layers.Divided) -> list[dict]:
-    """All rows of a run's results. `divided` has the layers of writes, known only from the recording."""
-    explained = {call["explanation"]["start_ns"]: call for call in (explanations or {}).get("slow_calls", [])}
+def of(results: dict, known: Known) -> list[dict]:
+    """All rows of a run's results."""
     rows: dict[str, dict] = {}
     for test, result in results.items():
         if test in TESTS:
-            extra = divided if test in layers.RECORDED else explained
-            for row in TESTS[test](result, extra):
+            for row in TESTS[test](result, known):
                 merge(rows, finish(row, result.get("plan", {})))
     return [stored(row) for row in rows.values()]
 
@@ -63,6 +62,8 @@ def merge(rows: dict[str, dict], row: dict) -> None:
         for count in ("missed", "lost", "slow_calls", "explained", *layers.COLUMNS):
             if row.get(count) is not None:
                 before[count] = (before.get(count) or 0) + row[count]
+        if (row.get("worst_ns") or -1) > (before.get("worst_ns") or -1):
+            before |= {name: row[name] for name in ("worst_ns", "worst")}
 
 
 def stored(row: dict) -> dict:
@@ -70,7 +71,7 @@ def stored(row: dict) -> dict:
     histogram = row.pop("histogram")
     return {
         "missed": None, "lost": 0, "slow_calls": 0, "explained": 0, "causes": [], **dict.fromkeys(layers.COLUMNS),
-        "calls": histogram.count, "min_ns": histogram.min_ns, "max_ns": histogram.max_ns,
+        "worst_ns": None, "worst": None, "calls": histogram.count, "min_ns": histogram.min_ns, "max_ns": histogram.max_ns,
         "sum_ns": histogram.sum_ns, "clamped": histogram.clamped,
         "p50_ns": histogram.percentile_ns(50), "p90_ns": histogram.percentile_ns(90),
         "p99_ns": histogram.percentile_ns(99),
@@ -91,30 +92,16 @@ def driver(result: dict) -> str | None:
     return (result.get("backend") or {}).get("driver")
 
 
-def who(cause: dict) -> str:
-    """The thread or resource that the cause names, or an empty string."""
-    return (cause["thread"] or {}).get("comm") or cause["name"] or ""
+def causes(kept: list[dict], known: Known) -> dict:
+    """What delayed kept slow calls or writes. An explanation belongs to the one with the same `start_ns`."""
+    found = [known.explained[one["start_ns"]] for one in kept if one["start_ns"] in known.explained]
+    rows = [{"call": one["call"], "latency_ns": one["latency_ns"]} | cause for one in found for cause in one["causes"]]
+    worst = max(found, key=lambda one: one["latency_ns"], default=None)
+    said = {"worst_ns": worst["latency_ns"], "worst": worst["words"]} if worst else {}
+    return {"causes": rows, "slow_calls": len(kept), "explained": len(found)} | said
 
 
-def causes(kept: list[dict], explained: dict[int, dict]) -> dict:
-    """The causes of kept slow calls. An explanation belongs to the call with the same `start_ns`."""
-    calls = [explained[call["start_ns"]] for call in kept if call["start_ns"] in explained]
-    rows = [
-        {
-            "call": call["number"],
-            "latency_ns": call["latency_ns"],
-            "kind": cause["kind"],
-            "owner": cause["owner"],
-            "who": who(cause),
-            "excess_ns": cause["excess_ns"],
-        }
-        for call in calls
-        for cause in call["explanation"]["causes"]
-    ]
-    return {"causes": rows, "slow_calls": len(kept), "explained": len(calls)}
-
-
-def latency(result: dict, explained: dict) -> Iterator[dict]:
+def latency(result: dict, known: Known) -> Iterator[dict]:
     """`ipc latency`: by stack, inheritance and caller; the call and its legs."""
     deadline = result["plan"]["deadline"]["ns"]
     kept = (result.get("explained") or {}).get("misses", [])
@@ -136,7 +123,7 @@ def latency(result: dict, explained: dict) -> Iterator[dict]:
                 ]
                 limit = {"deadline_ns": deadline}
                 missed = limit | {"missed": caller["deadline"]["missed"]}
-                yield about | timed(caller["latency"], "call") | missed | causes(slow, explained)
+                yield about | timed(caller["latency"], "call") | missed | causes(slow, known)
                 for leg in ("request", "handling", "reply"):
                     yield about | timed(caller[leg], leg)
                 if caller["response"]:
@@ -149,7 +136,7 @@ def timed(histogram: dict, time: str) -> dict:
     return {"time": time, "histogram": Histogram.stored(histogram)}
 
 
-def observed(result: dict, explained: dict) -> Iterator[dict]:
+def observed(result: dict, known: Known) -> Iterator[dict]:
     """`ipc observe`: by the names of client and server, and by method."""
     deadline = result["plan"]["deadline"]["ns"]
     lost = result["unseen"]["lost_events"]
@@ -163,14 +150,14 @@ def observed(result: dict, explained: dict) -> Iterator[dict]:
         }
         slow = [call for call in result["slow_calls"] if call["flow"] == number]
         missed = {"deadline_ns": deadline, "missed": flow["missed"], "lost": lost}
-        yield about | timed(flow["latency"], "call") | missed | causes(slow, explained)
+        yield about | timed(flow["latency"], "call") | missed | causes(slow, known)
         lost = 0
         for leg in ("request", "handling", "reply", "oneway"):
             if flow[leg]["count"]:
                 yield about | timed(flow[leg], leg)
 
 
-def baseline(result: dict, _: dict) -> Iterator[dict]:
+def baseline(result: dict, _: Known) -> Iterator[dict]:
     """`ipc baseline`: by transport, size and placement."""
     for cell in result["cells"]:
         yield {
@@ -182,7 +169,7 @@ def baseline(result: dict, _: dict) -> Iterator[dict]:
         } | timed(cell["latency"], "call")
 
 
-def throughput(result: dict, _: dict) -> Iterator[dict]:
+def throughput(result: dict, _: Known) -> Iterator[dict]:
     """`ipc throughput`: only the calls that were timed individually."""
     for row in result["rows"]:
         if row["latency"]:
@@ -190,14 +177,14 @@ def throughput(result: dict, _: dict) -> Iterator[dict]:
             yield about | {"driver": driver(result)} | timed(row["latency"], "call")
 
 
-def workers(result: dict, _: dict) -> Iterator[dict]:
+def workers(result: dict, _: Known) -> Iterator[dict]:
     """`ipc workers`: all callers merged."""
     plan = result["plan"]
     about = {"test": "workers", "stack": plan["stack"], "size_bytes": plan["size_bytes"]}
     yield about | {"driver": driver(result)} | timed(result["latency"], "call")
 
 
-def traits(result: dict, _: dict) -> Iterator[dict]:
+def traits(result: dict, _: Known) -> Iterator[dict]:
     """`ipc traits`: the rows with latencies."""
     for row in result["rows"]:
         for stack in ("binder", "hwbinder"):
@@ -218,20 +205,23 @@ def disk(result: dict, writer: dict, size_bytes: int) -> dict:
     }
 
 
-def storage(result: dict, divided: layers.Divided) -> Iterator[dict]:
+def storage(result: dict, known: Known) -> Iterator[dict]:
     """`storage layers`: by writer and size; the time that the application waited, and its layers."""
     for measured in result["series"]:
         writer = result["writers"][measured["writer"]]
         about = disk(result, writer, measured["size_bytes"])
-        parts = divided.get(("storage", writer["api"], writer["durability"], measured["size_bytes"]), {})
-        yield {"test": "storage"} | about | timed(measured["latency"], "call") | parts
+        parts = known.divided.get(("storage", writer["api"], writer["durability"], measured["size_bytes"]), {})
+        # Writes of our own have no deadline: those that the recording explains are the slowest.
+        made = (call for block in measured["blocks"] for call in block["calls"])
+        slow = [call for call in made if call["start_ns"] in known.explained]
+        yield {"test": "storage"} | about | timed(measured["latency"], "call") | parts | causes(slow, known)
 
 
-def observed_writes(result: dict, _: dict) -> Iterator[dict]:
+def observed_writes(result: dict, known: Known) -> Iterator[dict]:
     """`storage observe`: by program and system call; threads and files are merged."""
     deadline = result["plan"]["deadline"]["ns"]
     lost = result["unseen"]["lost_events"]
-    for row in result["rows"]:
+    for number, row in enumerate(result["rows"]):
         about = {
             "test": "observed_writes",
             "client": row["process"]["name"],
@@ -239,11 +229,13 @@ def observed_writes(result: dict, _: dict) -> Iterator[dict]:
             "durability": row["durable"],
         }
         missed = {"deadline_ns": deadline, "missed": row["missed"], "lost": lost}
-        yield about | timed(row["latency"], "call") | missed | layers.stored(row["divided"])
+        slow = [write for write in result["slow_writes"] if write["row"] == number]
+        found = layers.stored(row["divided"]) | causes(slow, known)
+        yield about | timed(row["latency"], "call") | missed | found
         lost = 0
 
 
-def interference(result: dict, divided: layers.Divided) -> Iterator[dict]:
+def interference(result: dict, known: Known) -> Iterator[dict]:
     """`storage interference`: by condition. `alone` is the writer without the condition."""
     for compared in result["comparisons"]:
         for side, writer in (("alone", "writer"), ("beside", "writer_beside")):
@@ -255,7 +247,7 @@ def interference(result: dict, divided: layers.Divided) -> Iterator[dict]:
                 raise ValueError("a write that ends before it starts")
             alone = result["writers"][compared["writer"]]
             key = (side, compared["condition"], alone["api"], alone["durability"], compared["size_bytes"])
-            parts = divided.get(key, {})
+            parts = known.divided.get(key, {})
             yield {"test": "interference"} | about | {"histogram": Histogram.of(durations)} | parts
 
 

@@ -18,6 +18,7 @@ from roundtrip_lab.collecting import directories
 from roundtrip_lab.dataset import DataSet, write_whole
 from roundtrip_lab.errors import LabError
 from roundtrip_lab.histogram import highest_in_bucket
+from roundtrip_lab.known import Known
 from roundtrip_lab.sums import list_of
 
 FIRST_NIGHT = datetime.date(2026, 1, 5)
@@ -90,7 +91,7 @@ def read_seeds(given: Iterable[Path]) -> list[Seed]:
     rows = []
     for directory in directories(given):
         try:
-            rows += runs.rows(runs.read(directory), None, {}, datetime.date.max - datetime.timedelta(days=2))
+            rows += runs.rows(runs.read(directory), Known(), datetime.date.max - datetime.timedelta(days=2))
         except runs.Damaged as reason:
             raise LabError(f"{directory} is damaged: {reason}") from reason
     calls = [row for row in rows if row["test"] == "latency" and row["time"] == "call" and row["calls"] >= 100]
@@ -289,7 +290,7 @@ class World:
             "clamped": np.zeros(count, dtype=np.int64),
         } | counted
         given = [name for name, _ in schema.KEY if name not in columns]
-        columns |= {name: pa.nulls(count, pa.int64()) for name in schema.ADDED - set(columns)}
+        columns |= {name: pa.nulls(count, schema.SERIES.field(name).type) for name in schema.ADDED - set(columns)}
         columns |= {name: [seed.row.get(name)] * count for name in given}
         return pa.table({f.name: pa.array(columns[f.name], f.type) for f in schema.SERIES}, schema=schema.SERIES)
 

@@ -26,12 +26,13 @@ def of(rows: pa.Table) -> pa.Table:
     size = len(first)
     columns: dict[str, pa.Array] = {name: rows[name].take(pa.array(first)) for name in KEYS}
     columns["runs"] = pa.array(np.bincount(group, minlength=size), pa.int64())
-    for name in ("calls", "missed", "sum_ns", "clamped", "lost", "slow_calls", "explained", *schema.ADDED):
+    for name in ("calls", "missed", "sum_ns", "clamped", "lost", "slow_calls", "explained", *(name for name, _ in schema.DIVIDED)):
         columns[name] = total(rows[name], group, size)
     columns["min_ns"] = extreme(rows["min_ns"], group, size, np.minimum, MOST)
     columns["max_ns"] = extreme(rows["max_ns"], group, size, np.maximum, -MOST)
     columns["buckets"] = buckets(rows["buckets"], group, size)
     columns["causes"] = causes(rows["causes"], group, size)
+    columns["worst_ns"], columns["worst"] = worst(rows["worst_ns"], rows["worst"], group, size)
     return pa.table({field.name: columns[field.name] for field in schema.SUMS}, schema=schema.SUMS)
 
 
@@ -81,6 +82,17 @@ def extreme(column: pa.ChunkedArray, group: np.ndarray, size: int, better: np.uf
     found = np.full(size, worst, dtype=np.int64)
     better.at(found, group, np.asarray(pc.fill_null(column, worst)))
     return pa.array(found, pa.int64(), mask=found == worst)
+
+
+def worst(times: pa.ChunkedArray, words: pa.ChunkedArray, group: np.ndarray, size: int) -> tuple[pa.Array, pa.Array]:
+    """The slowest explained call of each group, and its sentence; null without one. Of equal ones, the first."""
+    values = np.asarray(pc.fill_null(times, -1))
+    order = np.lexsort((-np.arange(len(values)), values))
+    place = np.full(size, -1)
+    place[group[order]] = order
+    none = (place < 0) | (values[place] < 0)
+    found = pa.array(place, mask=none)
+    return flat(times).take(found), flat(words).take(found)
 
 
 def buckets(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Array:

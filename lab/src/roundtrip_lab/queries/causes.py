@@ -5,7 +5,7 @@ import pandas as pd
 
 from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import Filters, grouped, named_builds, time
-from roundtrip_lab.queries.percentiles import of_devices
+from roundtrip_lab.queries.percentiles import of_devices, worst
 
 CAUSE = ["kind", "owner", "who"]
 
@@ -14,7 +14,8 @@ def causes(
     engine: Engine, by: str = "build", filters: Filters = Filters(), base: str | None = None, new: str | None = None,
     alpha: float = 0.01,
 ) -> pd.DataFrame:
-    """Causes with their time beyond the usual, by one column; or `new` compared with `base`."""
+    """Causes with their time beyond the usual, by one column, each with the sentence about the slowest call or write
+    of its group; or `new` compared with `base`."""
     if base or new:
         named_builds(engine, base, new)
         return compared(engine, filters, base, new, alpha)
@@ -32,10 +33,10 @@ def causes(
             calls=rows.calls.sum(), slow_calls=rows.slow_calls.sum(), explained=rows.explained.sum()
         )
     )
-    answer = found.merge(explained, on="group")
+    answer = found.merge(explained, on="group").merge(worst(engine, rows, ["group"]), on="group", how="left")
     answer["share"] = answer["excess_ns"] / answer.groupby("group")["excess_ns"].transform("sum")
     answer = answer.sort_values(["group", "excess_ns", *CAUSE], ascending=[True, False, True, True, True])
-    columns = ["group", *CAUSE, "causes", "excess_ns", "share", "explained", "slow_calls", "calls"]
+    columns = ["group", *CAUSE, "causes", "excess_ns", "share", "explained", "slow_calls", "calls", "worst_ns", "worst"]
     answer = answer[columns].rename(columns={"group": by}).reset_index(drop=True)
     answer.attrs["lacks"] = "" if explained["explained"].sum() else "no run has an explained slow call"
     return answer

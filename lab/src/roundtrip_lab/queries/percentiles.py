@@ -55,12 +55,21 @@ def fetched(engine: Engine, device: str) -> Engine:
 def misses(engine: Engine, by: str = "build", filters: Filters = Filters()) -> pd.DataFrame:
     """Calls that took longer than their deadline, by series and one more column, the largest share first."""
     rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
-    answer = with_misses(engine.run(counts(rows.filter(rows.deadline_ns.notnull()))))
+    rows = rows.filter(rows.deadline_ns.notnull())
+    answer = with_misses(engine.run(counts(rows))).merge(worst(engine, rows, KEYS), on=KEYS, how="left")
     answer = answer.sort_values(["missed_share", *KEYS], ascending=[False, True, True], ignore_index=True)
-    columns = [*KEYS, "runs", "calls", "deadline_ns", "missed", "missed_share", "low", "high"]
+    columns = [*KEYS, "runs", "calls", "deadline_ns", "missed", "missed_share", "low", "high", "worst_ns", "worst"]
     answer = answer[columns].rename(columns={"group": by})
     answer.attrs["lacks"] = "no series has a deadline" if answer.empty else ""
     return answer
+
+
+def worst(engine: Engine, rows: ir.Table, keys: list[str]) -> pd.DataFrame:
+    """The slowest explained call or write of each group, and what Roundtrip says about it. Groups without one are left out."""
+    rows = rows.filter(rows.worst_ns.notnull())
+    found = engine.run(rows.group_by(keys).agg(worst_ns=rows.worst_ns.max(), worst=rows.worst.argmax(rows.worst_ns)))
+    found["worst_ns"] = found["worst_ns"].astype("Int64")
+    return found
 
 
 def of_devices(by: str, filters: Filters) -> bool:
