@@ -3,7 +3,8 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const COLOURS = 8;
+  // How lines without a colour of their own are told apart: ink or accent, and how they are dashed.
+  const DASHES = [[], [], [7, 4], [7, 4], [2, 3], [2, 3]];
 
   // Maps a value to its position on an axis.
   const laidOut = {
@@ -88,7 +89,7 @@
         const before = index > 0 ? line.points[index - 1][0] : at;
         return at - before > spec.widest * 1.5 ? [[before, at].map((value) => u.valToPos(x(value), "x", true))] : [];
       });
-    const apart = (line) => line.apart || spec.kind === "points";
+    const apart = (line) => line.apart;
     const paths = spec.kind === "steps" ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
     let at = -1;
 
@@ -116,13 +117,15 @@
       series: [
         {},
         ...lines.map((line, number) => {
-          const variable = `--s${spec.lines.indexOf(line) % COLOURS}`;
+          const variable = `--${line.style}`;
+          const plain = /^s(\d+)$/.exec(line.style);
           return {
             label: line.label,
             stroke: () => colour(variable),
             fill: spec.kind === "steps" ? () => colour(variable) + "38" : undefined,
             fillTo: spec.kind === "steps" ? upright[0] : undefined,
             width: 1.6,
+            dash: plain ? DASHES[Number(plain[1])] : undefined,
             paths: apart(line) ? () => null : paths,
             spanGaps: spec.widest == null,
             gaps: gaps(line),
@@ -135,7 +138,7 @@
           (u) => {
             const { ctx, bbox } = u;
             ctx.save();
-            ctx.strokeStyle = ctx.fillStyle = colour("--mark");
+            ctx.strokeStyle = ctx.fillStyle = colour("--text");
             ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
             ctx.lineWidth = 1.5 * devicePixelRatio;
             ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);

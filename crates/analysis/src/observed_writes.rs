@@ -83,7 +83,8 @@ fn known(devices: &[Device]) -> Devices {
 
 fn divided(breakdown: &Breakdown) -> Divided {
     let layers = breakdown.layers.iter().map(|(layer, times)| {
-        (layer.name().to_owned(), LayerTime { sum_ns: times.sum_ns, calls: times.calls.clone() })
+        let behind_ns = breakdown.behind_ns.get(layer).copied().unwrap_or(0);
+        (layer.name().to_owned(), LayerTime { sum_ns: times.sum_ns, behind_ns, calls: times.calls.clone() })
     });
     let others = breakdown.others_commits.iter().map(|((tid, thread), &(waits, waited_ns))| OthersCommits {
         tid: *tid,

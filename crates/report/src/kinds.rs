@@ -5,7 +5,9 @@ use roundtrip_analysis::Analysed;
 use roundtrip_run::{Results, Tested};
 
 use crate::html::page::Page;
-use crate::html::{answer, figures, interference, latency, others, storage, subject::Subject};
+use crate::html::{
+    answer, figures, interference, latency, observed_writes, others, storage, subject::Subject,
+};
 use crate::ipc::{self, traits, workers};
 use crate::storage as writes;
 use crate::summary;
@@ -79,7 +81,7 @@ const VIEWS: [View; 10] = [
         summary: |of| Some(summary::observed_writes(of.run.results.observed_writes.as_ref()?)),
         answer: answer::observed_writes,
         figures: figures::observed_writes,
-        section: others::observed_writes,
+        section: observed_writes::section,
     },
     View {
         test: "system_calls",

@@ -28,6 +28,7 @@ pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
         limit: plan.map_or(explained.misses.len() as u64, |plan| plan.limit.into()),
         over_limit: explained.over_limit,
         others: explained.causes_of_others.as_ref().map_or_else(Across::default, causes::read),
+        all: None,
         before_comparison: explained.before_comparison,
         not_recorded: not_recorded
             .unwrap_or_else(|| "Roundtrip was still storing another call's recording".into()),

@@ -16,6 +16,7 @@ use roundtrip_tracefs::{Recording, Trace};
 use crate::damage::refuse_damage;
 use crate::error::{Error, Result};
 pub use measured::{Calls, recorded_calls, sum_up_others};
+pub use observed::Missed;
 pub use recorded::{Recorded, Wanted, classify, explain_recorded, recorded};
 
 /// The minimum number of calls of one kind for a meaningful median.
@@ -38,6 +39,9 @@ pub struct Kept {
     pub over_limit: u64,
     /// What delayed those of them that a recording shows.
     pub others: Across,
+    /// What delayed all slow calls, kept or not, if that was found while they were made and there
+    /// are further ones. Then `others` is empty.
+    pub all: Option<Across>,
     /// Slow calls that were made before there were enough calls to compare them with.
     pub before_comparison: u64,
     /// The reason why some calls have no recording.
@@ -62,6 +66,13 @@ pub struct SlowCall {
 }
 
 impl Kept {
+    /// How many of the further slow calls are classified.
+    #[must_use]
+    pub fn classified(&self) -> u64 {
+        let all = self.all.as_ref().map(|all| all.operations().saturating_sub(self.calls.len() as u64));
+        all.unwrap_or_else(|| self.others.operations())
+    }
+
     /// The slow calls of a run; `None` if the plan did not request any.
     #[must_use]
     pub fn of(run: &Run) -> Option<Self> {

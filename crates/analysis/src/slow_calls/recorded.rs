@@ -72,9 +72,9 @@ pub fn recorded(trace: &Trace, wanted: Wanted) -> Recorded {
         slowest,
         limit,
         over_limit,
-        others: Across::default(),
         before_comparison: 0,
         not_recorded: String::new(),
+        ..Kept::default()
     };
     let others = found.others.iter();
     let others = others.map(|call| slow_call(&threads, call, deadline_ns, usual_ns(call)).trip).collect();

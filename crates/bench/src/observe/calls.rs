@@ -1,14 +1,17 @@
-//! Observes other programs' binder calls as they happen.
+//! Observes other programs' binder calls as they happen. The caller supplies the code that finds what
+//! delayed the slow ones.
 
 use std::ops::ControlFlow;
 
 use roundtrip_latency::Timeline;
 use roundtrip_observed::calls::{Call, Matcher, Observed};
+use roundtrip_run::Causes;
 use roundtrip_run::ipc::observe::{Flow, ObservePlan, ObserveResult, SlowCall, Unseen};
 use roundtrip_tracefs::Trace;
 
 use super::flows::{Ends, Flows};
 use super::slow::Slow;
+use super::together::Together;
 use super::watch::{self, Watch, Watched};
 use crate::clock::now_ns;
 use crate::error::{Error, NotHere, Result};
@@ -29,6 +32,19 @@ pub struct Round<'a> {
     pub lost_events: u64,
 }
 
+/// The most slow calls that are classified together. More are only counted, so that the observer
+/// keeps up with programs whose every call is slow.
+const MAX_TOGETHER: usize = 500;
+
+/// Finds what delayed calls.
+pub trait Classify {
+    /// Adds calls that missed the deadline. The trace covers them and some time before.
+    fn classify(&mut self, trace: &Trace, flows: &[Flow], calls: &[SlowCall]);
+
+    /// What delayed all of them.
+    fn causes(&mut self) -> Causes;
+}
+
 /// Observes until the plan's time is up, its command has ended, or a signal arrives. `each` is
 /// called several times a second and may end it earlier.
 ///
@@ -37,6 +53,7 @@ pub struct Round<'a> {
 /// [`Error::System`] when the command cannot be started.
 pub fn run(
     plan: &ObservePlan,
+    classify: &mut dyn Classify,
     report: &mut dyn FnMut(Progress<'_>),
     each: &mut dyn FnMut(&Round<'_>) -> ControlFlow<()>,
 ) -> Result<ObserveResult> {
@@ -59,9 +76,12 @@ pub fn run(
         flows: Flows::default(),
         timeline: Timeline::new(begin_ns),
         slow: Slow::new(plan.limit, recording),
+        classify,
+        unclassified: Together::new(),
     };
     let watched = Watched { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing calls" };
     let elapsed_ns = watch.run(interrupts, &watched, &mut observer, report)?;
+    observer.classify(&watch)?;
     Ok(observer.finish(elapsed_ns, &watch))
 }
 
@@ -84,6 +104,9 @@ struct Observer<'a> {
     flows: Flows,
     timeline: Timeline,
     slow: Slow<SlowCall>,
+    classify: &'a mut dyn Classify,
+    /// Calls that missed the deadline and are not classified yet.
+    unclassified: Together<SlowCall>,
 }
 
 impl watch::Observer for Observer<'_> {
@@ -95,6 +118,9 @@ impl watch::Observer for Observer<'_> {
         let counted =
             ended.into_iter().filter_map(|observed| Some((self.count(&observed, watch)?, observed)));
         let ended: Vec<_> = counted.collect();
+        if self.unclassified.is_due(watch.taken_bytes) {
+            self.classify(watch)?;
+        }
         self.slow.keep(|from_ns| watch.snapshot(from_ns));
         let round = Round {
             elapsed_ns: now_ns().saturating_sub(self.begin_ns),
@@ -130,7 +156,11 @@ impl Observer<'_> {
                 let missed = self.plan.deadline.missed(call.latency_ns());
                 self.timeline.record(call.sent.start_ns, call.latency_ns(), missed);
                 if missed {
-                    self.slow.add(slow_call(flow, call));
+                    let slow = slow_call(flow, call);
+                    if self.plan.limit > 0 && self.unclassified.len() < MAX_TOGETHER {
+                        self.unclassified.add(slow.start_ns, slow.clone());
+                    }
+                    self.slow.add(slow);
                 }
                 Some(flow)
             }
@@ -139,8 +169,15 @@ impl Observer<'_> {
         }
     }
 
+    /// Classifies the calls that missed the deadline since the last time.
+    fn classify(&mut self, watch: &Watch) -> Result<()> {
+        let Some((from_ns, calls)) = self.unclassified.take() else { return Ok(()) };
+        self.classify.classify(&watch.window(from_ns, true)?, self.flows.rows(), &calls);
+        Ok(())
+    }
+
     fn finish(self, elapsed_ns: u64, watch: &Watch) -> ObserveResult {
-        let Observer { plan, matcher, flows, timeline, slow, .. } = self;
+        let Observer { plan, matcher, flows, timeline, slow, classify, .. } = self;
         let unmatched = matcher.unmatched();
         let unseen = Unseen {
             lost_events: watch.lost_events,
@@ -161,6 +198,7 @@ impl Observer<'_> {
             timeline,
             slow_calls,
             over_limit,
+            causes: (plan.limit > 0).then(|| classify.causes()),
             unseen,
             recorder: watch.recorder.info(),
             not_recorded: watch.changed.clone().or(not_recorded),

@@ -9,9 +9,10 @@ mod pools;
 mod processes;
 mod slow;
 mod system_calls;
+mod together;
 mod watch;
 mod writes;
 
-pub use calls::{Round, run};
+pub use calls::{Classify, Round, run};
 pub use system_calls::run as run_system_calls;
 pub use writes::{Divide, Ended, run as run_writes};

@@ -201,6 +201,17 @@ impl Watch {
         self.processes.is_observed(subject, &process)
     }
 
+    /// The events since an instant, in nanoseconds, for this machine's system calls. With the names
+    /// of all processes if `named`: reading them takes time.
+    pub(super) fn window(&self, from_ns: u64, named: bool) -> Result<Trace> {
+        let mut trace = self.stream.window(from_ns)?;
+        std::env::consts::ARCH.clone_into(&mut trace.machine);
+        if named {
+            (trace.processes, trace.comms) = self.recorder.instance.who_is_who();
+        }
+        Ok(trace)
+    }
+
     /// Everything recorded since an instant, in nanoseconds, with the names of threads.
     pub(super) fn snapshot(&self, from_ns: u64) -> Snapshot {
         let (processes, comms) = self.recorder.instance.who_is_who();

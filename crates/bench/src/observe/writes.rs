@@ -11,21 +11,14 @@ use roundtrip_tracefs::Trace;
 
 use super::files::{self, Files, Opened};
 use super::slow::Slow;
+use super::together::Together;
 use super::watch::{self, Watch, Watched};
-use crate::clock::now_ns;
 use crate::error::Result;
 use crate::kernel::root::Root;
 use crate::progress::Progress;
-use crate::recorder::{HISTORY_NS, selection};
+use crate::recorder::selection;
 use crate::storage::disks;
 use crate::worker::Interrupts;
-
-/// How long completed writes wait until they are divided together, in nanoseconds. Each division
-/// also reads earlier events again, so fewer divisions cost less.
-const TOGETHER_NS: u64 = 400_000_000;
-
-/// How many bytes of events may arrive meanwhile. Pages are kept only up to a limit.
-const TOGETHER_BYTES: usize = 6 << 20;
 
 /// A completed write and the row that counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +71,7 @@ pub fn run(
         rows: Rows::default(),
         slow: Slow::new(plan.limit, recording),
         divide,
-        undivided: Vec::new(),
-        undivided_bytes: 0,
+        undivided: Together::new(),
     };
     let watched = Watched { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing writes" };
     let elapsed_ns = watch.run(interrupts, &watched, &mut observer, report)?;
@@ -100,9 +92,7 @@ struct Observer<'a> {
     slow: Slow<SlowWrite>,
     divide: &'a mut dyn Divide,
     /// Completed writes that are not divided yet.
-    undivided: Vec<Ended>,
-    /// The bytes of events that have arrived since writes were last divided.
-    undivided_bytes: usize,
+    undivided: Together<Ended>,
 }
 
 impl watch::Observer for Observer<'_> {
@@ -122,9 +112,7 @@ impl watch::Observer for Observer<'_> {
         for observed in ended {
             self.count(&observed, watch);
         }
-        self.undivided_bytes += watch.taken_bytes;
-        let waits_ns = self.first_undivided_ns().map_or(0, |first_ns| now_ns().saturating_sub(first_ns));
-        if waits_ns >= TOGETHER_NS || self.undivided_bytes >= TOGETHER_BYTES {
+        if self.undivided.is_due(watch.taken_bytes) {
             self.divide(watch)?;
         }
         self.slow.keep(|from_ns| watch.snapshot(from_ns));
@@ -173,30 +161,20 @@ impl Observer<'_> {
         };
         if let Some(row) = self.rows.add(key, thread, counted, self.plan.deadline) {
             let Observed { tid, start_ns, end_ns, .. } = *write;
-            self.undivided.push(Ended { row, start_ns, end_ns, tid });
+            self.undivided.add(start_ns, Ended { row, start_ns, end_ns, tid });
             if write.latency_ns() > self.plan.deadline.ns {
                 self.slow.add(SlowWrite { row, tid, start_ns, end_ns, snapshot: None });
             }
         }
     }
 
-    fn first_undivided_ns(&self) -> Option<u64> {
-        self.undivided.iter().map(|ended| ended.start_ns).min()
-    }
-
     /// Divides the writes completed since the last time.
     fn divide(&mut self, watch: &Watch) -> Result<()> {
-        self.undivided_bytes = 0;
-        let Some(first_ns) = self.first_undivided_ns() else { return Ok(()) };
-        let mut trace = watch.stream.window(first_ns.saturating_sub(HISTORY_NS))?;
-        std::env::consts::ARCH.clone_into(&mut trace.machine);
+        let Some((from_ns, ended)) = self.undivided.take() else { return Ok(()) };
         let deadline_ns = self.plan.deadline.ns;
-        if self.undivided.iter().any(|ended| ended.end_ns - ended.start_ns > deadline_ns) {
-            // Only the causes of slow writes name processes, and reading all names takes time.
-            (trace.processes, trace.comms) = watch.recorder.instance.who_is_who();
-        }
-        self.divide.divide(&trace, &self.devices, &self.undivided);
-        self.undivided.clear();
+        // Only the causes of slow writes name processes.
+        let named = ended.iter().any(|ended| ended.end_ns - ended.start_ns > deadline_ns);
+        self.divide.divide(&watch.window(from_ns, named)?, &self.devices, &ended);
         Ok(())
     }
 

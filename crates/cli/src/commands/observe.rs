@@ -2,9 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use roundtrip_bench::observe;
-use roundtrip_run::Results;
-use roundtrip_run::ipc::observe::ObservePlan;
+use roundtrip_analysis::causes;
+use roundtrip_analysis::slow_calls::Missed;
+use roundtrip_bench::observe::{self, Classify};
+use roundtrip_run::ipc::observe::{Flow, ObservePlan, SlowCall};
+use roundtrip_run::{Causes, Results};
+use roundtrip_tracefs::Trace;
 
 use super::gates;
 use super::measure::{Common, Measures};
@@ -68,8 +71,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "2.5ms",
                 ),
                 observe_options::limit(
-                    "Keeps and explains this many of the slowest slow calls, and only counts the others. 0 records no scheduler \
-                     events, which slows the observed programs less.",
+                    "Keeps and explains this many of the slowest slow calls; of the others, only the causes. 0 records no \
+                     scheduler events, which slows the observed programs less.",
                 ),
                 observe_options::buffer("4M"),
             ],
@@ -116,6 +119,19 @@ fn plan(typed: &Typed) -> Result<ObservePlan, Usage> {
     Ok(plan)
 }
 
+/// Finds what delayed slow calls. The observer itself does not explain them.
+struct Classifying(Missed);
+
+impl Classify for Classifying {
+    fn classify(&mut self, trace: &Trace, flows: &[Flow], calls: &[SlowCall]) {
+        self.0.add(trace, flows, calls);
+    }
+
+    fn causes(&mut self) -> Causes {
+        causes::stored(self.0.across(), &roundtrip_report::explanation::thing)
+    }
+}
+
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
     if typed.interval_ns.is_some() && !typed.live {
@@ -132,12 +148,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let mut line =
             if is_shown { ProgressLine::hidden(terminal.err) } else { output.progress(terminal.err) };
         let out = &mut *terminal.out;
-        output.record(|_| {
+        output.record(|environment| {
             let each = &mut |round: &observe::Round<'_>| match &mut live {
                 Some(live) => live.round(round, out),
                 None => ControlFlow::Continue(()),
             };
-            let result = observe::run(&plan, &mut |progress| line.show(progress), each)?;
+            let virtualised = environment.cpus.virtualised == Some(true);
+            let mut classifying = Classifying(Missed::new(plan.deadline, virtualised));
+            let result = observe::run(&plan, &mut classifying, &mut |progress| line.show(progress), each)?;
             Ok::<_, roundtrip_bench::Error>(Results::from(result))
         })
     };

@@ -13,7 +13,7 @@ use crate::args::values::{push, set};
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
 use roundtrip_analysis::{Analysed, slow_calls};
-use roundtrip_report::html::{Subject, page};
+use roundtrip_report::html::{Pair, Subject, page};
 use roundtrip_report::text::inert;
 
 /// The arguments as typed.
@@ -31,7 +31,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     summary: "writes stored runs as one HTML page",
     description: "Writes a page that any browser opens without a network. It shows what is slow and why, what \
                   to do about it, how far to trust the result, and every figure as a chart with its table. It \
-                  shows several runs side by side. The page also contains all its figures as JSON.",
+                  shows several runs side by side, and of two it first says which is better or worse. The page \
+                  also contains all its figures as JSON.",
     positionals: Some(Positionals {
         usage: "RUN...",
         help: "Run directories, or their run.json files; or one directory that 'roundtrip ab --out' made, for a \
@@ -97,7 +98,20 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             damage: parts.damage.iter().map(|text| inert::name(text)).collect(),
         })
         .collect();
-    let text = page(&subjects)?;
+    let sides = match &typed.runs[..] {
+        [base, new] => Some(compare::of_two(base, new)),
+        _ => None,
+    };
+    let comparison = sides.as_ref().and_then(|sides| sides.as_ref().ok());
+    let comparison = comparison.map(|compared| compared.named([&subjects[0].label, &subjects[1].label]));
+    let pair = match (&comparison, &sides) {
+        (Some(comparison), _) => Some(Pair::Compared(comparison)),
+        (None, Some(Err(error))) => {
+            Some(Pair::NotComparable(inert::line(&format!("{error:#}")).into_owned()))
+        }
+        (None, _) => None,
+    };
+    let text = page(&subjects, pair.as_ref())?;
     file.write_all(text.as_bytes()).and_then(|()| file.complete()).with_context(failed)?;
     written(out, &text, terminal)?;
     let damage: Vec<&String> = parts.iter().flat_map(|parts| &parts.damage).collect();

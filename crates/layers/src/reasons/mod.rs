@@ -57,7 +57,8 @@ pub enum ReasonKind {
 }
 
 impl ReasonKind {
-    const ALL: [Self; 14] = [
+    /// All kinds.
+    pub const ALL: [Self; 14] = [
         Self::OwnWork,
         Self::SlowCpu,
         Self::Cpu,

@@ -2,6 +2,7 @@
 //! of its time. Pure: explanations in, text out.
 
 pub mod json;
+pub(crate) mod names;
 mod parts;
 pub mod rows;
 pub(crate) mod sentence;
@@ -15,10 +16,10 @@ use roundtrip_layers::reasons::Stop;
 use roundtrip_layers::{Flag, Interrupt, State, Waker};
 use roundtrip_tracefs::OffCpu;
 
+pub use crate::explanation::names::thing;
 use crate::explanation::parts::parts;
 pub(crate) use crate::explanation::parts::{parts_table, threads};
 use crate::explanation::sentence::answer;
-pub use crate::explanation::sentence::thing;
 use crate::explanation::words::{interrupt, leg, system_call, thread, unknown};
 use crate::text::inert;
 use crate::text::quantity::duration;
@@ -149,7 +150,7 @@ pub(crate) fn besides(one: &Explained) -> Vec<String> {
 pub(crate) fn over_limit(kept: &Kept) -> Option<String> {
     let Kept { over_limit, limit, .. } = *kept;
     let calls = if over_limit == 1 { "call" } else { "calls" };
-    let counted = match kept.others.operations() {
+    let counted = match kept.classified() {
         0 => String::new(),
         count if count == over_limit => "; what delayed them is counted".into(),
         count => format!("; what delayed {count} of them is counted"),

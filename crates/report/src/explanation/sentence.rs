@@ -2,12 +2,12 @@
 //! operations. All of it is read off the sums of reasons. Pure: reasons in, text out.
 
 use roundtrip_layers::reasons::{
-    Alike, Class, Io, Limit, Most, OfKind, OfProcess, Place, Process, Reason, ReasonKind, Reasons, Role,
-    Stop, Subject, WakeUpStep, Why,
+    Most, OfKind, OfProcess, Place, Reason, ReasonKind, Reasons, Role, Stop, Why,
 };
 use roundtrip_layers::{Explanation, Flag};
 
-use super::words::{comm, interrupt, system_call, unknown};
+use super::names::{largest, thing, with_thread};
+use super::words::{comm, unknown};
 use crate::text::inert;
 use crate::text::quantity::duration;
 
@@ -108,6 +108,7 @@ fn phrase(of: &OfKind, took: &str, about: About) -> String {
         None if who.is_empty() => what,
         None => format!("{who} {what}"),
     };
+    let most = largest(of);
     match of.kind {
         ReasonKind::OwnWork => {
             let than = if about.usual { " longer than usual" } else { "" };
@@ -120,7 +121,7 @@ fn phrase(of: &OfKind, took: &str, about: About) -> String {
             format!("{} itself ran {took}{than}{on_cpu}{caveat}", or_it(&who))
         }
         ReasonKind::SlowCpu => {
-            let because = format!("ran {took} longer because of {}", most_of(of));
+            let because = format!("ran {took} longer{}", most.after(" because of"));
             match through(of) {
                 Some(chain) => format!("{} waited for {chain}, which {because}", or_it(&who)),
                 None => format!("{} itself {because}", or_it(&who)),
@@ -128,11 +129,19 @@ fn phrase(of: &OfKind, took: &str, about: About) -> String {
         }
         ReasonKind::Cpu => match worker_in_a_layer(of) {
             Some((worker, layer)) => {
-                format!("waited {took} in the {layer} layer because {worker} was runnable {}", behind(of))
+                format!("waited {took} in the {layer} layer because {worker} was runnable{}", behind(of))
             }
-            None => waits(format!("waited {took} for a CPU{}{on_cpu}", comma(behind(of)))),
+            None => {
+                let behind = behind(of);
+                let behind = behind.trim_start_matches([',', ' ']);
+                let many = matches!(of.largest(), Some(Most::Of(..)));
+                waits(match on_cpu.strip_prefix(" on ").filter(|_| many) {
+                    Some(cpu) => format!("waited {took} for {cpu}, {behind}"),
+                    None => format!("waited {took} for a CPU, {behind}{on_cpu}"),
+                })
+            }
         },
-        ReasonKind::Interrupted => waits(format!("lost {took} of CPU time to {}{on_cpu}", most_of(of))),
+        ReasonKind::Interrupted => waits(format!("lost {took} of CPU time{}{on_cpu}", most.after(" to"))),
         ReasonKind::Thread => {
             let but = of.most(|why| match &why.reason {
                 Reason::Thread { but } => Some(but.clone()),
@@ -141,30 +150,28 @@ fn phrase(of: &OfKind, took: &str, about: About) -> String {
             let but = but
                 .flatten()
                 .map_or_else(String::new, |why| format!(", which itself waited{within}: {}", unknown(&why)));
-            format!("{} waited {took} for {}{but}", or_it(&who), most_of(of))
+            format!("{} waited {took}{}{but}", or_it(&who), most.after(" for"))
         }
         ReasonKind::BusyPool => {
-            format!("the server's pool was busy for {took} with calls of {}", most_of(of))
+            format!("the server's pool was busy for {took}{}", most.after(" with calls of"))
         }
-        ReasonKind::Device => waits(format!("waited {took} for a device{}{within}", brackets(most_of(of)))),
-        ReasonKind::BehindIo => waits(format!("waited {took} {}", most_of(of))),
-        ReasonKind::Throttled => format!("{} was throttled for {took}: {}", or_it(&who), most_of(of)),
+        ReasonKind::Device => waits(format!("waited {took} for a device{}{within}", most.in_brackets())),
+        ReasonKind::BehindIo => waits(format!("waited {took}{}", behind_io(of))),
+        ReasonKind::Throttled => {
+            format!("{} was throttled for {took}{}", or_it(&who), most.in_brackets())
+        }
         ReasonKind::Sleep => waits(format!("slept for {took}{}", brackets(sleep(of)))),
         ReasonKind::Stopped => stopped(of, &who, took),
-        ReasonKind::WakeUp => format!("waking the threads took {took}{}", comma(most_of(of))),
+        ReasonKind::WakeUp => format!("waking the threads took {took}{}", most.in_brackets()),
         ReasonKind::CpuGone => {
             format!("the CPU did not run for {took}{on_cpu}: the hypervisor had it, or interrupts were off")
         }
-        ReasonKind::Unknown => format!("{took} unknown ({})", most_of(of)),
+        ReasonKind::Unknown => format!("{took} unknown{}", most.in_brackets()),
     }
 }
 
 fn or_it(who: &str) -> &str {
     if who.is_empty() { "it" } else { who }
-}
-
-fn comma(text: String) -> String {
-    if text.is_empty() { text } else { format!(", {text}") }
 }
 
 fn brackets(text: String) -> String {
@@ -220,132 +227,23 @@ fn on_cpu(of: &OfKind) -> String {
     one.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"))
 }
 
-/// Behind whom a runnable thread waited.
+/// Behind whom a runnable thread waited: " behind rustc", ", 8.10 ms of that behind rustc".
 fn behind(of: &OfKind) -> String {
     match of.largest() {
-        Some(Most::One(one)) if one.process.is_none() => "behind whom only the kernel's events show".into(),
-        _ => format!("behind {}", most_of(of)),
+        Some(Most::One(one)) if one.process.is_none() => {
+            " behind whom only the kernel's events show".to_owned()
+        }
+        _ => largest(of).after(" behind"),
     }
 }
 
-/// The process or thing that names the reason: the one that has at least half, or how many there
-/// are and the largest.
-pub(crate) fn most_of(of: &OfKind) -> String {
+/// Whose I/O came first.
+fn behind_io(of: &OfKind) -> String {
+    let most = largest(of);
     match of.largest() {
-        None => String::new(),
-        Some(Most::One(one)) if of.processes.len() == 1 => named(of.kind, one, 1),
-        Some(Most::One(one)) => format!("{}, {} of it", named(of.kind, one, 1), duration(one.lost_ns as f64)),
-        Some(Most::Of(Alike { first, count, of: all, .. })) if count == all => named(of.kind, first, count),
-        Some(Most::Of(Alike { first, count, lost_ns, of: all })) => {
-            let many = if first.process.is_some() { "processes" } else { "things" };
-            let (who, took) = (named(of.kind, first, count), duration(lost_ns as f64));
-            format!("{all} {many}, most of all {who}: {took}")
-        }
-    }
-}
-
-/// What names a reason, in words that follow those of its kind. `alike` processes have the same
-/// name.
-fn named(kind: ReasonKind, one: &OfProcess, alike: usize) -> String {
-    let name = match &one.process {
-        Some(process) if alike > 1 => format!("{alike} processes named {}", self::process(process)),
-        Some(process) => with_thread(process, one),
-        None => thing(one.reason()),
-    };
-    match (kind, one.reason()) {
-        (ReasonKind::BusyPool, _) => format!("{name}{}", brackets(calls(one))),
-        (ReasonKind::BehindIo, Reason::BehindIo { what: Io::Requests, .. }) if one.process.is_some() => {
-            format!("behind requests of {name}")
-        }
-        (ReasonKind::BehindIo, _) if one.process.is_some() => format!("for a commit of {name}"),
-        _ => name,
-    }
-}
-
-/// "code 1, 30.0 ms each": the calls of a process that kept a pool busy.
-fn calls(one: &OfProcess) -> String {
-    let code = one.most(|why| match why.reason {
-        Reason::BusyPool { code, .. } => code,
-        _ => None,
-    });
-    let times: Vec<u64> = one
-        .why()
-        .filter_map(|(why, _)| match why.reason {
-            Reason::BusyPool { call_ns, .. } => call_ns,
-            _ => None,
-        })
-        .collect();
-    let mut out: Vec<String> = code.map(|code| format!("code {code}")).into_iter().collect();
-    if let (Some(&least), Some(&most)) = (times.iter().min(), times.iter().max()) {
-        let (least, most) = (duration(least as f64), duration(most as f64));
-        out.push(if least == most { format!("{least} each") } else { format!("{least} to {most} each") });
-    }
-    out.join(", ")
-}
-
-/// A process, with its thread if that has at least half and says more.
-fn with_thread(process: &Process, of: &OfProcess) -> String {
-    let name = self::process(process);
-    let thread = of.threads.first().filter(|thread| thread.sum_ns * 2 >= of.sum_ns);
-    let comm = thread.and_then(|thread| thread.thread.as_ref()).map(|thread| thread.comm.as_str());
-    // A thread's name is cut to 15 bytes.
-    let says_more =
-        |comm: &&str| !comm.is_empty() && !process.name.ends_with(comm) && !process.name.starts_with(comm);
-    comm.filter(says_more).map_or_else(|| name.clone(), |comm| format!("{name}, thread {comm}"))
-}
-
-/// A process with its class, unless that is the default one.
-pub(crate) fn process(process: &Process) -> String {
-    let name =
-        if process.name.is_empty() { format!("process {}", process.pid) } else { process.name.clone() };
-    with_class(name, process.class)
-}
-
-/// A name with a class, unless that is the default one: "hog [real-time 50]".
-fn with_class(name: String, of: Class) -> String {
-    match of {
-        Class::Unknown | Class::Ordinary(0) => name,
-        of => format!("{name} [{}]", of.name()),
-    }
-}
-
-/// What names a reason if no process does.
-pub fn thing(reason: &Reason) -> String {
-    match reason {
-        Reason::OwnWork => "its own work".into(),
-        Reason::SlowCpu { cpu } => format!("the low frequency of CPU {cpu}"),
-        Reason::Cpu => "a process that only the kernel's events show".into(),
-        Reason::Interrupted { by } => interrupt(by),
-        Reason::SoftirqThread { name } => format!("softirqs in {name}"),
-        Reason::Thread { .. } => "another thread".into(),
-        Reason::BusyPool { .. } => "another process".into(),
-        Reason::Device { device, operation, interrupt: by } => {
-            let words = [operation.map(str::to_owned), device.clone(), by.as_ref().map(interrupt)];
-            let words: Vec<String> = words.into_iter().flatten().collect();
-            if words.is_empty() { "block device".into() } else { words.join(", ") }
-        }
-        Reason::BehindIo { what: Io::Requests, .. } => "behind requests of others".into(),
-        Reason::BehindIo { what: Io::Commit, .. } => "for a commit of others".into(),
-        Reason::Throttled { limit, cgroup } => {
-            let limit = match limit {
-                Limit::CpuQuota => "its control group had used up its CPU quota",
-                Limit::Dirty => "the limit on dirty pages",
-                Limit::Io => "its control group's I/O limit",
-                Limit::Writeback => "writeback throttling",
-            };
-            format!("{limit}{}", brackets(cgroup.clone().unwrap_or_default()))
-        }
-        Reason::Sleep { call } => call.map_or_else(|| "timer".to_owned(), system_call),
-        Reason::Stopped { how: Stop::Signal } => "a signal".into(),
-        Reason::Stopped { how: Stop::Frozen } => "the freezer".into(),
-        Reason::WakeUp { step } => match step {
-            WakeUpStep::Interrupt => "interrupts between CPUs".into(),
-            WakeUpStep::IdleExit { state: None } => "idle exit".into(),
-            WakeUpStep::IdleExit { state: Some(state) } => format!("exit from idle state {state}"),
-            WakeUpStep::HandOver => "hand-over of the CPU".into(),
-        },
-        Reason::CpuGone => "a CPU that did not run".into(),
-        Reason::Unknown { why } => unknown(why),
+        Some(Most::Of(..)) => most.after(" behind the I/O of"),
+        _ if of.processes.len() > 1 => format!(" behind the I/O of others{}", most.after("")),
+        _ => most.after(""),
     }
 }
 
@@ -365,39 +263,6 @@ fn stopped(of: &OfKind, who: &str, took: &str) -> String {
         (true, None) => format!("{chain} was frozen for {took}"),
         (false, Some(by)) => format!("{chain} was stopped by a signal for {took}; {by} continued it"),
         (false, None) => format!("{chain} was stopped by a signal for {took}"),
-    }
-}
-
-/// What a row over many operations is about.
-pub(crate) fn group(kind: ReasonKind, subject: &Subject) -> String {
-    let name = match subject {
-        Subject::Process { name, class } if name.is_empty() => {
-            with_class("a nameless process".into(), *class)
-        }
-        Subject::Process { name, class } => with_class(name.clone(), *class),
-        Subject::Reason(reason) => thing(reason),
-        Subject::Words(what) => what.clone(),
-        Subject::Unknown => String::new(),
-    };
-    let is_process = matches!(subject, Subject::Process { .. });
-    match kind {
-        ReasonKind::OwnWork => format!("ran long: {name}"),
-        ReasonKind::SlowCpu => format!("ran slowly: {name}"),
-        ReasonKind::Cpu => format!("behind {name}"),
-        ReasonKind::Interrupted => format!("interrupted by {name}"),
-        ReasonKind::Thread => format!("waited for {name}"),
-        ReasonKind::BusyPool => format!("the server's pool was busy with calls of {name}"),
-        ReasonKind::Device => format!("waited for a device ({name})"),
-        ReasonKind::BehindIo if is_process => format!("behind the I/O of {name}"),
-        ReasonKind::BehindIo => format!("waited {name}"),
-        ReasonKind::Throttled => format!("throttled: {name}"),
-        ReasonKind::Sleep if is_process => format!("{name} slept"),
-        ReasonKind::Sleep => format!("slept ({name})"),
-        ReasonKind::Stopped if is_process => format!("stopped until {name} continued it"),
-        ReasonKind::Stopped => format!("stopped by {name}"),
-        ReasonKind::WakeUp => format!("woken late: {name}"),
-        ReasonKind::CpuGone => "on a CPU that did not run".into(),
-        ReasonKind::Unknown => "not recorded".into(),
     }
 }
 

@@ -4,7 +4,7 @@
 use roundtrip_analysis::slow_calls::{Explained, Kept};
 use roundtrip_layers::reasons::{Across, Row};
 
-use super::sentence;
+use super::names;
 use crate::text::quantity::duration;
 use crate::text::table::{Column, Table};
 
@@ -17,10 +17,13 @@ const IN_REPORT: usize = 10;
 /// What delayed all slow calls that are known: those with details, and the others that could be
 /// classified.
 pub(crate) fn across(explained: &[Explained], kept: &Kept) -> Across {
+    if let Some(all) = &kept.all {
+        return all.in_words(&names::thing);
+    }
     let mut across = Across::default();
     explained.iter().for_each(|one| across.add(&one.explanation.reasons));
     across.merge(&kept.others);
-    across.in_words(&sentence::thing)
+    across.in_words(&names::thing)
 }
 
 /// "34 missed: 31 behind rustc (91.0% of 112 ms lost, worst 17.5 ms), 2 ran long …", or a line that
@@ -79,10 +82,13 @@ pub(crate) fn of_operations(head: &str, across: &Across, what: &str) -> String {
         let worst_ns = rest.iter().map(|row| row.worst_ns).max().unwrap_or(0);
         let (lost, worst) = (duration(sum_ns as f64), duration(worst_ns as f64));
         let cause = format!("{} other causes", rest.len());
-        line([&count.to_string(), &lost, &share(sum_ns, lost_ns), &worst, &cause]);
+        line([&main_of(count), &lost, &share(sum_ns, lost_ns), &worst, &cause]);
     }
     if across.ordinary() > 0 {
         line([&across.ordinary().to_string(), "-", "-", "-", "took the usual time"]);
+    }
+    if rows.iter().any(|row| row.operations == 0) {
+        out.push_str(&format!("  -: a part of the delay of some {what}, and the main cause of none\n"));
     }
     out
 }
@@ -107,9 +113,14 @@ pub(crate) fn table_of(across: &Across, what: &str) -> Table {
     table
 }
 
+/// The number of operations that a cause was the main one of: "-" if it only added to others.
+fn main_of(operations: u64) -> String {
+    if operations == 0 { "-".to_owned() } else { operations.to_string() }
+}
+
 fn cells(row: &Row, lost_ns: u64) -> [String; 5] {
     [
-        row.operations.to_string(),
+        main_of(row.operations),
         duration(row.lost_ns as f64),
         share(row.lost_ns, lost_ns),
         duration(row.worst_ns as f64),
@@ -118,7 +129,7 @@ fn cells(row: &Row, lost_ns: u64) -> [String; 5] {
 }
 
 fn cause(row: &Row) -> String {
-    sentence::group(row.kind, &row.subject)
+    names::group(row.kind, &row.subject)
 }
 
 fn share(ns: u64, of_ns: u64) -> String {
@@ -137,7 +148,7 @@ fn none(kept: &Kept) -> String {
 /// How many calls there are, and how many of them are classified.
 fn head(kept: &Kept, across: &Across) -> String {
     let count = across.operations();
-    let others = kept.over_limit.saturating_sub(kept.others.operations());
+    let others = kept.over_limit.saturating_sub(kept.classified());
     match (kept.slowest, others) {
         (true, _) => format!("{count} slowest"),
         (false, 0) => format!("{count} missed"),
@@ -151,7 +162,7 @@ fn head(kept: &Kept, across: &Across) -> String {
 /// What delayed a call, in a few words.
 pub(crate) fn cause_of(one: &Explained) -> String {
     match one.explanation.reasons.main() {
-        Some((kind, subject)) => sentence::group(kind, &subject),
+        Some((kind, subject)) => names::group(kind, &subject),
         None => "took the usual time".to_owned(),
     }
 }

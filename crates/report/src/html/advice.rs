@@ -2,20 +2,17 @@
 //! not know the page.
 
 use roundtrip_analysis::Analysed;
-use roundtrip_analysis::interference::Mechanism;
 use roundtrip_analysis::slow_calls::Explained;
-use roundtrip_analysis::storage::SeriesLayers;
-use roundtrip_layers::reasons::ReasonKind;
-use roundtrip_layers::storage::{Breakdown, Layer};
 use roundtrip_layers::{Cause, Kind, Thread};
 use roundtrip_run::Run;
 use roundtrip_run::ipc::latency::{CallerResult, LatencyResult};
-use roundtrip_run::storage::interference::Condition;
+
+mod writes;
 
 use super::answer;
 use super::subject::Subject;
 use crate::explanation::words;
-use crate::storage::{beside, why};
+use crate::storage::beside;
 
 /// The most steps to show.
 const MOST: usize = 4;
@@ -29,8 +26,9 @@ pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
     } else {
         steps.extend(against_delays(explained));
     }
-    steps.extend(writes(layers));
-    steps.extend(beside::found(beside).iter().filter_map(condition));
+    steps.extend(writes::measured(layers));
+    steps.extend(writes::observed(subject.analysed));
+    steps.extend(beside::found(beside).iter().filter_map(writes::condition));
     if !run.results.observed() {
         steps.extend(machine(run));
     }
@@ -166,138 +164,6 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
         Kind::Ordinary => {}
     }
     steps
-}
-
-/// What to do about the reason that cost the writes most time.
-fn writes(layers: &[SeriesLayers<'_>]) -> Vec<String> {
-    let slowest = layers.iter().max_by(|one, other| {
-        let mean = |of: &SeriesLayers<'_>| of.breakdown.sum_ns as f64 / of.breakdown.calls.max(1) as f64;
-        mean(one).total_cmp(&mean(other))
-    });
-    let Some(SeriesLayers { breakdown, .. }) = slowest else { return Vec::new() };
-    let most = breakdown.kinds.iter().max_by_key(|(_, times)| times.sum_ns).map(|(kind, _)| *kind);
-    let who = most.map(|kind| why::largest(&breakdown.reasons, kind)).unwrap_or_default();
-    let step = match most {
-        Some(ReasonKind::Cpu) => {
-            return vec![format!(
-                "Writes wait for a CPU most of the time, most of all behind {who}: give the writer, and the kernel's \
-                 threads that work for it, CPUs of their own (cpuset), or a higher priority."
-            )];
-        }
-        Some(ReasonKind::BehindIo) => {
-            return vec![format!(
-                "Requests and journal commits of others come first, most of all those of {who}: keep them off this \
-                 device or file system, or try another I/O scheduler."
-            )];
-        }
-        Some(ReasonKind::Thread | ReasonKind::BusyPool) => {
-            return vec![format!(
-                "Writes wait for {who}: share no file or lock with it, or shorten what it does."
-            )];
-        }
-        Some(ReasonKind::Device) if breakdown.flushes >= breakdown.calls.max(1) => {
-            "The device takes most of the time, and each write flushes it: write less often, combine writes, \
-             or use a device with a non-volatile cache."
-        }
-        Some(ReasonKind::Device) => {
-            "The device takes most of the time: write less often, combine writes, or use a faster device."
-        }
-        Some(ReasonKind::Interrupted) => {
-            "Move the device's interrupt to a CPU that is not busy (/proc/irq/NUMBER/smp_affinity)."
-        }
-        Some(ReasonKind::Throttled) => {
-            "Writes are held back before they are queued: look for writeback throttling (wbt_lat_usec), limits on \
-             dirty pages (vm.dirty_bytes) and I/O limits of the control group (io.max)."
-        }
-        Some(ReasonKind::WakeUp) => {
-            "Threads run late after their wakeup although no other thread has their CPU: look for deep idle states \
-             and for the path of the wakeup's interrupt."
-        }
-        Some(ReasonKind::SlowCpu) => {
-            "CPUs run at low frequencies: raise the lowest one (scaling_min_freq, uclamp), or keep the CPU busy."
-        }
-        Some(ReasonKind::OwnWork) => own_work(breakdown),
-        Some(ReasonKind::Sleep) => {
-            "The writes sleep until a timer expires: find out why the application sleeps."
-        }
-        Some(ReasonKind::Stopped) => "Find out who stops the writer: a debugger, a freezer or a shell.",
-        Some(ReasonKind::CpuGone) => {
-            "On a virtual machine: give it dedicated CPUs. On hardware: look for firmware interrupts and long \
-             sections with interrupts off (rtla hwnoise)."
-        }
-        Some(ReasonKind::Unknown) | None => {
-            "Most of the time is unexplained: record more events (--events all), with a larger --buffer."
-        }
-    };
-    vec![step.to_owned()]
-}
-
-/// What to do if the writer and its helpers run most of the time: the layer says what they do.
-fn own_work(breakdown: &Breakdown) -> &'static str {
-    let most = [Layer::Fs, Layer::Helper, Layer::Platform]
-        .into_iter()
-        .max_by(|one, other| breakdown.share(*one).total_cmp(&breakdown.share(*other)));
-    match most {
-        Some(Layer::Helper) => {
-            "The journal or a worker takes most of the time: overwrite a file whose blocks are allocated, or \
-             write without metadata (fdatasync)."
-        }
-        Some(Layer::Platform) => {
-            "The time is spent outside the system calls, in the application and its runtime."
-        }
-        _ => {
-            "The file system takes most of the time: write whole blocks, and overwrite a file whose blocks \
-             are allocated."
-        }
-    }
-}
-
-/// What to do about a condition that changes writes, by what made them longer or shorter.
-fn condition(found: &beside::Found<'_>) -> Option<String> {
-    let (condition, longer) = (found.one.beside.condition, found.change.ratio() > 1.0);
-    let is_load = condition.is_hog() || condition.counts().is_some();
-    Some(match (found.why, longer) {
-        _ if condition == Condition::IoLimit => {
-            "Raise or remove the I/O limit of the writer's control group (io.max): writes beyond it wait."
-                .to_owned()
-        }
-        (_, true) if !is_load => format!("Do not use the setting {condition}: writes take longer with it."),
-        (_, false) if !is_load => {
-            format!("Consider using {condition} permanently: writes take less time with it.")
-        }
-        (Some(Mechanism::Reason(kind)), true) => match kind {
-            ReasonKind::Cpu => format!(
-                "Give the writer a dedicated CPU (cpuset) or a real-time policy: beside {condition}, it or the \
-                 kernel's threads that work for it wait for a CPU."
-            ),
-            ReasonKind::Interrupted => format!(
-                "Move the device's interrupt to a CPU that handles few other interrupts \
-                 (/proc/irq/NUMBER/smp_affinity): beside {condition}, interrupts delay writes."
-            ),
-            ReasonKind::BehindIo | ReasonKind::Thread => format!(
-                "Keep processes like those of {condition} off this file system: their requests and journal commits \
-                 come before the writer's own."
-            ),
-            ReasonKind::Throttled => format!(
-                "Raise the limits on dirty pages (vm.dirty_bytes) or on I/O: beside {condition}, writes are held back."
-            ),
-            ReasonKind::OwnWork => format!(
-                "Leave more memory free, and check the CPUs' frequency: beside {condition}, the writer and its \
-                 helpers themselves run longer."
-            ),
-            ReasonKind::Device => format!(
-                "Keep work like that of {condition} off this device's machine while writes matter: the device itself \
-                 answers later beside it."
-            ),
-            _ => return None,
-        },
-        (Some(Mechanism::IdleExit), false) => format!(
-            "Keep the CPUs out of deep idle states (/dev/cpu_dma_latency; on a virtual machine the host's \
-             halt_poll_ns): beside {condition}, less time is spent leaving them."
-        ),
-        (None, true) => format!("Record events (as root) to see why writes take longer beside {condition}."),
-        (Some(Mechanism::IdleExit), true) | (Some(Mechanism::Reason(_)) | None, false) => return None,
-    })
 }
 
 /// What on the machine makes figures worse or less stable.

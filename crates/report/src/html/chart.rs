@@ -3,11 +3,12 @@
 
 use serde_json::{Value, json};
 
+use super::colours::Colour;
 use crate::text::quantity::duration;
 use crate::text::table::Table;
 
-/// The number of colours. After that, they repeat.
-pub(super) const COLOURS: usize = 8;
+/// The number of styles of lines. After that, they repeat.
+pub(super) const STYLES: usize = 6;
 
 /// A chart, and the table of its data.
 #[derive(Debug)]
@@ -35,8 +36,6 @@ pub(super) enum Kind {
     Steps,
     /// Points connected by lines.
     Lines,
-    /// Only points.
-    Points,
 }
 
 /// The scale of an axis.
@@ -66,6 +65,15 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64, String)>,
     /// Whether its points are not connected, even if the chart has lines.
     pub(super) apart: bool,
+    /// Its colour, if that has a meaning; else it has a style of its own.
+    pub(super) colour: Option<Colour>,
+}
+
+impl Line {
+    /// The class of its style: it is the line with this index.
+    pub(super) fn class(&self, index: usize) -> String {
+        self.colour.map_or_else(|| format!("s{}", index % STYLES), str::to_owned)
+    }
 }
 
 impl Chart {
@@ -82,10 +90,12 @@ impl Chart {
         let kind = match self.kind {
             Kind::Steps => "steps",
             Kind::Lines => "lines",
-            Kind::Points => "points",
         };
-        let line = |line: &Line| json!({ "label": line.label, "points": line.points, "apart": line.apart });
-        let lines: Vec<Value> = self.lines.iter().map(line).collect();
+        let line = |(index, line): (usize, &Line)| {
+            let Line { label, points, apart, .. } = line;
+            json!({ "label": label, "points": points, "apart": apart, "style": line.class(index) })
+        };
+        let lines: Vec<Value> = self.lines.iter().enumerate().map(line).collect();
         json!({
             "title": self.title,
             "about": self.about,

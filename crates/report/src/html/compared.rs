@@ -1,5 +1,5 @@
-//! A comparison of runs as a page: the answer, the ratio of each figure as an interval, and how
-//! reliable the comparison is. Must not know any run.
+//! A comparison of runs, as a page or at the beginning of a page of two runs: the answer, the ratio
+//! of each figure as an interval, and how reliable the comparison is. Must not know any run.
 
 use roundtrip_analysis::compare::{Compared, Verdict};
 use serde_json::{Map, json};
@@ -11,6 +11,34 @@ use super::page::Page;
 use crate::Error;
 use crate::comparison::{self, Comparison, verdict};
 use crate::text::inert;
+
+/// How a page of two runs begins.
+#[derive(Debug)]
+pub enum Pair<'a> {
+    /// With their comparison.
+    Compared(&'a Comparison<'a>),
+    /// With the reason why they cannot be compared.
+    NotComparable(String),
+}
+
+/// Adds the comparison of a page's two runs.
+pub(super) fn pair(page: &mut Page, pair: &Pair<'_>) {
+    page.within(
+        "section",
+        &[("class", "answer both"), ("id", "comparison"), ("aria-label", "Comparison")],
+        |page| match pair {
+            Pair::Compared(comparison) => {
+                first(page, comparison);
+                page.ranges(&ratios(comparison));
+                page.folded("All compared figures", &comparison::table(comparison));
+            }
+            Pair::NotComparable(why) => {
+                page.element("h1", &[], "These two runs cannot be compared.");
+                page.element("p", &[], why);
+            }
+        },
+    );
+}
 
 /// The page of a comparison.
 ///

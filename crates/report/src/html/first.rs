@@ -6,25 +6,29 @@ use roundtrip_run::{Run, TESTS, Test};
 
 use super::advice;
 use super::answer::inverted;
+use super::compared::{self, Pair};
 use super::figures::Figure;
 use super::page::Page;
 use super::subject::Subject;
 use super::trust::trust;
 use crate::explanation::sentence;
+use crate::storage::{slow_writes, why};
 use crate::text::quantity::duration;
 use crate::{environment, explanation, kinds};
 
 /// Adds the first screen.
-pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
+pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>], pair: Option<&Pair<'_>>) {
     page.within("header", &[], |page| {
         page.element("p", &[("class", "brand")], "Roundtrip report");
         page.within("nav", &[("aria-label", "Contents")], |page| {
-            for (id, name) in contents(subjects) {
+            for (id, name) in pair.map(|_| ("comparison", "Comparison")).into_iter().chain(contents(subjects))
+            {
                 page.element("a", &[("href", &format!("#{id}"))], name);
             }
         });
     });
     page.within("main", &[("class", if subjects.len() > 1 { "several" } else { "one" })], |page| {
+        pair.iter().for_each(|pair| compared::pair(page, pair));
         for subject in subjects {
             page.within("section", &[("class", "answer"), ("aria-label", &subject.label)], |page| {
                 of(page, subject)
@@ -58,6 +62,9 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
     page.element("h1", &[], &answer(subject));
     if let Some(kept) = Kept::of(run).filter(|_| !subject.explained.is_empty()) {
         page.paragraphs("lead", &explanation::summary::line(subject.explained, &kept));
+    }
+    if worst_write(subject).is_some() {
+        page.paragraphs("lead", &kinds::answer(subject).unwrap_or_default());
     }
     page.within("div", &[("class", "figures")], |page| {
         for Figure { name, text, value, unit } in kinds::figures(subject) {
@@ -93,6 +100,9 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
 
 /// The answer in a sentence.
 fn answer(subject: &Subject<'_>) -> String {
+    if let Some(said) = worst_write(subject) {
+        return said;
+    }
     let Some(worst) = subject.explained.first() else {
         return kinds::answer(subject).unwrap_or_else(|| "The run has no figures.".to_owned());
     };
@@ -102,6 +112,15 @@ fn answer(subject: &Subject<'_>) -> String {
     let inversion =
         if inverted { " This is priority inversion: the caller is a real-time thread." } else { "" };
     format!("The slowest recorded call took {took}: {what}.{inversion}")
+}
+
+/// What delayed the slowest write of other programs, in a sentence; `None` for other runs.
+fn worst_write(subject: &Subject<'_>) -> Option<String> {
+    subject.analysed.run.results.observed_writes.as_ref().filter(|_| subject.explained.is_empty())?;
+    let all = slow_writes::of(subject.analysed);
+    let worst = all.first()?;
+    let took = duration((worst.write.end_ns - worst.write.start_ns) as f64);
+    Some(format!("The slowest recorded write took {took}: {}.", why::sentence(&worst.layers)))
 }
 
 /// A badge beside the run's name that says whether the driver is emulated or the kernel's.

@@ -1,45 +1,26 @@
-//! A slow call over time, as lanes: client, server and their CPUs, one below the other. The parts
-//! and words are the same as on a terminal.
+//! A slow call or write over time, as lanes, one below the other. Those of a call are its client, its
+//! server and their CPUs, with the names of the threads that have them. The parts and words are the
+//! same as on a terminal.
 
 use std::collections::BTreeSet;
 
-use roundtrip_layers::{Explanation, Owner, Part, State};
+use roundtrip_layers::{Explanation, Owner, Part, State, Thread};
 use serde_json::{Value, json};
 
 use super::chart::{round_ticks, short_duration};
+use super::colours::{self, Colour, LEGEND};
 use super::page::Page;
-
-/// The colour of a part of a call.
-fn class(state: &State) -> &'static str {
-    match state {
-        State::User | State::Running | State::SystemCall { .. } | State::Leg { .. } => "running",
-        State::Spinning | State::Blocked { .. } => "blocked",
-        State::Stolen { .. } => "interrupted",
-        State::WakeUpPending | State::IdleExit { .. } | State::HandOver { .. } => "waking",
-        State::Behind { .. } | State::Preempted { .. } => "behind",
-        State::Stopped { .. } | State::RunnableOnIdle | State::Throttled | State::Gap => "stopped",
-        State::Unknown { .. } => "unknown",
-    }
-}
-
-/// What each colour means.
-const LEGEND: [(&str, &str); 7] = [
-    ("running", "running"),
-    ("behind", "waiting for the CPU"),
-    ("interrupted", "interrupted"),
-    ("blocked", "blocked or spinning"),
-    ("waking", "being woken"),
-    ("stopped", "stopped, throttled or CPU gone"),
-    ("unknown", "unknown"),
-];
+use crate::explanation::words::{comm, interrupt};
 
 /// A stretch of a lane: its start and end in nanoseconds since the start of the call, its colour
 /// and text.
 pub(super) struct Stretch {
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
-    pub(super) class: &'static str,
+    pub(super) class: Colour,
     pub(super) words: String,
+    /// A name that it bears; empty if it needs none.
+    pub(super) name: String,
 }
 
 /// A lane.
@@ -62,7 +43,7 @@ impl Stretch {
 impl Lane {
     /// The lanes' data.
     fn json(&self) -> Value {
-        let stretch = |one: &Stretch| json!({ "begin_ns": one.begin_ns, "end_ns": one.end_ns, "kind": one.class, "text": one.text() });
+        let stretch = |one: &Stretch| json!({ "begin_ns": one.begin_ns, "end_ns": one.end_ns, "kind": one.class, "name": one.name, "text": one.text() });
         json!({ "name": self.name, "stretches": self.stretches.iter().map(stretch).collect::<Vec<_>>() })
     }
 }
@@ -75,9 +56,12 @@ const NARROWEST: u64 = 5000;
 /// for each of them, and thousands of parts would make the page large.
 const TOGETHER: u64 = 500;
 
+/// A name is shown if its stretch has at least this share of the width, in percent.
+const NAMED_PERCENT: f64 = 3.0;
+
 /// Combines consecutive stretches that are shorter than `least_ns`. The result has the colour of
 /// the longest of them.
-fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
+pub(super) fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::new();
     let mut together: Vec<Stretch> = Vec::new();
     for one in all {
@@ -105,7 +89,33 @@ fn as_one(together: Vec<Stretch>) -> Option<Stretch> {
         1 => longest.words,
         _ => format!("{count} short parts, the longest: {}", longest.words),
     };
-    Some(Stretch { begin_ns, end_ns, class: longest.class, words })
+    Some(Stretch { begin_ns, end_ns, class: longest.class, words, name: longest.name })
+}
+
+/// Lanes without parts that would be invisible, for an operation of `length_ns`.
+pub(super) fn drawable(lanes: Vec<Lane>, length_ns: u64) -> Vec<Lane> {
+    let draw = |Lane { name, mut stretches }: Lane| {
+        stretches.retain(|one| one.length_ns() >= length_ns / NARROWEST);
+        Lane { name, stretches: merged(stretches, length_ns / TOGETHER) }
+    };
+    lanes.into_iter().map(draw).filter(|lane| !lane.stretches.is_empty()).collect()
+}
+
+/// Who has the CPU of a part; empty if nobody or unknown.
+fn occupant(part: &Part) -> String {
+    let of = |thread: &Thread| match thread {
+        Thread { tid: 0, .. } => "idle".to_owned(),
+        thread => comm(thread),
+    };
+    match &part.state {
+        State::Behind { thread } | State::Preempted { thread } | State::HandOver { thread } => of(thread),
+        State::Stolen { interrupt: by } => interrupt(by),
+        State::IdleExit { .. } | State::RunnableOnIdle => "idle".to_owned(),
+        State::User | State::Running | State::SystemCall { .. } | State::Spinning => {
+            part.thread.as_ref().map_or_else(String::new, of)
+        }
+        _ => String::new(),
+    }
 }
 
 /// The lanes of a call.
@@ -113,39 +123,40 @@ pub(super) fn of_call(explanation: &Explanation, words: impl Fn(&State) -> Strin
     let stretch = |part: &Part| Stretch {
         begin_ns: part.begin_ns.saturating_sub(explanation.start_ns),
         end_ns: part.end_ns.saturating_sub(explanation.start_ns),
-        class: class(&part.state),
+        class: colours::of_state(&part.state),
         words: words(&part.state),
+        name: String::new(),
     };
-    let least_ns = explanation.duration_ns() / NARROWEST;
-    let parts = || explanation.parts.iter().filter(|part| part.duration_ns() >= least_ns);
-    let merged = |parts: Vec<Stretch>| merged(parts, explanation.duration_ns() / TOGETHER);
-    let mut lanes = Vec::new();
-    for (owner, name) in [(Owner::Client, "client"), (Owner::Server, "server")] {
-        let parts = parts().filter(|part| part.owner == owner);
-        lanes.push(Lane { name: name.into(), stretches: merged(parts.map(stretch).collect()) });
-    }
+    let on_cpu = |part: &Part| {
+        let (name, words) = (occupant(part), words(&part.state));
+        let words = if name.is_empty() { words } else { format!("{name}; {words}") };
+        Stretch { name, words, ..stretch(part) }
+    };
+    let parts = || explanation.parts.iter();
+    let lane = |name: &str, stretches: Vec<Stretch>| Lane { name: name.into(), stretches };
+    let of = |owner: Owner| parts().filter(move |part| part.owner == owner).map(stretch).collect();
+    let mut lanes = vec![lane("client", of(Owner::Client)), lane("server", of(Owner::Server))];
     // What the awaited threads did.
-    let because = explanation.parts.iter().flat_map(|part| &part.because);
-    let because: Vec<Stretch> = because.filter(|part| part.duration_ns() >= least_ns).map(stretch).collect();
-    if !because.is_empty() {
-        lanes.push(Lane { name: "waited for".into(), stretches: merged(because) });
-    }
-    let cpus: BTreeSet<u32> = parts().filter_map(|part| part.cpu).collect();
+    let because = || parts().flat_map(|part| &part.because);
+    lanes.push(lane("waited for", because().map(stretch).collect()));
+    let all = || parts().chain(because());
+    let cpus: BTreeSet<u32> = all().filter_map(|part| part.cpu).collect();
     for cpu in cpus {
-        let parts = parts().filter(|part| part.cpu == Some(cpu));
-        lanes.push(Lane { name: format!("CPU {cpu}"), stretches: merged(parts.map(stretch).collect()) });
+        let mut of_cpu: Vec<Stretch> = all().filter(|part| part.cpu == Some(cpu)).map(on_cpu).collect();
+        of_cpu.sort_by_key(|one| one.begin_ns);
+        lanes.push(lane(&format!("CPU {cpu}"), of_cpu));
     }
-    lanes
+    drawable(lanes, explanation.duration_ns())
 }
 
 impl Page {
     /// The legend of the lanes of calls.
     pub(super) fn lanes_legend(&mut self) {
-        self.swatches(&LEGEND);
+        self.swatches(LEGEND.into_iter());
     }
 
     /// A legend: colours with their meanings.
-    pub(super) fn swatches(&mut self, of: &[(&str, &str)]) {
+    pub(super) fn swatches<'a>(&mut self, of: impl Iterator<Item = (Colour, &'a str)>) {
         self.within("ul", &[("class", "legend")], |page| {
             for (class, meaning) in of {
                 page.within("li", &[], |page| {
@@ -193,6 +204,9 @@ impl Page {
                             page.within("rect", &attributes, |page| {
                                 page.element("title", &[], &one.text());
                             });
+                            if !one.name.is_empty() && to - from >= NAMED_PERCENT {
+                                page.name(&x, &width, &one.name);
+                            }
                         }
                     });
                 });
@@ -209,14 +223,29 @@ impl Page {
     }
 }
 
+impl Page {
+    /// A name within a stretch, cut where that ends.
+    fn name(&mut self, x: &str, width: &str, name: &str) {
+        let attributes = [("class", "name"), ("x", x), ("width", width), ("height", "100%")];
+        self.within("svg", &attributes, |page| {
+            page.element("text", &[("x", "4"), ("y", "50%")], name);
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn thousands_of_short_parts_are_drawn_together_and_long_ones_alone() {
-        let stretch =
-            |begin_ns: u64, end_ns: u64, class| Stretch { begin_ns, end_ns, class, words: class.to_owned() };
+        let stretch = |begin_ns: u64, end_ns: u64, class| Stretch {
+            begin_ns,
+            end_ns,
+            class,
+            words: class.to_owned(),
+            name: String::new(),
+        };
         let short = (0..5000).map(|at| match at % 2 {
             0 => stretch(at * 100, at * 100 + 90, "behind"),
             _ => stretch(at * 100, at * 100 + 10, "running"),

@@ -10,6 +10,7 @@ use super::chart::{Axis, Chart, Kind, Line, durations, log_ticks, short_duration
 use super::over_time;
 use super::page::Page;
 use super::ranges::{ranges, span};
+use super::slow_calls;
 use super::subject::Subject;
 use crate::ipc::latency;
 use crate::text::quantity::{duration, duration_or_dash};
@@ -38,16 +39,16 @@ pub(crate) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     });
     page.ranges(&legs(&calls));
     for (subject, result) in &ours {
+        // With the slow calls, if there are any.
+        if subject.explained.is_empty() {
+            over_time(subject, subjects.len()).iter().for_each(|chart| page.chart(chart));
+        }
         for series in &result.series {
             let heading = latency::heading(result, series);
             let (what, inheritance) = heading.split_once('\n').unwrap_or((&heading, ""));
             let what = subject.named(what, subjects.len());
             page.element("h3", &[], &what);
             page.paragraphs("about", inheritance);
-            if let Some(mut chart) = over_time(result, series, format!("Over the run: {what}")) {
-                chart.marks = over_time::changes(&subject.analysed.run.environment);
-                page.chart(&chart);
-            }
             page.folded(&format!("Times: {what}"), &latency::times(series));
             page.folded(&format!("Legs: {what}"), &latency::legs(series));
             page.folded(&format!("Scheduling: {what}"), &latency::scheduling(series));
@@ -63,19 +64,28 @@ pub(crate) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     }
 }
 
-/// The calls of a series over the run; `None` if there were none.
-fn over_time(result: &LatencyResult, series: &Series, title: String) -> Option<Chart> {
-    let all = series.all()?;
-    let calls = |caller: &CallerResult| over_time::Calls {
-        name: format!("{} caller", caller.caller),
-        timeline: caller.timeline.clone(),
-    };
-    let calls: Vec<_> = all.callers.iter().map(calls).collect();
-    let mut chart = over_time::chart(title, &calls, Some(result.plan.deadline))?;
-    if result.plan.rate_per_s.is_some() {
-        chart.y.label = "response".into();
-    }
-    Some(chart)
+/// The calls of each series over the run, with those that were slow.
+pub(super) fn over_time(subject: &Subject<'_>, runs: usize) -> Vec<Chart> {
+    let Some(result) = &subject.analysed.run.results.latency else { return Vec::new() };
+    let charts = result.series.iter().enumerate().filter_map(|(index, series)| {
+        let all = series.all()?;
+        let calls = |caller: &CallerResult| over_time::Calls {
+            name: format!("{} caller", caller.caller),
+            timeline: caller.timeline.clone(),
+        };
+        let calls: Vec<_> = all.callers.iter().map(calls).collect();
+        let slow = slow_calls::over_time(subject, |one| one.call.kind.0 == index);
+        let heading = latency::heading(result, series);
+        let what = subject.named(heading.lines().next().unwrap_or_default(), runs);
+        let mut chart =
+            over_time::chart(format!("Over the run: {what}"), &calls, &slow, Some(result.plan.deadline))?;
+        if result.plan.rate_per_s.is_some() {
+            chart.y.label = "response".into();
+        }
+        chart.marks = over_time::changes(&subject.analysed.run.environment);
+        Some(chart)
+    });
+    charts.collect()
 }
 
 /// Every caller of a run, with a name that is unique on the page.
@@ -158,7 +168,7 @@ fn histogram(calls: &[Calls]) -> Chart {
             let calls = if count == 1 { "call" } else { "calls" };
             (begin_ns(at), count as f64, format!("{}: {count} {calls}", between(at)))
         });
-        Line { label: one.name.clone(), points: points.collect(), apart: false }
+        Line { label: one.name.clone(), points: points.collect(), apart: false, colour: None }
     });
     let head = [Column::number("from", ""), Column::number("to", "")];
     let mut table =
@@ -263,7 +273,7 @@ fn cumulated(calls: &Calls) -> Line {
         // The axis cannot show 100%, so the last point is half a call lower.
         (ns as f64, share.min(1.0 - 0.5 / total), text)
     });
-    Line { label: calls.name.clone(), points: points.collect(), apart: false }
+    Line { label: calls.name.clone(), points: points.collect(), apart: false, colour: None }
 }
 
 /// A share with only as many digits as this many calls justify.

@@ -8,17 +8,20 @@ pub(crate) mod answer;
 mod assets;
 mod bars;
 mod chart;
+mod colours;
 mod compared;
 pub(crate) mod figures;
 mod first;
 pub(crate) mod interference;
 mod lanes;
 pub(crate) mod latency;
+pub(crate) mod observed_writes;
 pub(crate) mod others;
 mod over_time;
 pub(crate) mod page;
 mod ranges;
 mod slow_calls;
+mod slow_writes;
 mod stacks;
 pub(crate) mod storage;
 pub(crate) mod subject;
@@ -28,20 +31,20 @@ use serde_json::{Map, Value, json};
 
 use crate::Error;
 use crate::kinds;
-pub use compared::compared;
+pub use compared::{Pair, compared};
 use page::Page;
 pub use subject::Subject;
 
 /// The version of the page's JSON data.
 const VERSION: u32 = 1;
 
-/// Creates the page.
+/// Creates the page. A page of two runs begins with `pair`.
 ///
 /// # Errors
 /// [`Error::Json`] if the data cannot be represented as JSON.
-pub fn page(subjects: &[Subject<'_>]) -> Result<String, Error> {
+pub fn page(subjects: &[Subject<'_>], pair: Option<&Pair<'_>>) -> Result<String, Error> {
     let mut page = Page::default();
-    first::screen(&mut page, subjects);
+    first::screen(&mut page, subjects, pair);
     slow_calls::section(&mut page, subjects);
     for test in first::tests(subjects) {
         let Some(view) = kinds::view(test.name) else { continue };

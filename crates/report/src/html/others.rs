@@ -10,10 +10,9 @@ use super::each;
 use super::over_time;
 use super::page::Page;
 use super::ranges::{ranges, ticks};
+use super::slow_calls;
 use super::subject::Subject;
-use crate::explanation::summary;
 use crate::ipc::{baseline, observed_calls, throughput, traits, workers};
-use crate::storage::observed_writes;
 use crate::text::quantity::{byte_rate, duration, length};
 use crate::text::table::{Column, Table};
 
@@ -57,35 +56,24 @@ pub(crate) fn observed_calls(page: &mut Page, subjects: &[Subject<'_>]) {
         let shown: Vec<_> = shown.map(|flow| (observed_calls::name(flow), &flow.latency)).collect();
         let title = "Calls by client, server and method: median, 99th percentile, worst";
         page.ranges(&ranges(title, &shown, Vec::new()));
-        let calls = over_time::Calls { name: "all calls".into(), timeline: result.timeline.clone() };
-        let title = subject.named("Over the run", subjects.len());
-        let chart = over_time::chart(title, &[calls], Some(result.plan.deadline));
-        chart.iter().for_each(|chart| page.chart(chart));
-        let (table, notes) = observed_calls::parts(result);
+        // With the slow calls, if there are any.
+        if subject.explained.is_empty() {
+            over_time(subject, subjects.len()).iter().for_each(|chart| page.chart(chart));
+        }
+        let (table, notes) = observed_calls::parts(result, observed_calls::MOST_ROWS);
         page.folded("All observed calls", &table);
         page.notes(&notes);
         Some(())
     });
 }
 
-/// Adds other programs' writes of all runs.
-pub(crate) fn observed_writes(page: &mut Page, subjects: &[Subject<'_>]) {
-    each(page, subjects, |page, subject| {
-        let result = subject.analysed.run.results.observed_writes.as_ref()?;
-        page.paragraphs("about", &observed_writes::answer(result));
-        let shown = result.rows.iter().take(DRAWN);
-        let shown: Vec<_> = shown.map(|row| (observed_writes::name(row), &row.latency)).collect();
-        let title = "Writes by process, call and file: median, 99th percentile, worst";
-        page.ranges(&ranges(title, &shown, Vec::new()));
-        let parts = observed_writes::parts(result, &subject.analysed.slow_writes);
-        page.folded("All observed writes", &parts.calls);
-        page.table("Where their time went", &parts.layers);
-        if let Some(causes) = observed_writes::causes(result) {
-            page.table("What delayed the slow writes", &summary::table_of(&causes, "writes"));
-        }
-        page.notes(&parts.notes);
-        Some(())
-    });
+/// Other programs' calls over the run, with those that were slow; `None` if there were none.
+pub(super) fn over_time(subject: &Subject<'_>, runs: usize) -> Option<Chart> {
+    let result = subject.analysed.run.results.observed_calls.as_ref()?;
+    let calls = over_time::Calls { name: "all calls".into(), timeline: result.timeline.clone() };
+    let slow = slow_calls::over_time(subject, |_| true);
+    let title = subject.named("Over the run", runs);
+    over_time::chart(title, &[calls], &slow, Some(result.plan.deadline))
 }
 
 /// Adds other programs' system calls of all runs.
@@ -209,7 +197,7 @@ fn table_by_size(lines: &[Line], sizes: &[usize]) -> Table {
 
 fn line(label: String, mut points: Vec<(f64, f64, String)>) -> Line {
     points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    Line { label, points, apart: false }
+    Line { label, points, apart: false, colour: None }
 }
 
 /// The duration of the smallest payload for each transport and placement.

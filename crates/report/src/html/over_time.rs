@@ -1,10 +1,12 @@
 //! Calls over the time of a run: for each interval the median as a line, and the maximum as a
-//! point, so that outliers appear at their time. Must not know any run.
+//! point, so that outliers appear at their time; and slow calls in the colour of their reason. Must
+//! not know any run.
 
 use roundtrip_latency::{Bin, Deadline, Timeline};
 use roundtrip_run::environment::Environment;
 
 use super::chart::{Axis, Chart, Kind, Line, Scale, durations, round_ticks, short_duration};
+use super::colours::{Colour, LEGEND};
 use crate::ipc::latency::us;
 use crate::text::quantity::duration;
 use crate::text::table::{Column, Table};
@@ -18,24 +20,51 @@ pub(super) struct Calls {
     pub(super) timeline: Timeline,
 }
 
-/// The chart of calls of several kinds, with its table; `None` if there are none.
-pub(super) fn chart(title: String, calls: &[Calls], deadline: Option<Deadline>) -> Option<Chart> {
+/// A slow call: when it began, how long it took, in nanoseconds, its colour and its text.
+pub(super) struct Slow {
+    pub(super) start_ns: u64,
+    pub(super) took_ns: u64,
+    pub(super) colour: Colour,
+    pub(super) text: String,
+}
+
+/// The chart of calls of several kinds and of the slow ones among them, with its table; `None` if
+/// there are none.
+pub(super) fn chart(
+    title: String,
+    calls: &[Calls],
+    slow: &[Slow],
+    deadline: Option<Deadline>,
+) -> Option<Chart> {
     let bins = || calls.iter().flat_map(|one| one.timeline.bins().map(|(_, bin)| bin));
-    let low_ns = bins().map(|bin| bin.percentile_ns(50.0).unwrap_or(bin.max_ns())).min()?;
-    let high_ns = bins().map(Bin::max_ns).chain(deadline.map(|deadline| deadline.ns)).max()?;
-    let width_ns = calls.iter().map(|one| one.timeline.width_ns()).max()?;
+    let of_slow = || slow.iter().map(|one| one.took_ns);
+    let low_ns = bins().map(|bin| bin.percentile_ns(50.0).unwrap_or(bin.max_ns())).chain(of_slow()).min()?;
+    let high_ns =
+        bins().map(Bin::max_ns).chain(of_slow()).chain(deadline.map(|deadline| deadline.ns)).max()?;
+    let width_ns = calls.iter().map(|one| one.timeline.width_ns()).max().unwrap_or(0);
     let lasts = calls.iter().filter_map(|one| one.timeline.bins().last());
-    let end_ns = lasts.map(|(from_ns, _)| from_ns).max()? + width_ns;
+    let began = calls.iter().filter(|one| one.timeline.bins().next().is_some());
+    let began = began.map(|one| one.timeline.start_ns()).chain(slow.iter().map(|one| one.start_ns));
+    let start_ns = began.min()?;
+    let ends = lasts.map(|(from_ns, _)| from_ns + width_ns);
+    let end_ns = ends.chain(slow.iter().map(|one| one.start_ns - start_ns)).max()?;
+    let mut about = match bins().next() {
+        Some(_) => format!(
+            "The line shows the median call of each {} (within 6%), the points the longest one.",
+            short_duration(width_ns as f64)
+        ),
+        None => "Only slow calls were kept; time starts at the first one.".to_owned(),
+    };
+    if !slow.is_empty() {
+        about.push_str(" Slow calls have the colour of what delayed them most.");
+    }
     let level = |deadline: Deadline| {
         let ns = deadline.ns as f64;
         (ns, format!("deadline {}", short_duration(ns)))
     };
     Some(Chart {
         title,
-        about: format!(
-            "The line shows the median call of each {} (within 6%), the points the longest one.",
-            short_duration(width_ns as f64)
-        ),
+        about,
         kind: Kind::Lines,
         x: Axis {
             label: "time since the start of the run".into(),
@@ -43,11 +72,28 @@ pub(super) fn chart(title: String, calls: &[Calls], deadline: Option<Deadline>) 
             ticks: round_ticks(0.0, end_ns as f64, short_duration),
         },
         y: durations("latency", low_ns as f64, high_ns as f64),
-        lines: calls.iter().flat_map(lines).collect(),
+        lines: lines_of(calls).chain(slow_lines(slow, start_ns)).collect(),
         widest: Some(width_ns as f64),
         marks: Vec::new(),
         levels: deadline.map(level).into_iter().collect(),
         table: table(calls, deadline.is_some()),
+    })
+}
+
+/// The lines of calls that have some.
+fn lines_of(calls: &[Calls]) -> impl Iterator<Item = Line> {
+    calls.iter().flat_map(lines).filter(|line| !line.points.is_empty())
+}
+
+/// The slow calls of each colour as points.
+fn slow_lines(slow: &[Slow], start_ns: u64) -> impl Iterator<Item = Line> {
+    LEGEND.into_iter().filter_map(move |(colour, meaning)| {
+        let mut ours: Vec<&Slow> = slow.iter().filter(|one| one.colour == colour).collect();
+        ours.sort_by_key(|one| one.start_ns);
+        let point = |one: &&Slow| ((one.start_ns - start_ns) as f64, one.took_ns as f64, one.text.clone());
+        let points: Vec<_> = ours.iter().map(point).collect();
+        let label = format!("slow: {meaning}");
+        (!points.is_empty()).then_some(Line { label, points, apart: true, colour: Some(colour) })
     })
 }
 
@@ -76,8 +122,8 @@ fn lines(Calls { name, timeline }: &Calls) -> [Line; 2] {
         (from_ns as f64 + middle, longest_ns, duration(longest_ns) + &missed)
     });
     [
-        Line { label: format!("{name}, median"), points: usual.collect(), apart: false },
-        Line { label: format!("{name}, longest"), points: longest.collect(), apart: true },
+        Line { label: format!("{name}, median"), points: usual.collect(), apart: false, colour: None },
+        Line { label: format!("{name}, longest"), points: longest.collect(), apart: true, colour: None },
     ]
 }
 

@@ -211,13 +211,14 @@ impl Page {
             for (index, line) in chart.lines.iter().enumerate() {
                 page.within("li", &[], |page| {
                     page.within("svg", &[("class", "swatch"), ("aria-hidden", "true")], |page| {
-                        let class = format!("s{}", index % super::chart::COLOURS);
+                        let class = line.class(index);
                         match line.apart {
                             true => page
                                 .empty("circle", &[("class", &class), ("cx", "6"), ("cy", "6"), ("r", "4")]),
-                            false => {
-                                page.empty("rect", &[("class", &class), ("width", "12"), ("height", "12")])
-                            }
+                            false => page.empty(
+                                "line",
+                                &[("class", &class), ("x1", "0"), ("x2", "20"), ("y1", "6"), ("y2", "6")],
+                            ),
                         }
                     });
                     page.text(&line.label);

@@ -1,14 +1,15 @@
 //! The slow calls of a latency test on the page: when they were made, and each as lanes with its
 //! explanation, slowest first, grouped by cause.
 
-use std::collections::BTreeMap;
-
 use roundtrip_analysis::slow_calls::{Explained, Kept};
+use roundtrip_layers::Explanation;
+use roundtrip_layers::reasons::ReasonKind;
 
-use super::chart::{Axis, Chart, Kind, Line, durations, round_ticks, short_duration};
-use super::lanes;
+use super::chart::Chart;
+use super::over_time::Slow;
 use super::page::Page;
 use super::subject::Subject;
+use super::{colours, lanes, others};
 use crate::explanation;
 use crate::explanation::{sentence, summary};
 use crate::text::quantity::duration;
@@ -33,21 +34,20 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
             if subjects.len() > 1 {
                 page.element("h3", &[], &subject.label);
             }
-            of_run(page, subject, &kept);
+            of_run(page, subject, subjects.len(), &kept);
         }
     });
 }
 
-fn of_run(page: &mut Page, subject: &Subject<'_>, kept: &Kept) {
+fn of_run(page: &mut Page, subject: &Subject<'_>, runs: usize, kept: &Kept) {
     let explained = subject.explained;
     if explained.is_empty() {
         page.paragraphs("about", &summary::line(explained, kept));
         return;
     }
-    if explained.len() > 1 {
-        page.chart(&over_time(explained, kept));
-    }
-    page.folded("What delayed them, by cause", &summary::table(explained, kept));
+    charts(subject, runs).iter().for_each(|chart| page.chart(chart));
+    page.table("What delayed them, by cause", &summary::table(explained, kept));
+    page.folded("All slow calls as a table", &table(explained));
     page.lanes_legend();
     // The group with the slowest call comes first.
     let mut groups: Vec<(String, Vec<&Explained>)> = Vec::new();
@@ -101,40 +101,32 @@ fn call(page: &mut Page, one: &Explained, open: bool) {
     });
 }
 
-/// When slow calls were made, with the cause of each.
-fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
-    let from_ns = explained.iter().map(start).min().unwrap_or(0);
-    let to_ns = explained.iter().map(start).max().unwrap_or(0);
-    let (low, high) = explained
-        .iter()
-        .map(took)
-        .fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
-    let deadline_ns = kept.deadline_ns as f64;
-    let mut levels = vec![(deadline_ns, format!("deadline {}", short_duration(deadline_ns)))];
-    // Calls of several groups have no common median.
-    let mut usual: Vec<u64> = explained.iter().filter_map(|one| one.call.trip.usual_ns).collect();
-    usual.sort_unstable();
-    usual.dedup();
-    let usual = usual.first().filter(|_| usual.len() == 1).map(|&ns| ns as f64);
-    levels.extend(usual.map(|ns| (ns, format!("usual {}", duration(ns)))));
-    let ends = || levels.iter().map(|level| level.0);
-    let (low, high) = (ends().fold(low, f64::min), ends().fold(high, f64::max));
-    Chart {
-        title: "The run over time: its slow calls".into(),
-        about: "Time starts at the first kept slow call. Usual calls are not kept.".into(),
-        kind: Kind::Points,
-        x: Axis {
-            label: "time since the first slow call".into(),
-            scale: super::chart::Scale::Linear,
-            ticks: round_ticks(0.0, (to_ns - from_ns) as f64, short_duration),
-        },
-        y: durations("latency", low, high),
-        lines: by_cause(explained, from_ns),
-        widest: None,
-        marks: Vec::new(),
-        levels,
-        table: table(explained, from_ns),
+/// Some slow calls of a run for its chart over time.
+pub(super) fn over_time(subject: &Subject<'_>, wanted: impl Fn(&Explained) -> bool) -> Vec<Slow> {
+    let slow = |one: &Explained| {
+        let Explanation { reasons, .. } = &one.explanation;
+        let kind = reasons.main().map_or(ReasonKind::OwnWork, |(kind, _)| kind);
+        Slow {
+            start_ns: start(one),
+            took_ns: one.explanation.duration_ns(),
+            colour: colours::of_reason(kind),
+            text: format!(
+                "slow call {}, {}: {}",
+                one.call.number,
+                duration(took(one)),
+                summary::cause_of(one)
+            ),
+        }
+    };
+    subject.explained.iter().filter(|one| wanted(one)).map(slow).collect()
+}
+
+/// The charts of a run with slow calls over time: one for each series.
+fn charts(subject: &Subject<'_>, runs: usize) -> Vec<Chart> {
+    if subject.analysed.run.results.latency.is_some() {
+        return super::latency::over_time(subject, runs);
     }
+    others::over_time(subject, runs).into_iter().collect()
 }
 
 fn start(one: &Explained) -> u64 {
@@ -145,28 +137,11 @@ fn took(one: &Explained) -> f64 {
     one.explanation.duration_ns() as f64
 }
 
-/// A line of points for each cause.
-fn by_cause(explained: &[Explained], from_ns: u64) -> Vec<Line> {
-    let mut by_cause: BTreeMap<String, Vec<&Explained>> = BTreeMap::new();
-    for one in explained {
-        by_cause.entry(summary::cause_of(one)).or_default().push(one);
-    }
-    let lines = by_cause.into_iter().map(|(label, mut calls)| {
-        calls.sort_by_key(|one| start(one));
-        let points = calls.iter().map(|one| {
-            let at = (start(one) - from_ns) as f64;
-            let text = format!("slow call {} at {}: {}", one.call.number, duration(at), duration(took(one)));
-            (at, took(one), text)
-        });
-        Line { points: points.collect(), label, apart: false }
-    });
-    lines.collect()
-}
-
-fn table(explained: &[Explained], from_ns: u64) -> Table {
+fn table(explained: &[Explained]) -> Table {
+    let from_ns = explained.iter().map(start).min().unwrap_or(0);
     let mut table = Table::new([
         Column::number("slow call", ""),
-        Column::number("at", ""),
+        Column::number("since the first", ""),
         Column::number("took", ""),
         Column::text("whose"),
         Column::text("what delayed it"),

@@ -7,12 +7,13 @@ use roundtrip_layers::storage::{Layer, SlowCall};
 use roundtrip_run::storage::StorageResult;
 
 use super::chart::Chart;
-use super::each;
-use super::lanes::{Lane, Stretch};
+use super::colours::Colour;
 use super::over_time;
 use super::page::Page;
-use super::stacks::{Stack, Stacks};
+use super::slow_writes::{self, Drawn};
+use super::stacks::{Segment, Stack, Stacks};
 use super::subject::Subject;
+use super::{colours, each};
 use crate::storage::{measured, strace, study, why};
 use crate::text::look::Look;
 use crate::text::quantity::{cpus_or_dash, duration, length, three_digits};
@@ -85,7 +86,7 @@ fn over_time(who: &str, ours: &[&SeriesLayers<'_>]) -> Option<Chart> {
         over_time::Calls { name, timeline }
     };
     let calls: Vec<_> = ours.iter().enumerate().map(of_size).collect();
-    over_time::chart(format!("Over the run: {who}"), &calls, None)
+    over_time::chart(format!("Over the run: {who}"), &calls, &[], None)
 }
 
 /// The mean of each size, divided into layers.
@@ -93,13 +94,10 @@ fn by_layer(who: &str, ours: &[&SeriesLayers<'_>]) -> Stacks {
     let row = |one: &&SeriesLayers<'_>| {
         let breakdown = &one.breakdown;
         let mean_ns = breakdown.sum_ns as f64 / breakdown.calls.max(1) as f64;
-        let parts = Layer::ALL.into_iter().map(|layer| {
-            let ns = breakdown.mean_ns(layer);
-            (
-                layer.name(),
-                ns,
-                format!("{}: {} ({:.1}%)", layer.name(), duration(ns), breakdown.share(layer) * 100.0),
-            )
+        let parts = Layer::ALL.into_iter().flat_map(|layer| {
+            let behind_ns = breakdown.behind_ns.get(&layer).map_or(0, |ns| *ns);
+            let behind_ns = behind_ns as f64 / breakdown.calls.max(1) as f64;
+            segments(layer, breakdown.mean_ns(layer), behind_ns, breakdown.share(layer))
         });
         Stack {
             label: length(one.series.size_bytes as usize),
@@ -110,9 +108,20 @@ fn by_layer(who: &str, ours: &[&SeriesLayers<'_>]) -> Stacks {
     Stacks {
         title: format!("What each layer takes of a write: {who}"),
         about: "Means over all calls; all bars of a chart have the same scale.".into(),
-        legend: measured::used(ours).into_iter().map(Layer::name).collect(),
         rows: ours.iter().map(row).collect(),
     }
+}
+
+/// The mean time of a layer and how much of it is a wait for a CPU that another thread had, in
+/// nanoseconds, and the layer's share of all time.
+pub(super) fn segments(layer: Layer, mean_ns: f64, behind_ns: f64, share: f64) -> [Segment; 2] {
+    let of = format!("{}: {} ({:.1}%)", layer.name(), duration(mean_ns), share * 100.0);
+    let behind_ns = behind_ns.min(mean_ns);
+    let segment = |colour, size, text| Segment { name: layer.name(), colour, size, text };
+    [
+        segment(colours::of_layer(layer), mean_ns - behind_ns, of.clone()),
+        segment("behind", behind_ns, format!("{of}, of it {} behind other threads", duration(behind_ns))),
+    ]
 }
 
 /// The interrupts and requests of a write, by size.
@@ -150,6 +159,7 @@ fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
 /// and unexplained time are shown separately.
 fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
     const PARTS: [&str; 5] = ["platform", "kernel", "device", "contention", "unexplained"];
+    const COLOURS: [Colour; 5] = ["running", "running", "blocked", "behind", "unknown"];
     let shares = |one: &SeriesLayers<'_>| {
         let all_ns = one.breakdown.sum_ns.max(1) as f64;
         let behind = |layer: &Layer| one.breakdown.behind_ns.get(layer).copied().unwrap_or(0) as f64 / all_ns;
@@ -166,8 +176,12 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
         let size = length(one.series.size_bytes as usize);
         let shares = shares(one);
         table.row([size.clone()].into_iter().chain(shares.map(|share| format!("{share:.1}"))));
-        let parts =
-            PARTS.into_iter().zip(shares).map(|(part, share)| (part, share, format!("{part}: {share:.1}%")));
+        let parts = PARTS.into_iter().zip(COLOURS).zip(shares).map(|((name, colour), size)| Segment {
+            name,
+            colour,
+            size,
+            text: format!("{name}: {size:.1}%"),
+        });
         let [platform, kernel, device, contention, _] = shares;
         let waits = if contention < 0.05 { String::new() } else { format!(", contention {contention:.1}%") };
         let text = format!("platform {platform:.1}%, kernel {kernel:.1}%, device {device:.1}%{waits}");
@@ -178,71 +192,21 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
         about: "Shares of the total time: outside the system calls, in the kernel, in the device. Contention: waits \
                 for a CPU that other threads had, in any of them."
             .into(),
-        legend: PARTS.to_vec(),
         rows,
     };
     (stacks, table)
 }
 
-/// The layers of each lane.
-const LANES: [(&str, &[Layer]); 5] = [
-    ("application", &[Layer::Platform, Layer::Fs, Layer::Preempted]),
-    ("helper", &[Layer::Helper, Layer::Stolen]),
-    ("block layer", &[Layer::Held, Layer::Block, Layer::Irq, Layer::Wake]),
-    ("device", &[Layer::Device]),
-    ("unexplained", &[Layer::Unexplained]),
-];
-
 /// The slowest writes, slowest first.
 fn slowest(page: &mut Page, who: &str, ours: &[&SeriesLayers<'_>]) {
     let mut calls: Vec<(&SeriesLayers<'_>, &SlowCall)> =
         ours.iter().flat_map(|one| one.breakdown.slowest.iter().map(move |slow| (*one, slow))).collect();
-    if calls.is_empty() {
-        return;
-    }
     calls.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.write.end_ns - slow.write.start_ns));
-    page.element("h3", &[], &format!("The slowest writes: {who}"));
-    page.swatches(
-        &measured::used(ours).into_iter().map(|layer| (layer.name(), layer.name())).collect::<Vec<_>>(),
-    );
-    for (index, (one, slow)) in calls.into_iter().enumerate() {
-        let SlowCall { write, layers } = slow;
-        let length_ns = write.end_ns - write.start_ns;
-        let heading = measured::slow_line(one.series.size_bytes, slow);
-        let attributes: &[(&str, &str)] =
-            if index == 0 { &[("class", "call"), ("open", "")] } else { &[("class", "call")] };
-        let mut table = Table::new([
-            Column::number("at", ""),
-            Column::number("for", ""),
-            Column::text("layer"),
-            Column::text("why"),
-        ]);
-        for stretch in &layers.reasons {
-            let at = duration((stretch.begin_ns - write.start_ns) as f64);
-            let took = duration(stretch.duration_ns() as f64);
-            let (place, why) = (why::place(&stretch.why).to_owned(), why::of_stretch(&stretch.why));
-            table.row([at, took, place, why]);
-        }
-        let lane = |(name, of): (&str, &[Layer])| Lane {
-            name: name.to_owned(),
-            stretches: layers
-                .pieces
-                .iter()
-                .filter(|piece| of.contains(&piece.layer))
-                .map(|piece| Stretch {
-                    begin_ns: piece.begin_ns - write.start_ns,
-                    end_ns: piece.end_ns - write.start_ns,
-                    class: piece.layer.name(),
-                    words: piece.layer.name().to_owned(),
-                })
-                .collect(),
-        };
-        let lanes: Vec<Lane> =
-            LANES.into_iter().map(lane).filter(|lane| !lane.stretches.is_empty()).collect();
-        page.within("details", attributes, |page| {
-            page.element("summary", &[], &heading);
-            page.lanes(&heading, length_ns, &lanes);
-            page.folded(&format!("Its pieces: {heading}"), &table);
-        });
-    }
+    let drawn = calls.into_iter().map(|(one, slow)| Drawn {
+        heading: measured::slow_heading(one.series.size_bytes, slow),
+        lines: vec![measured::slow_layers(slow)],
+        write: slow.write,
+        layers: &slow.layers,
+    });
+    slow_writes::draw(page, &format!("The slowest writes: {who}"), &drawn.collect::<Vec<_>>());
 }

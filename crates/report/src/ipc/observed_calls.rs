@@ -10,12 +10,12 @@ use crate::text::quantity::{duration, percentiles, three_digits};
 use crate::text::table::{Column, Table};
 
 /// The maximum number of rows shown: those with the most total time. JSON contains all rows.
-const MOST_ROWS: usize = 40;
+pub(crate) const MOST_ROWS: usize = 40;
 
 /// The table, and notes on what was not observed.
 #[must_use]
 pub fn tables(result: &ObserveResult, look: Look) -> String {
-    let (table, notes) = parts(result);
+    let (table, notes) = parts(result, look.rows(MOST_ROWS));
     let mut out = if result.flows.is_empty() { String::new() } else { table.render(look) };
     if !out.is_empty() && !notes.is_empty() {
         out.push('\n');
@@ -23,14 +23,14 @@ pub fn tables(result: &ObserveResult, look: Look) -> String {
     out + &notes
 }
 
-/// A row for each client, server, pool, node and method. Then notes, one line each.
-pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
+/// A row for each client, server, pool, node and method, at most `rows`. Then notes, one line each.
+pub(crate) fn parts(result: &ObserveResult, rows: usize) -> (Table, String) {
     let mut notes = String::new();
     for line in unseen(result) {
         notes.push_str(&line);
         notes.push('\n');
     }
-    if let Some(more) = result.flows.len().checked_sub(MOST_ROWS).filter(|&more| more > 0) {
+    if let Some(more) = result.flows.len().checked_sub(rows).filter(|&more| more > 0) {
         let _ = writeln!(notes, "{more} more rows are not shown: --format json prints all.");
     }
     if !result.flows.is_empty() {
@@ -44,7 +44,7 @@ pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
             "Times are between the driver's events: they do not include the client's own work before and after.\n",
         );
     }
-    (calls(result), notes)
+    (calls(result, rows), notes)
 }
 
 /// "1200 calls of all processes in 10.0 s, 3 longer than 2.50 ms".
@@ -110,7 +110,7 @@ pub(crate) fn process(Process { pid, name }: &Process) -> String {
     }
 }
 
-fn calls(result: &ObserveResult) -> Table {
+fn calls(result: &ObserveResult, rows: usize) -> Table {
     let mut table = Table::new([
         Column::text("client"),
         Column::text("server"),
@@ -133,7 +133,7 @@ fn calls(result: &ObserveResult) -> Table {
         Column::number("failed", ""),
     ]);
     let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
-    for flow in result.flows.iter().take(MOST_ROWS) {
+    for flow in result.flows.iter().take(rows) {
         table.row([
             process(&flow.client),
             process(&flow.server),

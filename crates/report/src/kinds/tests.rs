@@ -149,6 +149,7 @@ fn observed_calls(count: u64) -> ObserveResult {
         timeline: Timeline::new(0),
         slow_calls: vec![],
         over_limit: 0,
+        causes: None,
         unseen: Default::default(),
         recorder: recorder(),
         not_recorded: None,
@@ -265,7 +266,7 @@ fn page(run: &Run) -> String {
     let beside = all.map(|beside| roundtrip_analysis::interference::Explained { beside, sides: None });
     let analysed = Analysed { beside: beside.collect(), ..Analysed::bare(run) };
     let subject = html::Subject { label: "run".into(), analysed: &analysed, explained: &[], damage: vec![] };
-    html::page(&[subject]).unwrap()
+    html::page(&[subject], None).unwrap()
 }
 
 #[test]

@@ -260,19 +260,24 @@ fn slowest(out: &mut String, ours: &[&SeriesLayers<'_>]) {
 }
 
 /// A slow call of this size: why it was slow, and its largest layers.
-pub(crate) fn slow_line(size_bytes: u64, SlowCall { write, layers }: &SlowCall) -> String {
+pub(crate) fn slow_line(size_bytes: u64, slow: &SlowCall) -> String {
+    let SlowCall { layers, .. } = slow;
+    format!("{}: {}: {}", slow_heading(size_bytes, slow), why::sentence(layers), slow_layers(slow))
+}
+
+/// "4 KiB in 8.07 ms (2 requests, 1 flush)".
+pub(crate) fn slow_heading(size_bytes: u64, SlowCall { write, layers }: &SlowCall) -> String {
     let flushes = layers.requests.iter().filter(|request| request.leaf && request.flush).count();
     let requests = layers.requests.iter().filter(|request| request.leaf).count() - flushes;
     let [requests, flushes] = [counted(requests as u64, "request"), counted(flushes as u64, "flush")];
     let lost = if layers.lost { "; events were lost: uncertain" } else { "" };
-    let whole_ns = write.end_ns - write.start_ns;
-    format!(
-        "{} in {}: {} ({requests}, {flushes}{lost}): {}",
-        length(size_bytes as usize),
-        duration(whole_ns as f64),
-        why::sentence(layers),
-        why::of_layers(layers, whole_ns),
-    )
+    let took = duration((write.end_ns - write.start_ns) as f64);
+    format!("{} in {took} ({requests}, {flushes}{lost})", length(size_bytes as usize))
+}
+
+/// The layers with most of a write's time.
+pub(crate) fn slow_layers(SlowCall { write, layers }: &SlowCall) -> String {
+    why::of_layers(layers, write.end_ns - write.start_ns)
 }
 
 /// A count in words.

@@ -17,7 +17,10 @@ use crate::text::quantity::{duration, percentiles, three_digits};
 use crate::text::table::{Column, Table};
 
 /// The maximum number of rows shown: those with the most total time. JSON contains all rows.
-const MOST_ROWS: usize = 40;
+pub(crate) const MOST_ROWS: usize = 40;
+
+/// The most slow writes on a terminal: the slowest.
+const MOST_SLOW: usize = 3;
 
 /// "1200 synchronous writes of postgres in 10.0 s, 3 longer than 20.0 ms; 71% of their time is the
 /// device's".
@@ -98,16 +101,27 @@ fn times(divided: &Divided) -> impl Iterator<Item = (Layer, u64)> {
 /// The tables, and notes below them.
 #[must_use]
 pub fn tables(result: &ObserveWritesResult, slow: &[Slow<'_>], look: Look) -> String {
-    let parts = parts(result, slow);
+    let Parts { calls, layers, notes } = parts(result, look.rows(MOST_ROWS));
     let mut out = String::new();
     if !result.rows.is_empty() {
-        let _ = write!(out, "{}\n{}\n", parts.calls.render(look), parts.layers.render(look));
+        let _ = write!(out, "{}\n{}\n", calls.render(look), layers.render(look));
     }
     if let Some(causes) = causes(result) {
         let missed = result.rows.iter().map(|row| row.missed).sum();
         let _ = writeln!(out, "{}", why::by_cause(&causes, missed));
     }
-    out + &parts.notes
+    let mut lines = slow_lines(result, slow);
+    let more = lines.len().saturating_sub(MOST_SLOW);
+    if look.is_terminal && more > 0 {
+        lines.truncate(MOST_SLOW);
+        lines.push(format!(
+            "{more} more slow writes were kept: 'roundtrip explain' of the run (--out) shows each."
+        ));
+    }
+    for line in lines.iter().chain(&notes) {
+        let _ = writeln!(out, "{line}");
+    }
+    out
 }
 
 /// What delayed the slow writes, kept or not; `None` if there were none.
@@ -118,34 +132,30 @@ pub(crate) fn causes(result: &ObserveWritesResult) -> Option<Across> {
 
 /// The parts of the report.
 pub(crate) struct Parts {
-    /// One row per thread, system call and file.
+    /// One row per thread, system call and file, at most as many as wanted.
     pub(crate) calls: Table,
     /// The same rows by layer.
     pub(crate) layers: Table,
-    /// Notes, one line each.
-    pub(crate) notes: String,
+    /// Notes.
+    pub(crate) notes: Vec<String>,
 }
 
-pub(crate) fn parts(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Parts {
-    let mut notes = String::new();
-    for line in commits(result).into_iter().chain(slow_lines(result, slow)).chain(unseen(result)) {
-        let _ = writeln!(notes, "{line}");
-    }
-    if let Some(more) = result.rows.len().checked_sub(MOST_ROWS).filter(|&more| more > 0) {
-        let _ = writeln!(notes, "{more} more rows are not shown: --format json prints all.");
+pub(crate) fn parts(result: &ObserveWritesResult, rows: usize) -> Parts {
+    let mut notes: Vec<String> = commits(result).into_iter().chain(unseen(result)).collect();
+    if let Some(more) = result.rows.len().checked_sub(rows).filter(|&more| more > 0) {
+        notes.push(format!("{more} more rows are not shown: --format json prints all."));
     }
     if !result.rows.is_empty() {
         let deadline = duration(result.plan.deadline.ns as f64);
-        let _ = writeln!(
-            notes,
+        notes.push(format!(
             "missed: took longer than {deadline}. 'roundtrip help terms' explains the layers."
-        );
-        notes.push_str("buffered: a write without O_SYNC or O_DSYNC that had to wait for the device.\n");
+        ));
+        notes.push("buffered: a write without O_SYNC or O_DSYNC that had to wait for the device.".into());
     }
-    Parts { calls: calls(result), layers: layers(result), notes }
+    Parts { calls: calls(result, rows), layers: layers(result, rows), notes }
 }
 
-fn calls(result: &ObserveWritesResult) -> Table {
+fn calls(result: &ObserveWritesResult, rows: usize) -> Table {
     let mut table = Table::new([
         Column::number("", ""),
         Column::text("process"),
@@ -161,7 +171,7 @@ fn calls(result: &ObserveWritesResult) -> Table {
         Column::number("failed", ""),
     ]);
     let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
-    for (number, row) in (1..).zip(&result.rows).take(MOST_ROWS) {
+    for (number, row) in (1..).zip(&result.rows).take(rows) {
         let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| three_digits(ns as f64 / 1000.0));
         table.row([
             format!("{number}"),
@@ -198,7 +208,7 @@ pub(crate) fn call(row: &WriteRow) -> String {
     }
 }
 
-fn layers(result: &ObserveWritesResult) -> Table {
+fn layers(result: &ObserveWritesResult, rows: usize) -> Table {
     let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
     let has = |layer: Layer| divided().any(|divided| divided.layers.contains_key(layer.name()));
     // "unexplained" is shown even if it is 0.
@@ -212,7 +222,7 @@ fn layers(result: &ObserveWritesResult) -> Table {
         Column::narrow("flushes/call", ""),
     ];
     let mut table = Table::new(head.into_iter().chain(columns).chain(tail));
-    for (number, row) in (1..).zip(&result.rows).take(MOST_ROWS) {
+    for (number, row) in (1..).zip(&result.rows).take(rows) {
         let Some(divided) = &row.divided else { continue };
         let calls = divided.calls.max(1) as f64;
         let us = |ns: u64| three_digits(ns as f64 / calls / 1000.0);
@@ -228,9 +238,9 @@ fn layers(result: &ObserveWritesResult) -> Table {
     table
 }
 
-/// The journal commits that writes waited for: one line per thread that started them, the longest
-/// wait first.
-fn commits(result: &ObserveWritesResult) -> Vec<String> {
+/// The journal commits that writes waited for, by the thread that started them, the longest wait
+/// first.
+fn commits(result: &ObserveWritesResult) -> Option<String> {
     let mut sums: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
     for other in result.rows.iter().filter_map(|row| row.divided.as_ref()).flat_map(|one| &one.others_commits)
     {
@@ -239,18 +249,15 @@ fn commits(result: &ObserveWritesResult) -> Vec<String> {
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
-    let line = |((tid, thread), (waits, ns)): ((u32, &str), (u64, u64))| {
+    let one = |((tid, thread), (waits, ns)): ((u32, &str), (u64, u64))| {
         let whose = match tid {
             0 => "of unknown origin (usually the journal's own commit interval)".to_owned(),
             tid => format!("that {} ({tid}) had started", inert::name(thread)),
         };
-        format!(
-            "Waited for a journal commit {whose}: {}, {} together",
-            count(waits, "time"),
-            duration(ns as f64)
-        )
+        format!("{whose}: {}, {} together", count(waits, "time"), duration(ns as f64))
     };
-    sums.into_iter().take(MOST_COMMITS).map(line).collect()
+    let all: Vec<String> = sums.into_iter().take(MOST_COMMITS).map(one).collect();
+    (!all.is_empty()).then(|| format!("Waited for journal commits {}", all.join("; ")))
 }
 
 /// How many other threads' commits are listed.
@@ -282,20 +289,23 @@ fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
 /// What the figures do not include, one line each.
 fn unseen(result: &ObserveWritesResult) -> Vec<String> {
     let unseen = &result.unseen;
-    let line = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let line = |number: u64, one: &str, what: &str| {
+        let were = if number == 1 { "was" } else { "were" };
+        (number > 0).then(|| format!("{} {}", count(number, one), what.replacen("were", were, 1)))
+    };
     let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
     let lost_calls = divided().map(|one| one.lost_calls).sum();
     let switches_ns: u64 = divided().map(|one| one.unexplained_for_switches_ns).sum();
     [
-        line(unseen.lost_events, "kernel events were lost: writes from that time are missing"),
-        line(lost_calls, "writes overlap lost events: their layers are not certain"),
-        line(unseen.begun_before, "calls had begun before the recording"),
-        line(unseen.not_ended, "calls were not seen to return: their thread exited, or an event was lost"),
-        line(unseen.forgotten, "calls were left out because too many were in flight"),
-        line(unseen.other_rows, "calls were left out because the table has too many rows"),
-        line(result.over_limit, "more writes missed the deadline; what delayed them is counted")
+        line(unseen.lost_events, "kernel event", "were lost: writes from that time are missing"),
+        line(lost_calls, "write", "were made while events were lost: their layers are not certain"),
+        line(unseen.begun_before, "call", "had begun before the recording"),
+        line(unseen.not_ended, "call", "were not seen to return: their thread exited, or an event was lost"),
+        line(unseen.forgotten, "call", "were left out because too many were in flight"),
+        line(unseen.other_rows, "call", "were left out because the table has too many rows"),
+        line(result.over_limit, "further write", "missed the deadline; what delayed them is counted")
             .filter(|_| result.causes.is_some()),
-        line(result.over_limit, "more calls missed the deadline; they are counted, but not kept")
+        line(result.over_limit, "further write", "missed the deadline; they are counted, but not kept")
             .filter(|_| result.causes.is_none()),
         (switches_ns > 0).then(|| {
             format!(
@@ -330,7 +340,8 @@ mod tests {
         let slow = roundtrip_analysis::observed_writes::slow(&result, Path::new(RUN)).results;
         let text = tables(&result, &slow, Look::PLAIN);
         let has = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
-        assert_eq!((has("Waited for a journal commit that python3 ("), has("slow: python3 (")), (3, 2));
+        assert_eq!((has("Waited for journal commits that python3 ("), has("slow: python3 (")), (1, 2));
+        assert_eq!(text.matches(" had started: ").count(), 3);
         assert!(text.contains("/mnt/demo/one.log") && text.contains("write, O_DSYNC"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use roundtrip_run::{Cause, Run};
 use roundtrip_tracefs::Trace;
 use serde::Serialize;
 
-use crate::explanation::sentence::thing;
+use crate::explanation::names::thing;
 use crate::figures;
 use crate::storage::slow_writes::{self, WhyJson};
 use crate::storage::{observed_writes, words};
@@ -127,7 +127,7 @@ pub fn csv(name: &str, writes: &RecordedWrites) -> String {
 /// The same tables as in [`text`], and a line for each slow write.
 #[must_use]
 pub fn markdown(writes: &RecordedWrites, only: Option<usize>) -> String {
-    let parts = observed_writes::parts(&writes.result, &[]);
+    let parts = observed_writes::parts(&writes.result, observed_writes::MOST_ROWS);
     let slow = writes.slow();
     let slow = slow_writes::markdown(&slow_writes::of_recording(&writes.result, &slow), only);
     format!("{}\n{}\n{slow}", parts.calls.markdown(), parts.layers.markdown())

@@ -16,7 +16,7 @@ mod json;
 
 pub(crate) use json::{Json, WhyJson};
 
-use crate::explanation::sentence::thing;
+use crate::explanation::names::thing;
 use crate::perfetto::{Annotation, Parent, Slice, Track};
 use crate::storage::{observed_writes, why};
 use crate::text::csv::Line;
@@ -117,6 +117,11 @@ pub fn causes(all: &[SlowWrite<'_>], stored: Option<&Causes>) -> Across {
     let mut across = Across::default();
     all.iter().for_each(|slow| across.add(&slow.layers.summed()));
     across.in_words(&thing)
+}
+
+/// What delayed the writes of `storage observe` that missed the deadline.
+pub(crate) fn causes_of(analysed: &Analysed<'_>, result: &ObserveWritesResult) -> Across {
+    causes(&of(analysed), result.causes.as_ref())
 }
 
 /// The explanations for a terminal: what the slow writes lost time to and the three slowest, or one

@@ -4,7 +4,8 @@
 use roundtrip_layers::reasons::{Across, Place, Process, ReasonKind, Reasons, Subject, Why};
 use roundtrip_layers::storage::{Breakdown, Layer, Layers};
 
-use crate::explanation::sentence::{most_of, of_write, process, thing};
+use crate::explanation::names::{self, process, thing};
+use crate::explanation::sentence::of_write;
 use crate::explanation::summary;
 use crate::text::inert;
 use crate::text::quantity::duration;
@@ -41,8 +42,12 @@ fn behind(layers: &Layers, layer: Layer) -> String {
     }
     let took = duration(of.sum_ns as f64);
     let is_known = of.processes.iter().any(|one| one.process.is_some());
-    let who = if is_known { format!("behind {}", inert::name(&most_of(of))) } else { "for a CPU".to_owned() };
-    format!(" (of it {took} {who})")
+    let who = match is_known {
+        true => inert::name(&names::largest(of).after(" behind")),
+        false => " for a CPU".to_owned(),
+    };
+    let waited = if who.starts_with(',') { " for a CPU" } else { "" };
+    format!(" (of it {took}{waited}{who})")
 }
 
 /// The kind of a reason in a table.

@@ -6,6 +6,9 @@ use textwrap::{Options, WordSplitter};
 /// The narrowest width to which text is wrapped, in columns.
 pub const NARROWEST: usize = 40;
 
+/// The most rows of a table on a terminal, where a report has to fit.
+const ROWS: usize = 4;
+
 /// The destination of a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
@@ -20,6 +23,12 @@ pub struct Look {
 impl Look {
     /// For files and other programs: no colours, and no line breaks.
     pub const PLAIN: Self = Self { colour: false, width: None, is_terminal: false };
+
+    /// How many rows of a table are shown if others show `most`.
+    #[must_use]
+    pub fn rows(&self, most: usize) -> usize {
+        if self.is_terminal { most.min(ROWS) } else { most }
+    }
 
     /// Wraps long lines of `text` between words. Continuation lines are indented two columns more.
     #[must_use]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use roundtrip_latency::{Deadline, Histogram, Timeline};
 use serde::{Deserialize, Serialize};
 
+use crate::causes::Causes;
 pub use crate::observe::{Process, Subject};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 
@@ -29,7 +30,8 @@ pub struct ObservePlan {
     pub duration_ns: Option<u64>,
     /// The deadline of a call.
     pub deadline: Deadline,
-    /// How many of the slowest calls are kept with their recordings. The others are only counted.
+    /// How many of the slowest calls are kept with their recordings. Of the others only the causes
+    /// are kept.
     pub limit: u32,
     /// The recording's folder. Not stored, because runs of one plan can be in different places.
     #[serde(skip)]
@@ -158,6 +160,10 @@ pub struct ObserveResult {
     pub slow_calls: Vec<SlowCall>,
     /// The number of further calls that missed the deadline.
     pub over_limit: u64,
+    /// What delayed all calls that missed the deadline, kept or not; `None` in runs of earlier
+    /// versions and in those that recorded no scheduler events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Causes>,
     /// What could not be observed.
     pub unseen: Unseen,
     /// What was recorded.

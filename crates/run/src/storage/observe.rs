@@ -133,6 +133,10 @@ fn is_zero(ns: &u64) -> bool {
 pub struct LayerTime {
     /// The total over all calls, in nanoseconds.
     pub sum_ns: u64,
+    /// How much of it the call, or a thread that worked for it, waited for a CPU that another thread
+    /// had, in nanoseconds; 0 in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub behind_ns: u64,
     /// The time in each call that spent any in this layer.
     pub calls: Histogram,
 }

@@ -5,7 +5,7 @@ pub(super) mod judging;
 
 use std::path::{Path, PathBuf};
 
-use roundtrip_analysis::compare::{self, Difference, Options, Side};
+use roundtrip_analysis::compare::{self, Compared, Difference, Options, Side};
 use roundtrip_report::comparison::Comparison;
 use roundtrip_report::text::inert;
 
@@ -143,24 +143,56 @@ fn pairs(sides: [&PathBuf; 2]) -> anyhow::Result<[Side; 2]> {
 
 /// The page of a comparison that `ab` made.
 pub(super) fn page_of_ab(sides: &[PathBuf; 2]) -> anyhow::Result<String> {
-    let runs = pairs(sides.each_ref())?;
     let options = Options { paired: true, ..Options::default() };
+    let compared = Both::of(&pairs(sides.each_ref())?, options);
     let names = sides.each_ref().map(|path| path.display().to_string());
-    Ok(roundtrip_report::html::compared(&Comparison {
-        names: names.each_ref().map(String::as_str),
-        named: false,
-        figures: &compare::compare(&runs[0], &runs[1], &options),
-        differences: &compare::differences(&runs[0], &runs[1]),
-        notes: &[],
-        hints: &[],
-        failed: &[],
-        margin: options.margin,
-        noise: options.noise,
-    })?)
+    Ok(roundtrip_report::html::compared(&compared.named(names.each_ref().map(String::as_str)))?)
 }
 
-/// Rejects runs that differ in ways that make the comparison misleading.
-fn refuse(differences: &[Difference], anyway: bool) -> anyhow::Result<()> {
+/// Both sides of a page, compared by default.
+pub(super) struct Both {
+    figures: Vec<Compared>,
+    differences: Vec<Difference>,
+    options: Options,
+}
+
+impl Both {
+    fn of([base, new]: &[Side; 2], options: Options) -> Self {
+        let (figures, differences) = (compare::compare(base, new, &options), compare::differences(base, new));
+        Self { figures, differences, options }
+    }
+
+    /// The comparison of the sides with these names.
+    pub(super) fn named<'a>(&'a self, names: [&'a str; 2]) -> Comparison<'a> {
+        Comparison {
+            names,
+            named: false,
+            figures: &self.figures,
+            differences: &self.differences,
+            notes: &[],
+            hints: &[],
+            failed: &[],
+            margin: self.options.margin,
+            noise: self.options.noise,
+        }
+    }
+}
+
+/// The comparison of two runs.
+///
+/// # Errors
+/// The reason why they cannot be compared.
+pub(super) fn of_two(base: &Path, new: &Path) -> anyhow::Result<Both> {
+    let sides = [Side::read(&[base.to_owned()])?, Side::read(&[new.to_owned()])?];
+    let both = Both::of(&sides, Options::default());
+    let refused = refused(&both.differences);
+    anyhow::ensure!(refused.is_empty(), "{refused}");
+    anyhow::ensure!(!both.figures.is_empty(), "they have no figure in common");
+    Ok(both)
+}
+
+/// The differences that make a comparison misleading, in words; empty if there are none.
+fn refused(differences: &[Difference]) -> String {
     let refused: Vec<String> = differences
         .iter()
         .filter(|difference| difference.refused)
@@ -169,8 +201,14 @@ fn refuse(differences: &[Difference], anyway: bool) -> anyhow::Result<()> {
             format!("{what}: {} and {}", inert::line(base), inert::line(other))
         })
         .collect();
+    refused.join("; ")
+}
+
+/// Rejects runs that differ in ways that make the comparison misleading.
+fn refuse(differences: &[Difference], anyway: bool) -> anyhow::Result<()> {
+    let refused = refused(differences);
     if refused.is_empty() || anyway {
         return Ok(());
     }
-    Err(usage!("these runs are not comparable ({}); --anyway compares them", refused.join("; ")))
+    Err(usage!("these runs are not comparable ({refused}); --anyway compares them"))
 }

@@ -4,7 +4,7 @@ use roundtrip_layers::Thread;
 use roundtrip_layers::reasons::{OfKind, OfProcess, ReasonKind, Row, Subject};
 use serde::Serialize;
 
-use crate::explanation::sentence::{group, thing};
+use crate::explanation::names::{group, thing};
 
 /// A [`Row`], with its name.
 #[derive(Serialize)]

@@ -1,7 +1,8 @@
 use roundtrip_layers::Thread;
-use roundtrip_layers::reasons::Stretch;
+use roundtrip_layers::reasons::{Class, Io, Process, Stretch, Subject, WakeUpStep};
 
 use super::*;
+use crate::explanation::names::group;
 
 fn by(pid: u32, name: &str, comm: &str, class: Class, reason: Reason) -> Why {
     let thread = Thread { tid: pid, pid: Some(pid), comm: comm.into(), prio: None };
@@ -37,6 +38,11 @@ fn a_wait_for_a_cpu_names_its_sum_and_the_largest_process() {
             (300, work)
         ]),
         "the server waited 17.5 of 17.8 ms for a CPU, behind 3 processes, most of all rustc: 8.10 ms"
+    );
+    let on_cpu_3 = |pid, name| Why { cpu: Some(3), ..behind(pid, name) };
+    assert_eq!(
+        said(&[(4_000, on_cpu_3(7, "git")), (4_100, on_cpu_3(8, "rustc")), (900, on_cpu_3(9, "cc"))]),
+        "the server waited 9.00 ms for CPU 3, behind 3 processes, most of all rustc: 4.10 ms"
     );
     let fifo = by(7, "java", "C2 CompilerThre", Class::RealTime(50), Reason::Cpu);
     assert_eq!(
@@ -77,7 +83,7 @@ fn a_low_frequency_is_said_with_its_cpu() {
     let idle = Reason::WakeUp { step: WakeUpStep::IdleExit { state: Some(2) } };
     assert_eq!(
         said(&[(700, Why::of(idle, Role::Server))]),
-        "waking the threads took 700 us, exit from idle state 2"
+        "waking the threads took 700 us (exit from idle state 2)"
     );
 }
 
@@ -133,4 +139,39 @@ fn one_program_in_two_classes_is_two_groups() {
     let of = |class| group(ReasonKind::Cpu, &Subject::Process { name: "python3".into(), class });
     assert_eq!(of(Class::Ordinary(0)), "behind python3");
     assert_eq!(of(Class::RealTime(50)), "behind python3 [real-time 50]");
+}
+
+#[test]
+fn a_part_of_a_reason_is_said_before_what_it_belongs_to() {
+    let device = |operation| {
+        let reason = Reason::Device { device: None, operation: Some(operation), interrupt: None };
+        Why { process: None, thread: None, role: Role::Writer, ..by(1, "", "", Class::Unknown, reason) }
+    };
+    let server = by(2, "server", "server", Class::Ordinary(0), Reason::OwnWork);
+    assert_eq!(
+        said(&[(93_200, device("write")), (45_800, device("flush")), (1_000, server)]),
+        "the writer waited 139 of 140 ms for a device (93.2 ms of that: write)"
+    );
+    let behind = |pid, name| by(pid, name, name, Class::Ordinary(0), Reason::Cpu);
+    assert_eq!(
+        said(&[(12_000, behind(7, "rustc")), (5_000, behind(8, "git"))]),
+        "the server waited 17.0 ms for a CPU, 12.0 ms of that behind rustc"
+    );
+    let interrupted = |name: &str| Why {
+        process: None,
+        thread: None,
+        ..Why::of(Reason::SoftirqThread { name: name.into() }, Role::Server)
+    };
+    assert_eq!(
+        said(&[(3_000, interrupted("ksoftirqd/0")), (1_000, interrupted("ksoftirqd/1"))]),
+        "the server lost 4.00 ms of CPU time, 3.00 ms of that to softirqs in ksoftirqd/0"
+    );
+    let io = |pid, what| {
+        let reason = Reason::BehindIo { what, device: None };
+        by(pid, "fio", "fio", Class::Ordinary(0), reason)
+    };
+    assert_eq!(
+        said(&[(3_000, io(7, Io::Requests)), (1_000, io(8, Io::Commit))]),
+        "the server waited 4.00 ms behind the I/O of others, 3.00 ms of that behind requests of fio"
+    );
 }

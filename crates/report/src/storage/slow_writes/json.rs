@@ -9,7 +9,7 @@ use roundtrip_run::storage::observe::ObserveWritesResult;
 use serde::Serialize;
 
 use super::{SlowWrite, causes, chosen, times};
-use crate::explanation::sentence::thing;
+use crate::explanation::names::thing;
 use crate::storage::why;
 
 /// Why a write was slow, for programs.
@@ -27,6 +27,8 @@ pub(crate) struct WhyJson {
 struct ReasonJson {
     reason: ReasonKind,
     time_ns: u64,
+    /// Without what such writes usually take.
+    lost_ns: u64,
     processes: Vec<ProcessJson>,
 }
 
@@ -35,7 +37,10 @@ struct ProcessJson {
     pid: Option<u32>,
     name: Option<String>,
     class: Option<String>,
+    /// What names the reason if no process does.
+    what: Option<String>,
     time_ns: u64,
+    lost_ns: u64,
     threads: Vec<ThreadJson>,
 }
 
@@ -52,7 +57,9 @@ impl WhyJson {
             pid: of.process.as_ref().map(|process| process.pid),
             name: of.process.as_ref().map(|process| process.name.clone()),
             class: of.process.as_ref().map(|process| process.class.name()),
+            what: of.process.is_none().then(|| thing(of.reason())),
             time_ns: of.sum_ns,
+            lost_ns: of.lost_ns,
             threads: of
                 .threads
                 .iter()
@@ -67,6 +74,7 @@ impl WhyJson {
         let reason = |of: &roundtrip_layers::reasons::OfKind| ReasonJson {
             reason: of.kind,
             time_ns: of.sum_ns,
+            lost_ns: of.lost_ns,
             processes: of.processes.iter().map(process).collect(),
         };
         let behind = Layer::ALL.into_iter().map(|layer| (layer.name(), layers.behind_ns(layer)));
