@@ -26,6 +26,10 @@ const PREFIX: &str = "roundtrip-";
 const SETTINGS: [&str; 6] =
     ["set_event", "set_event_pid", "tracing_cpumask", "trace_clock", "buffer_size_kb", "options/overwrite"];
 
+/// The threads whose events are recorded, and whether those that they create are added (Linux 4.7).
+const FOLLOWED: &str = "set_event_pid";
+const FORKS: &str = "options/event-fork";
+
 /// An instance that records the events of a selection into buffers of a fixed size.
 #[derive(Debug)]
 pub struct Instance {
@@ -92,6 +96,9 @@ impl Instance {
         // Since Linux 4.13. Without it, the processes of threads are unknown, but events are
         // unaffected.
         let _ = write(&directory.join("options/record-tgid"), "1");
+        if selection.followed_only {
+            write(&directory.join(FORKS), "1")?;
+        }
         for (event, filter) in &selection.filters {
             write(&directory.join("events").join(event).join("filter"), filter)?;
         }
@@ -105,6 +112,17 @@ impl Instance {
         let switch = File::options().write(true).open(&path);
         self.switch = Some(switch.map_err(|cause| Error::file("open", &path, cause))?);
         Ok(())
+    }
+
+    /// Records only these threads from now on, those that were chosen before, and what they create.
+    /// The kernel checks that once per context switch, not per event. A thread leaves the list when
+    /// it ends. Threads that do not exist have no effect.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the kernel refuses.
+    pub fn follow(&self, tids: &[u32]) -> Result<()> {
+        let list: String = tids.iter().map(|tid| format!("{tid}\n")).collect();
+        write(&self.buffers.directory.join(FOLLOWED), &list)
     }
 
     /// Starts or continues recording. Returns an instant at which it was certainly on, in

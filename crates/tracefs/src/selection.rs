@@ -10,4 +10,8 @@ pub struct Selection {
     pub filters: Vec<(String, String)>,
     /// Requested events that this kernel lacks.
     pub missing: Vec<String>,
+    /// Whether only the events of chosen threads are recorded, and of the threads and processes
+    /// that they create ([`Instance::follow`](crate::Instance::follow)). Until a thread is chosen,
+    /// all are recorded.
+    pub followed_only: bool,
 }

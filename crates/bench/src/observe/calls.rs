@@ -145,7 +145,7 @@ impl Observer<'_> {
         let client = watch.process_of(observed.client());
         let server = watch.processes.of_process(to_process);
         let subject = &self.plan.subject;
-        if ![&client, &server].into_iter().any(|process| watch.processes.is_observed(subject, process)) {
+        if ![client.pid, server.pid].into_iter().any(|pid| watch.processes.is_observed(subject, pid)) {
             return None;
         }
         let pool = observed.server().and_then(|thread| watch.processes.pool_of(thread));

@@ -4,6 +4,7 @@
 mod calls;
 mod files;
 mod flows;
+mod following;
 mod gives_way;
 mod pools;
 mod processes;

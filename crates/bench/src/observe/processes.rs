@@ -97,18 +97,10 @@ impl Processes {
         known.trim_end_matches('\n').to_owned()
     }
 
-    /// The process of a thread. `saved` returns the process that the kernel saved for a thread that
-    /// has ended.
-    pub(super) fn of_thread(&mut self, tid: u32, saved: &mut dyn FnMut(u32) -> Option<u32>) -> Process {
-        let pid = match self.pids.get(&tid) {
-            Some(&pid) => pid,
-            None => {
-                let pid = thread_group(tid).or_else(|| saved(tid)).unwrap_or(tid);
-                self.pids.insert(tid, pid);
-                pid
-            }
-        };
-        self.of_process(pid)
+    /// The id of a thread's process. `saved` returns the process that the kernel saved for a thread
+    /// that has ended.
+    pub(super) fn pid_of(&mut self, tid: u32, saved: &mut dyn FnMut(u32) -> Option<u32>) -> u32 {
+        *self.pids.entry(tid).or_insert_with(|| thread_group(tid).or_else(|| saved(tid)).unwrap_or(tid))
     }
 
     /// The process with this id.
@@ -122,12 +114,12 @@ impl Processes {
     }
 
     /// Whether a process is observed.
-    pub(super) fn is_observed(&self, subject: &Subject, process: &Process) -> bool {
+    pub(super) fn is_observed(&mut self, subject: &Subject, pid: u32) -> bool {
         match subject {
             Subject::Everyone => true,
-            Subject::Process(pid) => process.pid == *pid,
-            Subject::Name(name) => process.name == *name || self.comm(process.pid) == *name,
-            Subject::Command(_) => self.descendants.contains(&process.pid),
+            Subject::Process(observed) => pid == *observed,
+            Subject::Name(name) => self.of_process(pid).name == *name || self.comm(pid) == *name,
+            Subject::Command(_) => self.descendants.contains(&pid),
         }
     }
 }
@@ -173,14 +165,15 @@ mod tests {
     fn a_thread_belongs_to_its_process_which_is_called_after_its_program() {
         let mut processes = Processes::default();
         let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-        let own = processes.of_thread(tid, &mut |_| None);
+        let pid = processes.pid_of(tid, &mut |_| None);
+        let own = processes.of_process(pid);
         let program = std::env::args_os().next().unwrap();
         let program = std::path::Path::new(&program).file_name().unwrap().to_string_lossy().into_owned();
         assert_eq!(own, Process { pid: std::process::id(), name: program });
-        assert!(processes.is_observed(&Subject::Process(std::process::id()), &own));
-        assert!(!processes.is_observed(&Subject::Command(Vec::new()), &own));
+        assert!(processes.is_observed(&Subject::Process(std::process::id()), pid));
+        assert!(!processes.is_observed(&Subject::Command(Vec::new()), pid));
         processes.follow(own.pid);
-        assert!(processes.is_observed(&Subject::Command(Vec::new()), &own));
+        assert!(processes.is_observed(&Subject::Command(Vec::new()), pid));
     }
 
     #[test]
@@ -199,7 +192,7 @@ mod tests {
         let mut processes = Processes::default();
         // Larger than any id that the kernel assigns.
         let (tid, pid) = (u32::MAX - 1, u32::MAX - 2);
-        let process = processes.of_thread(tid, &mut |asked| (asked == tid).then_some(pid));
-        assert_eq!(process, Process { pid, name: String::new() });
+        assert_eq!(processes.pid_of(tid, &mut |asked| (asked == tid).then_some(pid)), pid);
+        assert_eq!(processes.of_process(pid), Process { pid, name: String::new() });
     }
 }

@@ -11,6 +11,7 @@ use roundtrip_run::storage::system_calls::{
 };
 use roundtrip_tracefs::Trace;
 
+use super::following;
 use super::watch::{self, Watch, Watched};
 use crate::error::Result;
 use crate::progress::Progress;
@@ -32,7 +33,8 @@ const MAX_ROWS: usize = 1000;
 pub fn run(plan: &SystemCallsPlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<SystemCallsResult> {
     let interrupts = Interrupts::watch()?;
     let (mut watch, _) = Watch::open(&plan.directory, plan.kilobytes, |tracefs| {
-        selection::system_calls(std::process::id(), |event| tracefs.has_event(event))
+        let own = (!following::is_possible(tracefs, &plan.subject)).then(std::process::id);
+        selection::system_calls(own, |event| tracefs.has_event(event))
     })?;
     let mut observer = Observer {
         subject: &plan.subject,

@@ -11,6 +11,7 @@ use roundtrip_run::observe::{Process, Subject};
 use roundtrip_tracefs::{CpuSnapshot, Recording, Selection, Snapshot, Stream, Trace, Tracefs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::following::{self, Headless};
 use super::gives_way::GivesWay;
 use super::processes::Processes;
 use crate::clock::now_ns;
@@ -45,6 +46,8 @@ pub(super) struct Watch {
     pub(super) taken_bytes: usize,
     /// The kernel's list of threads and their processes, read at most once a round: it is long.
     saved: Option<std::collections::BTreeMap<u32, u32>>,
+    /// If the kernel records only the observed threads: which of their processes lost the first one.
+    headless: Option<Headless>,
     pub(super) folder: Folder,
 }
 
@@ -74,7 +77,10 @@ impl Watch {
         kilobytes: u64,
         select: impl FnOnce(&Tracefs) -> roundtrip_tracefs::Result<Selection>,
     ) -> Result<(Self, Recording)> {
-        let recorder = Recorder::of(kilobytes, select)?;
+        let mut followed_only = false;
+        let recorder = Recorder::of(kilobytes, |tracefs| {
+            select(tracefs).inspect(|selection| followed_only = selection.followed_only)
+        })?;
         let folder = Folder::beside(directory)?;
         let recording =
             Recording::create(&folder.partial, recorder.instance.header(), recorder.tracefs.root())?;
@@ -89,6 +95,7 @@ impl Watch {
                 changed: None,
                 taken_bytes: 0,
                 saved: None,
+                headless: followed_only.then(Headless::default),
                 folder,
             },
             recording,
@@ -104,9 +111,9 @@ impl Watch {
         observer: &mut dyn Observer,
         report: &mut dyn FnMut(Progress<'_>),
     ) -> Result<u64> {
-        let start_ns = self.recorder.instance.on()?;
+        let (start_ns, command) = self.start(watched.subject)?;
         let mut until_ns = start_ns;
-        let ended = self.rounds(interrupts, watched, (start_ns, &mut until_ns), observer, report);
+        let ended = self.rounds(interrupts, (watched, command), (start_ns, &mut until_ns), observer, report);
         let ended = ended.and_then(|()| self.last_round(observer));
         if let Err(error) = ended {
             self.changed.get_or_insert(format!("recording ended: {error}"));
@@ -119,12 +126,11 @@ impl Watch {
     fn rounds(
         &mut self,
         interrupts: &'static Interrupts,
-        watched: &Watched<'_>,
+        (watched, mut command): (&Watched<'_>, Option<Started>),
         (start_ns, until_ns): (u64, &mut u64),
         observer: &mut dyn Observer,
         report: &mut dyn FnMut(Progress<'_>),
     ) -> Result<()> {
-        let mut command = Started::of(watched.subject, &mut self.processes)?;
         let ends_ns = watched.duration_ns.map(|most_ns| start_ns.saturating_add(most_ns));
         let gives_way = GivesWay::begin(interrupts, command.as_ref().map(|started| &started.0), ends_ns)?;
         loop {
@@ -184,21 +190,56 @@ impl Watch {
         self.saved = None;
         observer.round(self, &trace)?;
         self.processes.forget_ended(&trace);
+        let replaced = match &mut self.headless {
+            Some(headless) => headless.follow_again(&self.recorder.instance, &trace)?,
+            None => None,
+        };
+        if self.changed.is_none() {
+            self.changed = replaced.map(|pid| {
+                format!(
+                    "a thread of process {pid} other than its first one started another program in it: what \
+                     followed shortly after that is missing"
+                )
+            });
+        }
         Ok(())
+    }
+
+    /// Begins to record, and starts the command if there is one. If only the subject is recorded,
+    /// lets the kernel follow it. Returns when recording began, in nanoseconds.
+    fn start(&mut self, subject: &Subject) -> Result<(u64, Option<Started>)> {
+        let (instance, processes) = (&self.recorder.instance, &mut self.processes);
+        match (subject, &self.headless) {
+            (Subject::Command(words), Some(_)) => {
+                let (start_ns, started) = following::what(instance, || Started::of(words, processes))?;
+                Ok((start_ns, Some(started)))
+            }
+            (Subject::Command(words), None) => Ok((instance.on()?, Some(Started::of(words, processes)?))),
+            (Subject::Process(pid), Some(_)) => {
+                following::process(instance, *pid)?;
+                Ok((instance.on()?, None))
+            }
+            _ => Ok((instance.on()?, None)),
+        }
     }
 
     /// The process of a thread.
     pub(super) fn process_of(&mut self, tid: u32) -> Process {
+        let pid = self.pid_of(tid);
+        self.processes.of_process(pid)
+    }
+
+    fn pid_of(&mut self, tid: u32) -> u32 {
         let Self { recorder, saved, processes, .. } = self;
         let mut pid_of =
             |tid| saved.get_or_insert_with(|| recorder.instance.who_is_who().0).get(&tid).copied();
-        processes.of_thread(tid, &mut pid_of)
+        processes.pid_of(tid, &mut pid_of)
     }
 
     /// Whether a thread belongs to an observed process.
     pub(super) fn process_is_observed(&mut self, subject: &Subject, tid: u32) -> bool {
-        let process = self.process_of(tid);
-        self.processes.is_observed(subject, &process)
+        let pid = self.pid_of(tid);
+        self.processes.is_observed(subject, pid)
     }
 
     /// The events since an instant, in nanoseconds, for this machine's system calls. With the names
@@ -242,15 +283,13 @@ fn pause(interrupts: &Interrupts, ns: u64) -> Result<ControlFlow<()>> {
 struct Started(Child);
 
 impl Started {
-    fn of(subject: &Subject, processes: &mut Processes) -> Result<Option<Self>> {
-        let Subject::Command(words) = subject else { return Ok(None) };
-        let [program, arguments @ ..] = &words[..] else {
-            return Ok(None);
-        };
+    fn of(words: &[String], processes: &mut Processes) -> Result<Self> {
+        let (program, arguments) =
+            words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
         let child = Command::new(program).args(arguments).spawn();
         let child = child.map_err(|cause| Error::system(format!("start {program}"), cause))?;
         processes.follow(child.id());
-        Ok(Some(Self(child)))
+        Ok(Self(child))
     }
 
     fn has_ended(&mut self) -> bool {

@@ -320,14 +320,18 @@ pub fn writes_of_others(calls: &[(&str, i64)], own: u32, has: impl Fn(&str) -> b
     Ok(selection)
 }
 
-/// All system calls but those of the process `own`, and the processes that make them.
+/// All system calls, and the processes that make them: of the threads that the recorder follows, or
+/// of all processes but `own`.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] if the kernel does not show system calls.
-pub fn system_calls(own: u32, has: impl Fn(&str) -> bool) -> Result<Selection> {
+pub fn system_calls(own: Option<u32>, has: impl Fn(&str) -> bool) -> Result<Selection> {
     let mut selection = of(&SYSTEM_CALLS, LIVES, has)?;
-    let filter = format!("common_pid != {own}");
-    selection.filters.extend(SYSTEM_CALLS.map(|event| (event.to_owned(), filter.clone())));
+    selection.followed_only = own.is_none();
+    let filter = own.map(|own| format!("common_pid != {own}"));
+    let filters =
+        filter.iter().flat_map(|filter| SYSTEM_CALLS.map(|event| (event.to_owned(), filter.clone())));
+    selection.filters.extend(filters);
     Ok(selection)
 }
 

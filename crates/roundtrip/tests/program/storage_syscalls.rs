@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -16,8 +16,8 @@ const WORKLOAD: &str = "dd if=/dev/zero of=written bs=4k count=200 conv=fsync 2>
 /// Calls and errors by system call.
 type Counts = BTreeMap<String, (u64, u64)>;
 
-fn folder() -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("roundtrip-syscalls-{}", std::process::id()));
+fn folder(of: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("roundtrip-syscalls-{of}-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     folder
 }
@@ -59,7 +59,7 @@ fn the_counts_of_calls_and_errors_are_those_of_strace() {
     if !has(&["strace"]) {
         return;
     }
-    let folder = folder();
+    let folder = folder("strace");
     let options = ["storage", "syscalls", "--quiet", "--buffer", "32M", "--format", "json", "--out", "run"];
     let run = roundtrip(&folder, &[&options[..], &["--", "sh", "-c", WORKLOAD]].concat());
     let run: Value = serde_json::from_str(&run).unwrap();
@@ -74,5 +74,71 @@ fn the_counts_of_calls_and_errors_are_those_of_strace() {
     let total = ours.values().map(|(calls, _)| calls).sum::<u64>().to_string();
     let last = table.lines().find(|line| line.trim_end().ends_with("total")).unwrap();
     assert!(last.trim_start().starts_with("100.00") && last.contains(&total), "{table}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The rows of a run that observes this.
+fn observe(folder: &Path, subject: &[&str]) -> (Value, Counts) {
+    let options = ["storage", "syscalls", "--quiet", "--format", "json"];
+    let run: Value = serde_json::from_str(&roundtrip(folder, &[&options[..], subject].concat())).unwrap();
+    let counts = counts(&run);
+    (run["results"]["system_calls"].clone(), counts)
+}
+
+/// A program that is killed when the test ends.
+struct Beside(Child);
+
+impl Beside {
+    fn start(program: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        Self(command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn calls_of_other_programs_take_no_space_in_the_buffers() {
+    if !has(&["dd"]) {
+        return;
+    }
+    let folder = folder("others");
+    // It makes a million calls a second. A buffer of 64 kB holds some hundreds of them.
+    let _flood = Beside::start("dd", &["if=/dev/zero", "of=/dev/null", "bs=1"]);
+    let small = ["--buffer", "64K", "--", "sh", "-c", "sleep 0.3; sleep 0.3; cat absent; true"];
+    let (of_command, calls) = observe(&folder, &small);
+    assert_eq!(number(&of_command["unseen"]["lost_events"]), 0, "{of_command}");
+    assert!(calls["execve"].0 >= 4 && calls["openat"].1 >= 1, "{calls:?}");
+    let sleeps = Beside::start("sh", &["-c", "while :; do sleep 0.2; done"]);
+    let pid = sleeps.0.id().to_string();
+    let (of_process, calls) = observe(&folder, &["--buffer", "64K", "--duration", "1s", "--pid", &pid]);
+    assert_eq!(number(&of_process["unseen"]["lost_events"]), 0, "{of_process}");
+    assert!(
+        calls.contains_key("wait4") && !calls.contains_key("execve"),
+        "its children are not observed: {calls:?}"
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_process_is_observed_in_all_its_threads_and_under_its_next_program() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let folder = folder("threads");
+    // Executed by its second thread. The kernel's list of threads then lacks the process.
+    let script = "import os, threading\n\
+                  def other():\n    os.execvp('sh', ['sh', '-c', 'for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done; cat absent'])\n\
+                  threading.Thread(target=other).start()\n\
+                  threading.Event().wait()";
+    let (observed, calls) = observe(&folder, &["--", "python3", "-c", script]);
+    assert!(calls["openat"].1 >= 1 && calls["wait4"].0 >= 3, "{calls:?}");
+    let said = observed["not_recorded"].as_str().unwrap();
+    assert!(said.contains("a thread of process") && said.ends_with("is missing"), "{said}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -125,6 +125,14 @@ fn only_writing_calls_of_other_programs_are_recorded_by_name_or_number() {
 }
 
 #[test]
+fn system_calls_of_followed_threads_need_no_filter() {
+    let followed = system_calls(None, |_| true).unwrap();
+    assert!(followed.followed_only && followed.filters.is_empty());
+    let others = system_calls(Some(7), |_| true).unwrap();
+    assert!(!others.followed_only && others.filters.len() == 2, "{:?}", others.filters);
+}
+
+#[test]
 fn the_error_names_the_missing_event_of_the_scheduler() {
     let error = flight_recorder(|event| event != "sched/sched_waking").unwrap_err().to_string();
     assert!(error.contains("sched/sched_waking") && error.contains("CONFIG_TRACING"), "{error}");
