@@ -6,26 +6,24 @@ use std::path::{Path, PathBuf};
 use roundtrip_bench::directory::scratch::Scratch;
 use roundtrip_bench::worker::Interrupts;
 use roundtrip_files::{Existing, NewFile};
-use roundtrip_tracefs::{GlobalTrace, Recording, Settings, Status};
+use roundtrip_tracefs::{GlobalTrace, Recording, Status};
 
-use crate::args::values::{push, set};
-use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
-use crate::atrace::{self, Category};
+use crate::args::values::set;
+use crate::args::{Entry, Group, Kind, Opt, values};
+use crate::atrace::{self, Front, Typed, find};
 use crate::terminal::{Exit, Terminal};
 use roundtrip_report::perfetto::Contents;
 
-/// Android's buffer size for this purpose, in kilobytes per CPU (`atrace -b 8000`).
-const KILOBYTES: u64 = 8000;
+/// The defaults are those of the command line that Android's documentation recommends.
+const FRONT: Front = Front {
+    name: "roundtrip trace start",
+    kilobytes: 8000,
+    only_starts: true,
+    started: |trace, terminal| show(trace, terminal),
+};
 
 /// The suffix of a Perfetto trace.
 const PERFETTO: &str = ".perfetto-trace";
-
-/// The arguments typed after `start`.
-#[derive(Default)]
-pub(crate) struct Start {
-    kilobytes: Option<u64>,
-    categories: Vec<Category>,
-}
 
 /// The arguments typed after `stop`.
 #[derive(Default)]
@@ -40,46 +38,29 @@ pub(crate) struct Stop {
 pub(crate) struct NoArguments;
 
 /// The command that starts a trace.
-pub(crate) static START: Entry<Start> = Entry {
+pub(crate) static START: Entry<Typed> = Entry {
     path: &["trace", "start"],
     kind: Kind::Command,
     summary: "starts the kernel's trace as atrace does",
     description: "Does what `atrace --async_start -b 8000 -c sched idle workq binder_driver sync freq irq` \
                   does, with these or other atrace categories: it records those kernel events in the global \
-                  trace, in ring buffers that overwrite the oldest events. `ipc latency --trace`, schd-dbg \
+                  trace, in ring buffers that overwrite the oldest events. It takes all of atrace's arguments; \
+                  with -t it also ends the recording, and prints it. `ipc latency --trace`, schd-dbg \
                   -trace and libhwbinder_latency -trace stop it at the first call that misses its deadline. \
                   Roundtrip saves every earlier setting in a file, and `roundtrip trace stop` restores it. It \
                   does not touch a trace that another program uses. Needs root.",
-    positionals: Some(Positionals {
-        usage: "[CATEGORY]...",
-        help: atrace::CATEGORIES,
-        count: 0..=usize::MAX,
-        kind: ValueKind::Text,
-        set: |typed, text| push(&mut typed.categories, Category::named(text)),
-    }),
-    groups: &[Group {
-        heading: "What to record",
-        options: &[
-            Opt::value(
-                &["-b", "--buffer"],
-                "KB",
-                "The size of each CPU's buffer, in kilobytes.",
-                |typed: &mut Start, text| set(&mut typed.kilobytes, values::whole(text, 64..=4_000_000)),
-            )
-            .default("8000"),
-            Opt::flag(
-                &["--async_start", "-c"],
-                "Accepted, so that atrace's arguments can be pasted: this command always returns at once, and \
-                 the buffers keep the newest events.",
-                |_: &mut Start| {},
-            ),
-        ],
-    }],
+    positionals: Some(atrace::POSITIONALS),
+    groups: &[
+        atrace::WHAT,
+        Group { heading: "Buffers", options: &[atrace::size(&["-b", "--buffer"], "8000"), atrace::CIRCULAR] },
+        atrace::WHEN,
+        atrace::OUTPUT,
+    ],
     examples: &[(
         "roundtrip trace start && schd-dbg -trace -i 5000; roundtrip trace stop -o miss.txt",
         "Records what led to the first missed deadline.",
     )],
-    run: start,
+    run: |typed, terminal| atrace::record(&typed, &FRONT, terminal),
 };
 
 /// The command that stops the trace.
@@ -128,25 +109,16 @@ pub(crate) static STATUS: Entry<NoArguments> = Entry {
     run: status,
 };
 
-fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    // A signal is handled only after all settings are changed. Then they can be restored.
-    let interrupts = Interrupts::watch()?;
-    let choose = |root: &Path| atrace::choose(root, &typed.categories);
-    let settings = Settings::newest(typed.kilobytes.unwrap_or(KILOBYTES));
-    let trace = GlobalTrace::start(&settings, choose).map_err(with_cure)?;
-    let begun = atrace::mark_clocks(&trace).map_err(Into::into).and_then(|()| Ok(interrupts.check()?));
-    if let Err(error) = begun {
-        trace.restore()?;
-        return Err(error);
-    }
-    terminal.out.write_all(roundtrip_report::trace_status::text(&trace.status()?).as_bytes())?;
-    Ok(Exit::OK)
+/// Shows the state of a trace.
+fn show(trace: &GlobalTrace, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
+    let text = roundtrip_report::trace_status::text(&trace.status()?);
+    Ok(terminal.out.write_all(text.as_bytes())?)
 }
 
 fn status(_: NoArguments, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     match find()? {
         Some(trace) => {
-            terminal.out.write_all(roundtrip_report::trace_status::text(&trace.status()?).as_bytes())?;
+            show(&trace, terminal)?;
             Ok(Exit::OK)
         }
         None => {
@@ -200,24 +172,6 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     lost(&status, terminal)?;
     interrupts.check()?;
     Ok(Exit::OK)
-}
-
-/// The trace that was started earlier.
-pub(crate) fn find() -> anyhow::Result<Option<GlobalTrace>> {
-    GlobalTrace::find().map_err(|error| with_cure(error.into()))
-}
-
-/// Adds a remedy to an error of this command.
-pub(crate) fn with_cure(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref() {
-        Some(roundtrip_tracefs::Error::AlreadyStarted { .. }) => {
-            anyhow::anyhow!("{error}: end it with `roundtrip trace stop`")
-        }
-        Some(roundtrip_tracefs::Error::Busy) => anyhow::anyhow!(
-            "another `roundtrip trace` is starting or stopping the trace; try again when it has finished"
-        ),
-        _ => error,
-    }
 }
 
 /// The number of events in the buffers.

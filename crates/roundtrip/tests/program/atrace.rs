@@ -158,6 +158,34 @@ fn trace_start_takes_the_documented_line_too() {
 }
 
 #[test]
+fn trace_start_takes_all_other_arguments_too() {
+    let _turn = Turn::take(Single::GlobalTrace);
+    let Some((tracefs, before)) = unused_trace() else { return };
+    let trace_start = |args: &str| {
+        let output = roundtrip(&format!("trace start {args}")).output().unwrap();
+        assert!(output.status.success(), "{args}: {}", stderr(&output));
+        output
+    };
+    let whole = text(&trace_start("-t 0 -b 512 -n -s 0 -a com.example sched").stdout);
+    assert!(whole.starts_with("capturing trace... done\nTRACE:\n# tracer: nop\n"), "{whole:.200}");
+    assert_eq!(settings(tracefs.root()), before);
+    // As Android's scripts do, although atrace ignores -z here.
+    let started = trace_start("--async_start -z -c -b 8192 gfx view sched load");
+    let notes = stderr(&started);
+    assert!(
+        notes.contains("-z have no effect at the start") && notes.contains("events of gfx, view"),
+        "{notes}"
+    );
+    assert!(notes.contains("no events for load") && notes.lines().count() == 3, "{notes}");
+    assert!(text(&trace_start("--async_dump").stdout).starts_with(" done\nTRACE:\n"));
+    assert!(text(&trace_start("--async_stop").stdout).starts_with(" done\nTRACE:\n"));
+    assert_eq!(settings(tracefs.root()), before);
+    assert!(text(&trace_start("--list_categories").stdout).contains(" sched - CPU Scheduling\n"));
+    let refused = roundtrip("trace start --only_userspace gfx").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn categories_are_listed_and_wrong_use_is_refused_in_one_line() {
     let refused = atrace("--only_userspace gfx").output().unwrap();
     assert_eq!(
@@ -172,5 +200,9 @@ fn categories_are_listed_and_wrong_use_is_refused_in_one_line() {
         return skip(Need::Tracefs, error);
     }
     let listed = text(&succeed("--list_categories").stdout);
-    assert!(listed.contains("     sched - CPU Scheduling\n") && !listed.contains("membus"), "{listed}");
+    assert!(listed.contains("       sched - CPU Scheduling\n") && !listed.contains("membus"), "{listed}");
+    assert!(
+        listed.contains("         gfx - Graphics\n") && listed.contains("\n  core_services - "),
+        "{listed}"
+    );
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use roundtrip_tracefs::{Chosen, GlobalTrace};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A category, with the events that it enables. A kernel may have only some of them.
+/// A category, with the events that it enables. A kernel may have only some of them. Of a category
+/// without `events`, programs write all events into the trace (`trace_marker`): atrace asks
+/// Android's programs to, by system properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Category {
     /// The category's name.
@@ -15,6 +17,8 @@ pub(crate) struct Category {
     pub(crate) title: &'static str,
     /// Each event as `system/event`; `system/*` for all events of a system.
     events: &'static [&'static str],
+    /// Whether programs write events of this category.
+    pub(crate) by_programs: bool,
 }
 
 impl Category {
@@ -140,6 +144,34 @@ impl Category {
             ],
         ),
         Self::new("thermal", "Thermal event", &["thermal/thermal_temperature", "thermal/cdev_update"]),
+        Self { events: &["gpu_mem/gpu_mem_total"], ..Self::of_programs("gfx", "Graphics") },
+        Self::of_programs("input", "Input"),
+        Self::of_programs("view", "View System"),
+        Self::of_programs("webview", "WebView"),
+        Self::of_programs("wm", "Window Manager"),
+        Self::of_programs("am", "Activity Manager"),
+        Self::of_programs("sm", "Sync Manager"),
+        Self::of_programs("audio", "Audio"),
+        Self::of_programs("video", "Video"),
+        Self::of_programs("camera", "Camera"),
+        Self::of_programs("hal", "Hardware Modules"),
+        Self::of_programs("app", "Application"),
+        Self::of_programs("res", "Resource Loading"),
+        Self::of_programs("dalvik", "Dalvik VM"),
+        Self::of_programs("rs", "RenderScript"),
+        Self::of_programs("bionic", "Bionic C Library"),
+        Self::of_programs("power", "Power Management"),
+        Self::of_programs("pm", "Package Manager"),
+        Self::of_programs("ss", "System Server"),
+        Self::of_programs("database", "Database"),
+        Self::of_programs("network", "Network"),
+        Self::of_programs("adb", "ADB"),
+        Self::of_programs("vibrator", "Vibrator"),
+        Self::of_programs("aidl", "AIDL calls"),
+        Self::of_programs("nnapi", "NNAPI"),
+        Self::of_programs("rro", "Runtime Resource Overlay"),
+        Self::of_programs("pdx", "PDX services"),
+        Self::of_programs("core_services", "Core services"),
     ];
 
     /// The number of default categories, which come first in [`Category::ALL`]. They are those in
@@ -147,16 +179,19 @@ impl Category {
     const USUAL: usize = 7;
 
     const fn new(name: &'static str, title: &'static str, events: &'static [&'static str]) -> Self {
-        Self { name, title, events }
+        Self { name, title, events, by_programs: false }
+    }
+
+    const fn of_programs(name: &'static str, title: &'static str) -> Self {
+        Self { name, title, events: &[], by_programs: true }
     }
 
     /// A category by name: one of the kernel's, or one whose events programs write. Or an error
     /// with the valid names.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
-        let all = Self::ALL.iter().copied();
-        let written = WRITTEN_BY_PROGRAMS.iter().map(|&name| Self { name, title: "", events: &[] });
-        all.chain(written).find(|category| category.name == name).ok_or_else(|| {
-            let names = Self::ALL.iter().map(|category| category.name).collect::<Vec<_>>().join(", ");
+        Self::ALL.iter().copied().find(|category| category.name == name).ok_or_else(|| {
+            let kernel = Self::ALL.iter().filter(|category| !category.by_programs);
+            let names = kernel.map(|category| category.name).collect::<Vec<_>>().join(", ");
             format!("'{name}' is not one of atrace's categories; the kernel's are {names}")
         })
     }
@@ -180,14 +215,6 @@ pub(crate) const CATEGORIES: &str = "atrace's categories of kernel events: sched
      preemptoff, disk, mmc, load, membus, i2c, regulators, memreclaim, binder_lock, pagecache, memory, thermal. \
      Default: the first seven, as far as the kernel has them. A category that this kernel lacks is noted.";
 
-/// Categories of events that programs write into the trace (`trace_marker`). atrace asks Android's
-/// programs to write them, by system properties.
-const WRITTEN_BY_PROGRAMS: &[&str] = &[
-    "gfx", "input", "view", "webview", "wm", "am", "sm", "audio", "video", "camera", "hal", "app", "res",
-    "dalvik", "rs", "bionic", "power", "pm", "ss", "database", "network", "adb", "vibrator", "aidl", "nnapi",
-    "rro", "pdx",
-];
-
 /// The events of these categories that the kernel has, in the tracefs at this root, and the
 /// categories without events. If no categories are given, uses the default ones.
 ///
@@ -206,26 +233,29 @@ pub(crate) fn choose(root: &Path, categories: &[Category]) -> anyhow::Result<Cho
             }
         }
     }
-    let programs = |name: &str| WRITTEN_BY_PROGRAMS.contains(&name);
-    if categories.is_empty() || !chosen.events.is_empty() || categories.iter().any(|one| programs(one.name)) {
+    if categories.is_empty() || !chosen.events.is_empty() || categories.iter().any(|one| one.by_programs) {
         return Ok(chosen);
     }
-    let there = Category::ALL.iter().filter(|category| !category.events(root).is_empty());
+    let there = Category::ALL.iter().filter(|category| !category.by_programs);
+    let there = there.filter(|category| !category.events(root).is_empty());
     let there: Vec<_> = there.map(|category| category.name).collect();
     let (missing, there) = (chosen.missing.join(", "), there.join(", "));
     Err(crate::args::usage!("this kernel has no events for {missing}; it has events for {there}"))
 }
 
-/// Notes on categories for which this kernel has no events: one line for each reason.
-pub(crate) fn notes(missing: &[String]) -> Vec<String> {
-    let (programs, kernel): (Vec<&str>, Vec<&str>) =
-        missing.iter().map(String::as_str).partition(|name| WRITTEN_BY_PROGRAMS.contains(name));
+/// Notes on these categories, of which the kernel has no events for `missing`: one line for each
+/// reason.
+pub(crate) fn notes(categories: &[Category], missing: &[String]) -> Vec<String> {
+    let (programs, kernel): (Vec<&Category>, Vec<_>) =
+        categories.iter().partition(|category| category.by_programs);
+    let kernel: Vec<&str> =
+        kernel.into_iter().map(|one| one.name).filter(|name| missing.iter().any(|one| one == name)).collect();
     let mut notes = Vec::new();
     if !kernel.is_empty() {
         notes.push(format!("this kernel has no events for {}", kernel.join(", ")));
     }
     if !programs.is_empty() {
-        let names = programs.join(", ");
+        let names = programs.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
         notes.push(format!(
             "programs write the events of {names}, and only Android's atrace can ask them to; what they write \
              is recorded"
@@ -256,7 +286,11 @@ mod tests {
         }
         let unknown = Category::named("gxf").unwrap_err();
         assert!(unknown.starts_with("'gxf' is not one of atrace's categories; the kernel's are sched, idle"));
-        assert!(Category::named("gfx").unwrap().events.is_empty());
+        assert!(Category::named("view").unwrap().events.is_empty());
+        let mut names: Vec<_> = Category::ALL.iter().map(|category| category.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Category::ALL.len(), "each name is listed once");
         let usual: Vec<_> = Category::usual().iter().map(|category| category.name).collect();
         assert_eq!(usual, ["sched", "idle", "freq", "workq", "binder_driver", "sync", "irq"]);
     }
@@ -281,9 +315,11 @@ mod tests {
             |names: &[&str]| -> Vec<_> { names.iter().map(|name| Category::named(name).unwrap()).collect() };
         let chosen = choose(&root, &named(&["disk", "irq", "disk"])).unwrap();
         assert_eq!(chosen.events, ["block/block_bio_queue", "irq"]);
-        let missing = choose(&root, &named(&["sched", "irq", "gfx"])).unwrap().missing;
+        let categories = named(&["sched", "irq", "gfx"]);
+        let missing = choose(&root, &categories).unwrap().missing;
         assert_eq!(missing, ["sched", "gfx"]);
-        let notes = notes(&missing);
+        let notes = notes(&categories, &missing);
+        assert_eq!(notes.len(), 2);
         assert!(
             notes[0].ends_with("no events for sched") && notes[1].starts_with("programs write"),
             "{notes:?}"
