@@ -110,7 +110,9 @@ const VIEWS: [View; 10] = [
     View {
         test: "interference",
         tables: |of, look| {
-            Some(writes::interference::page(of.run.results.interference.as_ref()?, &of.beside, look))
+            let result = of.run.results.interference.as_ref()?;
+            let of_study = writes::study::figures::text(result, &of.beside, look);
+            Some(of_study + &writes::interference::page(result, &of.beside, look))
         },
         summary: |of| summary::interference(&of.beside),
         answer: answer::interference,

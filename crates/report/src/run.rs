@@ -55,13 +55,14 @@ fn reports(analysed: &Analysed<'_>, look: Look) -> impl Iterator<Item = (&'stati
     views.filter_map(move |(part, view)| Some((part.test().title, (view.tables)(analysed, look)?)))
 }
 
-/// The run as in a run directory, plus the layers of its writes.
+/// The run as in a run directory, plus the layers of its writes, or the figures of the study.
 ///
 /// # Errors
 /// If the run has figures that JSON cannot represent.
-pub fn json(Analysed { run, layers, .. }: &Analysed<'_>) -> Result<String, Error> {
-    match &run.results.storage {
-        Some(result) => files::json(run, result, layers),
-        None => Ok(run.to_json()?),
+pub fn json(Analysed { run, layers, beside, .. }: &Analysed<'_>) -> Result<String, Error> {
+    match (&run.results.storage, &run.results.interference) {
+        (Some(result), _) => files::json(run, result, layers),
+        (None, Some(result)) => files::json_of_study(run, result, beside),
+        (None, None) => Ok(run.to_json()?),
     }
 }

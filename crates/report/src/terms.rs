@@ -151,6 +151,8 @@ static TERMS: &[(&str, &[Term])] = &[
                 "platform",
                 "the runtime between the application and its system calls, such as a Java virtual machine",
             ),
+            ("kernel", "in the study's division, the time of a write in the file system and the block layer"),
+            ("contention", "waits for a CPU that other threads have; then in no other part of a write"),
             ("host share", "the share of a write's time that is not the device's"),
             ("flush", "a request that makes a device's volatile cache durable"),
             (
@@ -232,7 +234,10 @@ static TERMS: &[(&str, &[Term])] = &[
             ("ratio", "of two times; above 1 the second is longer"),
             ("on/off", "the ratio of the time with the flight recorder to that without"),
             ("/futex", "the ratio to the futex in the same round"),
-            ("95% interval", "an interval that contains the true value in 95 of 100 cases"),
+            (
+                "95% interval, 99% interval",
+                "an interval that contains the true value in 95, or 99, of 100 cases",
+            ),
             ("flight recorder", "the recorder that keeps the latest kernel events, to explain slow calls"),
             (
                 "at, for",
@@ -330,7 +335,8 @@ pub fn explain(header: &str) -> bool {
     if header.is_empty() {
         return true;
     }
-    if header.starts_with(|c: char| c.is_ascii_digit()) && !header.starts_with("95%") {
+    let interval = ["95%", "99%"].iter().any(|one| header.starts_with(&format!("{one} interval")));
+    if header.starts_with(|c: char| c.is_ascii_digit()) && !interval {
         return header.split_once(' ').is_none_or(|(_, unit)| ["B", "KiB", "MiB"].contains(&unit));
     }
     let all = TERMS.iter().flat_map(|(_, terms)| *terms).flat_map(|(terms, _)| each(terms));

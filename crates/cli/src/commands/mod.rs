@@ -29,6 +29,7 @@ mod storage_interference;
 pub(crate) mod storage_layers;
 mod storage_observe;
 mod storage_options;
+mod storage_study;
 mod storage_syscalls;
 mod survey;
 mod throughput;
@@ -61,6 +62,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &trace::STATUS,
     &storage_layers::COMMAND,
     &storage_interference::COMMAND,
+    &storage_study::COMMAND,
     &storage_observe::COMMAND,
     &storage_syscalls::COMMAND,
     &show::COMMAND,

@@ -108,22 +108,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     |typed: &mut Typed, text| set(&mut typed.io_limit, values::size_bytes(text).map(|size| size as u64)),
                 )
                 .default("4M"),
-                Opt::value(
-                    &["--rounds"],
-                    "N",
-                    "How often each pair of blocks is measured. A ratio has a confidence interval from 6 rounds on.",
-                    |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
-                )
-                .default("9"),
-                Opt::value(
-                    &["--duration"],
-                    "TIME",
-                    "How long the whole measurement may take, to within one pair of blocks. If the time is \
-                     too short, Roundtrip first reduces the rounds, then leaves out conditions, and names \
-                     them. It always measures the control and one condition.",
-                    |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
-                )
-                .default("1m"),
+                rounds(),
+                duration("1m"),
             ],
         },
         Group {
@@ -161,9 +147,37 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-/// Resolves the options. `record` is the folder for kernel events.
-fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usage> {
-    let default = InterferencePlan::default();
+/// How often each pair is measured.
+pub(super) const fn rounds() -> Opt<Typed> {
+    Opt::value(
+        &["--rounds"],
+        "N",
+        "How often each pair of blocks is measured. A ratio has a confidence interval from 6 rounds on.",
+        |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
+    )
+    .default("9")
+}
+
+/// How long it may take.
+pub(super) const fn duration(default: &'static str) -> Opt<Typed> {
+    Opt::value(
+        &["--duration"],
+        "TIME",
+        "How long the whole measurement may take, to within one pair of blocks. If the time is too short, \
+         Roundtrip first reduces the rounds, then leaves out conditions, and names them. It always measures \
+         the control and one condition.",
+        |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
+    )
+    .default(default)
+}
+
+/// Resolves the options, with a plan's values for what was not typed. `record` is the folder for
+/// kernel events.
+fn plan(
+    typed: &Typed,
+    default: InterferencePlan,
+    record: Option<PathBuf>,
+) -> Result<InterferencePlan, Usage> {
     let plan = InterferencePlan {
         write: typed.storage.plan(default.write, record),
         conditions: typed.conditions.clone().unwrap_or(default.conditions),
@@ -178,14 +192,25 @@ fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usag
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    measure(&typed, InterferencePlan::default(), "storage interference", terminal)
+}
+
+/// Measures with a plan's values for what was not typed, as the command with this name.
+pub(super) fn measure(
+    typed: &Typed,
+    default: InterferencePlan,
+    command: &str,
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<Exit> {
     typed.storage.check()?;
     // Without a run directory, the recording is removed when the command ends.
     let directory = typed.common.output.directory()?;
-    let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
+    let record = (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING));
+    let plan = plan(typed, default, record)?;
     let run = typed.common.record(terminal, |_, progress| {
         Ok(interference::run(&plan, &Spawner::default(), progress)?.into())
     })?;
-    typed.common.end("storage interference", &run, Some(directory), terminal, |analysed, terminal| {
+    typed.common.end(command, &run, Some(directory), terminal, |analysed, terminal| {
         let result = analysed.run.results.interference.as_ref();
         let Some(result) = result.filter(|_| typed.common.output.format.as_deref() == Some("rounds")) else {
             return Ok(false);
@@ -202,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
-        let plan = plan(&Typed::default(), None).unwrap();
+        let plan = plan(&Typed::default(), InterferencePlan::default(), None).unwrap();
         // Use the plan's file name, because each plan has a new one.
         let mut default = InterferencePlan::default();
         default.write.file.clone_from(&plan.write.file);
@@ -215,6 +240,11 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_a_usage_error() {
         let typed = Typed { io_limit: Some(7), ..Typed::default() };
-        assert!(plan(&typed, None).unwrap_err().to_string().contains("4096 bytes a second"));
+        assert!(
+            plan(&typed, InterferencePlan::default(), None)
+                .unwrap_err()
+                .to_string()
+                .contains("4096 bytes a second")
+        );
     }
 }

@@ -5,6 +5,8 @@ use roundtrip_layers::State;
 use roundtrip_layers::reasons::ReasonKind;
 use roundtrip_layers::storage::Layer;
 
+use crate::storage::study::parts::PARTS;
+
 /// A colour: the name of its class.
 pub(super) type Colour = &'static str;
 
@@ -18,6 +20,9 @@ pub(super) const LEGEND: [(Colour, &str); 7] = [
     ("stopped", "stopped, held back, or CPU gone"),
     ("unknown", "unknown"),
 ];
+
+/// The colours of the [`PARTS`] of a write.
+pub(super) const OF_PARTS: [Colour; PARTS.len()] = ["running", "running", "blocked", "behind", "unknown"];
 
 /// The place of a colour in the legend.
 pub(super) fn rank(colour: Colour) -> usize {

@@ -8,8 +8,10 @@ use roundtrip_run::storage::interference::{Condition, InterferenceResult};
 use super::bars::{Range, Ranges, Scale};
 use super::each;
 use super::page::Page;
+use super::study;
 use super::subject::Subject;
 use crate::storage::interference;
+use crate::storage::study::figures;
 
 /// Adds the comparisons of all runs.
 pub(crate) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
@@ -21,6 +23,7 @@ pub(crate) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
 
 fn of_run(page: &mut Page, explained: &[Explained<'_>], result: &InterferenceResult) {
     page.paragraphs("about", &interference::environment(result));
+    study::section(page, &figures::of(result, explained));
     for (who, ours) in interference::groups(result, explained) {
         page.within("div", &[("class", "pair")], |page| {
             page.ranges(&ratios(&format!("The application's response: {who}"), &ours, |one| {

@@ -24,6 +24,7 @@ mod slow_calls;
 mod slow_writes;
 mod stacks;
 pub(crate) mod storage;
+mod study;
 pub(crate) mod subject;
 mod trust;
 

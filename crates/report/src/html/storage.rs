@@ -7,13 +7,13 @@ use roundtrip_layers::storage::{Layer, SlowCall};
 use roundtrip_run::storage::StorageResult;
 
 use super::chart::Chart;
-use super::colours::Colour;
 use super::over_time;
 use super::page::Page;
 use super::slow_writes::{self, Drawn};
 use super::stacks::{Segment, Stack, Stacks};
 use super::subject::Subject;
 use super::{colours, each};
+use crate::storage::study::parts::{PARTS, means_ns};
 use crate::storage::{measured, strace, study, why};
 use crate::text::look::Look;
 use crate::text::quantity::{cpus_or_dash, duration, length, three_digits};
@@ -158,16 +158,9 @@ fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
 /// Platform, kernel and device, as in the study of 2012, without the waits for a CPU in them. Those
 /// and unexplained time are shown separately.
 fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
-    const PARTS: [&str; 5] = ["platform", "kernel", "device", "contention", "unexplained"];
-    const COLOURS: [Colour; 5] = ["running", "running", "blocked", "behind", "unknown"];
     let shares = |one: &SeriesLayers<'_>| {
-        let all_ns = one.breakdown.sum_ns.max(1) as f64;
-        let behind = |layer: &Layer| one.breakdown.behind_ns.get(layer).copied().unwrap_or(0) as f64 / all_ns;
-        let of = |layer| (one.breakdown.share(layer) - behind(&layer)) * 100.0;
-        let [platform, device, unexplained] = [Layer::Platform, Layer::Device, Layer::Unexplained].map(of);
-        let contention = Layer::ALL.iter().map(behind).sum::<f64>() * 100.0;
-        let kernel = (100.0 - platform - device - contention - unexplained).max(0.0);
-        [platform, kernel, device, contention, unexplained]
+        let mean_ns = one.breakdown.sum_ns as f64 / one.breakdown.calls.max(1) as f64;
+        means_ns(&one.breakdown).map(|ns| ns * 100.0 / mean_ns.max(1.0))
     };
     let mut table =
         Table::new([Column::text("size")].into_iter().chain(PARTS.map(|part| Column::number(part, "%"))));
@@ -176,7 +169,7 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
         let size = length(one.series.size_bytes as usize);
         let shares = shares(one);
         table.row([size.clone()].into_iter().chain(shares.map(|share| format!("{share:.1}"))));
-        let parts = PARTS.into_iter().zip(COLOURS).zip(shares).map(|((name, colour), size)| Segment {
+        let parts = PARTS.into_iter().zip(colours::OF_PARTS).zip(shares).map(|((name, colour), size)| Segment {
             name,
             colour,
             size,

@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 use crate::Error;
 use crate::storage::rows::{PERCENTS, Row, rows};
 use crate::storage::{study, why, words};
+use roundtrip_analysis::interference::Explained;
 use roundtrip_analysis::storage::SeriesLayers;
+use roundtrip_run::storage::interference::InterferenceResult;
 
 fn of<'a, 's>(layers: &'a [SeriesLayers<'s>], series: &StorageSeries) -> Option<&'a SeriesLayers<'s>> {
     layers.iter().find(|one| std::ptr::eq(one.series, series))
@@ -24,6 +26,25 @@ pub fn json(run: &Run, result: &StorageResult, layers: &[SeriesLayers<'_>]) -> R
     let mut all = roundtrip_stored::parse(run.to_json()?.as_bytes())?;
     let series = result.series.iter().map(|series| series_json(result, series, of(layers, series)));
     all["results"]["storage"]["layers"] = series.collect();
+    Ok(all.to_string() + "\n")
+}
+
+/// The run as in a run directory, plus the figures of the study, if sizes were compared beside a
+/// CPU-bound process: `results.interference.study` has one element for each writer.
+///
+/// # Errors
+/// As [`Run::to_json`].
+pub fn json_of_study(
+    run: &Run,
+    result: &InterferenceResult,
+    explained: &[Explained<'_>],
+) -> Result<String, Error> {
+    let figures = study::figures::json(result, explained);
+    if figures.as_array().is_none_or(Vec::is_empty) {
+        return Ok(run.to_json()?);
+    }
+    let mut all = roundtrip_stored::parse(run.to_json()?.as_bytes())?;
+    all["results"]["interference"]["study"] = figures;
     Ok(all.to_string() + "\n")
 }
 

@@ -8,6 +8,7 @@ use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
 
 use crate::storage::measured::{self, not_attributed};
+use crate::storage::verdict::beyond_chance;
 use crate::storage::words;
 use crate::text::look::Look;
 use crate::text::quantity::{cpus, cpus_or_dash, length, three_digits};
@@ -78,17 +79,7 @@ pub(crate) fn groups<'a>(
 
 /// The two figures of each condition, side by side.
 pub(crate) fn responses(ours: &[&Explained<'_>]) -> Table {
-    let mut table = Table::new([
-        Column::text("beside"),
-        Column::narrow("application alone", "us"),
-        Column::narrow("application beside", "us"),
-        Column::narrow("ratio", ""),
-        Column::narrow("95% interval", ""),
-        Column::narrow("device alone", "us"),
-        Column::narrow("device beside", "us"),
-        Column::narrow("ratio", ""),
-        Column::narrow("95% interval", ""),
-    ]);
+    let mut table = response_columns("beside");
     for one in ours {
         let application = figures(one.beside.response());
         let device = match (one.device(), one.device_without_ratio()) {
@@ -103,7 +94,23 @@ pub(crate) fn responses(ours: &[&Explained<'_>]) -> Table {
     table
 }
 
-fn figures(comparison: Option<Comparison>) -> [String; 4] {
+/// An empty table of responses whose rows are named after this.
+pub(crate) fn response_columns(of: &'static str) -> Table {
+    Table::new([
+        Column::text(of),
+        Column::narrow("application alone", "us"),
+        Column::narrow("application beside", "us"),
+        Column::narrow("ratio", ""),
+        Column::narrow("95% interval", ""),
+        Column::narrow("device alone", "us"),
+        Column::narrow("device beside", "us"),
+        Column::narrow("ratio", ""),
+        Column::narrow("95% interval", ""),
+    ])
+}
+
+/// The two times, their ratio and its interval.
+pub(crate) fn figures(comparison: Option<Comparison>) -> [String; 4] {
     let Some(Comparison { baseline_ns, subject_ns, median, interval, .. }) = comparison else {
         return ["not known", "", "", ""].map(str::to_owned);
     };
@@ -238,11 +245,7 @@ fn background_load(beside: &Beside) -> [String; 2] {
 const STUDY: &str = "The 2012 study found that a CPU hog made the application's response up to 20% faster and \
                      the device's up to 7% slower.";
 
-/// A difference of up to this share counts as none.
-const SMALL: f64 = 0.02;
-
-/// Compares the study's finding with ours. A change counts only if chance does not explain it: the
-/// interval excludes 1, and the ratio is outside the control's interval.
+/// Compares the study's finding with ours.
 pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
     let control = ours.iter().find(|one| one.beside.condition == Condition::Alone);
     let hogs: Vec<_> = ours.iter().filter(|one| one.beside.condition.is_hog()).collect();
@@ -254,21 +257,7 @@ pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
         let all = hogs.iter().filter_map(|one| Some((one.beside.condition, of(one)?)));
         let most = all.max_by(|one, other| (sign * one.1.median).total_cmp(&(sign * other.1.median)));
         let Some((condition, found)) = most else { return format!("{what}: not known") };
-        let verdict = match (found.interval, noise) {
-            (Some(own), Some(noise)) => {
-                let beyond =
-                    |low: f64, high: f64| if sign > 0.0 { found.median > high } else { found.median < low };
-                let clear = if sign > 0.0 { own.low > 1.0 } else { own.high < 1.0 };
-                if clear && beyond(noise.low, noise.high) {
-                    "yes"
-                } else if sign * (found.median - 1.0) > SMALL {
-                    "cannot tell; alone against alone varied as much, or the rounds differ"
-                } else {
-                    "no"
-                }
-            }
-            _ => "cannot tell; fewer than 6 rounds",
-        };
+        let verdict = beyond_chance(found, noise, sign).1;
         format!(
             "{what} {word}: {verdict} (largest change {:+.1}%, {condition})",
             (found.median - 1.0) * 100.0

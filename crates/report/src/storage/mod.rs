@@ -14,5 +14,6 @@ pub mod slow_writes;
 pub(crate) mod strace;
 pub(crate) mod study;
 pub mod system_calls;
+pub(crate) mod verdict;
 pub(crate) mod why;
 mod words;

@@ -1,53 +1,51 @@
 //! The findings of the study of 2012 on a write's layers, compared with ours. The verdict is
 //! "cannot tell" if the measured figure does not decide it. Pure: a figure in, words out.
 
+pub(crate) mod figures;
+pub(crate) mod parts;
+
 use roundtrip_layers::storage::{Breakdown, HostShare};
 use serde_json::{Value, json};
+
+use super::verdict::Verdict;
 
 /// The study found that the host's share (runtime and kernel) of a write of `SIZE_BYTES` was above
 /// this, from 0 to 1.
 const HOST_SHARE: f64 = 0.9;
 pub(crate) const SIZE_BYTES: u64 = 16 << 10;
 
-/// Whether the study's finding holds here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Yes,
-    No,
-    /// The bounds enclose the study's figure, or there are no bounds.
-    CannotTell,
-}
-
-impl Verdict {
-    fn of(share: Option<HostShare>) -> Self {
-        match share {
-            Some(share) if share.low > HOST_SHARE => Self::Yes,
-            Some(share) if share.high <= HOST_SHARE => Self::No,
-            _ => Self::CannotTell,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-            Self::CannotTell => "cannot tell",
-        }
+/// Whether the study's finding holds for the host's share here. It cannot be told if the bounds
+/// enclose the study's figure, or if there are none.
+fn verdict(share: Option<HostShare>) -> Verdict {
+    match share {
+        Some(share) if share.low > HOST_SHARE => Verdict::Yes,
+        Some(share) if share.high <= HOST_SHARE => Verdict::No,
+        _ => Verdict::CannotTell,
     }
 }
 
 /// The study's finding and ours, in one line, if the figures decide whether it holds here.
 pub(crate) fn answer(breakdown: &Breakdown) -> Option<String> {
-    let verdict = Verdict::of(breakdown.host_shares.share());
+    let verdict = verdict(breakdown.host_shares.share());
     (verdict != Verdict::CannotTell).then(|| line(breakdown))
 }
 
 /// The study's finding and ours, in one line.
 fn line(breakdown: &Breakdown) -> String {
     let share = breakdown.host_shares.share();
-    let verdict = Verdict::of(share).name();
+    let verdict = verdict(share).name();
+    format!(
+        "The 2012 study found a host share above {:.0}% at 16 KiB; {}. Reproduced on this machine: \
+         {verdict}.",
+        HOST_SHARE * 100.0,
+        here(share)
+    )
+}
+
+/// The host's share on this machine, in words.
+fn here(share: Option<HostShare>) -> String {
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
-    let here = match share {
+    match share {
         None => "there were too few calls for a median here".to_owned(),
         Some(HostShare { median, low, high, left_out }) => {
             let left_out = if left_out < 0.001 {
@@ -62,12 +60,7 @@ fn line(breakdown: &Breakdown) -> String {
                 percent(high)
             )
         }
-    };
-    format!(
-        "The 2012 study found a host share above {:.0}% at 16 KiB; {here}. Reproduced on this machine: \
-         {verdict}.",
-        HOST_SHARE * 100.0
-    )
+    }
 }
 
 /// The study's finding and ours, for programs.
@@ -80,11 +73,7 @@ pub(crate) fn json(breakdown: &Breakdown) -> Value {
         "host_share_low": of(|share| share.low),
         "host_share_high": of(|share| share.high),
         "behind_other_tasks": of(|share| share.left_out),
-        "reproduced": match Verdict::of(share) {
-            Verdict::Yes => Some(true),
-            Verdict::No => Some(false),
-            Verdict::CannotTell => None,
-        },
+        "reproduced": verdict(share).reproduced(),
     })
 }
 

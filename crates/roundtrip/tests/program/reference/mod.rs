@@ -158,7 +158,8 @@ const JSON: [&str; 16] = [
 ];
 
 /// Further runs, which need root.
-const AS_ROOT: [&str; 4] = [
+const AS_ROOT: [&str; 5] = [
+    "storage study --rounds 1 --duration 1ms --file-size 1M --sizes 4k,16k --writers native --format json",
     "ipc baseline --rounds 6 --duration 300ms --sizes 4 --transports pipe --placements same --recorder --format json",
     "storage layers --calls 2 --rounds 1 --sizes 4k --writers native --method strace --format json",
     "storage syscalls --format json -- true",
