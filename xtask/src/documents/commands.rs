@@ -1,8 +1,8 @@
 //! Runs the commands in README.md and docs/, and compares their output with the one shown.
 //!
 //! - A block of commands is fenced as `sh`. Each line runs in a folder for the document, so that a
-//!   command finds what an earlier one stored. Commands in README.md's tables run, too; other
-//!   tables only mention commands.
+//!   command finds what an earlier one stored. Commands in the tables of some documents run, too;
+//!   other tables only mention commands.
 //! - A comment `<!-- not run: WHY -->` before a block skips it, and `<!-- needs root: WHY -->`
 //!   skips it without root. Skipped commands are counted and listed. Before a table, a comment
 //!   contains the start of the command that it skips: `<!-- not run: COMMAND: WHY -->`.
@@ -25,8 +25,9 @@ use crate::shell::{cargo, is_root, root, say, target_dir};
 
 /// Stands in for `roundtrip`: runs the same command, but shorter. If an option is given twice, the
 /// last one applies.
-const SHORT: &str = r#"#!/bin/sh
+const SHORT: &str = r#"#!/bin/bash
 # An older command of the same line may have set a deadline or a length that takes too long here.
+case "${0##*/}" in lib*_benchmark) set -- "$@" --benchmark_min_time=0.002 ;; esac
 case "$1 $2" in
 "survey "*) set -- "$@" --duration 3s ;;
 "watch "*) set -- "$@" --duration 2s ;;
@@ -42,10 +43,15 @@ case "$1 $2" in
 "ipc workers") set -- "$@" --iterations 100 ;;
 "ipc traits") set -- "$@" --iterations 100 ;;
 "storage layers") set -- "$@" --calls 4 --rounds 2 ;;
+"storage study") set -- "$@" --duration 1s --rounds 1 --sizes 4k,16k --file-size 1M ;;
 "storage interference") set -- "$@" --duration 1s --rounds 1 --file-size 1M ;;
 esac
-exec "$ROUNDTRIP" "$@"
+# A link to this script has the name of an old program.
+exec -a "$0" "$ROUNDTRIP" "$@"
 "#;
+
+/// The documents whose tables' commands run.
+const TABLES_RUN: [&str; 2] = ["README.md", "docs/published-claims.md"];
 
 /// Something to run in a document.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,7 +77,8 @@ pub(crate) fn check() -> Result<Outcome> {
     for file in files()?.into_iter().filter(|file| file == "README.md" || file.starts_with("docs/")) {
         let text =
             std::fs::read_to_string(root().join(&file)).with_context(|| format!("cannot read {file}"))?;
-        let items = items(&text, root_is_here, file == "README.md").with_context(|| file.clone())?;
+        let items =
+            items(&text, root_is_here, TABLES_RUN.contains(&file.as_str())).with_context(|| file.clone())?;
         let mut skipped = Vec::new();
         for (line, item) in &items {
             if let Item::LeftOut { what, why, root_helps } = item {
@@ -164,13 +171,18 @@ fn output(block: &[&str], comments: &[&str], root_is_here: bool) -> Option<Item>
     Some(Item::Output { command, shown: block.iter().map(|line| (*line).to_owned()).collect() })
 }
 
-/// The commands in a table row: code that starts with `roundtrip` and has no placeholders.
+/// The commands in a table row: code that starts with `roundtrip`, or with a program in the current
+/// folder, and has no placeholders.
 fn in_table<'l>(
     row: &'l str,
     comments: &'l [&str],
     root_is_here: bool,
 ) -> impl Iterator<Item = Item> + use<'l> {
-    let code = row.split('`').skip(1).step_by(2).filter(|code| code.starts_with("roundtrip "));
+    let code = row
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|code| code.starts_with("roundtrip ") || code.starts_with("./"));
     let placeholder = |word: &str| word.len() > 1 && word.chars().all(|one| one.is_uppercase() || one == '…');
     code.filter(move |code| !code.split(' ').any(placeholder)).map(move |code| {
         let why = comments.iter().find_map(|comment| {
@@ -309,7 +321,7 @@ mod tests {
         let text = "```sh\nroundtrip a\n# a remark\n```\n\n<!-- not run: no phone -->\n```sh\nadb b\n```\n\n\
                     <!-- needs root: it records -->\n\n```sh\nc\n```\n\n\
                     <!-- not run: roundtrip trace: it is the machine's -->\n<!-- needs root: roundtrip e: it records -->\n| w | `roundtrip e` |\n| x | `roundtrip d` |\n\
-                    | y | `roundtrip trace start` |\n| z | `roundtrip show RUN…` |\n\n```text\nno command\n```\n";
+                    | y | `roundtrip trace start` |\n| z | `roundtrip show RUN…`, `./old -i 3` |\n\n```text\nno command\n```\n";
         let found: Vec<Item> = items(text, false, true).unwrap().into_iter().map(|(_, item)| item).collect();
         let expected = [
             run("roundtrip a"),
@@ -318,6 +330,7 @@ mod tests {
             left_out("roundtrip e", "it records", true),
             run("roundtrip d"),
             left_out("roundtrip trace start", "it is the machine's", false),
+            run("./old -i 3"),
         ];
         assert_eq!(found, expected);
         assert_eq!(items(text, true, true).unwrap()[2].1, run("c"), "root runs what needs root");
