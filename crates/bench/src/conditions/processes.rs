@@ -13,6 +13,10 @@ use crate::kernel::root::Root;
 use crate::kernel::stat;
 use crate::sched;
 
+/// What the names of the threads begin with that the kernel creates for an io_uring
+/// (io_uring/io-wq.c and io_uring/sqpoll.c).
+const URING: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
+
 /// A process of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process<'a> {
@@ -28,7 +32,7 @@ pub(crate) struct Process<'a> {
 impl Process<'_> {
     /// Its conditions; nothing of a process that has ended. To be called while nothing is timed.
     pub(super) fn read(&self, root: &Root) -> Vec<Reading> {
-        let scheduling = self.tids(root).filter_map(|tid| sched::scheduling(tid).ok());
+        let scheduling = self.tids(root).into_iter().filter_map(|tid| sched::scheduling(tid).ok());
         // Others inherit or take on a higher priority for their calls.
         let lowest = scheduling.min_by_key(rank).map(|one| one.to_string());
         let groups = root.read(format!("proc/{}/cgroup", self.pid)).map(|groups| paths(&groups));
@@ -40,7 +44,7 @@ impl Process<'_> {
     /// The conditions that take little time to read, and do not change with each call.
     pub(super) fn glimpse(&self, root: &Root) -> Vec<Reading> {
         let cpus: BTreeSet<Vec<u32>> =
-            self.tids(root).filter_map(|tid| sched::allowed_cpus(tid).ok()).collect();
+            self.tids(root).into_iter().filter_map(|tid| sched::allowed_cpus(tid).ok()).collect();
         let cpus = cpus.iter().map(|cpus| ranges(cpus)).collect::<Vec<_>>().join(" and ");
         let cpus = Some(cpus).filter(|cpus| !self.moves && !cpus.is_empty());
         let both = [("CPUs", cpus), ("state", self.state(root).map(str::to_owned))];
@@ -51,8 +55,15 @@ impl Process<'_> {
         Some(Reading { what: format!("{what} of {}", self.role), pid: self.pid, value: value? })
     }
 
-    fn tids(&self, root: &Root) -> impl Iterator<Item = u32> + use<> {
-        root.names(format!("proc/{}/task", self.pid)).into_iter().filter_map(|name| name.parse().ok())
+    /// Its own threads: without those that the kernel creates in it for its io_urings, which may run
+    /// on all CPUs.
+    fn tids(&self, root: &Root) -> Vec<u32> {
+        let own = |tid: &String| {
+            let comm = root.read(format!("proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
+            !URING.iter().any(|start| comm.starts_with(start))
+        };
+        let tids = root.names(format!("proc/{}/task", self.pid)).into_iter().filter(own);
+        tids.filter_map(|tid| tid.parse().ok()).collect()
     }
 
     /// Whether it is stopped or frozen; `None` if that is unknown, or if it has ended. The stops of
@@ -152,6 +163,18 @@ mod tests {
             [Some("running"), Some("stopped")]
         );
         assert_eq!(state(&[], "S", true), None);
+    }
+
+    #[test]
+    fn threads_of_an_io_uring_are_not_its_own() {
+        use crate::kernel::root::fixture;
+        let root = fixture(&[
+            ("proc/42/task/42/comm", "writer\n"),
+            ("proc/42/task/43/comm", "iou-wrk-42\n"),
+            ("proc/42/task/44/comm", "iou-sqp-42\n"),
+        ]);
+        let process = Process { role: "x", pid: 42, moves: false, is_child: true };
+        assert_eq!(process.tids(&root), [42]);
     }
 
     #[test]
