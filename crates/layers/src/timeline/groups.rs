@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use roundtrip_tracefs::{Body, Event, OffCpu, TaskState, Trace};
+use roundtrip_tracefs::{Body, Event, EventContext, OffCpu, TaskState, Trace};
 
 use super::Timeline;
 use crate::explanation::Stop;
@@ -15,6 +15,9 @@ const MAX_GROUPS: usize = 1 << 16;
 /// The most moves of a thread that are looked at to find the groups that it is in. There is one
 /// group for each hierarchy.
 const MAX_MOVES: usize = 32;
+
+/// The longest time in which a thread that thaws a group wakes the threads in it, in nanoseconds.
+const THAWS_NS: u64 = 10_000_000;
 
 /// A thread was moved to a group: by the main thread of a process, perhaps all of its threads were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,10 @@ pub(crate) struct Groups {
     frozen: HashMap<usize, Vec<Frozen>>,
     /// The group of each process that has one by its name: Android's `uid_N/pid_N`.
     of_process: HashMap<u32, usize>,
+    /// The thread that thaws a group, the group, and since when.
+    thaws: Option<(u32, usize, u64)>,
+    /// By thread: when it was thawed, and the group.
+    thawed: HashMap<u32, Vec<(u64, usize)>>,
 }
 
 impl Groups {
@@ -61,7 +68,13 @@ impl Groups {
     }
 
     fn observe(&mut self, trace: &Trace, event: &Event) {
-        let Body::Other { event: name, .. } = event.body else { return };
+        let name = match event.body {
+            Body::Other { event: name, .. } => name,
+            Body::Waking { thread, context, .. } | Body::Wakeup { thread, context, .. } => {
+                return self.woken(event, thread.tid, context);
+            }
+            _ => return,
+        };
         let number = |field: &str| trace.field(event, field).and_then(|value| value.number());
         match trace.names.text(name).strip_prefix("cgroup/") {
             Some("cgroup_attach_task" | "cgroup_transfer_tasks") => {
@@ -79,9 +92,22 @@ impl Groups {
         }
     }
 
+    /// A thread that thaws a group wakes those in it, between two events of the group
+    /// (`cgroup_do_freeze` in kernel/cgroup/freezer.c).
+    fn woken(&mut self, event: &Event, tid: u32, context: EventContext) {
+        if let Some((by, group, since_ns)) = self.thaws
+            && by == event.tid
+            && !matches!(context, EventContext::Interrupt | EventContext::Softirq)
+            && event.time_ns - since_ns <= THAWS_NS
+        {
+            self.thawed.entry(tid).or_default().push((event.time_ns, group));
+        }
+    }
+
     /// `by`: the thread that asked for it, if the event shows that.
     fn freeze(&mut self, trace: &Trace, event: &Event, frozen: bool, by: Option<u32>) {
         let Some(group) = self.number(trace, event, ["root", "path", "cname"]) else { return };
+        self.thaws = by.filter(|_| !frozen).map(|by| (by, group, event.time_ns));
         let all = self.frozen.entry(group).or_default();
         let first = all.is_empty();
         let begun = match (all.last_mut().filter(|last| last.end_ns == u64::MAX), frozen) {
@@ -133,11 +159,20 @@ impl Groups {
         out
     }
 
-    /// Whether the group of a thread was frozen at an instant.
-    pub(super) fn frozen_at(&self, tid: u32, pid: Option<u32>, time_ns: u64) -> Option<Frozen> {
+    /// Whether the group of a thread was frozen at an instant, at which a wait began that ended at
+    /// `until_ns`.
+    pub(super) fn frozen_at(
+        &self,
+        tid: u32,
+        pid: Option<u32>,
+        time_ns: u64,
+        until_ns: u64,
+    ) -> Option<Frozen> {
         if self.frozen.is_empty() {
             return None;
         }
+        let thawed = self.thawed.get(&tid).into_iter().flatten();
+        let thawed = thawed.filter(|(at_ns, _)| *at_ns == until_ns).map(|(_, group)| *group);
         let by_name = pid.and_then(|pid| self.of_process.get(&pid)).copied();
         let moved = [Some(tid), pid].into_iter().flatten();
         let moved = moved.flat_map(|tid| self.moves_until(tid, time_ns)).map(|moved| moved.group);
@@ -146,13 +181,14 @@ impl Groups {
             let after = all.partition_point(|frozen| frozen.begin_ns <= time_ns);
             all[..after].last().filter(|frozen| time_ns < frozen.end_ns).copied()
         };
-        by_name.into_iter().chain(moved).find_map(within)
+        by_name.into_iter().chain(thawed).chain(moved).find_map(within)
     }
 }
 
 impl Timeline<'_> {
-    /// How a thread was stopped during a wait, if it was, and the thread that froze it, if an event
-    /// shows it. `state`: that of the wait, if known. `function`: where it waited, if known.
+    /// How a thread was stopped during the wait since an instant, if it was, and the thread that
+    /// froze it, if an event shows it. `state`: that of the wait, if known. `function`: where it
+    /// waited, if known.
     pub(crate) fn stopped(
         &self,
         tid: u32,
@@ -167,7 +203,11 @@ impl Timeline<'_> {
             _ if function.is_some_and(kernel_names::is_freezer) => Some((Stop::Frozen, None)),
             None | Some(OffCpu::Interruptible) => {
                 let pid = self.trace.processes.get(&tid).copied();
-                self.groups.frozen_at(tid, pid, since_ns).map(|frozen| (Stop::Frozen, frozen.by))
+                let until_ns = self.until(tid, since_ns);
+                let frozen = self.groups.frozen_at(tid, pid, since_ns, until_ns)?;
+                // A thread that ran since the recording began was frozen later.
+                let ran = frozen.begin_ns == 0 && until_ns < frozen.end_ns;
+                (!ran).then_some((Stop::Frozen, frozen.by))
             }
             Some(_) => None,
         }

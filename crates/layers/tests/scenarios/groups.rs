@@ -62,7 +62,9 @@ fn frozen(path: &str, events: [bool; 2]) -> (Tape, Explanation) {
     tape.switch(108, 1, SLEEPS, 0);
     if events[1] {
         group(&mut tape, 3_000, 0, "cgroup_unfreeze", (0, path), 0);
-        group(&mut tape, 3_002, 0, "cgroup_notify_frozen", (0, path), 0);
+        // The group of process 3 does not contain the server.
+        let thawed_us = if path.ends_with("pid_3") { 3_000 } else { 3_002 };
+        group(&mut tape, thawed_us, 0, "cgroup_notify_frozen", (0, path), 0);
     }
     tape.wake_in(3_001, 0, SERVER, 1, EventContext::Thread);
     tape.trace.events.sort_by_key(|event| event.time_ns);
@@ -105,6 +107,31 @@ fn a_server_that_was_frozen_before_the_recording_is_known_by_its_thaw() {
 }
 
 #[test]
+fn a_thread_that_is_woken_while_its_group_is_thawed_was_frozen_with_it() {
+    // No event shows which threads are in the group, except for who is woken by whom, and when.
+    let woken = |by_thaw: bool, context| {
+        let mut tape = with_groups();
+        tape.request();
+        tape.switch(106, 0, TaskState(0), HOLDER);
+        group(&mut tape, 107, 0, "cgroup_freeze", (0, "/apps"), 0);
+        tape.switch(108, 1, SLEEPS, 0);
+        group(&mut tape, 3_000, 0, "cgroup_unfreeze", (0, "/apps"), 0);
+        if !by_thaw {
+            group(&mut tape, 3_000, 0, "cgroup_notify_frozen", (0, "/apps"), 0);
+        }
+        tape.wake_in(3_001, 0, SERVER, 1, context);
+        group(&mut tape, 3_002, 0, "cgroup_notify_frozen", (0, "/apps"), 0);
+        tape.switch(3_004, 1, TaskState(0), SERVER);
+        tape.reply(3_010);
+        stops(&tape.explain(3_016))
+    };
+    let frozen = [(2_893, Stop::Frozen, Some(HOLDER))];
+    assert_eq!(woken(true, EventContext::Thread), frozen);
+    assert_eq!(woken(false, EventContext::Thread), []);
+    assert_eq!(woken(true, EventContext::Interrupt), []);
+}
+
+#[test]
 fn a_process_is_in_the_group_that_it_was_moved_to_in_the_same_hierarchy() {
     let moved_to = |root| {
         let mut tape = with_groups();
@@ -140,15 +167,17 @@ fn a_wait_that_ends_before_the_thread_reaches_the_freezer_is_no_freeze() {
 
 #[test]
 fn a_write_whose_thread_is_frozen_is_held_and_stopped() {
-    let (tape, _) = frozen("/uid_10001/pid_2", [true; 2]);
-    let writes = Writes::new(&tape.trace, Devices::default());
-    let write = Write { start_ns: 106_000, end_ns: 3_008_000, tid: SERVER };
-    let layers = writes.layers(write);
-    assert_eq!(layers.total_ns(Layer::Held), 2_893_000);
-    let reasons = layers.summed();
-    let main = reasons.known().next().unwrap();
-    let named = main.processes[0].process.as_ref().unwrap().name.clone();
-    assert_eq!((main.kind.name(), main.sum_ns, named.as_str()), ("stopped", 2_893_000, "holder"));
+    // From 3 to 101, it waits for another thread, also if it was frozen before the recording.
+    for events in [[true, true], [false, true]] {
+        let (tape, _) = frozen("/uid_10001/pid_2", events);
+        let writes = Writes::new(&tape.trace, Devices::default());
+        let layers = writes.layers(Write { start_ns: 50_000, end_ns: 3_008_000, tid: SERVER });
+        assert_eq!(layers.total_ns(Layer::Held), 2_893_000);
+        let reasons = layers.summed();
+        let main = reasons.known().next().unwrap();
+        let named = main.processes[0].process.as_ref().unwrap().name.clone();
+        assert_eq!((main.kind.name(), main.sum_ns, named.as_str()), ("stopped", 2_893_000, "holder"));
+    }
 }
 
 /// A call whose server waits for a CPU behind a hog from 105 to 3,000. A thread moves the server at
