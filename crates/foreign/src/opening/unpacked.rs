@@ -15,7 +15,7 @@ const CHUNK_BYTES: usize = 1 << 16;
 const MAX_TIMES: u64 = 16;
 
 /// The bytes of a packed recording.
-pub(super) struct Unpacked<'a> {
+pub(crate) struct Unpacked<'a> {
     chain: Chain<'a>,
     length: u64,
     state: RefCell<State<'a>>,

@@ -6,7 +6,7 @@ use std::io::Read;
 use crate::opening::Source;
 
 /// The longest part that is read at once, in bytes. The largest is the list of the kernel's symbols.
-pub(super) const MOST_BYTES: u64 = 128 << 20;
+pub(super) const MOST_BYTES: usize = 128 << 20;
 
 /// A recording and the current position.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ impl<'a> Bytes<'a> {
         if length > self.rest() {
             return Err(few(self.rest()));
         }
-        if length > MOST_BYTES {
+        if length > MOST_BYTES as u64 {
             return Err(format!("at byte {}: a part of {length} bytes, longer than any", self.at));
         }
         let bytes =

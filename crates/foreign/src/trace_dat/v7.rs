@@ -84,8 +84,7 @@ impl<'a> Reader<'a> {
         let method = self
             .method
             .ok_or_else(|| format!("at byte {offset}: compressed, but the file names no method"))?;
-        unpacked(method, bytes, &self.budget, MOST_BYTES as usize)
-            .map_err(|what| format!("at byte {offset}: {what}"))
+        unpacked(method, bytes, &self.budget, MOST_BYTES).map_err(|what| format!("at byte {offset}: {what}"))
     }
 
     /// Reads an option section and the sections that it points to. Returns the position of the next

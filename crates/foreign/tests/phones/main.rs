@@ -11,6 +11,16 @@ fn read(bytes: &[u8]) -> Foreign {
     roundtrip_foreign::read(bytes).expect("a recording")
 }
 
+/// The group, thread or value of each event of control groups, in order.
+fn groups(foreign: &Foreign) -> Vec<(String, u64)> {
+    let of = |event: &roundtrip_tracefs::Event| {
+        let field = |names: [&str; 2]| names.into_iter().find_map(|name| foreign.trace.field(event, name));
+        let number = field(["pid", "val"]).and_then(|value| value.number()).unwrap_or(0);
+        Some((field(["dst_path", "path"])?.text()?.to_owned(), number))
+    };
+    foreign.trace.events.iter().filter_map(of).collect()
+}
+
 /// The contexts of all wakings and wakeups, in order.
 fn contexts(foreign: &Foreign) -> Vec<EventContext> {
     let of = |body| match body {

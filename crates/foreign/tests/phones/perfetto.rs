@@ -2,7 +2,7 @@
 
 use roundtrip_tracefs::EventContext;
 
-use super::{contexts, read};
+use super::{contexts, groups, read};
 
 /// A field with a number, or with bytes.
 fn number(field: u64, value: u64) -> Vec<u8> {
@@ -110,4 +110,27 @@ fn the_process_tree_names_threads_and_kernel_threads_as_a_whole() {
     assert_eq!((name(10), name(11)), (Some("app_process64"), Some("Binder:10_1")));
     assert_eq!((name(20), name(30)), (Some("jbd2/sda16-8"), Some("kworker/u16:3-events")));
     assert_eq!(foreign.trace.processes.get(&11), Some(&10));
+}
+
+#[test]
+fn moves_between_control_groups_and_the_freezer_are_kept() {
+    let attach = [number(1, 3), number(3, 20), bytes(4, b"app"), bytes(7, b"/background")].concat();
+    let older = [number(1, 3), number(3, 21), bytes(4, b"app"), bytes(5, b"background")].concat();
+    // Perfetto has no message for the freezer.
+    let text = |name: &[u8], value: &[u8]| bytes(2, &[bytes(1, name), bytes(3, value)].concat());
+    let int = |name: &[u8], value| bytes(2, &[bytes(1, name), number(4, value)].concat());
+    let path = text(b"path", b"/uid_10123/pid_20");
+    let freeze = [bytes(1, b"cgroup_freeze"), int(b"root", 0), path.clone()].concat();
+    let notify = [bytes(1, b"cgroup_notify_frozen"), int(b"root", 0), path, int(b"val", 1)].concat();
+    let events = [(67, attach), (71, older), (327, freeze), (327, notify)];
+    let events: Vec<Vec<u8>> =
+        (100..).zip(events).map(|(ns, (field, message))| event(ns, &[bytes(field, &message)])).collect();
+    let foreign = read(&bundle(0, &events));
+    let of = |path: &str, number| (path.to_owned(), number);
+    let process = "/uid_10123/pid_20";
+    assert_eq!(
+        groups(&foreign),
+        [of("/background", 20), of("background", 21), of(process, 0), of(process, 1)]
+    );
+    assert!(foreign.trace.has("cgroup/cgroup_freeze"));
 }

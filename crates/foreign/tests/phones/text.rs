@@ -2,7 +2,7 @@
 
 use roundtrip_tracefs::{Body, EventContext, TaskState};
 
-use super::{contexts, read};
+use super::{contexts, groups, read};
 
 const SWITCH: &str = "sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=app \
                       next_pid=10 next_prio=120";
@@ -144,4 +144,33 @@ fn clocks_that_differ_between_cpus_are_named_and_mended() {
     assert_eq!(mended, right);
     let note = note.expect("the clocks differ");
     assert!(note.contains("CPU 1") && note.contains("moved by 55.0 us"), "{note}");
+}
+
+#[test]
+fn moves_between_control_groups_and_the_freezer_are_kept_with_their_whole_path() {
+    let long = "x".repeat(256);
+    let lines = [
+        line(0, 1, SWITCH),
+        line(
+            0,
+            2,
+            "cgroup_attach_task: dst_root=3 dst_id=3 dst_level=1 dst_path=/background pid=20 comm=Task #192",
+        ),
+        // Before Linux 4.20.
+        line(0, 3, "cgroup_transfer_tasks: dst_root=3 dst_id=3 cname=background pid=21 comm=app"),
+        line(0, 4, "cgroup_freeze: root=0 id=77 level=2 path=/uid_10123/pid_20"),
+        line(0, 5, "cgroup_notify_frozen: root=0 id=77 level=2 path=/uid_10123/pid_20 val=1"),
+        line(0, 6, "cgroup_unfreeze: root=0 id=77 level=2 path=/uid_10123/pid_20"),
+        line(0, 7, &format!("cgroup_freeze: root=0 id=78 level=2 path=/{long}")),
+    ];
+    let foreign = read(&whole(&lines));
+    assert_eq!(foreign.damage, None);
+    let of = |path: &str, number| (path.to_owned(), number);
+    let process = "/uid_10123/pid_20";
+    assert_eq!(
+        groups(&foreign),
+        [of("/background", 20), of("background", 21), of(process, 0), of(process, 1), of(process, 0)]
+    );
+    assert!(foreign.trace.has("cgroup/cgroup_freeze"));
+    assert!(foreign.notes.iter().any(|note| note.contains("cgroup_freeze (1)")), "{:?}", foreign.notes);
 }

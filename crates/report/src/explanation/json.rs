@@ -156,6 +156,7 @@ enum StateJson<'a> {
     },
     Stopped {
         how: Stop,
+        #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<&'a Thread>,
         waker: WakerJson<'a>,
     },

@@ -120,13 +120,7 @@ fn phrase(of: &OfKind, took: &str, about: About) -> String {
             };
             format!("{} itself ran {took}{than}{on_cpu}{caveat}", or_it(&who))
         }
-        ReasonKind::SlowCpu => {
-            let because = format!("ran {took} longer{}", most.after(" because of"));
-            match through(of) {
-                Some(chain) => format!("{} waited for {chain}, which {because}", or_it(&who)),
-                None => format!("{} itself {because}", or_it(&who)),
-            }
-        }
+        ReasonKind::SlowCpu => waits(format!("ran {took} longer{}", most.after(" because of"))),
         ReasonKind::Cpu => match worker_in_a_layer(of) {
             Some((worker, layer)) => {
                 format!("waited {took} in the {layer} layer because {worker} was runnable{}", behind(of))

@@ -1,7 +1,7 @@
 use roundtrip_analysis::slow_calls::Kept;
 use roundtrip_layers::{Owner, Part, RoundTrip, explain_without_events};
 
-use super::{Shown, State, parts, text};
+use super::{Flag, Shown, State, Stop, Waker, flag_text, parts, state_text, text};
 
 fn part(begin_ns: u64, end_ns: u64, state: State) -> Part {
     Part { begin_ns, end_ns, owner: Owner::Server, thread: None, cpu: Some(1), state, because: Vec::new() }
@@ -37,4 +37,35 @@ fn short_parts_are_combined_and_long_ones_have_their_time_and_cpu() {
                     server    1  runnable while its CPU was idle\n\u{20}      900.0       100.0  server    \
                     1  running in user code\n";
     assert_eq!(parts(&explanation, usize::MAX), expected);
+}
+
+fn thread_of(tid: u32, comm: &str) -> roundtrip_layers::Thread {
+    roundtrip_layers::Thread { tid, pid: None, comm: comm.into(), prio: None }
+}
+
+#[test]
+fn a_frozen_thread_is_shown_with_who_froze_and_who_thawed_it() {
+    let waker = Waker::Thread { thread: thread_of(8, "thaw") };
+    let frozen = |by| State::Stopped { how: Stop::Frozen, by, waker: waker.clone() };
+    assert_eq!(state_text(&frozen(Some(thread_of(7, "freeze")))), "frozen by freeze (7), woken by thaw (8)");
+    assert_eq!(state_text(&frozen(None)), "frozen, woken by thaw (8)");
+    let stopped = State::Stopped { how: Stop::Signal, by: None, waker: waker.clone() };
+    assert_eq!(state_text(&stopped), "stopped by a signal, woken by thaw (8)");
+}
+
+#[test]
+fn a_move_to_a_control_group_is_shown_with_its_time_and_who_moved_it() {
+    let moved = |by: u32, after_ns| {
+        let (thread, by) = (thread_of(7, "server"), thread_of(by, "mover"));
+        flag_text(&Flag::Moved { thread, group: "/back\nground".into(), by, after_ns })
+    };
+    let others = "; its CPUs, or its share of them, may be others there";
+    assert_eq!(
+        moved(8, 2_000_000),
+        format!(
+            "Control group: server (7) was moved to /back\\u000aground by mover (8), 2.00 ms after the call began{others}"
+        )
+    );
+    let itself = moved(7, -30_000_000);
+    assert!(itself.contains("by itself, 30.0 ms before the call;"), "{itself}");
 }

@@ -78,7 +78,12 @@ fn a_low_frequency_is_said_with_its_cpu() {
     let slow = |cpu| Why { process: None, thread: None, ..Why::of(Reason::SlowCpu { cpu }, Role::Server) };
     assert_eq!(
         said(&[(500, work), (2_000, slow(3))]),
-        "the server itself ran 2.00 of 2.50 ms longer because of the low frequency of CPU 3"
+        "the server ran 2.00 of 2.50 ms longer because of the low frequency of CPU 3"
+    );
+    let holder = Thread { tid: 7, pid: Some(7), comm: "holder".into(), prio: None };
+    assert_eq!(
+        said(&[(2_000, Why { chain: vec![holder], ..slow(3) })]),
+        "the server waited for holder, which ran 2.00 ms longer because of the low frequency of CPU 3"
     );
     let idle = Reason::WakeUp { step: WakeUpStep::IdleExit { state: Some(2) } };
     assert_eq!(
