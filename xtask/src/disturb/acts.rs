@@ -102,7 +102,8 @@ fn write(path: &Path, value: &str) -> Result<()> {
 /// it off changes nothing.
 fn switch_off(recording: &Path, value: &str) -> Result<()> {
     let switch = recording.join("tracing_on");
-    let until = Instant::now() + Duration::from_secs(5);
+    // A comparison of writes first tries, without recording, what is possible.
+    let until = Instant::now() + Duration::from_secs(30);
     while fs::read_to_string(&switch)?.trim() != "1" {
         ensure!(Instant::now() < until, "the recording is never on");
     }
