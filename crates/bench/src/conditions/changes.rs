@@ -37,6 +37,11 @@ impl Changes {
         self.first.contains_key(&(reading.what.clone(), reading.pid))
     }
 
+    /// Whether this condition is not as it was at first.
+    pub(super) fn is_open(&self, reading: &Reading) -> bool {
+        self.open.contains_key(&(reading.what.clone(), reading.pid))
+    }
+
     /// Adds readings made `at_ns` after the beginning of the run. A condition's first reading is
     /// what later ones are compared with. A condition that is not among the readings has not
     /// changed: its process may have ended.

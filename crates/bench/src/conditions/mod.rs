@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 
 use roundtrip_run::environment::Change;
 
-use crate::clock::now_ns;
+use crate::clock::{now_ns, thread_cpu_ns};
 use crate::kernel::counters;
 use crate::kernel::root::Root;
 use changes::Changes;
@@ -48,6 +48,22 @@ struct Reading {
     value: String,
 }
 
+/// What the calling thread has done until an instant, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Waited {
+    at_ns: u64,
+    cpu_ns: u64,
+    /// How long it has waited for a CPU.
+    run_delay_ns: u64,
+}
+
+impl Waited {
+    fn now() -> Self {
+        let run_delay_ns = counters::run_delay_ns().unwrap_or(0);
+        Self { at_ns: now_ns(), cpu_ns: thread_cpu_ns(), run_delay_ns }
+    }
+}
+
 #[derive(Debug)]
 struct Watch {
     root: Root,
@@ -55,8 +71,8 @@ struct Watch {
     last_ns: u64,
     /// When conditions were last read, or only those that take little time.
     glimpsed_ns: u64,
-    /// How long this thread had waited for a CPU at the last look.
-    run_delay_ns: u64,
+    /// When this thread last ended a wait.
+    waited: Waited,
     changes: Changes,
     shares: Shares,
 }
@@ -76,9 +92,9 @@ pub(crate) fn begin() {
     let mut changes = Changes::default();
     changes.add(machine::read(&root), 0);
     let shares = Shares::default();
-    let run_delay_ns = run_delay_ns();
     let (begun_ns, last_ns, glimpsed_ns) = (now_ns, now_ns, now_ns);
-    let watch = Watch { root, begun_ns, last_ns, glimpsed_ns, run_delay_ns, changes, shares };
+    let waited = Waited::now();
+    let watch = Watch { root, begun_ns, last_ns, glimpsed_ns, waited, changes, shares };
     WATCH.with_borrow_mut(|one| *one = Some(watch));
 }
 
@@ -130,18 +146,24 @@ const LATE_AND_CONTINUED_NS: u64 = 50_000_000;
 
 /// Notes that the calling thread has waited since `from_ns`, where at most `timeout_ns` were asked
 /// for. If it was late although it did not wait for a CPU, this process was stopped or frozen, or
-/// the machine was suspended.
+/// the machine was suspended. A stop that SIGCONT ended is noticed also if it began before the wait,
+/// but after the last one.
 pub(crate) fn waited(from_ns: u64, timeout_ns: u64) {
-    let until_ns = now_ns();
-    let continued = CONTINUED.swap(false, Ordering::SeqCst);
-    let late_ns = if continued { LATE_AND_CONTINUED_NS } else { LATE_NS };
-    if until_ns.saturating_sub(from_ns) < timeout_ns.saturating_add(late_ns) {
-        return;
-    }
     WATCH.with_borrow_mut(|watch| {
         let Some(watch) = watch.as_mut() else { return };
-        let waited_for_cpu_ns = run_delay_ns().saturating_sub(watch.run_delay_ns);
-        if until_ns - from_ns >= timeout_ns + late_ns + waited_for_cpu_ns {
+        let until_ns = now_ns();
+        if until_ns.saturating_sub(watch.waited.at_ns) < LATE_AND_CONTINUED_NS / 2 {
+            return;
+        }
+        let waited = Waited::now();
+        let earlier = std::mem::replace(&mut watch.waited, waited);
+        let (from_ns, used_ns, late_ns) = match CONTINUED.swap(false, Ordering::SeqCst) {
+            true => (earlier.at_ns, waited.cpu_ns.saturating_sub(earlier.cpu_ns), LATE_AND_CONTINUED_NS),
+            false => (from_ns, 0, LATE_NS),
+        };
+        let delayed_ns = waited.run_delay_ns.saturating_sub(earlier.run_delay_ns);
+        let took_ns = until_ns.saturating_sub(from_ns);
+        if took_ns >= timeout_ns.saturating_add(used_ns + delayed_ns + late_ns) {
             let span_ns = [from_ns, until_ns].map(|ns| ns.saturating_sub(watch.begun_ns));
             watch.changes.add_span("state of this process", ["running", "stopped or frozen"], span_ns);
         }
@@ -152,11 +174,6 @@ pub(crate) fn waited(from_ns: u64, timeout_ns: u64) {
 /// Without a run, the instant itself.
 pub(crate) fn since_begin_ns(instant_ns: u64) -> u64 {
     WATCH.with_borrow(|watch| instant_ns.saturating_sub(watch.as_ref().map_or(0, |watch| watch.begun_ns)))
-}
-
-/// How long the calling thread has waited for a CPU so far.
-fn run_delay_ns() -> u64 {
-    counters::of_thread(0).ok().and_then(|counters| counters.run_delay_ns).unwrap_or(0)
 }
 
 /// Ends the watch. Returns what changed, by time.
@@ -178,27 +195,36 @@ impl Watch {
             std::thread::sleep(CONFIRM);
             readings = read();
         }
-        let (earlier_ns, at_ns) = (self.last_ns - self.begun_ns, now_ns() - self.begun_ns);
+        let at_ns = now_ns() - self.begun_ns;
+        self.note_stops(processes, [self.glimpsed_ns - self.begun_ns, at_ns]);
         self.changes.add(readings, at_ns);
-        for process in processes.iter().filter(|process| process.was_stopped()) {
-            let what = format!("state of {}", process.role);
-            self.changes.add_span(&what, ["running", "stopped for a time"], [earlier_ns, at_ns]);
-        }
         for (what, values, span_ns) in self.shares.look(&self.root, processes, at_ns) {
             self.changes.add_span(what, values, span_ns);
         }
-        self.run_delay_ns = run_delay_ns();
         self.last_ns = now_ns();
         self.glimpsed_ns = self.last_ns;
     }
 
     fn glimpse(&mut self, processes: &[Process<'_>]) {
-        let processes = processes.iter().take(MAX_GLIMPSED);
-        let mut readings: Vec<_> = processes.flat_map(|process| process.glimpse(&self.root)).collect();
+        let processes = &processes[..processes.len().min(MAX_GLIMPSED)];
+        let mut readings: Vec<_> = processes.iter().flat_map(|process| process.glimpse(&self.root)).collect();
         // A process that is not ready yet has conditions that are not its own.
         readings.retain(|reading| self.changes.knows(reading));
-        self.glimpsed_ns = now_ns();
+        let earlier_ns = std::mem::replace(&mut self.glimpsed_ns, now_ns());
+        self.note_stops(processes, [earlier_ns, self.glimpsed_ns].map(|ns| ns - self.begun_ns));
         self.changes.add(readings, self.glimpsed_ns - self.begun_ns);
+    }
+
+    /// Notes which of these processes were stopped since this was last asked.
+    fn note_stops(&mut self, processes: &[Process<'_>], span_ns: [u64; 2]) {
+        for process in processes.iter().filter(|process| process.was_stopped()) {
+            let stopped = process.stopped();
+            if process.is_stopped(&self.root) {
+                self.changes.add(vec![stopped], span_ns[1]);
+            } else if !self.changes.is_open(&stopped) {
+                self.changes.add_span(&stopped.what, ["running", &stopped.value], span_ns);
+            }
+        }
     }
 }
 
@@ -285,9 +311,13 @@ mod tests {
         // It could not be that late and still have waited for a CPU since this test began.
         let hour_ns = 3_600_000_000_000;
         let now_ns = now_ns();
-        waited(now_ns, 0);
-        waited(now_ns - 500_000_000, 500_000_000);
-        waited(now_ns - hour_ns, 500_000_000);
+        let since_last_wait = |from_ns, timeout_ns| {
+            WATCH.with_borrow_mut(|watch| watch.as_mut().unwrap().waited.at_ns -= LATE_NS);
+            waited(from_ns, timeout_ns);
+        };
+        since_last_wait(now_ns, 0);
+        since_last_wait(now_ns - 500_000_000, 500_000_000);
+        since_last_wait(now_ns - hour_ns, 500_000_000);
         let states: Vec<_> =
             finish().into_iter().filter(|change| change.what == "state of this process").collect();
         assert_eq!(states.len(), 1, "{states:?}");

@@ -17,6 +17,9 @@ use crate::sched;
 /// (io_uring/io-wq.c and io_uring/sqpoll.c).
 const URING: [&str; 2] = ["iou-wrk-", "iou-sqp-"];
 
+/// The state of a process that is or was stopped.
+const STOPPED: &str = "stopped for a time";
+
 /// A process of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process<'a> {
@@ -66,17 +69,28 @@ impl Process<'_> {
         tids.filter_map(|tid| tid.parse().ok()).collect()
     }
 
-    /// Whether it is stopped or frozen; `None` if that is unknown, or if it has ended. The stops of
-    /// a child are known from [`Process::was_stopped`], however short they are.
+    /// Whether it is stopped or frozen; `None` if that is unknown, or if it has ended. Of a child that
+    /// is stopped, [`Process::was_stopped`] knows.
     fn state(&self, root: &Root) -> Option<&'static str> {
-        let stat = root.read(format!("proc/{}/stat", self.pid))?;
-        let is_stopped = stat::split(&stat)?.1.next()? == "T";
+        let is_stopped = self.is_stopped(root);
         let groups = root.read(format!("proc/{}/cgroup", self.pid))?;
-        Some(match (is_frozen(root, &groups), is_stopped && !self.is_child) {
-            (true, _) => "frozen",
-            (false, true) => "stopped",
-            (false, false) => "running",
-        })
+        match (is_frozen(root, &groups), is_stopped, self.is_child) {
+            (true, ..) => Some("frozen"),
+            (false, true, true) => None,
+            (false, true, false) => Some(STOPPED),
+            (false, false, _) => Some("running"),
+        }
+    }
+
+    /// Whether it is stopped now.
+    pub(super) fn is_stopped(&self, root: &Root) -> bool {
+        let stat = root.read(format!("proc/{}/stat", self.pid)).unwrap_or_default();
+        stat::split(&stat).is_some_and(|(_, mut fields)| fields.next() == Some("T"))
+    }
+
+    /// The reading of a process that is stopped.
+    pub(super) fn stopped(&self) -> Reading {
+        Reading { what: format!("state of {}", self.role), pid: self.pid, value: STOPPED.to_owned() }
     }
 
     /// Whether it was stopped, or continued after a stop, since this was last asked (waitid(2)).
@@ -158,10 +172,7 @@ mod tests {
             assert_eq!(state(&[v2, (place, "populated 1\nfrozen 1\n")], "S", true), Some("frozen"));
             assert_eq!(state(&[v2, (place, "populated 1\nfrozen 0\n")], "S", true), Some("running"));
         }
-        assert_eq!(
-            [true, false].map(|is_child| state(&[v2], "T", is_child)),
-            [Some("running"), Some("stopped")]
-        );
+        assert_eq!([true, false].map(|is_child| state(&[v2], "T", is_child)), [None, Some(STOPPED)]);
         assert_eq!(state(&[], "S", true), None);
     }
 
