@@ -10,6 +10,13 @@ use crate::schedule::Part;
 /// starting a turn takes a few milliseconds.
 const LONG_NS: u64 = 500_000_000;
 
+/// Shorter gaps count if they make up more than this part of the schedule's time, and the schedule
+/// ran at least for [`ENOUGH_NS`].
+const MAX_GAPS_PERCENT: u64 = 20;
+
+/// A shorter schedule has turns that take little longer than their start.
+const ENOUGH_NS: u64 = 2_000_000_000;
+
 /// The schedule of all callers of a run.
 #[derive(Debug, Default)]
 pub(super) struct Timetable {
@@ -17,8 +24,12 @@ pub(super) struct Timetable {
     calls: u64,
     /// When the last turn ended.
     ended_ns: Option<u64>,
-    /// How long the schedule stood still in the gaps that were longer than [`LONG_NS`].
-    stood_still_ns: u64,
+    /// How long the schedule ran.
+    ran_ns: u64,
+    /// How long it stood still between two turns.
+    gaps_ns: u64,
+    /// The same in the gaps that were longer than [`LONG_NS`].
+    long_gaps_ns: u64,
 }
 
 impl Timetable {
@@ -45,14 +56,23 @@ impl Timetable {
         let responses = pairs.iter().flat_map(|pair| &pair.callers).filter_map(|one| one.response.as_ref());
         let ran_ns = responses.map(|one| one.elapsed_ns + one.paused_ns).max().unwrap_or_default();
         if let Some(ended_ns) = self.ended_ns.replace(now_ns) {
-            self.gap(now_ns.saturating_sub(ended_ns).saturating_sub(ran_ns));
+            self.gap(now_ns.saturating_sub(ended_ns).saturating_sub(ran_ns), ran_ns);
         }
     }
 
-    fn gap(&mut self, gap_ns: u64) {
+    /// Adds a gap, and the turn after it.
+    fn gap(&mut self, gap_ns: u64, ran_ns: u64) {
+        self.ran_ns += ran_ns;
+        self.gaps_ns += gap_ns;
         if gap_ns > LONG_NS {
-            self.stood_still_ns += gap_ns;
+            self.long_gaps_ns += gap_ns;
         }
+    }
+
+    /// How long the schedule stood still, if that matters, in nanoseconds; else 0.
+    fn stood_still_ns(&self) -> u64 {
+        let many = self.ran_ns >= ENOUGH_NS && self.gaps_ns > self.ran_ns / 100 * MAX_GAPS_PERCENT;
+        if many { self.gaps_ns } else { self.long_gaps_ns }
     }
 
     /// What a reader must know about the rate of these series.
@@ -68,11 +88,12 @@ impl Timetable {
                 }
             }
         }
-        if self.stood_still_ns > 0 {
+        let stood_still_ns = self.stood_still_ns();
+        if stood_still_ns > 0 {
             warnings.push(format!(
                 "the schedule stood still for {:.1} s between turns: calls that would have been due then were \
                  not made, and are in no figure",
-                self.stood_still_ns as f64 / 1e9
+                stood_still_ns as f64 / 1e9
             ));
         }
         warnings
@@ -130,12 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn only_a_long_gap_between_turns_is_a_warning() {
+    fn a_long_gap_between_turns_or_many_short_ones_are_a_warning() {
         let mut timetable = Timetable::default();
-        timetable.gap(LONG_NS);
+        timetable.gap(LONG_NS, 10 * SECOND);
         assert_eq!(timetable.warnings(100.0, &[]), [""; 0]);
-        timetable.gap(2 * SECOND);
+        timetable.gap(2 * SECOND, 10 * SECOND);
         let [warning] = &timetable.warnings(100.0, &[])[..] else { panic!("one warning") };
         assert!(warning.contains("stood still for 2.0 s"), "{warning}");
+        let short = |turn_ns| {
+            let mut timetable = Timetable::default();
+            (0..10).for_each(|_| timetable.gap(SECOND / 10, turn_ns));
+            timetable.warnings(100.0, &[])
+        };
+        assert!(short(SECOND).is_empty() && short(SECOND / 20).is_empty());
+        assert!(short(SECOND / 4)[0].contains("stood still for 1.0 s"), "{:?}", short(SECOND / 4));
     }
 }
