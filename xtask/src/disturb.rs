@@ -31,8 +31,9 @@ disturbance. Needs root.
   --undisturbed N  instead runs each command N times without a disturbance and with --fail-on warnings, and fails if
                    fewer than 19 of 20 runs pass; needs a machine that does nothing else";
 
-/// How long a command runs before it is disturbed.
+/// How long a command runs before it is disturbed. Java takes some seconds to start.
 const BEFORE: Duration = Duration::from_secs(4);
+const BEFORE_WITH_JAVA: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct Asked {
@@ -148,7 +149,7 @@ fn run(cell: &Cell, binary: &Path) -> Result<Ended> {
     let mut command = Command::new(binary);
     command.args(cell.command.split(' ')).stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    sleep(BEFORE);
+    sleep(if cell.command.contains("java") { BEFORE_WITH_JAVA } else { BEFORE });
     if let Err(error) = cell.act.on(&child, cell.victim) {
         child.kill()?;
         let output = child.wait_with_output()?;

@@ -82,7 +82,9 @@ impl Act {
             Self::Stop { seconds } => {
                 kill_process(pid, Signal::STOP)?;
                 sleep(Duration::from_secs(seconds));
-                Ok(kill_process(pid, Signal::CONT)?)
+                // The command may have ended without it.
+                let _ = kill_process(pid, Signal::CONT);
+                Ok(())
             }
             Self::Freeze => freeze(&pid_text),
             Self::Shrink => tool("taskset", &["-apc", &other_cpu(&pid_text)?.to_string(), &pid_text]),
@@ -110,11 +112,13 @@ fn switch_off(recording: &Path, value: &str) -> Result<()> {
     write(&switch, value)
 }
 
-/// Reads what a file has for a tenth of a second.
+/// Reads a file for a tenth of a second, again until it has had something.
 fn read_for_a_moment(path: &Path) -> Result<()> {
     let arguments = ["0.1", "cat", path.to_str().context("its name is not UTF-8")?];
-    let output = Command::new("timeout").args(arguments).output().context("timeout")?;
-    ensure!(!output.stdout.is_empty(), "{} had no events", path.display());
+    let until = Instant::now() + Duration::from_secs(30);
+    while Command::new("timeout").args(arguments).output().context("timeout")?.stdout.is_empty() {
+        ensure!(Instant::now() < until && path.exists(), "{} had no events", path.display());
+    }
     Ok(())
 }
 

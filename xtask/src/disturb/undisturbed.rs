@@ -1,7 +1,7 @@
 //! Undisturbed runs: how many of them pass when each warning fails them. Must not know what a
 //! warning is about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -40,10 +40,9 @@ pub(super) fn check(binary: &Path, times: u32, only: &str) -> Result<usize> {
         let mut passed = 0;
         let mut reasons = BTreeMap::<String, u32>::new();
         for _ in 0..times {
-            match run(binary, command)? {
-                None => passed += 1,
-                Some(reason) => *reasons.entry(reason).or_default() += 1,
-            }
+            let failed = run(binary, command)?;
+            passed += u32::from(failed.is_none());
+            failed.into_iter().flatten().for_each(|reason| *reasons.entry(reason).or_default() += 1);
         }
         too_few += usize::from(is_too_few(passed, times));
         let mut reasons: Vec<_> = reasons.into_iter().collect();
@@ -59,8 +58,8 @@ fn is_too_few(passed: u32, times: u32) -> bool {
     u64::from(passed) * 20 < u64::from(times) * u64::from(MUST_PASS)
 }
 
-/// Runs a command once. Returns why it failed; `None` if it passed.
-fn run(binary: &Path, command: &str) -> Result<Option<String>> {
+/// Runs a command once. Returns its warnings, or its last line, if it failed; `None` if it passed.
+fn run(binary: &Path, command: &str) -> Result<Option<BTreeSet<String>>> {
     let mut program = Command::new(binary);
     program.args(command.split(' ')).args(["--fail-on", "warnings"]).stdin(Stdio::null());
     let output = program.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?.wait_with_output()?;
@@ -68,8 +67,12 @@ fn run(binary: &Path, command: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let line = said.lines().find(|line| line.contains("warning: ")).or_else(|| said.lines().last());
-    Ok(Some(line.map_or_else(|| output.status.to_string(), reason)))
+    let mut reasons: BTreeSet<String> =
+        said.lines().filter(|line| line.contains("warning: ")).map(reason).collect();
+    if reasons.is_empty() {
+        reasons.insert(said.lines().last().map_or_else(|| output.status.to_string(), reason));
+    }
+    Ok(Some(reasons))
 }
 
 /// A line without its figures, so that equal reasons are counted together.
