@@ -12,6 +12,9 @@ use crate::Error;
 use crate::comparison::{self, Comparison, verdict};
 use crate::text::inert;
 
+/// The widest interval of a ratio that is drawn, by its upper end.
+const WIDEST: f64 = 10.0;
+
 /// How a page of two runs begins.
 #[derive(Debug)]
 pub enum Pair<'a> {
@@ -130,9 +133,14 @@ fn ratios(comparison: &Comparison<'_>) -> Ranges {
         .iter()
         .filter_map(|compared| {
             let ratio = compared.ratio?;
-            let most = compared.bounds.filter(|bounds| bounds.high.is_finite());
+            // A wider interval says nothing, and would leave no room for the others.
+            let most = compared.bounds.filter(|bounds| bounds.high <= WIDEST);
             let most = most.map(|bounds| (bounds.low, bounds.high));
-            let interval = most.map_or_else(String::new, |(low, high)| format!(" ({low:.3}-{high:.3})"));
+            let interval = match (most, compared.bounds) {
+                (Some((low, high)), _) => format!(" ({low:.3}-{high:.3})"),
+                (None, Some(bounds)) => format!(" ({:.3} to over {WIDEST:.0})", bounds.low),
+                (None, None) => String::new(),
+            };
             let text = format!("{ratio:.3}{interval}: {}", verdict(compared.verdict));
             Some(Range {
                 label: format!("{}, {}", compared.name, comparison::of(compared)),

@@ -186,7 +186,7 @@ pub(super) fn of_two(base: &Path, new: &Path) -> anyhow::Result<Both> {
     let sides = [Side::read(&[base.to_owned()])?, Side::read(&[new.to_owned()])?];
     let both = Both::of(&sides, Options::default());
     let refused = refused(&both.differences);
-    anyhow::ensure!(refused.is_empty(), "{refused}");
+    anyhow::ensure!(refused.is_empty(), "they differ ({refused})");
     anyhow::ensure!(!both.figures.is_empty(), "they have no figure in common");
     Ok(both)
 }
