@@ -127,7 +127,9 @@ impl<'a> Chain<'a> {
         if self.is_plain() {
             return Ok((Source::part(self.input, self.from, self.to), None));
         }
-        let (unpacked, damage) = Unpacked::new(self)?;
+        let chain = self.clone();
+        let (unpacked, error) = Unpacked::new(Box::new(move || chain.reader()));
+        let damage = error.map(|error| failure(&error)).transpose()?;
         Ok((Source::Packed(Rc::new(unpacked)), damage))
     }
 

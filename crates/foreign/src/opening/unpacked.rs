@@ -5,18 +5,18 @@
 use std::cell::RefCell;
 use std::io::{self, BufRead, Read as _};
 
-use super::chain::{Chain, failure};
-use crate::error::Result;
-
 /// How many bytes are unpacked at once. As many before them are kept.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// How often all bytes may come out. The parts of a file are read nearly in order.
 const MAX_TIMES: u64 = 16;
 
+/// Unpacks the bytes from the start.
+type Open<'a> = Box<dyn Fn() -> Box<dyn BufRead + 'a> + 'a>;
+
 /// The bytes of a packed recording.
 pub(crate) struct Unpacked<'a> {
-    chain: Chain<'a>,
+    open: Open<'a>,
     length: u64,
     state: RefCell<State<'a>>,
 }
@@ -33,11 +33,8 @@ struct State<'a> {
 impl<'a> Unpacked<'a> {
     /// Unpacks everything once to learn its length. Also returns why the rest cannot be unpacked, if
     /// it cannot.
-    ///
-    /// # Errors
-    /// If the bytes exceed the limits.
-    pub(super) fn new(chain: &Chain<'a>) -> Result<(Self, Option<String>)> {
-        let mut reader = chain.reader();
+    pub(super) fn new(open: Open<'a>) -> (Self, Option<io::Error>) {
+        let mut reader = open();
         let (mut length, mut damage) = (0, None);
         loop {
             match reader.fill_buf().map(<[u8]>::len) {
@@ -47,13 +44,13 @@ impl<'a> Unpacked<'a> {
                     reader.consume(bytes);
                 }
                 Err(error) => {
-                    damage = Some(failure(&error)?);
+                    damage = Some(error);
                     break;
                 }
             }
         }
-        let state = State { reader: chain.reader(), window: Vec::new(), begin: 0, steps: 0 };
-        Ok((Self { chain: chain.clone(), length, state: RefCell::new(state) }, damage))
+        let state = State { reader: open(), window: Vec::new(), begin: 0, steps: 0 };
+        (Self { open, length, state: RefCell::new(state) }, damage)
     }
 
     pub(super) fn length(&self) -> u64 {
@@ -69,7 +66,7 @@ impl<'a> Unpacked<'a> {
         let mut state = self.state.borrow_mut();
         if most > 0 && at < state.begin {
             let steps = state.steps;
-            *state = State { reader: self.chain.reader(), window: Vec::new(), begin: 0, steps };
+            *state = State { reader: (self.open)(), window: Vec::new(), begin: 0, steps };
         }
         while most > 0 && at >= state.begin + state.window.len() as u64 {
             if state.steps > self.length.saturating_mul(MAX_TIMES) {
