@@ -178,6 +178,8 @@ pub(crate) fn since_begin_ns(instant_ns: u64) -> u64 {
 
 /// Ends the watch. Returns what changed, by time.
 pub(crate) fn finish() -> Vec<Change> {
+    // This process may have been stopped since its last wait.
+    waited(now_ns(), 0);
     let Some(mut watch) = WATCH.take() else { return Vec::new() };
     watch.look(&[]);
     watch.changes.finish()
