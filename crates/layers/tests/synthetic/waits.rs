@@ -226,6 +226,9 @@ fn a_wait_for_another_program_says_what_that_program_waited_for() {
     const COMPILER: u32 = 97;
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
+    for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
+        written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
+    }
     // The holder of a lock is preempted, and releases the lock 200 ns after it is back.
     switch(&mut written, 950, 1, (99, 1), HOLDER);
     switch(&mut written, 1_100, 1, (HOLDER, 0), COMPILER);
@@ -233,6 +236,7 @@ fn a_wait_for_another_program_says_what_that_program_waited_for() {
     switch(&mut written, 7_000, 1, (COMPILER, 0), HOLDER);
     wake(&mut written, 7_200, 1, HOLDER, WRITER);
     switch(&mut written, 7_300, 0, (0, 0), WRITER);
+    written.interrupt((8_000, 8_100), 0, "virtio0-req.0");
     switch(&mut written, 9_500, 0, (WRITER, 1), 0);
     let reasons = layers(&mut written, devices(&[], &[], 512)).summed();
     let of = |kind| {
