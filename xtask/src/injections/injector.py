@@ -2,7 +2,7 @@
 
     injector.py KIND LOG CPU DIRECTORY [PID ...]
 
-Every fifth of a second it disturbs for some milliseconds. Each line of the log is one stretch in which
+Every tenth of a second it disturbs for some milliseconds. Each line of the log is one stretch in which
 it did: cause,tid,begin_ns,end_ns in CLOCK_BOOTTIME, like injected.csv. CPU is that of the victims, PID are the
 victims, DIRECTORY is on the file system that they write to. It runs until it is ended by SIGTERM, which
 puts everything back.
@@ -12,7 +12,6 @@ and a jump of the clock ends a stretch. Its processes are named "inj-KIND". Know
 """
 
 import ctypes
-import fcntl
 import os
 import pathlib
 import signal
@@ -22,7 +21,7 @@ import sys
 import threading
 import time
 
-EVERY_NS = 200_000_000
+EVERY_NS = 100_000_000
 FOR_NS = 14_000_000
 # A longer time between two readings of the clock is time without the CPU.
 JUMP_NS = 100_000
@@ -261,7 +260,11 @@ def trace(of):
     seize, interrupt, detach = 0x4206, 0x4207, 17
 
     def ptrace(request, tid):
-        checked(libc.ptrace(ctypes.c_long(request), ctypes.c_long(tid), None, None))
+        try:
+            checked(libc.ptrace(ctypes.c_long(request), ctypes.c_long(tid), None, None))
+        except PermissionError as error:
+            # A thread that is ending cannot be traced.
+            raise ProcessLookupError(tid) from error
 
     fifo()
     for _ in of.pulses():
@@ -409,28 +412,6 @@ def inode(of):
         of.note((begin_ns, now()))
 
 
-def fsfreeze(of):
-    """Freezes the file system, as before a snapshot."""
-    freeze_it, thaw = 0xC0045877, 0xC0045878
-    file = os.open(of.directory, os.O_RDONLY)
-
-    def thaw_it():
-        try:
-            fcntl.ioctl(file, thaw, 0)
-        except OSError:
-            pass
-
-    undo.append(thaw_it)
-    fifo()
-    for _ in of.pulses():
-        # Writers wait from the beginning, before the file system is synchronised.
-        begin_ns = now()
-        fcntl.ioctl(file, freeze_it, 0)
-        time.sleep(FOR_NS / 1e9)
-        fcntl.ioctl(file, thaw, 0)
-        of.note((begin_ns, now()))
-
-
 KINDS = {
     "hog": hog,
     "crowd": crowd,
@@ -447,7 +428,6 @@ KINDS = {
     "packets": packets,
     "iolimit": iolimit,
     "inode": inode,
-    "fsfreeze": fsfreeze,
 }
 
 

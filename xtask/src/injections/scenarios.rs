@@ -121,7 +121,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     writes("I/O limit", "iolimit", THE_WRITER, WRITER, &["I/O limit"]),
     writes("lock of the file", "inode", NOBODY, WRITER, &["inj-inode"]),
     journalled("FIFO processes on every CPU", "everywhere", WRITER, &["inj-everywhere"]),
-    journalled("frozen file system", "fsfreeze", WRITER, &["inj-fsfreeze"]),
 ];
 
 const fn inject(
