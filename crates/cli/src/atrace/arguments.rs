@@ -47,12 +47,18 @@ pub(crate) const POSITIONALS: Positionals<Typed> = Positionals {
     set: |typed, text| push(&mut typed.categories, Category::named(text)),
 };
 
-/// The size of the buffers, under these names.
-pub(crate) const fn size(names: &'static [&'static str], default: &'static str) -> Opt<Typed> {
-    Opt::value(names, "KB", "The size of each CPU's buffer, in kilobytes.", |typed: &mut Typed, text| {
-        set(&mut typed.kilobytes, values::whole(text, 1..=4_000_000))
-    })
-    .default(default)
+/// The size of the buffers, under these names. `set` stores it.
+pub(crate) const fn size(
+    names: &'static [&'static str],
+    default: &'static str,
+    set: fn(&mut Typed, &str) -> Result<(), String>,
+) -> Opt<Typed> {
+    Opt::value(names, "KB", "The size of each CPU's buffer, in kilobytes.", set).default(default)
+}
+
+/// Stores a size of at least this many kilobytes.
+pub(crate) fn at_least<const KILOBYTES: u64>(typed: &mut Typed, text: &str) -> Result<(), String> {
+    set(&mut typed.kilobytes, values::whole(text, KILOBYTES..=4_000_000))
 }
 
 /// What a full buffer keeps.

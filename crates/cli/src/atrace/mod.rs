@@ -5,5 +5,5 @@ mod arguments;
 mod categories;
 mod recording;
 
-pub(crate) use arguments::{CIRCULAR, OUTPUT, POSITIONALS, Typed, WHAT, WHEN, size};
+pub(crate) use arguments::{CIRCULAR, OUTPUT, POSITIONALS, Typed, WHAT, WHEN, at_least, size};
 pub(crate) use recording::{Front, find, record};

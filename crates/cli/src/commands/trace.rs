@@ -52,7 +52,10 @@ pub(crate) static START: Entry<Typed> = Entry {
     positionals: Some(atrace::POSITIONALS),
     groups: &[
         atrace::WHAT,
-        Group { heading: "Buffers", options: &[atrace::size(&["-b", "--buffer"], "8000"), atrace::CIRCULAR] },
+        Group {
+            heading: "Buffers",
+            options: &[atrace::size(&["-b", "--buffer"], "8000", atrace::at_least::<64>), atrace::CIRCULAR],
+        },
         atrace::WHEN,
         atrace::OUTPUT,
     ],

@@ -26,7 +26,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     positionals: Some(atrace::POSITIONALS),
     groups: &[
         atrace::WHAT,
-        Group { heading: "Buffers", options: &[atrace::size(&["-b"], "2048"), atrace::CIRCULAR] },
+        Group {
+            heading: "Buffers",
+            options: &[atrace::size(&["-b"], "2048", atrace::at_least::<1>), atrace::CIRCULAR],
+        },
         atrace::WHEN,
         atrace::OUTPUT,
     ],
