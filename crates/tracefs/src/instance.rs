@@ -125,6 +125,15 @@ impl Instance {
         write(&self.buffers.directory.join(FOLLOWED), &list)
     }
 
+    /// Whether a thread was chosen, and has not left the list.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the kernel refuses.
+    pub fn follows(&self, tid: u32) -> Result<bool> {
+        let listed = read(&self.buffers.directory.join(FOLLOWED))?;
+        Ok(listed.lines().any(|line| line.parse() == Ok(tid)))
+    }
+
     /// Starts or continues recording. Returns an instant at which it was certainly on, in
     /// nanoseconds of CLOCK_BOOTTIME.
     ///

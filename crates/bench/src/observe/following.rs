@@ -74,14 +74,14 @@ pub(super) fn what<T: Send>(
     })
 }
 
-/// Processes whose first thread has ended, and which therefore left the kernel's list. If another
-/// thread then executes a program, it continues under the first one's id.
+/// Processes whose first thread has ended. If another thread then executes a program, it continues
+/// under the first one's id. Kernels before 5.19 no longer list that id.
 #[derive(Debug, Default)]
 pub(super) struct Headless(BTreeSet<u32>);
 
 impl Headless {
-    /// Follows processes again that continue under the id of a thread that had ended, and returns
-    /// one of them. Must be called after each round.
+    /// Follows processes again that the kernel no longer follows, and returns one of them. Must be
+    /// called after each round.
     ///
     /// # Errors
     /// [`Error::Trace`](crate::Error::Trace) if the kernel refuses.
@@ -96,10 +96,14 @@ impl Headless {
             }
             other => other.is_some(),
         });
-        if !alive.is_empty() {
-            instance.follow(&alive)?;
+        let mut lost = None;
+        for pid in alive {
+            if !instance.follows(pid)? {
+                instance.follow(&[pid])?;
+                lost = Some(pid);
+            }
         }
-        Ok(alive.first().copied())
+        Ok(lost)
     }
 }
 

@@ -108,15 +108,15 @@ fn calls_of_other_programs_take_no_space_in_the_buffers() {
         return;
     }
     let folder = folder("others");
-    // It makes a million calls a second. A buffer of 64 kB holds some hundreds of them.
+    // It makes up to a million calls a second. A buffer of 256 kB holds some thousands of them.
     let _flood = Beside::start("dd", &["if=/dev/zero", "of=/dev/null", "bs=1"]);
-    let small = ["--buffer", "64K", "--", "sh", "-c", "sleep 0.3; sleep 0.3; cat absent; true"];
+    let small = ["--buffer", "256K", "--", "sh", "-c", "sleep 0.3; sleep 0.3; cat absent; true"];
     let (of_command, calls) = observe(&folder, &small);
     assert_eq!(number(&of_command["unseen"]["lost_events"]), 0, "{of_command}");
     assert!(calls["execve"].0 >= 4 && calls["openat"].1 >= 1, "{calls:?}");
     let sleeps = Beside::start("sh", &["-c", "while :; do sleep 0.2; done"]);
     let pid = sleeps.0.id().to_string();
-    let (of_process, calls) = observe(&folder, &["--buffer", "64K", "--duration", "1s", "--pid", &pid]);
+    let (of_process, calls) = observe(&folder, &["--buffer", "256K", "--duration", "1s", "--pid", &pid]);
     assert_eq!(number(&of_process["unseen"]["lost_events"]), 0, "{of_process}");
     assert!(
         calls.contains_key("wait4") && !calls.contains_key("execve"),
@@ -131,14 +131,16 @@ fn a_process_is_observed_in_all_its_threads_and_under_its_next_program() {
         return;
     }
     let folder = folder("threads");
-    // Executed by its second thread. The kernel's list of threads then lacks the process.
+    // Its second thread executes the next program. Kernels before 5.19 then no longer follow it.
     let script = "import os, threading\n\
                   def other():\n    os.execvp('sh', ['sh', '-c', 'for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done; cat absent'])\n\
                   threading.Thread(target=other).start()\n\
                   threading.Event().wait()";
     let (observed, calls) = observe(&folder, &["--", "python3", "-c", script]);
     assert!(calls["openat"].1 >= 1 && calls["wait4"].0 >= 3, "{calls:?}");
-    let said = observed["not_recorded"].as_str().unwrap();
-    assert!(said.contains("a thread of process") && said.ends_with("is missing"), "{said}");
+    match observed["not_recorded"].as_str() {
+        None => assert!(calls["wait4"].0 >= 10, "{calls:?}"),
+        Some(said) => assert!(said.contains("a thread of process") && said.ends_with("is missing"), "{said}"),
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }
