@@ -11,6 +11,10 @@ use super::words::{comm, unknown};
 use crate::text::inert;
 use crate::text::quantity::duration;
 
+/// What is said of work on a virtual machine.
+const HYPERVISOR: &str =
+    "; on a virtual machine the hypervisor may not have run the CPU for part of this time";
+
 /// What else a sentence depends on.
 #[derive(Clone, Copy, Debug, Default)]
 struct About {
@@ -112,12 +116,7 @@ fn phrase(of: &OfKind, took: &str, about: About) -> String {
     match of.kind {
         ReasonKind::OwnWork => {
             let than = if about.usual { " longer than usual" } else { "" };
-            let caveat = match about.virtualised {
-                true => {
-                    "; on a virtual machine the hypervisor may not have run the CPU for part of this time"
-                }
-                false => "",
-            };
+            let caveat = if about.virtualised { HYPERVISOR } else { "" };
             format!("{} itself ran {took}{than}{on_cpu}{caveat}", or_it(&who))
         }
         ReasonKind::SlowCpu => waits(format!("ran {took} longer{}", most.after(" because of"))),

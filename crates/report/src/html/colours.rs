@@ -98,6 +98,6 @@ mod tests {
         let kinds = ReasonKind::ALL.map(of_reason);
         let layers = Layer::ALL.map(of_layer);
         let known = |colour: &&str| LEGEND.iter().any(|(name, _)| name == colour);
-        assert!(kinds.iter().chain(&layers).all(|colour| known(&colour)));
+        assert!(kinds.iter().chain(&layers).all(known));
     }
 }

@@ -169,11 +169,8 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
         let size = length(one.series.size_bytes as usize);
         let shares = shares(one);
         table.row([size.clone()].into_iter().chain(shares.map(|share| format!("{share:.1}"))));
-        let parts = PARTS.into_iter().zip(colours::OF_PARTS).zip(shares).map(|((name, colour), size)| Segment {
-            name,
-            colour,
-            size,
-            text: format!("{name}: {size:.1}%"),
+        let parts = PARTS.into_iter().zip(colours::OF_PARTS).zip(shares).map(|((name, colour), size)| {
+            Segment { name, colour, size, text: format!("{name}: {size:.1}%") }
         });
         let [platform, kernel, device, contention, _] = shares;
         let waits = if contention < 0.05 { String::new() } else { format!(", contention {contention:.1}%") };
