@@ -1,6 +1,6 @@
 //! Events that have no decoded form, but some of whose fields are kept, because the analysis of
-//! calls and synchronous writes needs them. Their records are read like the kernel's own. Must not know any
-//! file format, nor what the fields are used for.
+//! calls and synchronous writes needs them. Their records are read like the kernel's own. Must not
+//! know any file format, nor what the fields are used for.
 
 use std::fmt::Write as _;
 

@@ -78,7 +78,8 @@ impl Buffers {
         Ok(parse_stats(&read(&self.per_cpu(cpu, "stats"))?))
     }
 
-    /// How many events were taken out of one CPU's buffer; `None` on kernels that do not count them.
+    /// How many events were taken out of one CPU's buffer; `None` on kernels that do not count
+    /// them.
     pub(crate) fn events_read(&self, cpu: u32) -> Option<u64> {
         count(&read(&self.per_cpu(cpu, "stats")).ok()?, "read events")
     }

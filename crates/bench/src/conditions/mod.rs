@@ -146,8 +146,8 @@ const LATE_AND_CONTINUED_NS: u64 = 50_000_000;
 
 /// Notes that the calling thread has waited since `from_ns`, where at most `timeout_ns` were asked
 /// for. If it was late although it did not wait for a CPU, this process was stopped or frozen, or
-/// the machine was suspended. A stop that SIGCONT ended is noticed also if it began before the wait,
-/// but after the last one.
+/// the machine was suspended. A stop that SIGCONT ended is noticed also if it began before the
+/// wait, but after the last one.
 pub(crate) fn waited(from_ns: u64, timeout_ns: u64) {
     WATCH.with_borrow_mut(|watch| {
         let Some(watch) = watch.as_mut() else { return };

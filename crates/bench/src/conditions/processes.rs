@@ -58,8 +58,8 @@ impl Process<'_> {
         Some(Reading { what: format!("{what} of {}", self.role), pid: self.pid, value: value? })
     }
 
-    /// Its own threads: without those that the kernel creates in it for its io_urings, which may run
-    /// on all CPUs.
+    /// Its own threads: without those that the kernel creates in it for its io_urings, which may
+    /// run on all CPUs.
     fn tids(&self, root: &Root) -> Vec<u32> {
         let own = |tid: &String| {
             let comm = root.read(format!("proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
@@ -69,8 +69,8 @@ impl Process<'_> {
         tids.filter_map(|tid| tid.parse().ok()).collect()
     }
 
-    /// Whether it is stopped or frozen; `None` if that is unknown, or if it has ended. Of a child that
-    /// is stopped, [`Process::was_stopped`] knows.
+    /// Whether it is stopped or frozen; `None` if that is unknown, or if it has ended. Of a child
+    /// that is stopped, [`Process::was_stopped`] knows.
     fn state(&self, root: &Root) -> Option<&'static str> {
         let is_stopped = self.is_stopped(root);
         let groups = root.read(format!("proc/{}/cgroup", self.pid))?;

@@ -14,8 +14,8 @@ pub fn of_thread(tid: u32) -> Result<ThreadCounters> {
     read_at(&Root::real(), if tid == 0 { crate::sched::gettid() } else { tid })
 }
 
-/// How long the calling thread has waited for a CPU so far, in nanoseconds; `None` if the kernel does
-/// not count it. Cheaper than [`of_thread`].
+/// How long the calling thread has waited for a CPU so far, in nanoseconds; `None` if the kernel
+/// does not count it. Cheaper than [`of_thread`].
 pub(crate) fn run_delay_ns() -> Option<u64> {
     let tid = crate::sched::gettid();
     schedstat(&Root::real(), &format!("proc/{tid}/task/{tid}")).map(|(_, run_delay_ns)| run_delay_ns)

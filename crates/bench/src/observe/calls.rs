@@ -1,5 +1,5 @@
-//! Observes other programs' binder calls as they happen. The caller supplies the code that finds what
-//! delayed the slow ones.
+//! Observes other programs' binder calls as they happen. The caller supplies the code that finds
+//! what delayed the slow ones.
 
 use std::ops::ControlFlow;
 

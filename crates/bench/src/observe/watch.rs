@@ -46,7 +46,8 @@ pub(super) struct Watch {
     pub(super) taken_bytes: usize,
     /// The kernel's list of threads and their processes, read at most once a round: it is long.
     saved: Option<std::collections::BTreeMap<u32, u32>>,
-    /// If the kernel records only the observed threads: which of their processes lost the first one.
+    /// If the kernel records only the observed threads: which of their processes lost the first
+    /// one.
     headless: Option<Headless>,
     pub(super) folder: Folder,
 }

@@ -1,4 +1,5 @@
-//! `roundtrip storage study`: repeats the experiments of the study of 2012 on the layers of a write.
+//! `roundtrip storage study`: repeats the experiments of the study of 2012 on the layers of a
+//! write.
 
 use roundtrip_run::storage::interference::{Condition, InterferencePlan};
 use roundtrip_run::storage::{Api, StoragePlan};

@@ -31,8 +31,8 @@ struct State<'a> {
 }
 
 impl<'a> Unpacked<'a> {
-    /// Unpacks everything once to learn its length. Also returns why the rest cannot be unpacked, if
-    /// it cannot.
+    /// Unpacks everything once to learn its length. Also returns why the rest cannot be unpacked,
+    /// if it cannot.
     pub(super) fn new(open: Open<'a>) -> (Self, Option<io::Error>) {
         let mut reader = open();
         let (mut length, mut damage) = (0, None);

@@ -5,7 +5,8 @@ use std::io::Read;
 
 use crate::opening::Source;
 
-/// The longest part that is read at once, in bytes. The largest is the list of the kernel's symbols.
+/// The longest part that is read at once, in bytes. The largest is the list of the kernel's
+/// symbols.
 pub(super) const MOST_BYTES: usize = 128 << 20;
 
 /// A recording and the current position.

@@ -15,8 +15,8 @@ use crate::compressed::{Method, unpack};
 /// The maximum number of option sections in a chain. Each section points to the next.
 const MOST_SECTIONS: usize = 1000;
 
-/// The most bytes of compressed pages that are in memory at once, unpacked. trace-cmd compresses ten
-/// pages at a time.
+/// The most bytes of compressed pages that are in memory at once, unpacked. trace-cmd compresses
+/// ten pages at a time.
 const MOST_CHUNK_BYTES: usize = 16 << 20;
 
 struct Reader<'a> {

@@ -1,6 +1,6 @@
-//! A slow call or write over time, as lanes, one below the other. Those of a call are its client, its
-//! server and their CPUs, with the names of the threads that have them. The parts and words are the
-//! same as on a terminal.
+//! A slow call or write over time, as lanes, one below the other. Those of a call are its client,
+//! its server and their CPUs, with the names of the threads that have them. The parts and words are
+//! the same as on a terminal.
 
 use std::collections::BTreeSet;
 

@@ -10,7 +10,6 @@ use super::chart::{Axis, Chart, Kind, Line, durations, log_ticks, short_duration
 use super::over_time;
 use super::page::Page;
 use super::ranges::{ranges, span};
-use super::slow_calls;
 use super::subject::Subject;
 use crate::ipc::latency;
 use crate::text::quantity::{duration, duration_or_dash};
@@ -74,7 +73,8 @@ pub(super) fn over_time(subject: &Subject<'_>, runs: usize) -> Vec<Chart> {
             timeline: caller.timeline.clone(),
         };
         let calls: Vec<_> = all.callers.iter().map(calls).collect();
-        let slow = slow_calls::over_time(subject, |one| one.call.kind.0 == index);
+        let slow = subject.explained.iter().filter(|one| one.call.kind.0 == index);
+        let slow: Vec<_> = slow.map(over_time::Slow::of).collect();
         let heading = latency::heading(result, series);
         let what = subject.named(heading.lines().next().unwrap_or_default(), runs);
         let mut chart =

@@ -10,7 +10,6 @@ use super::each;
 use super::over_time;
 use super::page::Page;
 use super::ranges::{ranges, ticks};
-use super::slow_calls;
 use super::subject::Subject;
 use crate::ipc::{baseline, observed_calls, throughput, traits, workers};
 use crate::text::quantity::{byte_rate, duration, length};
@@ -71,7 +70,7 @@ pub(crate) fn observed_calls(page: &mut Page, subjects: &[Subject<'_>]) {
 pub(super) fn over_time(subject: &Subject<'_>, runs: usize) -> Option<Chart> {
     let result = subject.analysed.run.results.observed_calls.as_ref()?;
     let calls = over_time::Calls { name: "all calls".into(), timeline: result.timeline.clone() };
-    let slow = slow_calls::over_time(subject, |_| true);
+    let slow = subject.explained.iter().map(over_time::Slow::of).collect::<Vec<_>>();
     let title = subject.named("Over the run", runs);
     over_time::chart(title, &[calls], &slow, Some(result.plan.deadline))
 }

@@ -2,11 +2,15 @@
 //! point, so that outliers appear at their time; and slow calls in the colour of their reason. Must
 //! not know any run.
 
+use roundtrip_analysis::slow_calls::Explained;
 use roundtrip_latency::{Bin, Deadline, Timeline};
+use roundtrip_layers::Explanation;
+use roundtrip_layers::reasons::ReasonKind;
 use roundtrip_run::environment::Environment;
 
 use super::chart::{Axis, Chart, Kind, Line, Scale, durations, round_ticks, short_duration};
-use super::colours::{Colour, LEGEND};
+use super::colours::{self, Colour, LEGEND};
+use crate::explanation::summary;
 use crate::ipc::latency::us;
 use crate::text::quantity::duration;
 use crate::text::table::{Column, Table};
@@ -26,6 +30,18 @@ pub(super) struct Slow {
     pub(super) took_ns: u64,
     pub(super) colour: Colour,
     pub(super) text: String,
+}
+
+impl Slow {
+    /// A slow call, in the colour of its main reason.
+    pub(super) fn of(one: &Explained) -> Self {
+        let Explanation { reasons, start_ns, .. } = &one.explanation;
+        let kind = reasons.main().map_or(ReasonKind::OwnWork, |(kind, _)| kind);
+        let took_ns = one.explanation.duration_ns();
+        let (number, took, cause) = (one.call.number, duration(took_ns as f64), summary::cause_of(one));
+        let text = format!("slow call {number}, {took}: {cause}");
+        Self { start_ns: *start_ns, took_ns, colour: colours::of_reason(kind), text }
+    }
 }
 
 /// The chart of calls of several kinds and of the slow ones among them, with its table; `None` if

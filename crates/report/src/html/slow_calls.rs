@@ -2,14 +2,11 @@
 //! explanation, slowest first, grouped by cause.
 
 use roundtrip_analysis::slow_calls::{Explained, Kept};
-use roundtrip_layers::Explanation;
-use roundtrip_layers::reasons::ReasonKind;
 
 use super::chart::Chart;
-use super::over_time::Slow;
 use super::page::Page;
 use super::subject::Subject;
-use super::{colours, lanes, others};
+use super::{lanes, others};
 use crate::explanation;
 use crate::explanation::{sentence, summary};
 use crate::text::quantity::duration;
@@ -99,26 +96,6 @@ fn call(page: &mut Page, one: &Explained, open: bool) {
             &explanation::parts_table(&one.explanation),
         );
     });
-}
-
-/// Some slow calls of a run for its chart over time.
-pub(super) fn over_time(subject: &Subject<'_>, wanted: impl Fn(&Explained) -> bool) -> Vec<Slow> {
-    let slow = |one: &Explained| {
-        let Explanation { reasons, .. } = &one.explanation;
-        let kind = reasons.main().map_or(ReasonKind::OwnWork, |(kind, _)| kind);
-        Slow {
-            start_ns: start(one),
-            took_ns: one.explanation.duration_ns(),
-            colour: colours::of_reason(kind),
-            text: format!(
-                "slow call {}, {}: {}",
-                one.call.number,
-                duration(took(one)),
-                summary::cause_of(one)
-            ),
-        }
-    };
-    subject.explained.iter().filter(|one| wanted(one)).map(slow).collect()
 }
 
 /// The charts of a run with slow calls over time: one for each series.

@@ -1,5 +1,5 @@
-//! Slow writes on the page: each with its sentence and as lanes. A row is a layer, and a colour is why
-//! the write did not move there.
+//! Slow writes on the page: each with its sentence and as lanes. A row is a layer, and a colour is
+//! why the write did not move there.
 
 use roundtrip_layers::storage::{Layer, Layers, Write};
 

@@ -160,8 +160,8 @@ pub struct ObserveResult {
     pub slow_calls: Vec<SlowCall>,
     /// The number of further calls that missed the deadline.
     pub over_limit: u64,
-    /// What delayed all calls that missed the deadline, kept or not; `None` in runs of earlier
-    /// versions and in those that recorded no scheduler events.
+    /// What delayed all calls that missed the deadline, kept or not; `None` without
+    /// scheduler events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Causes>,
     /// What could not be observed.

@@ -133,8 +133,8 @@ fn is_zero(ns: &u64) -> bool {
 pub struct LayerTime {
     /// The total over all calls, in nanoseconds.
     pub sum_ns: u64,
-    /// How much of it the call, or a thread that worked for it, waited for a CPU that another thread
-    /// had, in nanoseconds; 0 in runs of earlier versions.
+    /// How much of it the call, or a thread that worked for it, waited for a CPU that another
+    /// thread had, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub behind_ns: u64,
     /// The time in each call that spent any in this layer.
@@ -208,8 +208,7 @@ pub struct ObserveWritesResult {
     pub slow_writes: Vec<SlowWrite>,
     /// The number of further writes that missed the deadline.
     pub over_limit: u64,
-    /// What delayed all writes that missed the deadline, kept or not; `None` in runs of earlier
-    /// versions.
+    /// What delayed all writes that missed the deadline, kept or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Causes>,
     /// What could not be observed.

@@ -42,8 +42,8 @@ pub(super) fn observed(analysed: &Analysed<'_>) -> Option<String> {
 /// The layers in which a writer and its helpers run.
 const OWN: [Layer; 3] = [Layer::Fs, Layer::Helper, Layer::Platform];
 
-/// What to do about a reason, which `who` names. `flushes`: each write flushes the device. `own`: the
-/// layer in which most of the work is done.
+/// What to do about a reason, which `who` names. `flushes`: each write flushes the device. `own`:
+/// the layer in which most of the work is done.
 fn against_writes(most: Option<ReasonKind>, who: &str, flushes: bool, own: Option<Layer>) -> String {
     let step = match most {
         Some(ReasonKind::Cpu) => {
