@@ -106,7 +106,9 @@ impl Instance {
             write(&directory.join("events").join(event).join("enable"), "1")?;
             self.events.push(event.clone());
         }
-        let shown = SETTINGS.into_iter().filter_map(|file| Some((file, read(&directory.join(file)).ok()?)));
+        // The kernel changes the list of followed threads as they come and go.
+        let fixed = SETTINGS.into_iter().filter(|&file| file != FOLLOWED || !selection.followed_only);
+        let shown = fixed.filter_map(|file| Some((file, read(&directory.join(file)).ok()?)));
         self.settings = shown.collect();
         let path = self.buffers.switch();
         let switch = File::options().write(true).open(&path);
