@@ -124,16 +124,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 storage_options::warm_up("5"),
             ],
         },
-        Group {
-            heading: "How",
-            options: &[
-                storage_options::policy(),
-                storage_options::cpus("the first CPU that this process may use"),
-                storage_options::java(),
-                storage_options::no_recorder(),
-                storage_options::buffer(),
-            ],
-        },
+        HOW,
         gates::group(),
         output::group(),
     ],
@@ -145,6 +136,18 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ),
     ],
     run,
+};
+
+/// How to write, and what to record.
+pub(super) const HOW: Group<Typed> = Group {
+    heading: "How",
+    options: &[
+        storage_options::policy(),
+        storage_options::cpus("the first CPU that this process may use"),
+        storage_options::java(),
+        storage_options::no_recorder(),
+        storage_options::buffer(),
+    ],
 };
 
 /// How often each pair is measured.

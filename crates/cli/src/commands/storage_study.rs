@@ -4,7 +4,7 @@
 use roundtrip_run::storage::interference::{Condition, InterferencePlan};
 use roundtrip_run::storage::{Api, StoragePlan};
 
-use super::storage_interference::{Typed, duration, measure, rounds};
+use super::storage_interference::{HOW, Typed, duration, measure, rounds};
 use super::{gates, output, storage_options};
 use crate::args::{Entry, Group, Kind};
 
@@ -36,16 +36,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 storage_options::warm_up("5"),
             ],
         },
-        Group {
-            heading: "How",
-            options: &[
-                storage_options::policy(),
-                storage_options::cpus("the first CPU that this process may use"),
-                storage_options::java(),
-                storage_options::no_recorder(),
-                storage_options::buffer(),
-            ],
-        },
+        HOW,
         gates::group(),
         output::group(),
     ],
