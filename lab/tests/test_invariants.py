@@ -107,7 +107,7 @@ def write(documents, folder):
     for number, document in enumerate(documents):
         place = folder / f"run-{number}"
         place.mkdir(parents=True)
-        # Other dates: runs that are equal otherwise are not the same run.
+        # Each run has its own date, so that otherwise equal runs count as different ones.
         document["environment"] |= {"date": f"2026-11-{number + 1:02}T10:00:00Z"}
         (place / "run.json").write_text(json.dumps(document))
 

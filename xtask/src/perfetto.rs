@@ -47,7 +47,7 @@ pub(crate) fn check() -> Result<Outcome> {
     passed::once("Perfetto", &inputs, || tests(&schema, &engine(&packages)?))
 }
 
-/// Runs the tests with this schema and trace processor.
+/// Runs the tests against this schema, with this trace processor.
 fn tests(schema: &Path, engine: &Path) -> Result<Outcome> {
     // The formats first, then the program's trace of a recording on this machine.
     for [target, name] in [["--lib", "processor_tests"], ["--test=program", "perfetto_shows"]] {

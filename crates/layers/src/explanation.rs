@@ -158,9 +158,9 @@ pub enum Flag {
         /// How much less time the work would have taken at the highest frequencies.
         lost_ns: u64,
     },
-    /// A thread of the call, or the main thread of its process, was moved to a control group, and
-    /// the call waited for a CPU afterwards, or was moved during the call and ran afterwards. A
-    /// group may have other CPUs (a cpuset) or another share of them.
+    /// A thread of the call, or the main thread of its process, was moved to a control group.
+    /// Either the call waited for a CPU afterwards, or the move was during the call and the thread
+    /// ran afterwards. The new group may allow other CPUs (a cpuset), or a different share of them.
     Moved {
         /// The thread that was moved: a main thread perhaps with all others of its process.
         thread: Thread,
@@ -168,7 +168,7 @@ pub enum Flag {
         group: String,
         /// The thread that moved it.
         by: Thread,
-        /// When, in nanoseconds after the start of the call; negative before it.
+        /// When it was moved, in nanoseconds from the start of the call; negative if before it.
         after_ns: i64,
     },
     /// There were no kernel events at all.

@@ -100,8 +100,8 @@ fn write(path: &Path, value: &str) -> Result<()> {
     fs::write(path, format!("{value}\n")).with_context(|| path.display().to_string())
 }
 
-/// Switches off a recording that is on: while a command reads a recording, it is off, and switching
-/// it off changes nothing.
+/// Waits until a recording is on, then switches it off. A command switches its recording off while
+/// it reads it, and switching it off then would have no effect.
 fn switch_off(recording: &Path, value: &str) -> Result<()> {
     let switch = recording.join("tracing_on");
     // A comparison of writes first tries, without recording, what is possible.

@@ -61,9 +61,9 @@ impl Interrupts {
 /// long, or never return.
 const COLLECTED_WITHIN_NS: u64 = 10_000_000_000;
 
-/// Whether the program prints what it measured before a signal or a failure. It is static, because
-/// signals belong to the process: the handlers, the caught signal and this choice are shared by all
-/// runs. The program chooses once, before its first run.
+/// Whether the program prints what it had measured before a signal or a failure. The program sets
+/// it once, before its first run. It is static because a process has only one set of signal
+/// handlers, which all its runs share.
 static KEEPS: AtomicBool = AtomicBool::new(false);
 
 /// Whether a signal cut anything short.

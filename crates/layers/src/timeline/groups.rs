@@ -144,8 +144,9 @@ impl Groups {
         moves[..after].iter().rev().take(MAX_MOVES)
     }
 
-    /// The last move of a thread in each hierarchy until an instant, with the group's path, latest
-    /// first. A group for one process alone says nothing about CPUs, and is left out.
+    /// For each hierarchy of control groups, a thread's last move up to an instant, with the path
+    /// of its new group; the latest move first. Groups for a single process are left out, because
+    /// they say nothing about CPUs.
     pub(crate) fn last_moves(&self, tid: u32, time_ns: u64) -> Vec<(Move, &str)> {
         let mut roots = Vec::new();
         let mut out = Vec::new();

@@ -41,8 +41,8 @@ impl Scratch {
         output
     }
 
-    /// Like [`Scratch::signalled`], with the run as JSON in `run`. Waits longer if a slow machine
-    /// has not measured anything.
+    /// Like [`Scratch::signalled`], with the run as JSON in `run`. If nothing was measured, because
+    /// the machine is slow, tries again with a longer wait.
     fn cut(&self, line: &str, signal: Signal) -> Value {
         let line = format!("{line} --out run --force --format json");
         for seconds in [2, 5, 10, 30] {
@@ -86,7 +86,7 @@ impl Scratch {
     }
 
     /// Kills a worker of the command whose name begins with `name`. Returns the results, which must
-    /// be marked and stored. Waits longer if a slow machine has not measured anything.
+    /// be marked as partial and stored. If nothing was measured, tries again with a longer wait.
     fn killed(&self, line: &str, name: &str) -> Value {
         let line = format!("{line} --out run --force --format json --quiet");
         for seconds in [2, 5, 10, 30] {

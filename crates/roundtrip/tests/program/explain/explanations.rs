@@ -108,7 +108,8 @@ fn check_sums(explanation: &Value) {
     }
 }
 
-/// Checks the text for two slow calls, and `over_limit` more of which only the causes are kept.
+/// Checks the text of a run with two explained slow calls. Of `over_limit` further ones, only the
+/// causes were stored.
 fn check_text(text: &str, over_limit: u64) {
     let said =
         if over_limit == 1 { "1 more slow call,".into() } else { format!("{over_limit} more slow calls,") };
