@@ -117,8 +117,8 @@ fn a_stopped_process_is_a_warning() {
         kill_process(pid, Signal::CONT).unwrap();
     });
     assert_eq!(change(&run, "state of server of pair 1")["during"], "stopped for a time");
-    // Calls that were due meanwhile waited for it, or they are said to be missing: between two turns
-    // no call is made.
+    // Calls that were due meanwhile waited for it, or they are said to be missing: between two
+    // turns no call is made.
     let callers = &run["results"]["latency"]["series"][0]["pairs"][0]["callers"];
     let worst_ns = callers[0]["response"]["time"]["max_ns"].as_u64().unwrap();
     let left_out = has_warning(&run, "the schedule stood still for");
