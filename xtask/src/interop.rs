@@ -3,7 +3,6 @@
 //! how to build the programs; `peers/interop` knows the expected results.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -11,7 +10,8 @@ use roundtrip_guest::{Arch, Clock, End, Job, Kernel, Packaged};
 
 use crate::boot::{once, with_kernel};
 use crate::outcome::Outcome;
-use crate::shell::{cargo_command, root, run, say, static_binary, target_dir};
+use crate::peers;
+use crate::shell::{cargo_command, run, say, static_binary};
 
 const ARCH: Arch = Arch::X86_64;
 const LIMIT: Duration = Duration::from_secs(300);
@@ -52,7 +52,7 @@ fn in_guest(
     arguments: impl Fn(String) -> Vec<String>,
     expected: impl Fn(&str) -> bool,
 ) -> Result<Outcome> {
-    let (hub, program) = (build_hub()?, build()?);
+    let (hub, program) = (build_hub()?, peers::build("interop")?);
     let name = hub.file_name().unwrap_or_default().display().to_string();
     files.push(hub);
     let job = Job {
@@ -79,36 +79,19 @@ fn in_guest(
 /// Builds both programs.
 pub(crate) fn build_all() -> Result<()> {
     build_hub()?;
-    build().map(drop)
+    peers::build("interop").map(drop)
 }
 
-/// The command to build either program, small enough for a boot image.
-fn cargo(arguments: &[&str]) -> Command {
-    let mut command = cargo_command();
-    command.args(arguments).args(["--locked", "--target", ARCH.target(), "--target-dir"]).arg(folder());
-    // Optimised, like the programs that users observe.
-    command.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_DEV_STRIP", "symbols")]);
-    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "2");
-    command
-}
-
-fn folder() -> PathBuf {
-    target_dir().join("peers")
-}
-
-/// Builds the program, which is not a member of the workspace.
-fn build() -> Result<PathBuf> {
-    let manifest = root().join("peers/Cargo.toml").display().to_string();
-    run(&mut cargo(&["build", "--quiet", "--package", "interop", "--manifest-path", &manifest]))?;
-    Ok(folder().join(ARCH.target()).join("debug/interop"))
-}
-
-/// Builds `rsbinder`'s service manager from the registry, beside the program, unless it exists.
+/// Builds `rsbinder`'s service manager from the registry, unless it exists, small enough for a boot
+/// image.
 fn build_hub() -> Result<PathBuf> {
-    let tools = folder().join("tools");
-    let root = tools.display().to_string();
+    let tools = peers::folder().join("tools");
+    let mut command = cargo_command();
+    command.args(["install", "--quiet", "--debug", "--locked", TOOLS, "--bin", "rsb_hub"]);
+    command.args(["--target", ARCH.target()]).arg("--root").arg(&tools);
+    command.arg("--target-dir").arg(peers::folder());
     // Not optimised: nothing of it is measured.
-    let mut command = cargo(&["install", "--quiet", "--debug", TOOLS, "--bin", "rsb_hub", "--root", &root]);
+    command.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_DEV_STRIP", "symbols")]);
     run(command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0"))?;
     Ok(tools.join("bin/rsb_hub"))
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::install;
 use crate::leftovers::Temporary;
 use crate::outcome::Outcome;
 use crate::passed::{self, Inputs};
@@ -29,7 +30,7 @@ pub(crate) fn install() -> Result<Outcome> {
     }
     let mut pip = Command::new(folder.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "./lab[test]"]);
-    Ok(run(&mut pip)
+    Ok(install::download(&mut pip)
         .unwrap_or_else(|error| Outcome::NotRun(format!("the package cannot be installed: {error:#}"))))
 }
 

@@ -3,7 +3,7 @@
 //! their limits. Knows the expected results; the program in `peers` makes the calls.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -45,7 +45,7 @@ fn count(kernel: &Kernel) -> Result<Outcome> {
     let name = roundtrip.file_name().unwrap_or_default().display().to_string();
     let job = Job {
         earlier: Vec::new(),
-        program: build()?,
+        program: build("peers")?,
         arguments: [
             "compare",
             &format!("./{name}"),
@@ -80,15 +80,21 @@ fn compare(kernel: &Kernel, init: &Path, job: &Job) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Builds the peers' program, which is not a member of the workspace.
-pub(crate) fn build() -> Result<std::path::PathBuf> {
-    let folder = target_dir().join("peers");
+/// Builds what runs in guests of the workspace in `peers`, all at once, because both programs share
+/// most of their dependencies, and returns the path of one of them.
+pub(crate) fn build(program: &str) -> Result<PathBuf> {
     run(cargo_command()
-        .args(["build", "--release", "--locked", "--target", ARCH.target(), "--manifest-path"])
-        .arg(root().join("peers/Cargo.toml"))
-        .arg("--target-dir")
-        .arg(&folder))?;
-    Ok(folder.join(ARCH.target()).join("release/peers"))
+        .args(["build", "--release", "--locked", "--package", "peers", "--package", "interop"])
+        .args(["--target", ARCH.target(), "--target-dir"])
+        .arg(folder())
+        .arg("--manifest-path")
+        .arg(root().join("peers/Cargo.toml")))?;
+    Ok(folder().join(ARCH.target()).join("release").join(program))
+}
+
+/// Where they are built.
+pub(crate) fn folder() -> PathBuf {
+    target_dir().join("peers")
 }
 
 /// The instructions of each batch, ascending, by program and payload.

@@ -16,8 +16,7 @@ use crate::{
     REALTIME, STORAGE, TESTS, UBUNTU,
 };
 use crate::{
-    changed, dist, documents, fuzz, guests, install, interop, lab, passed, peers, perfetto, slowest_tests,
-    suite,
+    changed, dist, documents, fuzz, guests, install, interop, lab, passed, perfetto, slowest_tests, suite,
 };
 
 /// What the steps of `test` need from the start.
@@ -123,7 +122,6 @@ const COMPILERS_LANE: Lane = Lane {
 fn build_for_guests() -> Result<Outcome> {
     guests::build_all()?;
     interop::build_all()?;
-    peers::build()?;
     Ok(Outcome::Passed)
 }
 

@@ -38,15 +38,15 @@ pub(crate) fn run_phases(phases: &[Phase<'_>], times: impl Fn() -> Vec<String>) 
 
 fn summarise(results: &[Done], start: Instant, say: impl Fn(&str)) -> bool {
     say("\n=== summary");
-    for one in results {
-        say(&line(one));
-    }
+    // Failed steps last, where the end of a long log shows them.
+    let (failed, others): (Vec<&Done>, Vec<&Done>) = results.iter().partition(|one| one.result.is_err());
+    others.iter().chain(&failed).for_each(|one| say(&line(one)));
     for (name, tests) in results.iter().filter_map(|one| Some((&one.name, skipped(one)?))) {
         say(&format!("\nskipped in {name}, because this machine lacks something:"));
         tests.iter().for_each(|test| say(&format!("  {test}")));
     }
     let tests: usize = results.iter().filter_map(skipped).map(<[_]>::len).sum();
-    let failed = results.iter().filter(|one| one.result.is_err()).count();
+    let failed = failed.len();
     let not_run = results.iter().filter(|one| matches!(one.result, Ok(Outcome::NotRun(_)))).count();
     let unchanged = results.iter().filter(|one| matches!(one.result, Ok(Outcome::Unchanged { .. }))).count();
     let total = seconds(start.elapsed());
@@ -154,6 +154,9 @@ mod tests {
         assert!(passed && text.contains("0 failed, 1 could not run, 0 tests skipped"), "{text}");
         let (text, passed) = report(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]);
         assert!(!passed && text.contains("=== b") && text.contains("1 failed, 0 could not run"), "{text}");
+        // The failed step is listed last.
+        let at = |part| text.find(part).unwrap();
+        assert!(at("FAILED   a: no") > at("passed   b"), "{text}");
     }
 
     #[test]
