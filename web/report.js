@@ -80,7 +80,7 @@
     const tall = [Math.min(...heights), Math.max(...heights)];
     const upright =
       spec.y.scale === "linear" ? padded(tall[0], tall[1], 0.08)
-      : spec.kind === "steps" ? [-0.35, tall[1] + 0.15]
+      : spec.kind === "steps" ? [-0.42, tall[1] + 0.15] // A line at zero is not cut by the edge.
       : padded(tall[0], tall[1], 0.06);
     const many = lines.length > 1;
     // Points of a line that are further apart than this are not connected.
@@ -134,7 +134,8 @@
         }),
       ],
       hooks: {
-        draw: [
+        // Below the lines, so that no text hides a point.
+        drawAxes: [
           (u) => {
             const { ctx, bbox } = u;
             ctx.save();
