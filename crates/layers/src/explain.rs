@@ -41,6 +41,8 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
     flags.extend(circumstances);
     if timeline.lost_within(trip.start_ns, trip.end_ns) {
         flags.push(Flag::EventsLost);
+    } else if timeline.incomplete_within(trip.start_ns, trip.end_ns) {
+        flags.push(Flag::OutsideRecording);
     }
     let count = timeline.unrecorded_within(trip.start_ns, trip.end_ns);
     if count > 0 {

@@ -140,6 +140,8 @@ pub enum Flag {
     Gap,
     /// Events were lost.
     EventsLost,
+    /// The recording covers only a part of the call: it began later, or ended earlier.
+    OutsideRecording,
     /// The kernel did not record some context switches although it lost no events, as on some
     /// virtual machines.
     SwitchesUnrecorded {

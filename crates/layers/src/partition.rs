@@ -98,6 +98,11 @@ impl Cutter<'_, '_> {
                 {
                     vec![self.unknown(during, Unknown::EventsLost)]
                 }
+                Doing::Unknown | Doing::Moved { .. } | Doing::Left { .. }
+                    if self.timeline.incomplete_within(during.begin_ns, during.end_ns) =>
+                {
+                    vec![self.unknown(during, Unknown::OutsideRecording)]
+                }
                 Doing::Unknown | Doing::Moved { .. } | Doing::Left { .. } => {
                     vec![self.unknown(during, Unknown::NoEvent)]
                 }

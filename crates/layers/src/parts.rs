@@ -132,6 +132,8 @@ pub enum Unknown {
     NoThread,
     /// Events were lost.
     EventsLost,
+    /// It was before the recording began, or after it ended.
+    OutsideRecording,
     /// No event shows what the thread did.
     NoEvent,
     /// No event shows which thread had the CPU.
@@ -142,6 +144,8 @@ pub enum Unknown {
     BehindOrThrottled,
     /// It was not recorded what ended a wait.
     Waker,
+    /// The thread had waited in a long queue, in which each thread ended the wait of the next.
+    Queued,
     /// Another CPU, or an interrupt, ended a wait; wakings were not recorded.
     OtherCpu,
     /// An interrupt of a timer or a device, which was not recorded, ended a wait.

@@ -335,7 +335,7 @@ impl<'t> Writes<'t> {
             pieces,
             requests,
             interruptions: account::count(self, write),
-            lost: self.timeline.lost_within(write.start_ns, write.end_ns),
+            lost: self.timeline.incomplete_within(write.start_ns, write.end_ns),
             unrecorded_switches: self.timeline.unrecorded_within(write.start_ns, write.end_ns),
             unexplained_for_switches_ns,
             usual_ns: 0,

@@ -250,12 +250,16 @@ impl<'a> Follow<'a, '_> {
         let request = self.writes.completed_before(waking.cpu, begin_ns, waking.time_ns);
         let request = request.map(|index| &self.done()[index]);
         let by = match waking.by {
-            WakingBy::Thread(by) if by != 0 && !self.chain.contains(&by) && self.chain.len() < DEEPEST => {
-                Some(by)
-            }
+            WakingBy::Thread(by) if by != 0 && !self.chain.contains(&by) => Some(by),
             _ => None,
         };
         match (request, by) {
+            // In a long queue, for example for a lock, each thread ends the wait of the next.
+            (_, Some(by)) if self.chain.len() >= DEEPEST => {
+                let of = Some(self.thread_at(by, begin_ns));
+                let queued = Cause::Reason(Reason::Thread { but: Some(Unknown::Queued) });
+                self.push(begin_ns, waking.time_ns, queued, Some(owner), of);
+            }
             // A worker may do other work until the request completes. The journal, or another
             // program's thread, waits for the request itself.
             (Some(request), Some(by)) if self.completes(by, request) => {

@@ -9,6 +9,8 @@ use roundtrip_tracefs::Trace;
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     any: Vec<(u64, u64)>,
+    /// Those of them during which events were lost, rather than not yet or no longer recorded.
+    lost: Vec<(u64, u64)>,
     by_cpu: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
@@ -20,10 +22,12 @@ impl Gaps {
                 by_cpu.entry(cpu).or_default().push((0, from_ns));
             }
         }
+        let mut lost = Vec::new();
         for loss in &trace.losses {
             // A loss between two events of the same instant still counts.
             let end_ns = loss.before_ns.max(loss.after_ns.saturating_add(1));
             by_cpu.entry(loss.cpu).or_default().push((loss.after_ns, end_ns));
+            lost.push((loss.after_ns, end_ns));
         }
         if let Some(stopped_ns) = trace.stopped_ns {
             by_cpu.entry(u32::MAX).or_default().push((stopped_ns, u64::MAX));
@@ -32,7 +36,13 @@ impl Gaps {
         for gaps in by_cpu.values_mut() {
             *gaps = united(std::mem::take(gaps));
         }
-        Self { any, by_cpu }
+        Self { any, lost: united(lost), by_cpu }
+    }
+
+    /// Whether events of `from_ns..to_ns` were lost, on any CPU.
+    pub(crate) fn lost_within(&self, from_ns: u64, to_ns: u64) -> bool {
+        let first = self.lost.partition_point(|gap| gap.1 <= from_ns);
+        self.lost.get(first).is_some_and(|gap| gap.0 <= to_ns)
     }
 
     /// The first and the last unknown instant within `from_ns..to_ns`, on one CPU or on any.
@@ -82,5 +92,11 @@ mod tests {
         assert_eq!(gaps.within(Some(0), 20, 50), None);
         assert_eq!(gaps.within(Some(0), 20, 51), Some((50, 51)));
         assert_eq!(gaps.within(Some(7), 0, 100), None);
+        // Before the recording began on a CPU, nothing was lost.
+        assert_eq!(gaps.within(None, 0, 4), Some((0, 4)));
+        assert_eq!(
+            [(0, 4), (6, 12), (30, 49), (50, 51)].map(|(from, to)| gaps.lost_within(from, to)),
+            [false, true, false, true]
+        );
     }
 }

@@ -208,6 +208,12 @@ impl<'t> Timeline<'t> {
 
     /// Whether anything during this stretch was lost, on any CPU.
     pub(crate) fn lost_within(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.gaps.lost_within(from_ns, to_ns)
+    }
+
+    /// Whether the recording lacks events of this stretch on any CPU: lost ones, or those from
+    /// before its start or after its end.
+    pub(crate) fn incomplete_within(&self, from_ns: u64, to_ns: u64) -> bool {
         self.gaps.within(None, from_ns, to_ns).is_some()
     }
 

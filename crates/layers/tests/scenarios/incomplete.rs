@@ -127,3 +127,17 @@ fn without_events_only_counters_and_stamps_are_told_and_that_is_said() {
 fn server_asleep(trip: &mut RoundTrip) {
     trip.server.as_mut().unwrap().counters = CallCounters { cpu_ns: Some(5_000), ..CallCounters::default() };
 }
+
+#[test]
+fn what_was_before_the_recording_began_is_not_lost() {
+    let mut tape = Tape::new();
+    tape.request();
+    tape.reply(9_010);
+    // The recording of the server's CPU begins when most of the call is over.
+    tape.trace.events.retain(|event| event.cpu == 0 || event.time_ns >= 8_000_000);
+    tape.trace.complete_from_ns = [(0, 0), (1, 8_000_000)].into();
+    let explanation = tape.explain(9_016);
+    assert!(explanation.flags.contains(&Flag::OutsideRecording), "{:?}", explanation.flags);
+    assert!(!explanation.flags.contains(&Flag::EventsLost));
+    assert_eq!(explanation.main().unwrap().what, Some(What::Unknown(Unknown::OutsideRecording)));
+}

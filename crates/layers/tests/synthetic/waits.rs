@@ -1,6 +1,7 @@
 //! What writes wait for: a worker that is late, the journal, and a CPU.
 
-use roundtrip_layers::reasons::{ReasonKind, Role};
+use roundtrip_layers::Unknown;
+use roundtrip_layers::reasons::{Reason, ReasonKind, Role, Stretch};
 use roundtrip_layers::storage::{Begin, End, Layer, Layers, Write};
 
 use super::{
@@ -253,4 +254,36 @@ fn a_wait_for_another_program_says_what_that_program_waited_for() {
         "the writer waited for the holder, which waited for a CPU"
     );
     assert_eq!(of(ReasonKind::Thread), (200, Role::Writer, Some(WRITER), Vec::new(), Some(HOLDER)));
+}
+
+#[test]
+fn a_queue_for_a_lock_is_a_wait_for_its_threads_however_long_it_is() {
+    // Each thread has a CPU of its own, and ends the wait of the one before it, 100 ns apart.
+    const THREADS: u32 = 30;
+    let tid = |place: u32| if place == 0 { WRITER } else { 200 + place };
+    let woken_ns = |place: u32| 8_000 - 100 * u64::from(place);
+    let mut written = Written::default();
+    // Interrupts are recorded, so a wakeup outside them is a thread's.
+    written.interrupt((700, 710), 0, "virtio0-req.0");
+    for (time_ns, kind) in [(720, "irq/softirq_entry"), (730, "irq/softirq_exit")] {
+        written.event(time_ns, 0, 0, kind, &[("vec", Int(7))]);
+    }
+    for place in 0..THREADS {
+        switch(&mut written, 900, place, (0, 0), tid(place));
+        if place + 1 < THREADS {
+            switch(&mut written, 1_200, place, (tid(place), 2), 0);
+        }
+    }
+    for place in (0..THREADS - 1).rev() {
+        wake(&mut written, woken_ns(place), place + 1, tid(place + 1), tid(place));
+        switch(&mut written, woken_ns(place) + 10, place, (0, 0), tid(place));
+    }
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    let queue = |stretch: &&Stretch| stretch.why.reason == Reason::Thread { but: Some(Unknown::Queued) };
+    let queued: Vec<_> = layers.reasons.iter().filter(queue).collect();
+    assert_eq!(queued.iter().map(|one| one.duration_ns()).sum::<u64>(), woken_ns(7) - 1_200);
+    // The threads that the writer waited for, and the one that ended the wait of the last of them.
+    let why = &queued[0].why;
+    assert_eq!(why.chain.iter().map(|thread| thread.tid).collect::<Vec<_>>(), (201..208).collect::<Vec<_>>());
+    assert_eq!(why.thread.as_ref().map(|thread| thread.tid), Some(208));
 }

@@ -91,7 +91,10 @@ fn one_call(one: &Explained, limit: Option<usize>) -> String {
 /// Whether a circumstance is about the recording rather than the call. Then it is said once for all
 /// calls.
 fn is_note(flag: &Flag) -> bool {
-    matches!(flag, Flag::SwitchesUnrecorded { .. } | Flag::EventsLost | Flag::NoEvents)
+    matches!(
+        flag,
+        Flag::SwitchesUnrecorded { .. } | Flag::EventsLost | Flag::OutsideRecording | Flag::NoEvents
+    )
 }
 
 /// What the recording lacks, one line for each subject.
@@ -185,6 +188,9 @@ pub(super) fn flag_text(flag: &Flag) -> String {
         Flag::Gap => "A CPU did not run for a while: the hypervisor had it, or interrupts were off".into(),
         Flag::EventsLost => {
             "Events were lost during the call: time that only they could explain is shown as unknown".into()
+        }
+        Flag::OutsideRecording => {
+            "The recording covers only a part of the call: time outside it is shown as unknown".into()
         }
         Flag::SwitchesUnrecorded { count } => {
             let switches = if *count == 1 { "switch" } else { "switches" };

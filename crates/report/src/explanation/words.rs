@@ -24,11 +24,13 @@ pub(crate) fn unknown(reason: &Unknown) -> String {
         Unknown::Queue => "runnable, but no event shows on which CPU",
         Unknown::NoThread => "the thread did not exist",
         Unknown::EventsLost => "events were lost",
+        Unknown::OutsideRecording => "the recording does not cover this time",
         Unknown::NoEvent => "no event shows what the thread did",
         Unknown::CpuOwner => "no event shows which thread had the CPU",
         Unknown::Contradiction => "the events contradict each other",
         Unknown::BehindOrThrottled => "behind other threads, or throttled by its control group's CPU quota",
         Unknown::Waker => "no event shows what ended a wait",
+        Unknown::Queued => "it was in a queue of many threads, each of which ended the wait of the next",
         Unknown::OtherCpu => {
             "another CPU or an interrupt ended a wait; sched/sched_waking, which shows which thread, was not recorded"
         }

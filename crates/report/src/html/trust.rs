@@ -1,5 +1,6 @@
 //! How reliable a run is: facts for and against its figures. Must not know the page.
 
+use roundtrip_layers::Flag;
 use roundtrip_run::Results;
 use roundtrip_run::ipc::throughput::Batch;
 
@@ -32,7 +33,9 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
     let lost = subject
         .explained
         .iter()
-        .filter(|one| one.explanation.flags.contains(&roundtrip_layers::Flag::EventsLost))
+        .filter(|one| {
+            one.explanation.flags.iter().any(|flag| matches!(flag, Flag::EventsLost | Flag::OutsideRecording))
+        })
         .count();
     if !subject.explained.is_empty() {
         let of = subject.explained.len();
@@ -41,7 +44,7 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
             (0, 0) if of == 1 => "The kernel's events for the explained call are complete.".to_owned(),
             (0, 0) => format!("The kernel's events for all {of} explained calls are complete."),
             (lost, without) => {
-                format!("Of {of} explained calls, {without} have no kernel events and {lost} lost some.")
+                format!("Of {of} explained calls, {without} have no kernel events and {lost} lack some.")
             }
         });
     }
