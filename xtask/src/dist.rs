@@ -2,11 +2,12 @@
 //! their sizes.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use object::LittleEndian;
-use object::elf::{FileHeader64, PT_INTERP, PT_LOAD, ProgramHeader64};
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::elf::{FileHeader32, FileHeader64, PT_INTERP, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader as _};
 
 use crate::install::TARGETS;
 use crate::outcome::Outcome;
@@ -73,13 +74,25 @@ struct Segment {
     align: u64,
 }
 
-/// The program headers of a 64-bit little-endian ELF file; `None` for other files.
+/// Rejects a file that is not a static program.
+pub(crate) fn check_file(program: &Path) -> Result<()> {
+    let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
+    let segments = segments(&bytes).with_context(|| format!("{} is not an ELF file", program.display()))?;
+    check(&segments).with_context(|| program.display().to_string())
+}
+
+/// The program headers of a little-endian ELF file; `None` for other files.
 fn segments(file: &[u8]) -> Option<Vec<Segment>> {
-    let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
+    segments_of::<FileHeader64<LittleEndian>>(file)
+        .or_else(|| segments_of::<FileHeader32<LittleEndian>>(file))
+}
+
+fn segments_of<H: FileHeader<Endian = LittleEndian>>(file: &[u8]) -> Option<Vec<Segment>> {
+    let header = H::parse(file).ok()?;
     let segments = header.program_headers(header.endian().ok()?, file).ok()?;
-    let segment = |segment: &ProgramHeader64<LittleEndian>| Segment {
+    let segment = |segment: &H::ProgramHeader| Segment {
         kind: segment.p_type(LittleEndian),
-        align: segment.p_align(LittleEndian),
+        align: segment.p_align(LittleEndian).into(),
     };
     Some(segments.iter().map(segment).collect())
 }

@@ -41,6 +41,9 @@ const PACKAGES: [&str; 22] = [
 /// Rust targets of the static binaries.
 pub(crate) const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 
+/// The target of 32-bit Arm. Packages have it, phones' binaries do not.
+pub(crate) const ARM32: &str = "armv7-unknown-linux-gnueabihf";
+
 /// Installs Debian packages if apt-get exists and is permitted.
 pub(crate) fn packages() -> Result<Outcome> {
     let missing: Vec<&str> = PACKAGES.into_iter().filter(|name| !has_package(name)).collect();
@@ -99,6 +102,10 @@ pub(crate) fn rust() -> Result<Outcome> {
     let has = |list: &str, name: &str| list.lines().any(|line| line.starts_with(name));
     if TARGETS.iter().any(|target| !has(&installed, target)) {
         download(Command::new("rustup").args(["target", "add"]).args(TARGETS))?;
+    }
+    if !has(&installed, ARM32) {
+        // Not every source of toolchains has it. The step that needs it says so.
+        let _ = run(Command::new("rustup").args(["target", "add", ARM32]));
     }
     if !has(&components, "rustfmt") || !has(&components, "clippy") {
         download(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;

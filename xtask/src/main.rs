@@ -24,6 +24,7 @@ mod leftovers;
 mod mutants;
 mod observe_cost;
 mod outcome;
+mod packages;
 mod passed;
 mod peers;
 mod perfetto;
@@ -62,7 +63,11 @@ Tasks:
   tests     builds and runs only the tests of the workspace
   stress    runs a test 50 times beside four busy loops; see cargo xtask stress --help
   shuffle   runs each test program by itself, in random order, twice in a row; see cargo xtask shuffle --help
-  dist      builds the static binaries into target/dist and prints their sizes
+  dist      builds the static binaries for devices and the packages for everybody else into target/dist: archives,
+            .deb, .rpm, Python wheels, images for containers, with their checksums and what they were made of; then
+            installs each in a clean system and measures there
+  packages  the part of dist that test does: installs this machine's .deb and wheel in a clean system;
+            packages --all makes and installs all packages, of the programs that dist built last
   sizes     shows what takes up space in them: modules and functions, the largest first
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
             and Ubuntu's with binderfs; also writes to disks on every bus that QEMU has
@@ -111,6 +116,8 @@ fn main() -> ExitCode {
         ["shuffle", ..] => return shuffle::command(&args[1..]),
         ["busy-loop"] => return stress::busy_loop(),
         ["dist"] => dist_only,
+        ["packages"] => packages_only,
+        ["packages", "--all"] => packages_all,
         ["sizes"] => sizes_only,
         ["documents"] => documents_only,
         ["guests"] => guests_only,
@@ -164,8 +171,24 @@ fn slowest_tests() -> Vec<String> {
 }
 
 fn dist_only() -> bool {
-    steps::run(&[("static binaries", dist::build)])
+    steps::run(&[
+        ("install: the lab's Python packages", lab::install),
+        ("static binaries", dist::build),
+        ("packages: programs", packages::build),
+        ("packages", packages::make),
+        ("packages in a clean system", packages::check_all),
+    ])
 }
+
+fn packages_only() -> bool {
+    steps::run(&[PACKAGES])
+}
+
+fn packages_all() -> bool {
+    steps::run(&[("packages", packages::make), ("packages in a clean system", packages::check_all)])
+}
+
+const PACKAGES: Step = ("packages in a clean system", packages::check);
 
 fn faults_only() -> bool {
     const TESTS: &[&str] =

@@ -12,8 +12,8 @@ use crate::shell::{self, say};
 use crate::step::Step;
 use crate::steps::{self, Phase};
 use crate::{
-    BUILD_TESTS, CIRCLES, DEBIAN, DEBIAN_ARM64, DOCTOR, DOCUMENTS, INTEROP, LAB, OBSERVED, PEERS, PERFETTO,
-    REALTIME, STORAGE, TESTS, UBUNTU,
+    BUILD_TESTS, CIRCLES, DEBIAN, DEBIAN_ARM64, DOCTOR, DOCUMENTS, INTEROP, LAB, OBSERVED, PACKAGES, PEERS,
+    PERFETTO, REALTIME, STORAGE, TESTS, UBUNTU,
 };
 use crate::{
     changed, dist, documents, fuzz, guests, install, interop, lab, passed, perfetto, slowest_tests, suite,
@@ -71,6 +71,7 @@ pub(crate) fn test() -> bool {
         ("dependencies: advisories", advisories),
         DOCUMENTS[2],
         PERFETTO,
+        PACKAGES,
         ("fuzz targets", fuzz::short_runs),
         DOCTOR,
         PEERS,
@@ -112,6 +113,7 @@ const COMPILERS_LANE: Lane = Lane {
     name: "compilers",
     steps: &[
         ("oldest Rust", oldest_rust),
+        ("32-bit Arm", arm32),
         ("documentation: rustdoc", documents::rustdoc),
         ("each library by itself", libraries_alone),
         ("tests in the documentation", suite::in_documentation),
@@ -147,6 +149,18 @@ fn oldest_rust() -> Result<Outcome> {
     let folder = shell::target_dir().join("oldest-rust");
     let arguments = [&toolchain, "check", "--package", "roundtrip", "--target-dir"];
     shell::run(std::process::Command::new("cargo").args(arguments).arg(folder))
+}
+
+/// Checks the program of the packages for 32 bits, which only `dist` builds.
+fn arm32() -> Result<Outcome> {
+    let installed = shell::output("rustup", &["target", "list", "--installed"]).unwrap_or_default();
+    if !installed.lines().any(|target| target == install::ARM32) {
+        return Ok(Outcome::NotRun(format!(
+            "the target {} is not installed; see the install step",
+            install::ARM32
+        )));
+    }
+    shell::cargo(&["check", "--quiet", "--package", "roundtrip", "--target", install::ARM32])
 }
 
 /// Checks each library that others may use without the features that the rest of the workspace

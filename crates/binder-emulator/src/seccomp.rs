@@ -41,6 +41,9 @@ pub(crate) const ARGUMENTS: usize = 5;
 /// # Errors
 /// Why it is not possible, as the end of a sentence.
 pub(crate) fn install(no_new_privs: bool) -> Result<OwnedFd, String> {
+    if cfg!(target_pointer_width = "32") {
+        return Err("its marks need the 64-bit arguments of a 64-bit program's system calls".into());
+    }
     let mut sizes = [0_u16; 3];
     // SAFETY: the kernel writes three 16-bit numbers.
     check(unsafe { libc::syscall(libc::SYS_seccomp, GET_NOTIF_SIZES, 0, sizes.as_mut_ptr()) })
@@ -168,9 +171,10 @@ pub(crate) fn set_flags(listener: BorrowedFd<'_>, on_this_cpu: bool) -> Result<(
     check(unsafe { libc::syscall(libc::SYS_ioctl, listener.as_raw_fd(), SET_FLAGS, flags) }).map(drop)
 }
 
+#[allow(clippy::useless_conversion, reason = "c_long has 32 bits on some machines")]
 fn check(result: libc::c_long) -> Result<i64, Errno> {
     if result >= 0 {
-        return Ok(result);
+        return Ok(result.into());
     }
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
