@@ -300,16 +300,17 @@ impl<'t> Writes<'t> {
         self.timeline.unrecorded_switches()
     }
 
-    /// The last request that completed on a CPU during a wait, either just before the wait's end or
-    /// in the interrupt that ended it. The wait was for this request if the thread or interrupt
-    /// that completed it also did the wakeup.
+    /// The last request that completed on a CPU, either during a wait and just before its end, or in
+    /// the interrupt that ended it. The wait was for this request if the thread or interrupt that
+    /// completed it also did the wakeup. In an interrupt, the request may complete before the
+    /// waiting thread has left its CPU.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
         /// The longest time from a completion to the wakeup that it causes. In between, the file
         /// system and the page cache finish the write. Within one interrupt, it may take even
         /// longer, because a hypervisor may take the CPU.
         const WITHIN_NS: u64 = 1_000_000;
         let entered_ns = self.timeline.cpu(cpu).and_then(|line| line.interrupts.entered_before(end_ns));
-        let since_ns = end_ns.saturating_sub(WITHIN_NS).min(entered_ns.unwrap_or(end_ns)).max(begin_ns);
+        let since_ns = end_ns.saturating_sub(WITHIN_NS).max(begin_ns).min(entered_ns.unwrap_or(end_ns));
         let done = &self.requests.done;
         let after = done.partition_point(|request| request.completed_ns <= end_ns);
         let recent = done[..after].iter().enumerate().rev();

@@ -182,8 +182,10 @@ impl<'a> Walk<'a, '_> {
         if let Some(index) = request {
             self.found.requests.push(index);
             let request = &self.writes.requests.done[index];
-            self.claim(request.completed_ns, waking.time_ns, Layer::Irq);
-            self.queued_before(request, begin_ns);
+            self.claim(request.completed_ns.max(begin_ns), waking.time_ns, Layer::Irq);
+            if request.completed_ns > begin_ns {
+                self.queued_before(request, begin_ns);
+            }
             if let Some((by, queued_ns)) = self.queued_by_another(request, begin_ns)
                 && waking.by != WakingBy::Thread(by)
             {
@@ -203,7 +205,7 @@ impl<'a> Walk<'a, '_> {
             // request.
             let name = timeline.name(waker);
             let handles = kernel_names::is_softirq_thread(name) || kernel_names::is_interrupt_thread(name);
-            let handled = request.filter(|_| handles).map(|request| request.completed_ns);
+            let handled = request.filter(|_| handles).map(|request| request.completed_ns.max(begin_ns));
             let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
             let from_ns = handled.unwrap_or(from_ns);
             self.begun_before(waker, from_ns);

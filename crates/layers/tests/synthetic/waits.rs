@@ -187,6 +187,27 @@ fn a_completion_may_take_long_to_wake_the_writer_within_one_interrupt() {
 }
 
 #[test]
+fn a_request_may_complete_before_the_writer_has_left_its_cpu() {
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    system_call(&mut written);
+    written.block(1_020, 0, WRITER, QUEUE, PARTITION, (80, 8, "WS"));
+    written.block(1_100, 0, WRITER, ISSUE, DISK, (80, 8, "WS"));
+    // The other CPU's interrupt completes the request while the writer is about to sleep.
+    written.interrupt((7_000, 9_000), 1, "virtio0-req.0");
+    written.block(7_100, 1, 0, COMPLETE, DISK, (80, 8, "WS"));
+    switch(&mut written, 7_300, 0, (WRITER, 2), 0);
+    wake(&mut written, 8_700, 1, 0, WRITER);
+    switch(&mut written, 8_800, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    let layers = layers(&mut written, devices(&[], &["virtio0-req.0"], 512));
+    assert_eq!(layers.total_ns(Layer::Unexplained), 0);
+    assert_eq!(layers.total_ns(Layer::Irq), (7_100 - 7_000) + (8_700 - 7_300));
+    let reasons = layers.summed();
+    assert!(reasons.of_kind(ReasonKind::Unknown).is_none(), "{reasons:?}");
+}
+
+#[test]
 fn a_request_that_the_journal_queued_earlier_is_in_the_block_layer_until_it_is_issued() {
     const JOURNAL: u32 = 80;
     const OTHER: u32 = 96;

@@ -4,9 +4,13 @@
 use super::*;
 
 impl<'a> Follow<'a, '_> {
-    /// Follows the write from `begin_ns` until an awaited request was completed.
+    /// Follows the write from `begin_ns` until an awaited request was completed, unless it was
+    /// completed earlier.
     pub(super) fn request(&mut self, tid: u32, request: &'a Request, begin_ns: u64) {
         let completed_ns = request.completed_ns;
+        if completed_ns <= begin_ns {
+            return;
+        }
         let first = request.queued.iter().min().copied();
         // Another thread may have queued it during the wait.
         let queued_ns = first.map_or(begin_ns, |(queued_ns, _)| queued_ns).clamp(begin_ns, completed_ns);
