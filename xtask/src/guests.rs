@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// The tests that need the driver: packages, names, and whether they start the device binary.
 const TESTS: [(&str, &str, bool); 2] =
-    [("roundtrip-binder-emulator", "conformance", false), ("roundtrip-guest", "devices", true)];
+    [("roundtrip-binder-conformance", "conformance", false), ("roundtrip-guest", "devices", true)];
 
 /// The number of random command sequences for each kernel, always the same ones: a minute's worth
 /// on the first kernel. The first one finds what the driver does on all kernels, the others what is

@@ -90,7 +90,7 @@ fn words(asked: &Asked) -> Vec<String> {
         "--package",
         "roundtrip-binder-emulator",
         "--test-package",
-        "roundtrip-binder-emulator",
+        "roundtrip-binder-emulator,roundtrip-binder-conformance",
     ];
     words.extend(["--file", &file, "--shard", &asked.shard, "--sharding", "round-robin", "--jobs", &jobs]);
     words.extend(["--baseline", "skip", "--timeout", TIMEOUT_S]);

@@ -67,7 +67,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
 fn carry_out(asked: &Asked) -> Result<()> {
     let kernel = prepare(asked.arch, &Source::Packaged(asked.which))?;
     let (init, program) =
-        (first_process(asked.arch)?, build("roundtrip-binder-emulator", "conformance", asked.arch)?);
+        (first_process(asked.arch)?, build("roundtrip-binder-conformance", "conformance", asked.arch)?);
     let boot = |test: &str, environment: Vec<(String, String)>, out: Option<PathBuf>| {
         let arguments = ["--ignored", "--exact", test, "--nocapture"].map(str::to_owned).into();
         let job = Job {

@@ -1,12 +1,10 @@
 //! The threads that the driver itself starts. A separate program, so that all of them belong to one
 //! context.
 
-#[path = "conformance/signals.rs"]
-mod signals;
-
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use roundtrip_binder_conformance::signals;
 use roundtrip_binder_driver::{Driver, Profile};
 use roundtrip_binder_emulator::{Context, Emulated};
 

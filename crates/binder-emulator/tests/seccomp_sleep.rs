@@ -1,15 +1,13 @@
 //! A thread that sleeps in seccomp for a synchronous wakeup, and the events that end this sleep. A
 //! separate program, because a process cannot remove its seccomp filter.
 
-#[path = "conformance/signals.rs"]
-mod signals;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use roundtrip_binder_conformance::signals;
 use roundtrip_binder_driver::uapi::TransactionData;
 use roundtrip_binder_driver::{Answer, Command, Commands, Driver, Errno, Error, Profile, Return, Returns};
 use roundtrip_binder_emulator::{Context, Emulated, WakeUp};

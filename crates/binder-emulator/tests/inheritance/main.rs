@@ -8,14 +8,13 @@
 mod figures;
 mod hogs;
 mod party;
-#[path = "../conformance/signals.rs"]
-mod signals;
 mod unprivileged;
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use roundtrip_binder_conformance::signals;
 use roundtrip_binder_driver::sched_attr::{self, SchedAttr};
 use roundtrip_binder_driver::{Driver, Profile};
 use roundtrip_binder_emulator::{Context, InheritBy};

@@ -52,7 +52,7 @@ impl<T> Pending<T> {
         for _ in 0..1000 {
             match self.0.end_or_sleep() {
                 Some(result) => return result,
-                None => crate::signals::signal(self.0.tid),
+                None => roundtrip_binder_conformance::signals::signal(self.0.tid),
             }
             // Let its signal handler run.
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -44,16 +44,14 @@ fn with_waits(steps: Vec<Step>, waits: bool, seed: u64, features: LaterFeatures)
     out
 }
 
-fn single(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Step> {
+fn single(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Step> {
     let thread = prop_oneof![4 => Just(0), 1 => 1..THREADS];
-    (0..PROCESSES, thread, act(priorities, features)).prop_map(|(process, thread, act)| Step {
-        process,
-        thread,
-        act,
-    })
+    (0..PROCESSES, thread, act(priorities, features))
+        .prop_map(|(process, thread, act)| Step { process, thread, act })
+        .boxed()
 }
 
-fn act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Act> {
+fn act(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Act> {
     let orders = prop_oneof![
         8 => prop::collection::vec(order(features), 1),
         1 => prop::collection::vec(order(features), 2..4),
@@ -70,6 +68,7 @@ fn act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Act> 
         2 => target().prop_map(Act::NodeCounts),
         8 => later_act(priorities, features),
     ]
+    .boxed()
 }
 
 pub(super) fn policy() -> impl Strategy<Value = Policy> {
@@ -82,7 +81,7 @@ pub(super) fn policy() -> impl Strategy<Value = Policy> {
 }
 
 /// Acts that depend on permissions and features.
-fn later_act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Act> {
+fn later_act(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Act> {
     let nice = prop_oneof![Just(0), -20..20];
     prop_oneof![
         1 => Just(Act::ListNodes),
@@ -95,6 +94,7 @@ fn later_act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value =
         if features.oneway_spam_detection { 1 } else { 0 } => any::<bool>().prop_map(Act::DetectSpam),
         if features.extended_error { 2 } else { 0 } => Just(Act::ExtendedError),
     ]
+    .boxed()
 }
 
 /// Flags of a node. Without `priorities`, its minimum priority is nice 0, because any other leads
@@ -120,7 +120,7 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
 
 fn order(features: LaterFeatures) -> BoxedStrategy<Order> {
     if !features.freeze_notification {
-        return known_order().boxed();
+        return known_order();
     }
     let watching = prop_oneof![
         (target(), 1..3_u64).prop_map(|(target, cookie)| Order::RequestFreeze(target, cookie)),
@@ -131,7 +131,7 @@ fn order(features: LaterFeatures) -> BoxedStrategy<Order> {
 }
 
 /// Acts that all kernels support.
-fn known_order() -> impl Strategy<Value = Order> {
+fn known_order() -> BoxedStrategy<Order> {
     let counting = prop_oneof![
         Just(Counting::Increfs),
         Just(Counting::Acquire),
@@ -153,16 +153,14 @@ fn known_order() -> impl Strategy<Value = Order> {
         1 => Just(Order::ExitLooper),
         1 => Just(Order::Nonsense),
     ]
+    .boxed()
 }
 
-fn send() -> impl Strategy<Value = Send> {
+fn send() -> BoxedStrategy<Send> {
     let reply = prop::bool::weighted(0.4);
-    (reply, target(), flags(), payload()).prop_map(|(reply, target, flags, payload)| Send {
-        reply,
-        target,
-        flags,
-        payload,
-    })
+    (reply, target(), flags(), payload())
+        .prop_map(|(reply, target, flags, payload)| Send { reply, target, flags, payload })
+        .boxed()
 }
 
 pub(super) fn flags() -> impl Strategy<Value = u32> {
@@ -178,7 +176,7 @@ pub(super) fn flags() -> impl Strategy<Value = u32> {
 }
 
 /// A payload, usually a valid one.
-pub(super) fn payload() -> impl Strategy<Value = Payload> {
+pub(super) fn payload() -> BoxedStrategy<Payload> {
     prop_oneof![
         3 => bytes().prop_map(|bytes| Payload { bytes, ..Payload::default() }),
         4 => (prop::collection::vec(flat(), 1..4), bytes(), flaw())
@@ -189,6 +187,7 @@ pub(super) fn payload() -> impl Strategy<Value = Payload> {
         3 => tree(),
         3 => descriptors(),
     ]
+    .boxed()
 }
 
 /// Different sizes, so that free buffers differ too.

@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Sends a thread of this process a signal whose handler was installed without `SA_RESTART`, so
 /// that no system call is restarted.
-pub(crate) fn signal(tid: i32) {
+pub fn signal(tid: i32) {
     static HANDLED: std::sync::Once = std::sync::Once::new();
     send(tid, libc::SIGUSR2, 0, &HANDLED);
 }
 
 /// The same with `SA_RESTART`.
-pub(crate) fn restarting_signal(tid: i32) {
+pub fn restarting_signal(tid: i32) {
     static HANDLED: std::sync::Once = std::sync::Once::new();
     send(tid, libc::SIGUSR1, libc::SA_RESTART, &HANDLED);
 }
 
 /// How often these signals were handled.
-pub(crate) static SIGNALS_HANDLED: AtomicU32 = AtomicU32::new(0);
+pub static SIGNALS_HANDLED: AtomicU32 = AtomicU32::new(0);
 
 fn send(tid: i32, signal: c_int, flags: c_int, handled: &std::sync::Once) {
     extern "C" fn handle(_: c_int) {

@@ -11,13 +11,13 @@ use crate::LaterFeatures;
 /// Any of these scenes.
 pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Vec<Step>> {
     prop_oneof![
-        if features.freeze { 3 } else { 0 } => frozen(),
-        if features.freeze_notification { 4 } else { 0 } => watched_freezing(),
-        if features.oneway_spam_detection { 2 } else { 0 } => spam(),
-        4 => passed_descriptors(),
-        3 => sleeping(),
-        2 => sleeping_in_a_nest(),
-        if priorities { 2 } else { 0 } => real_time(),
+        if features.freeze { 3 } else { 0 } => frozen().boxed(),
+        if features.freeze_notification { 4 } else { 0 } => watched_freezing().boxed(),
+        if features.oneway_spam_detection { 2 } else { 0 } => spam().boxed(),
+        4 => passed_descriptors().boxed(),
+        3 => sleeping().boxed(),
+        2 => sleeping_in_a_nest().boxed(),
+        if priorities { 2 } else { 0 } => real_time().boxed(),
     ]
     .boxed()
 }

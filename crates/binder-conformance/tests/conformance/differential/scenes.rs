@@ -14,15 +14,15 @@ pub(super) const MANAGER: usize = 0;
 /// Any scene.
 pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Vec<Step>> {
     prop_oneof![
-        6 => exchange(),
-        5 => acquaintance(priorities),
-        3 => nested(),
-        4 => death(),
-        2 => new_manager(priorities),
-        3 => queued_oneways(),
-        2 => full_area(),
-        2 => loopers(),
-        if priorities { 3 } else { 0 } => inherited_priority(),
+        6 => exchange().boxed(),
+        5 => acquaintance(priorities).boxed(),
+        3 => nested().boxed(),
+        4 => death().boxed(),
+        2 => new_manager(priorities).boxed(),
+        3 => queued_oneways().boxed(),
+        2 => full_area().boxed(),
+        2 => loopers().boxed(),
+        if priorities { 3 } else { 0 } => inherited_priority().boxed(),
         10 => more_scenes::scene(priorities, features),
     ]
     .boxed()

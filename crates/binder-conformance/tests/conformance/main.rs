@@ -26,13 +26,13 @@ mod polling;
 mod priorities;
 mod references;
 mod refusals;
-mod signals;
 mod spam;
 mod sys;
 mod weak;
 
 use std::sync::Arc;
 
+use roundtrip_binder_conformance::signals;
 use roundtrip_binder_driver::Driver;
 
 /// One binder device that processes can open.
