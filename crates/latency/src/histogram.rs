@@ -1,12 +1,15 @@
 //! Histograms of durations: log-linear buckets with a known error, and an exact minimum, maximum,
 //! count and sum. This file knows no clocks or files.
 
-use hdrhistogram::Histogram as Buckets;
+use hdrhistogram::Histogram as Fixed;
 use serde::{Deserialize, Serialize};
 
 use crate::Z_95;
 
+mod sparse;
 mod stored;
+
+use sparse::Sparse;
 
 /// The percentiles in the stored form and in reports.
 pub const PERCENTS: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -27,11 +30,20 @@ pub fn resolvable(count: u64, percent: f64) -> bool {
 /// bucket. A duration above [`Self::HIGHEST_NS`] counts in the top bucket and in [`Self::clamped`].
 #[derive(Debug, Clone)]
 pub struct Histogram {
-    buckets: Buckets<u64>,
+    buckets: Buckets,
     min_ns: u64,
     max_ns: u64,
     sum_ns: u64,
     clamped: u64,
+}
+
+/// Where the counts are. Both forms have the same buckets.
+#[derive(Debug, Clone)]
+enum Buckets {
+    /// All buckets, allocated in advance.
+    Fixed(Fixed<u64>),
+    /// Only the buckets in use.
+    Sparse(Sparse),
 }
 
 /// A percentile of a histogram, with its confidence interval.
@@ -58,37 +70,54 @@ impl Histogram {
     /// An empty histogram. Allocates all memory (about 256 KiB), so that recording allocates none.
     #[must_use]
     pub fn new() -> Self {
-        let buckets = Buckets::new_with_bounds(1, Self::HIGHEST_NS, Self::SIGNIFICANT_DIGITS)
+        let buckets = Fixed::new_with_bounds(1, Self::HIGHEST_NS, Self::SIGNIFICANT_DIGITS)
             .expect("constant bounds that the crate accepts");
-        Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
+        Self { buckets: Buckets::Fixed(buckets), min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
     }
 
     /// An empty histogram for analysis after a measurement, where there are many histograms. Its
-    /// memory starts at 16 KiB and grows with the longest duration, so recording may allocate.
-    ///
-    /// # Panics
-    /// Never: the bounds are constant.
+    /// memory grows with the number of buckets in use, by 16 bytes each, so recording may allocate.
     #[must_use]
     pub fn growing() -> Self {
-        let buckets =
-            Buckets::new(Self::SIGNIFICANT_DIGITS).expect("a number of digits that the crate accepts");
-        Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
+        Self {
+            buckets: Buckets::Sparse(Sparse::default()),
+            min_ns: u64::MAX,
+            max_ns: 0,
+            sum_ns: 0,
+            clamped: 0,
+        }
     }
 
     /// Counts one duration in nanoseconds.
     pub fn record(&mut self, value_ns: u64) {
-        // Cannot fail: the value is within the bounds, or the bounds grow automatically.
-        let recorded = self.buckets.record(value_ns.min(Self::HIGHEST_NS));
-        debug_assert!(recorded.is_ok());
+        self.record_n(value_ns.min(Self::HIGHEST_NS), 1);
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
         self.sum_ns = self.sum_ns.saturating_add(value_ns);
         self.clamped += u64::from(value_ns > Self::HIGHEST_NS);
     }
 
+    /// Counts a value up to [`Self::HIGHEST_NS`] in its bucket, and nowhere else.
+    fn record_n(&mut self, value_ns: u64, times: u64) {
+        match &mut self.buckets {
+            Buckets::Fixed(buckets) => {
+                // Cannot fail: the value is within the bounds.
+                let recorded = buckets.record_n(value_ns, times);
+                debug_assert!(recorded.is_ok());
+            }
+            Buckets::Sparse(buckets) => buckets.record_n(value_ns, times),
+        }
+    }
+
     /// Adds the counts of `other`, as if its durations had been recorded here.
     pub fn merge(&mut self, other: &Self) {
-        self.buckets.add(&other.buckets).expect("all histograms of this type have the same bounds");
+        match (&mut self.buckets, &other.buckets) {
+            (Buckets::Fixed(buckets), Buckets::Fixed(other)) => {
+                buckets.add(other).expect("all histograms of this type have the same bounds");
+            }
+            (Buckets::Sparse(buckets), Buckets::Sparse(other)) => buckets.add(other),
+            _ => other.buckets().for_each(|(value_ns, times)| self.record_n(value_ns, times)),
+        }
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -98,13 +127,16 @@ impl Histogram {
     /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.len()
+        match &self.buckets {
+            Buckets::Fixed(buckets) => buckets.len(),
+            Buckets::Sparse(buckets) => buckets.len(),
+        }
     }
 
     /// Whether the histogram is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.buckets.is_empty()
+        self.count() == 0
     }
 
     /// The number of durations above [`Self::HIGHEST_NS`]. A percentile that falls among them is
@@ -142,7 +174,10 @@ impl Histogram {
     /// population's: the divisor is the number of durations.
     #[must_use]
     pub fn stdev_ns(&self) -> Option<f64> {
-        (!self.is_empty()).then(|| self.buckets.stdev())
+        (!self.is_empty()).then(|| match &self.buckets {
+            Buckets::Fixed(buckets) => buckets.stdev(),
+            Buckets::Sparse(buckets) => buckets.stdev(),
+        })
     }
 
     /// The duration in nanoseconds that `percent` (0–100, clamped) of all durations do not exceed:
@@ -158,10 +193,13 @@ impl Histogram {
     /// the exact minimum and maximum. `None` if there are not so many durations.
     #[must_use]
     pub fn ranked_ns(&self, rank: u64) -> Option<u64> {
-        // The requested quantile is in the middle of its step, so that rounding does not matter.
-        let quantile = (rank as f64 - 0.5) / self.count() as f64;
+        let highest_ns = || match &self.buckets {
+            // The requested quantile is in the middle of its step, so that rounding does not matter.
+            Buckets::Fixed(buckets) => buckets.value_at_quantile((rank as f64 - 0.5) / self.count() as f64),
+            Buckets::Sparse(buckets) => buckets.ranked(rank),
+        };
         let is_one = (1..=self.count()).contains(&rank);
-        is_one.then(|| self.buckets.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns))
+        is_one.then(|| highest_ns().clamp(self.min_ns, self.max_ns))
     }
 
     /// The percentile with its 95% confidence interval, from the ranks of the durations around it
@@ -197,7 +235,14 @@ impl Histogram {
 
     /// The buckets that are not empty, ascending: the highest value in nanoseconds, and the count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.buckets.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+        let (fixed, sparse) = match &self.buckets {
+            Buckets::Fixed(buckets) => (Some(buckets), None),
+            Buckets::Sparse(buckets) => (None, Some(buckets)),
+        };
+        let fixed = fixed.into_iter().flat_map(Fixed::iter_recorded);
+        fixed
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+            .chain(sparse.into_iter().flat_map(Sparse::iter))
     }
 }
 
@@ -326,13 +371,19 @@ mod tests {
             prop_assert_eq!(&growing, &fixed);
             prop_assert_eq!(&fixed, &growing);
             prop_assert_eq!(growing.buckets().collect::<Vec<_>>(), fixed.buckets().collect::<Vec<_>>());
-            prop_assert_eq!(growing.percentile(99.0), fixed.percentile(99.0));
+            for percent in [0.0, 50.0, 99.0, 100.0] {
+                prop_assert_eq!(growing.percentile(percent), fixed.percentile(percent));
+            }
+            prop_assert_eq!(growing.stdev_ns(), fixed.stdev_ns());
             let mut merged = Histogram::growing();
             merged.merge(&fixed);
             merged.merge(&growing);
             let mut twice = fixed.clone();
             twice.merge(&fixed);
             prop_assert_eq!(merged, twice);
+            let mut mixed = fixed.clone();
+            mixed.merge(&growing);
+            prop_assert_eq!(mixed.count(), 2 * fixed.count());
         }
 
         #[test]

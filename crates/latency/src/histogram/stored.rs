@@ -75,8 +75,7 @@ impl TryFrom<Stored> for Histogram {
                 return Err(Error::HistogramContent("a bucket lies above the highest value"));
             }
             count = count.checked_add(times).ok_or(Error::HistogramContent("the counts overflow 64 bits"))?;
-            let recorded = histogram.buckets.record_n(value, times);
-            recorded.map_err(|_| Error::HistogramContent("a bucket lies above the highest value"))?;
+            histogram.record_n(value, times);
         }
         if count != stored.count || stored.clamped > count {
             return Err(Error::HistogramContent("the counts do not add up to the total"));
