@@ -194,7 +194,7 @@ impl Histogram {
     #[must_use]
     pub fn ranked_ns(&self, rank: u64) -> Option<u64> {
         let highest_ns = || match &self.buckets {
-            // The requested quantile is in the middle of its step, so that rounding does not matter.
+            // The requested quantile is in the middle of its step: rounding does not matter.
             Buckets::Fixed(buckets) => buckets.value_at_quantile((rank as f64 - 0.5) / self.count() as f64),
             Buckets::Sparse(buckets) => buckets.ranked(rank),
         };

@@ -26,7 +26,7 @@ impl Sparse {
         match self.counts.binary_search_by_key(&highest, |(value, _)| *value) {
             Ok(place) => self.counts[place].1 += times,
             Err(place) => {
-                // Twice the memory at a time would be up to twice of what is needed, for each row.
+                // A vector that doubles would waste up to half of its memory.
                 if self.counts.len() == self.counts.capacity() {
                     self.counts.reserve_exact(self.counts.len() / 4 + 1);
                 }

@@ -18,12 +18,19 @@ const UNEXPLAINED_PERCENT: u64 = 1;
 const MANY: u64 = 10;
 
 /// The time of many calls in one layer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerTimes {
     /// The total over all calls, in nanoseconds.
     pub sum_ns: u64,
     /// The time of each call that spent some time in the layer.
     pub calls: Histogram,
+}
+
+impl Default for LayerTimes {
+    /// Without calls. There are many of these for each row of a table, so they start small.
+    fn default() -> Self {
+        Self { sum_ns: 0, calls: Histogram::growing() }
+    }
 }
 
 /// One of the slowest calls.
@@ -49,7 +56,7 @@ pub struct Breakdown {
     /// The time by reason, and by the name and class of the process that names it.
     pub reasons: Across,
     /// How long each call ran and was being woken: what undisturbed calls do, too.
-    usual: Histogram,
+    usual: LayerTimes,
     /// How much of each layer a thread was runnable while another had its CPU, in nanoseconds.
     pub behind_ns: BTreeMap<Layer, u64>,
     /// Requests to devices with nothing below them, not counting flushes.
@@ -158,7 +165,9 @@ impl Breakdown {
             times.calls.record(of.sum_ns);
         }
         let usual = reasons.kinds.iter().filter(|of| of.kind.is_usual());
-        self.usual.record(usual.map(|of| of.sum_ns).sum());
+        let usual_ns = usual.map(|of| of.sum_ns).sum();
+        self.usual.sum_ns += usual_ns;
+        self.usual.calls.record(usual_ns);
         self.reasons.add(&reasons);
         for layer in Layer::ALL {
             let ns = layers.behind_ns(layer);
@@ -193,7 +202,7 @@ impl Breakdown {
     /// too few calls to tell.
     #[must_use]
     pub fn usual_ns(&self) -> u64 {
-        self.usual.percentile_ns(50.0).filter(|_| self.calls >= MANY).unwrap_or(0)
+        self.usual.calls.percentile_ns(50.0).filter(|_| self.calls >= MANY).unwrap_or(0)
     }
 
     /// Tells the slowest calls what is usual among all.

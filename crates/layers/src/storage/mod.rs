@@ -300,8 +300,8 @@ impl<'t> Writes<'t> {
         self.timeline.unrecorded_switches()
     }
 
-    /// The last request that completed on a CPU, either during a wait and just before its end, or in
-    /// the interrupt that ended it. The wait was for this request if the thread or interrupt that
+    /// The last request that completed on a CPU, either during a wait and just before its end, or
+    /// in the interrupt that ended it. The wait was for this request if the thread or interrupt that
     /// completed it also did the wakeup. In an interrupt, the request may complete before the
     /// waiting thread has left its CPU.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
