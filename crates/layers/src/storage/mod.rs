@@ -301,8 +301,8 @@ impl<'t> Writes<'t> {
     }
 
     /// The last request that completed on a CPU, either during a wait and just before its end, or
-    /// in the interrupt that ended it. The wait was for this request if the thread or interrupt that
-    /// completed it also did the wakeup. In an interrupt, the request may complete before the
+    /// in the interrupt that ended it. The wait was for this request if the thread or interrupt
+    /// that completed it also did the wakeup. In an interrupt, the request may complete before the
     /// waiting thread has left its CPU.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
         /// The longest time from a completion to the wakeup that it causes. In between, the file
