@@ -82,6 +82,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ),
     ("roundtrip", &["roundtrip-cli"]),
     ("roundtrip-benchmarks", &[]),
+    ("roundtrip-binder-conformance", &[]),
     ("roundtrip-skips", &[]),
     ("roundtrip-guest", &[]),
     ("xtask", &["roundtrip-guest", "roundtrip-latency", "roundtrip-skips"]),
@@ -90,7 +91,17 @@ const LINKS: &[(&str, &[&str])] = &[
 /// Additional dependencies of tests and examples.
 const TESTS_USE: &[(&str, &[&str])] = &[
     ("roundtrip-files", &["roundtrip-skips"]),
-    ("roundtrip-binder-emulator", &["roundtrip-skips", "roundtrip-stored"]),
+    ("roundtrip-binder-emulator", &["roundtrip-binder-conformance", "roundtrip-skips"]),
+    (
+        "roundtrip-binder-conformance",
+        &[
+            "roundtrip-binder-driver",
+            "roundtrip-binder-emulator",
+            "roundtrip-skips",
+            "roundtrip-stored",
+            "roundtrip-vocabulary",
+        ],
+    ),
     // The measured service tests both stacks more thoroughly than a smaller one would.
     ("roundtrip-binder", &["roundtrip-binder-emulator", "roundtrip-echo", "roundtrip-skips"]),
     ("roundtrip-tracefs", &["roundtrip-skips"]),

@@ -147,7 +147,12 @@ pub(crate) fn references_of_a_buffer_are_released_with_it<D: Device>() {
     let waiting = owner.start(|desk| desk.read());
     assert!(waiting.is_waiting(), "the first buffer holds it still");
     server.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
-    assert_eq!(waiting.wait(), [Return::Release(named), Return::Decrefs(named)]);
+    let mut notices = waiting.wait();
+    if notices.len() == 1 {
+        // The driver drops one count after the other, and a reader may come between them.
+        notices.extend(owner.start(|desk| desk.read()).wait());
+    }
+    assert_eq!(notices, [Return::Release(named), Return::Decrefs(named)]);
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
     assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
 }
