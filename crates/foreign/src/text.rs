@@ -1,10 +1,13 @@
-//! The kernel's text of a trace: `/sys/kernel/tracing/trace`, atrace's output, what `trace-cmd
-//! report` prints, and the HTML page that systrace writes around it. Reads it line by line, so that
-//! memory depends only on what is kept. Must not know what events mean.
+//! The kernel's text of a trace: `/sys/kernel/tracing/trace` and `trace_pipe`, atrace's output,
+//! what `trace-cmd report` and `perf script` print, and the HTML page that systrace writes around
+//! it. Reads it line by line, so that memory depends only on what is kept. Must not know what
+//! events mean.
 
 mod calls;
 mod dump;
+mod latency;
 mod line;
+mod perf;
 mod report;
 mod storage;
 
@@ -135,8 +138,10 @@ impl Reader {
         } else if let Some((cpu, events)) = lost(text) {
             self.lost = self.lost.saturating_add(events.unwrap_or(0));
             self.collected.lost(cpu, events);
-        } else if let Some(counts) =
-            text.trim_start_matches("# ").strip_prefix("entries-in-buffer/entries-written:")
+        } else if let Some(counts) = text
+            .trim_start_matches("# ")
+            .strip_prefix("entries-in-buffer/entries-written:")
+            .or_else(|| latency::counts(text))
         {
             let mut counts = counts.split(['/', ' ', '#']).filter_map(|word| word.parse::<u64>().ok());
             if let (Some(kept), Some(written)) = (counts.next(), counts.next()) {
@@ -147,6 +152,7 @@ impl Reader {
             && self.found > 0
             && !text.is_empty()
             && !text.starts_with(['#', '<'])
+            && !is_frame(text)
         {
             self.unreadable(number);
         }
@@ -200,6 +206,11 @@ impl Reader {
         }
         self.collected.add(Event { time_ns: line.time_ns, cpu: line.cpu, tid: line.tid, body });
     }
+}
+
+/// Whether a line is a part of a call chain below an event: the kernel's ` => function`, or perf's.
+fn is_frame(text: &str) -> bool {
+    text.trim_start().starts_with("=> ") || perf::is_frame(text)
 }
 
 /// `CPU:3 [LOST 12 EVENTS]`; from `trace-cmd report` also `CPU:3 [12 EVENTS DROPPED]`.

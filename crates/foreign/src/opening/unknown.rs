@@ -6,12 +6,16 @@ use crate::error::Error;
 const RECORD: &str = "record the kernel's events with Perfetto (`perfetto -t 10s -o FILE sched binder_driver`), \
                       atrace (`atrace -t 10 sched binder_driver`) or trace-cmd (`trace-cmd record -e sched -e binder`)";
 
+/// What to do with perf's binary recording.
+const PERF: &str = "convert it (`perf script -i FILE > TEXT`), and give TEXT; it must contain tracepoints, as \
+                    `perf record -a -e 'sched:*' -e 'binder:*'` records them";
+
 /// What to do with an archive.
 const UNPACK: &str = "unpack it, and give the recording in it, or its folder";
 
 /// Files that are not text: where their mark is, the mark, what they are, and what to do.
 const BINARY: [(usize, &[u8], &str, &str); 22] = [
-    (0, b"PERFILE2", "perf's or simpleperf's samples (perf.data)", RECORD),
+    (0, b"PERFILE2", "perf's binary recording (perf.data)", PERF),
     (0, b"\x7fELF", "a program or a library (ELF)", RECORD),
     (0, b"SQLite format 3\0", "an SQLite database", RECORD),
     (0, b"\x89PNG", "a picture (PNG)", RECORD),

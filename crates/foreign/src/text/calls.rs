@@ -1,5 +1,6 @@
-//! System calls that the kernel's text names (the events of the group `syscalls`):
-//! `sys_fsync(fd: 3)`, `sys_fsync -> 0x0`. The text does not name the machine, so the calls get the
+//! System calls that a text names (the events of the group `syscalls`): the kernel's
+//! `sys_fsync(fd: 3)` and `sys_fsync -> 0x0`, and `sys_enter_fsync: fd: 0x3` and `sys_exit_fsync:
+//! 0x0` of trace-cmd and perf. The text does not name the machine, so the calls get the
 //! numbers of x86-64. Must not know what the calls are used for.
 
 use roundtrip_tracefs::Body;
@@ -26,12 +27,17 @@ const CALLS: [(&str, i64); 12] = [
 /// A call, from its name and the text after that, with the kernel's name of the event.
 pub(super) fn call(name: &str, said: &str) -> Option<(Body, String)> {
     let name = name.strip_prefix("sys_")?;
+    let (name, inside, result) = match (name.strip_prefix("enter_"), name.strip_prefix("exit_")) {
+        (Some(name), _) => (name, Some(said), None),
+        (_, Some(name)) => (name, None, Some(said)),
+        (None, None) => (name, said.strip_prefix('('), said.strip_prefix("-> ")),
+    };
     let number = CALLS.iter().find(|call| call.0 == name)?.1;
-    if let Some(result) = said.strip_prefix("-> ") {
+    if let Some(result) = result {
         let result = hexadecimal(result.trim())?;
         return Some((Body::SysExit { number, result }, format!("syscalls/sys_exit_{name}")));
     }
-    let inside = said.strip_prefix('(')?;
+    let inside = inside?;
     let argument = |place| {
         // The argument's name may be missing, and the data behind a pointer may follow.
         let one = inside.split(", ").nth(place)?;

@@ -3,7 +3,7 @@
 
 use roundtrip_tracefs::{EventContext, Name, Names, TaskState};
 
-use super::storage;
+use super::{latency, perf, storage};
 use crate::fields::Fields;
 
 /// `TASK-PID (TGID) [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: fields`. TGID and FLAGS may be
@@ -23,7 +23,8 @@ pub(super) struct Line<'a> {
 
 impl<'a> Line<'a> {
     pub(super) fn parse(text: &'a str) -> Option<Self> {
-        text.match_indices('[').take(8).find_map(|(at, _)| Self::with_cpu_at(text, at))
+        let usual = || text.match_indices('[').take(8).find_map(|(at, _)| Self::with_cpu_at(text, at));
+        usual().or_else(|| latency::line(text)).or_else(|| perf::line(text))
     }
 
     fn with_cpu_at(text: &'a str, at: usize) -> Option<Self> {
@@ -50,31 +51,29 @@ impl<'a> Line<'a> {
             (word, after) = after.trim_start().split_once(' ')?;
         }
         let time_ns = time_ns(word.strip_suffix(':')?)?;
-        let after = after.trim_start();
-        let (event, said) = match after.starts_with("sys_") {
-            // `sys_fsync(fd: 3)` and `sys_fsync -> 0x0` have no colon. `sys_enter` and `sys_exit`
-            // have one.
-            true if !after.starts_with("sys_enter:") && !after.starts_with("sys_exit:") => {
-                after.split_at(after.find(['(', ' '])?)
-            }
-            _ => after.split_once(':')?,
-        };
-        // The linker of an optimised kernel adds a suffix to the names of functions that it copies.
-        let event = event.split_once(".llvm.").map_or(event, |(event, _)| event);
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-        let named = !event.is_empty() && event.len() <= 128 && event.chars().all(plain);
-        named.then_some(())?;
-        Some(Self {
-            comm: comm.trim_start(),
-            tid: digits(tid)?,
-            process,
-            cpu,
-            context,
-            time_ns,
-            event,
-            said: said.trim(),
-        })
+        let (event, said) = event(after.trim_start())?;
+        Some(Self { comm: comm.trim_start(), tid: digits(tid)?, process, cpu, context, time_ns, event, said })
     }
+}
+
+/// An event's name and its text, from what follows the time.
+pub(super) fn event(text: &str) -> Option<(&str, &str)> {
+    if let Some((function, _)) = text.split_once(" <-")
+        && !function.contains([' ', ':'])
+    {
+        return Some(("function", text.trim()));
+    }
+    let word = text.split([' ', '(']).next()?;
+    let (event, said) = match text.starts_with("sys_") && !word.ends_with(':') {
+        // `sys_fsync(fd: 3)` and `sys_fsync -> 0x0` have no colon.
+        true => text.split_at_checked(word.len()).filter(|(_, said)| !said.is_empty())?,
+        false => text.split_once(':')?,
+    };
+    // The linker of an optimised kernel adds a suffix to the names of functions that it copies.
+    let event = event.split_once(".llvm.").map_or(event, |(event, _)| event);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let named = !event.is_empty() && event.len() <= 128 && event.chars().all(plain);
+    named.then_some((event, said.trim()))
 }
 
 /// The most columns between the CPU and the time.
@@ -84,7 +83,7 @@ const MAX_COLUMNS: usize = 3;
 /// `trace_print_lat_fmt`): `h` and `H` are hard interrupts, `z` and `Z` those that cannot be
 /// masked, and `s` is a softirq. In real-time kernels it is the fourth, behind that of lazy
 /// preemption. In others, the fourth is a hexadecimal digit or a dot.
-fn of_flags(flags: &str) -> EventContext {
+pub(super) fn of_flags(flags: &str) -> EventContext {
     if !(4..=7).contains(&flags.len()) || !flags.starts_with(['.', 'd', 'b', 'D', 'X']) {
         return EventContext::Unknown;
     }
@@ -96,12 +95,12 @@ fn of_flags(flags: &str) -> EventContext {
     }
 }
 
-fn digits(text: &str) -> Option<u32> {
+pub(super) fn digits(text: &str) -> Option<u32> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
 /// `100.000001`, with six or nine decimals, in nanoseconds.
-fn time_ns(text: &str) -> Option<u64> {
+pub(super) fn time_ns(text: &str) -> Option<u64> {
     let (seconds, part) = text.split_once('.')?;
     let unit = match part.len() {
         6 => 1000,

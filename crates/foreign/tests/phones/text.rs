@@ -35,6 +35,38 @@ fn a_cpu_that_is_idle_at_first_is_complete_if_the_header_says_that_nothing_was_o
 }
 
 #[test]
+fn the_latency_format_the_pipe_and_perf_give_the_same_events() {
+    let wakes = "comm=app pid=10 prio=120 target_cpu=001";
+    let wait = SWITCH.strip_prefix("sched_switch: ").expect("it is one");
+    let usual = [line(1, 100, &format!("sched_waking: {wakes}")), line(1, 900, SWITCH)];
+    let latency = format!(
+        "# latency: 0 us, #2/2, CPU#0 | (M:PREEMPT VP:0, KP:0, SP:0 HP:0 #P:2)\n#    -----------------\n   \
+         app-10        1..... 100000100us+: sched_waking: {wakes}\n     app-10        1..... 100000900us : {SWITCH}\n => \
+         schedule\n"
+    );
+    let perf = format!(
+        "             app    10/10    [001]   100.000100:          1 sched:sched_waking: {wakes}\n\
+         \tffffffff8110a0b1 try_to_wake_up+0x21 ([kernel.kallsyms])\n\n\
+         app    10/10    [001]   100.000900:          1 sched:sched_switch: {wait}\n"
+    );
+    let bodies = |bytes: &[u8]| -> Vec<(u64, u32, String)> {
+        let foreign = read(bytes);
+        assert_eq!(foreign.damage, None);
+        let events = foreign.trace.events.iter();
+        events.map(|event| (event.time_ns, event.cpu, format!("{:?}", event.body))).collect()
+    };
+    let expected = bodies(&whole(&usual));
+    assert_eq!(expected.len(), 2);
+    // The pipe has no header.
+    assert_eq!(bodies(usual.concat().as_bytes()), expected, "trace_pipe");
+    assert_eq!(bodies(latency.as_bytes()), expected, "latency format");
+    // perf prints no flags.
+    let mut without_flags = expected;
+    without_flags[0].2 = without_flags[0].2.replace("context: Thread", "context: Unknown");
+    assert_eq!(bodies(perf.as_bytes()), without_flags, "perf script");
+}
+
+#[test]
 fn the_flags_of_a_line_say_whether_an_interrupt_woke_a_thread() {
     let waking = "sched_waking: comm=app pid=10 prio=120 target_cpu=001";
     let flagged = |flags: &str| format!("<idle>-0 [000] {flags} 100.000100: {waking}\n");

@@ -1,0 +1,76 @@
+//! The kernel's text with its option `latency-format`, which the tracers of latencies (`irqsoff`,
+//! `wakeup` and others) set: `  <idle>-0         1d.s4. 4716488569us : EVENT: fields`. Times are
+//! microseconds of the trace's clock, and threads' names have at most eight characters. Source: the
+//! kernel's `trace_print_lat_context`.
+
+use super::line::{Line, digits, event, of_flags};
+
+/// How many characters of a thread's name are printed.
+const NAME: usize = 8;
+
+/// Reads a line. A name that may be cut off counts as unknown.
+pub(super) fn line(text: &str) -> Option<Line<'_>> {
+    let (before, after) = text.match_indices("us").take(8).find_map(|(at, unit)| {
+        let (before, after) = (&text[..at], &text[at + unit.len()..]);
+        // The mark tells how long it took until the next line.
+        let after = after.strip_prefix([' ', '+', '!', '#', '*', '@', '$'])?.strip_prefix(": ")?;
+        Some((before, after))
+    })?;
+    let (who, time) = before.trim_end().rsplit_once(' ')?;
+    let time_ns = time.parse::<u64>().ok()?.checked_mul(1000)?;
+    let (who, place) = who.trim_end().rsplit_once(' ')?;
+    let (cpu, flags) = place.split_at(place.find(|c: char| !c.is_ascii_digit())?);
+    let (comm, tid) = who.trim().rsplit_once('-')?;
+    let (event, said) = event(after)?;
+    Some(Line {
+        comm: if comm.len() < NAME { comm } else { "<...>" },
+        tid: digits(tid)?,
+        process: None,
+        cpu: digits(cpu)?,
+        context: of_flags(flags),
+        time_ns,
+        event,
+        said,
+    })
+}
+
+/// How many events the header says are in the buffer, and how many were written:
+/// `# latency: 16 us, #4/9, CPU#0 | (M:preempt VP:0, …)`.
+pub(super) fn counts(text: &str) -> Option<&str> {
+    text.strip_prefix("# latency: ")?.split_once(" us, #")?.1.split(',').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use roundtrip_tracefs::EventContext;
+
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_cpu_and_flags_in_one_word_and_its_time_in_microseconds() {
+        let of = |text| {
+            let line: Line<'_> = line(text)?;
+            Some((line.comm, line.tid, line.cpu, line.context, line.time_ns, line.event, line.said))
+        };
+        let waking = "  <idle>-0         1d.s4. 4716488569us!: sched_waking: comm=a us: b pid=5";
+        let said = "comm=a us: b pid=5";
+        let softirq = EventContext::Softirq;
+        assert_eq!(of(waking), Some(("<idle>", 0, 1, softirq, 4_716_488_569_000, "sched_waking", said)));
+        // Older kernels print fewer flags.
+        let old = "com.exam-12345  12d..2    3us : binder_return: cmd=BR_REPLY";
+        let thread = EventContext::Thread;
+        assert_eq!(of(old), Some(("<...>", 12345, 12, thread, 3000, "binder_return", "cmd=BR_REPLY")));
+        let function = "  <idle>-0         0dNs3.    0us+: _raw_spin_lock_irq <-run_timer_softirq";
+        let caller = "_raw_spin_lock_irq <-run_timer_softirq";
+        assert_eq!(of(function), Some(("<idle>", 0, 0, softirq, 0, "function", caller)));
+        assert_eq!(of("it took 12us : the-end 3"), None);
+        assert_eq!(of("a-1 [000] d..2 1.000001: x: 5us : y"), None);
+    }
+
+    #[test]
+    fn the_header_says_how_many_events_were_overwritten() {
+        let header = "# latency: 0 us, #101/250, CPU#0 | (M:PREEMPT(none) VP:0, KP:0, SP:0 HP:0 #P:2)";
+        assert_eq!(counts(header), Some("101/250"));
+        assert_eq!(counts("# entries-in-buffer/entries-written: 1/1"), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! What `perf script` prints of tracepoints: `COMM TID [CPU] SECONDS.MICROSECONDS: SYSTEM:EVENT:
+//! fields`. With `-F +pid`, the process and the thread are `PID/TID`, and with a period, a number
+//! precedes the event. Source: perf's `builtin-script.c`.
+
+use super::line::{Line, digits, time_ns};
+use roundtrip_tracefs::EventContext;
+
+/// Reads a line. Thread names may contain anything, also what looks like a CPU.
+pub(super) fn line(text: &str) -> Option<Line<'_>> {
+    text.match_indices('[').take(8).find_map(|(at, _)| with_cpu_at(text, at))
+}
+
+fn with_cpu_at(text: &str, at: usize) -> Option<Line<'_>> {
+    let (cpu, rest) = text[at + 1..].split_once(']')?;
+    let (time, rest) = rest.trim_start().split_once(": ")?;
+    let (comm, who) = text[..at].trim_end().rsplit_once(' ')?;
+    let (process, tid) = match who.split_once('/') {
+        Some((process, tid)) => (Some(digits(process)?), tid),
+        None => (None, who),
+    };
+    let mut rest = rest.trim_start();
+    if let Some((period, after)) = rest.split_once(' ')
+        && digits(period).is_some()
+    {
+        rest = after.trim_start();
+    }
+    let (name, said) = rest.split_once(": ").or_else(|| Some((rest.strip_suffix(':')?, "")))?;
+    // Samples have no system: `cycles:P`. What follows a tracepoint's name restricts it.
+    let mut parts = name.split(':');
+    let first = parts.next()?;
+    let event = parts.next().filter(|part| part.len() > 3).unwrap_or(first);
+    let named = !name.is_empty() && name.len() <= 128 && !name.contains(char::is_whitespace);
+    named.then_some(())?;
+    Some(Line {
+        comm: comm.trim(),
+        tid: digits(tid)?,
+        process,
+        cpu: digits(cpu)?,
+        context: EventContext::Unknown,
+        time_ns: time_ns(time)?,
+        event,
+        said: said.trim(),
+    })
+}
+
+/// Whether a line is a frame of a call chain: an address and a function, below an event.
+pub(super) fn is_frame(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let address = words.next().is_some_and(|word| {
+        (4..=16).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    text.starts_with([' ', '\t']) && address && words.next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_with_and_without_processes_and_periods() {
+        let of = |text| {
+            let line: Line<'_> = line(text)?;
+            Some((line.comm, line.process, line.tid, line.cpu, line.time_ns, line.event, line.said))
+        };
+        let plain =
+            "            a [1] b  4167 [001]  4714.850164:           sched:sched_waking: comm=x: y pid=18";
+        let waking = ("sched_waking", "comm=x: y pid=18");
+        assert_eq!(of(plain), Some(("a [1] b", None, 4167, 1, 4_714_850_164_000, waking.0, waking.1)));
+        let with_process = "perf  4166/4167  [000]  4714.850144021:   1 raw_syscalls:sys_exit: NR 16 = 0";
+        assert_eq!(
+            of(with_process),
+            Some(("perf", Some(4166), 4167, 0, 4_714_850_144_021, "sys_exit", "NR 16 = 0"))
+        );
+        let sample = "dd 5 [000] 1.000001:  250000 cycles:P:  ffffffff8110a0b1 f+0x1 ([kernel.kallsyms])";
+        assert_eq!(of(sample).unwrap().5, "cycles");
+        let with_chain = "dd 5 [000] 1.000001: binder:binder_lock:";
+        assert_eq!((of(with_chain).unwrap().5, of(with_chain).unwrap().6), ("binder_lock", ""));
+        assert_eq!(of("hello 1 [000] 1.0: x: y"), None);
+        assert_eq!(of("hello [000] 1.000001: x: y"), None);
+    }
+
+    #[test]
+    fn a_frame_of_a_call_chain_is_no_event() {
+        assert!(is_frame("\tffffffff8110a0b1 schedule+0x21 ([kernel.kallsyms])"));
+        assert!(is_frame("            7f12 [unknown] (/system/lib64/libc.so)"));
+        assert!(!is_frame("garbage of a file") && !is_frame("  some words"));
+    }
+}
