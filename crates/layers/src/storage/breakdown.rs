@@ -17,12 +17,12 @@ const UNEXPLAINED_PERCENT: u64 = 1;
 /// The least number of calls that show what is usual.
 const MANY: u64 = 10;
 
-/// The time of many calls in one layer.
+/// The time of many calls in one layer, or for one kind of reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerTimes {
     /// The total over all calls, in nanoseconds.
     pub sum_ns: u64,
-    /// The time of each call that spent some time in the layer.
+    /// The time of each call that spent some time there.
     pub calls: Histogram,
 }
 
@@ -30,6 +30,14 @@ impl Default for LayerTimes {
     /// Without calls. There are many of these for each row of a table, so they start small.
     fn default() -> Self {
         Self { sum_ns: 0, calls: Histogram::growing() }
+    }
+}
+
+impl LayerTimes {
+    /// Adds one call.
+    fn add(&mut self, ns: u64) {
+        self.sum_ns += ns;
+        self.calls.record(ns);
     }
 }
 
@@ -137,13 +145,10 @@ impl Breakdown {
             );
         }
         for (&layer, &ns) in &totals {
-            let times = self.layers.entry(layer).or_default();
-            times.sum_ns += ns;
-            times.calls.record(ns);
+            self.layers.entry(layer).or_default().add(ns);
         }
         self.add_reasons(&layers);
-        self.host.sum_ns += duration_ns - had(Layer::Device);
-        self.host.calls.record(duration_ns - had(Layer::Device));
+        self.host.add(duration_ns - had(Layer::Device));
         self.count(&layers);
         for OthersCommit { by, comm, waited_ns } in &layers.others_commits {
             let sum = self.others_commits.entry((by.unwrap_or(0), comm.clone())).or_default();
@@ -160,14 +165,10 @@ impl Breakdown {
     fn add_reasons(&mut self, layers: &Layers) {
         let reasons = Reasons::of(&layers.reasons, 0);
         for of in &reasons.kinds {
-            let times = self.kinds.entry(of.kind).or_default();
-            times.sum_ns += of.sum_ns;
-            times.calls.record(of.sum_ns);
+            self.kinds.entry(of.kind).or_default().add(of.sum_ns);
         }
         let usual = reasons.kinds.iter().filter(|of| of.kind.is_usual());
-        let usual_ns = usual.map(|of| of.sum_ns).sum();
-        self.usual.sum_ns += usual_ns;
-        self.usual.calls.record(usual_ns);
+        self.usual.add(usual.map(|of| of.sum_ns).sum());
         self.reasons.add(&reasons);
         for layer in Layer::ALL {
             let ns = layers.behind_ns(layer);

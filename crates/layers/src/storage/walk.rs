@@ -205,9 +205,9 @@ impl<'a> Walk<'a, '_> {
             // request.
             let name = timeline.name(waker);
             let handles = kernel_names::is_softirq_thread(name) || kernel_names::is_interrupt_thread(name);
-            let handled = request.filter(|_| handles).map(|request| request.completed_ns.max(begin_ns));
-            let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
-            let from_ns = handled.unwrap_or(from_ns);
+            let handled = request.filter(|_| handles).map(|request| request.completed_ns);
+            let from_ns =
+                handled.or(given.map(|request| request.issued_ns)).unwrap_or(begin_ns).max(begin_ns);
             self.begun_before(waker, from_ns);
             self.thread(waker, from_ns, waking.time_ns, depth + 1);
         }

@@ -4,8 +4,8 @@
 use super::*;
 
 impl<'a> Follow<'a, '_> {
-    /// Follows the write from `begin_ns` until an awaited request was completed, unless it was
-    /// completed earlier.
+    /// Follows the write from `begin_ns` until an awaited request was completed. Does nothing if
+    /// that was earlier.
     pub(super) fn request(&mut self, tid: u32, request: &'a Request, begin_ns: u64) {
         let completed_ns = request.completed_ns;
         if completed_ns <= begin_ns {
