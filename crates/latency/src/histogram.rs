@@ -74,20 +74,18 @@ impl Histogram {
     pub fn new() -> Self {
         let buckets = Fixed::new_with_bounds(1, Self::HIGHEST_NS, Self::SIGNIFICANT_DIGITS)
             .expect("constant bounds that the crate accepts");
-        Self { buckets: Buckets::Fixed(buckets), min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
+        Self::empty(Buckets::Fixed(buckets))
     }
 
     /// An empty histogram for analysis after a measurement, where there are many histograms. Its
     /// memory grows with the number of buckets in use, by 16 bytes each, so recording may allocate.
     #[must_use]
     pub fn growing() -> Self {
-        Self {
-            buckets: Buckets::Sparse(Sparse::default()),
-            min_ns: u64::MAX,
-            max_ns: 0,
-            sum_ns: 0,
-            clamped: 0,
-        }
+        Self::empty(Buckets::Sparse(Sparse::default()))
+    }
+
+    fn empty(buckets: Buckets) -> Self {
+        Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
     }
 
     /// Counts one duration in nanoseconds.

@@ -1,5 +1,4 @@
-//! The buckets of a histogram that takes only as much memory as its durations differ: 16 bytes for
-//! each bucket in use. The buckets are those of the fixed form.
+//! Stores only the buckets in use, in 16 bytes each. The buckets are those of the fixed form.
 
 /// The buckets in use.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +25,7 @@ impl Sparse {
         match self.counts.binary_search_by_key(&highest, |(value, _)| *value) {
             Ok(place) => self.counts[place].1 += times,
             Err(place) => {
-                // A vector that doubles would waste up to half of its memory.
+                // Doubling the capacity would leave up to half of it unused.
                 if self.counts.len() == self.counts.capacity() {
                     self.counts.reserve_exact(self.counts.len() / 4 + 1);
                 }
