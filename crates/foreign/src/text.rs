@@ -208,7 +208,7 @@ impl Reader {
     }
 }
 
-/// Whether a line is a part of a call chain below an event: the kernel's ` => function`, or perf's.
+/// Whether a line is a stack frame below an event: the kernel's ` => function`, or perf's form.
 fn is_frame(text: &str) -> bool {
     text.trim_start().starts_with("=> ") || perf::is_frame(text)
 }

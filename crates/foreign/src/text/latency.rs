@@ -1,18 +1,18 @@
-//! The kernel's text with its option `latency-format`, which the tracers of latencies (`irqsoff`,
-//! `wakeup` and others) set: `  <idle>-0         1d.s4. 4716488569us : EVENT: fields`. Times are
-//! microseconds of the trace's clock, and threads' names have at most eight characters. Source: the
-//! kernel's `trace_print_lat_context`.
+//! The kernel's text with the option `latency-format`, which the latency tracers (`irqsoff`,
+//! `wakeup` and others) turn on: `  <idle>-0         1d.s4. 4716488569us : EVENT: fields`. Times
+//! are in microseconds of the trace's clock. Thread names are cut after eight characters. Source:
+//! the kernel's `trace_print_lat_context`.
 
 use super::line::{Line, digits, event, of_flags};
 
-/// How many characters of a thread's name are printed.
+/// The length at which the kernel cuts a thread's name, in characters.
 const NAME: usize = 8;
 
-/// Reads a line. A name that may be cut off counts as unknown.
+/// Reads a line. A thread's name counts as unknown if the kernel may have cut it.
 pub(super) fn line(text: &str) -> Option<Line<'_>> {
     let (before, after) = text.match_indices("us").take(8).find_map(|(at, unit)| {
         let (before, after) = (&text[..at], &text[at + unit.len()..]);
-        // The mark tells how long it took until the next line.
+        // The mark shows roughly how long it was until the next event.
         let after = after.strip_prefix([' ', '+', '!', '#', '*', '@', '$'])?.strip_prefix(": ")?;
         Some((before, after))
     })?;

@@ -23,8 +23,10 @@ pub(super) struct Line<'a> {
 
 impl<'a> Line<'a> {
     pub(super) fn parse(text: &'a str) -> Option<Self> {
-        let usual = || text.match_indices('[').take(8).find_map(|(at, _)| Self::with_cpu_at(text, at));
-        usual().or_else(|| latency::line(text)).or_else(|| perf::line(text))
+        let with_cpu = |at: fn(&'a str, usize) -> Option<Self>| {
+            text.match_indices('[').take(8).find_map(|(place, _)| at(text, place))
+        };
+        with_cpu(Self::with_cpu_at).or_else(|| latency::line(text)).or_else(|| with_cpu(perf::with_cpu_at))
     }
 
     fn with_cpu_at(text: &'a str, at: usize) -> Option<Self> {
@@ -56,7 +58,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// An event's name and its text, from what follows the time.
+/// Splits what follows the time into the event's name and its fields.
 pub(super) fn event(text: &str) -> Option<(&str, &str)> {
     if let Some((function, _)) = text.split_once(" <-")
         && !function.contains([' ', ':'])

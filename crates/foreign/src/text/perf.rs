@@ -5,12 +5,8 @@
 use super::line::{Line, digits, time_ns};
 use roundtrip_tracefs::EventContext;
 
-/// Reads a line. Thread names may contain anything, also what looks like a CPU.
-pub(super) fn line(text: &str) -> Option<Line<'_>> {
-    text.match_indices('[').take(8).find_map(|(at, _)| with_cpu_at(text, at))
-}
-
-fn with_cpu_at(text: &str, at: usize) -> Option<Line<'_>> {
+/// Reads a line whose CPU begins at the bracket at `at`.
+pub(super) fn with_cpu_at(text: &str, at: usize) -> Option<Line<'_>> {
     let (cpu, rest) = text[at + 1..].split_once(']')?;
     let (time, rest) = rest.trim_start().split_once(": ")?;
     let (comm, who) = text[..at].trim_end().rsplit_once(' ')?;
@@ -43,7 +39,7 @@ fn with_cpu_at(text: &str, at: usize) -> Option<Line<'_>> {
     })
 }
 
-/// Whether a line is a frame of a call chain: an address and a function, below an event.
+/// Whether a line is a stack frame, as perf prints it below an event: an address and a function.
 pub(super) fn is_frame(text: &str) -> bool {
     let mut words = text.split_whitespace();
     let address = words.next().is_some_and(|word| {
@@ -59,7 +55,7 @@ mod tests {
     #[test]
     fn a_line_is_read_with_and_without_processes_and_periods() {
         let of = |text| {
-            let line: Line<'_> = line(text)?;
+            let line = Line::parse(text)?;
             Some((line.comm, line.process, line.tid, line.cpu, line.time_ns, line.event, line.said))
         };
         let plain =
