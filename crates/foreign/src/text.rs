@@ -8,7 +8,9 @@ mod dump;
 mod latency;
 mod line;
 mod perf;
+mod plain;
 mod report;
+mod said;
 mod storage;
 
 use std::collections::BTreeMap;
@@ -23,7 +25,8 @@ use crate::opening::failure;
 use crate::{Foreign, Tool};
 use dump::Dump;
 pub(crate) use dump::program;
-use line::{Line, Said};
+use line::Line;
+use said::Said;
 
 /// A file with at least this many unreadable lines counts as damaged. Fewer are normal: Android's
 /// tools print a few lines between the kernel's.
@@ -31,6 +34,15 @@ const MANY_UNREADABLE: u64 = 20;
 
 /// The longest line that is read, in bytes. The kernel's are shorter than a page.
 const MOST_LINE_BYTES: u64 = 1 << 16;
+
+/// Reads a line in whichever form it is.
+fn line(text: &str) -> Option<Line<'_>> {
+    let cpus = || text.match_indices('[').take(8).map(|(at, _)| at);
+    cpus()
+        .find_map(|at| plain::with_cpu_at(text, at))
+        .or_else(|| latency::line(text))
+        .or_else(|| cpus().find_map(|at| perf::with_cpu_at(text, at)))
+}
 
 /// Reads the kernel's text; `None` if it contains no events.
 ///
@@ -93,7 +105,7 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<Option<Foreign>> {
 pub(crate) fn has_events(mut input: impl BufRead) -> bool {
     let mut bytes = Vec::new();
     while next_line(&mut input, &mut bytes).unwrap_or(false) {
-        if Line::parse(&String::from_utf8_lossy(&bytes)).is_some() {
+        if line(&String::from_utf8_lossy(&bytes)).is_some() {
             return true;
         }
     }
@@ -133,7 +145,7 @@ impl Reader {
         // whose line ends were escaped.
         let text = text.trim_end();
         let text = text.strip_suffix("\\n\\").unwrap_or(text);
-        if let Some(line) = Line::parse(text) {
+        if let Some(line) = line(text) {
             self.event(number, &line, foreign);
         } else if let Some((cpu, events)) = lost(text) {
             self.lost = self.lost.saturating_add(events.unwrap_or(0));

@@ -5,7 +5,7 @@
 
 use roundtrip_tracefs::Body;
 
-use super::line::hexadecimal;
+use super::said::hexadecimal;
 
 /// Calls that write or wait for a device, with their numbers
 /// (`arch/x86/entry/syscalls/syscall_64.tbl`). Others are skipped.
