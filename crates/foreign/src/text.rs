@@ -35,13 +35,19 @@ const MANY_UNREADABLE: u64 = 20;
 /// The longest line that is read, in bytes. The kernel's are shorter than a page.
 const MOST_LINE_BYTES: u64 = 1 << 16;
 
-/// Reads a line in whichever form it is.
-fn line(text: &str) -> Option<Line<'_>> {
-    let cpus = || text.match_indices('[').take(8).map(|(at, _)| at);
-    cpus()
-        .find_map(|at| plain::with_cpu_at(text, at))
-        .or_else(|| latency::line(text))
-        .or_else(|| cpus().find_map(|at| perf::with_cpu_at(text, at)))
+/// Reads a line of one of the kernel's forms.
+fn of_the_kernel(text: &str) -> Option<Line<'_>> {
+    brackets(text).find_map(|at| plain::with_cpu_at(text, at)).or_else(|| latency::line(text))
+}
+
+/// Reads a line of `perf script`.
+fn of_perf(text: &str) -> Option<Line<'_>> {
+    brackets(text).find_map(|at| perf::with_cpu_at(text, at))
+}
+
+/// Where a line's CPU may begin. Thread names may contain brackets.
+fn brackets(text: &str) -> impl Iterator<Item = usize> {
+    text.match_indices('[').take(8).map(|(at, _)| at)
 }
 
 /// Reads the kernel's text; `None` if it contains no events.
@@ -80,6 +86,13 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<Option<Foreign>> {
         ));
     }
     foreign.lost_events = reader.lost;
+    if reader.by_perf && reader.lost == 0 {
+        foreign.notes.push(
+            "perf script prints how many events were lost only with `--show-lost-events`, and then as lines \
+             of this text; there are none"
+                .to_owned(),
+        );
+    }
     if !reader.undecoded.is_empty() {
         let events: Vec<String> =
             reader.undecoded.iter().take(5).map(|(name, events)| format!("{name} ({events})")).collect();
@@ -105,7 +118,8 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<Option<Foreign>> {
 pub(crate) fn has_events(mut input: impl BufRead) -> bool {
     let mut bytes = Vec::new();
     while next_line(&mut input, &mut bytes).unwrap_or(false) {
-        if line(&String::from_utf8_lossy(&bytes)).is_some() {
+        let text = String::from_utf8_lossy(&bytes);
+        if of_the_kernel(&text).or_else(|| of_perf(&text)).is_some() {
             return true;
         }
     }
@@ -136,6 +150,8 @@ struct Reader {
     lost_before: u64,
     /// Whether the header says that the buffers kept every event.
     complete: bool,
+    /// Whether `perf script` wrote the text.
+    by_perf: bool,
     dump: Dump,
 }
 
@@ -145,7 +161,10 @@ impl Reader {
         // whose line ends were escaped.
         let text = text.trim_end();
         let text = text.strip_suffix("\\n\\").unwrap_or(text);
-        if let Some(line) = line(text) {
+        if let Some(line) = of_the_kernel(text) {
+            self.event(number, &line, foreign);
+        } else if let Some(line) = of_perf(text) {
+            self.by_perf = true;
             self.event(number, &line, foreign);
         } else if let Some((cpu, events)) = lost(text) {
             self.lost = self.lost.saturating_add(events.unwrap_or(0));
@@ -165,6 +184,7 @@ impl Reader {
             && !text.is_empty()
             && !text.starts_with(['#', '<'])
             && !is_frame(text)
+            && !perf::is_record(text)
         {
             self.unreadable(number);
         }
@@ -225,8 +245,11 @@ fn is_frame(text: &str) -> bool {
     text.trim_start().starts_with("=> ") || perf::is_frame(text)
 }
 
-/// `CPU:3 [LOST 12 EVENTS]`; from `trace-cmd report` also `CPU:3 [12 EVENTS DROPPED]`.
+/// `CPU:3 [LOST 12 EVENTS]`; from `trace-cmd report` also `CPU:3 [12 EVENTS DROPPED]`; or perf's form.
 fn lost(text: &str) -> Option<(u32, Option<u64>)> {
+    if let Some((cpu, events)) = perf::lost(text).filter(|&(cpu, _)| cpu < MOST_CPUS) {
+        return Some((cpu, Some(events)));
+    }
     let (cpu, rest) = text.trim_start().strip_prefix("CPU:")?.split_once(" [")?;
     let inside = rest.strip_suffix(']')?;
     let kernels = inside.strip_prefix("LOST ").and_then(|rest| rest.strip_suffix("EVENTS"));

@@ -147,6 +147,67 @@ fn the_same_text_is_read_however_it_is_packed() {
     }
 }
 
+/// The same events in the other forms of the kernel's text, and as `perf script` prints them.
+fn other_forms() -> [(&'static str, String); 3] {
+    let of = |line: fn(thread: (&str, &str), cpu: &str, us: &str, event: &str) -> String| -> String {
+        let lines = EVENTS.lines().map(|text| {
+            let (who, rest) = text.split_once(" (").unwrap();
+            let (_, rest) = rest.split_once('[').unwrap();
+            let (cpu, rest) = rest.split_once("] ").unwrap();
+            let (_, rest) = rest.split_once(" 100.").unwrap();
+            let (us, event) = rest.split_once(": ").unwrap();
+            line(who.trim().split_once('-').unwrap(), cpu, us, event)
+        });
+        lines.collect()
+    };
+    let latency = of(|(comm, tid), cpu, us, event| {
+        let (comm, cpu) = (&comm[..comm.len().min(8)], cpu.trim_start_matches("00"));
+        format!("{comm:>8}-{tid:<10}{cpu}d..2. 100{us}us+: {event}\n")
+    });
+    let verbose = of(|(comm, tid), cpu, us, event| {
+        let time: u64 = format!("100{us}").parse().unwrap();
+        let cpu = cpu.trim_start_matches("00");
+        format!("{comm:>16} {tid:>7} {cpu:>3} 1 00000002 00000000 [{time:08x}] 7.100ms (+0.020ms): {event}\n")
+    });
+    let perf = of(|(comm, tid), cpu, us, event| {
+        let (event, said) = event.split_once(": ").unwrap();
+        let system = if event.starts_with("sched") { "sched" } else { "binder" };
+        format!("{comm:>16} {tid:>6} [{cpu}]   100.{us}: {system}:{event}: {said}\n")
+    });
+    let header = "# latency: 0 us, #4/4, CPU#0 | (M:PREEMPT VP:0, KP:0, SP:0 HP:0 #P:2)\n";
+    [
+        ("latency format", [header, &latency].concat()),
+        ("verbose latency format", [header, &verbose].concat()),
+        ("perf script", perf),
+    ]
+}
+
+#[test]
+fn each_form_of_text_is_read_out_of_each_container() {
+    for (form, text) in other_forms() {
+        let plain = text.as_bytes();
+        for (how, bytes) in [
+            ("as it is", plain.to_vec()),
+            ("with CR LF", text.replace('\n', "\r\n").into_bytes()),
+            ("UTF-16", utf16(&text, true, u16::to_le_bytes)),
+            ("UTF-16 without a mark", utf16(&text, false, u16::to_be_bytes)),
+            ("gzip", gzip(plain)),
+            ("zlib", zlib(plain)),
+            ("xz", xz(plain)),
+            ("zstd", zstd(plain)),
+            ("zip", zip(&[("notes.txt", b"nothing"), ("a/trace.txt", plain)])),
+        ] {
+            let mut foreign = read(&bytes).unwrap_or_else(|error| panic!("{form}, {how}: {error}"));
+            assert_eq!(events(&foreign), (4, None), "{form}, {how}");
+            foreign.trace.unpack();
+            let last = foreign.trace.events.last().unwrap();
+            assert_eq!((last.time_ns, last.cpu, last.tid), (100_000_152_000, 1, 20), "{form}, {how}");
+            assert_eq!(foreign.trace.comms[&10], "client", "{form}, {how}");
+            assert!(holds_recording(Input::memory(&bytes), &Limits::default()), "{form}, {how}");
+        }
+    }
+}
+
 #[test]
 fn a_file_is_read_like_its_bytes_and_progress_is_told() {
     let path = std::env::temp_dir().join(format!("roundtrip-opening-{}", std::process::id()));

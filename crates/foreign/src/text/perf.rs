@@ -26,7 +26,7 @@ pub(super) fn with_cpu_at(text: &str, at: usize) -> Option<Line<'_>> {
     let first = parts.next()?;
     let event = parts.next().filter(|part| part.len() > 3).unwrap_or(first);
     let named = !name.is_empty() && name.len() <= 128 && !name.contains(char::is_whitespace);
-    named.then_some(())?;
+    (named && !name.starts_with(RECORD)).then_some(())?;
     Some(Line {
         comm: comm.trim(),
         tid: digits(tid)?,
@@ -37,6 +37,23 @@ pub(super) fn with_cpu_at(text: &str, at: usize) -> Option<Line<'_>> {
         event,
         said: said.trim(),
     })
+}
+
+/// What perf calls its records that are no samples, such as `COMM TID [CPU] TIME: PERF_RECORD_FORK…`.
+const RECORD: &str = "PERF_RECORD_";
+
+/// Whether a line is such a record. `perf script --show-task-events` and similar options print them.
+pub(super) fn is_record(text: &str) -> bool {
+    text.rsplit_once(RECORD).is_some_and(|(before, _)| before.trim_end().ends_with(':'))
+}
+
+/// `COMM TID [CPU] TIME: PERF_RECORD_LOST lost 12`: the CPU and how many of its events were lost.
+/// `perf script --show-lost-events` prints these lines.
+pub(super) fn lost(text: &str) -> Option<(u32, u64)> {
+    let (before, record) = text.rsplit_once(RECORD)?;
+    let events = record.strip_prefix("LOST lost ").or_else(|| record.strip_prefix("LOST_SAMPLES lost "))?;
+    let (cpu, _time) = before.rsplit_once('[')?.1.split_once(']')?;
+    Some((digits(cpu)?, events.trim_end().parse().ok()?))
 }
 
 /// Whether a line is a stack frame, as perf prints it below an event: an address and a function.
@@ -80,5 +97,21 @@ mod tests {
         assert!(is_frame("\tffffffff8110a0b1 schedule+0x21 ([kernel.kallsyms])"));
         assert!(is_frame("            7f12 [unknown] (/system/lib64/libc.so)"));
         assert!(!is_frame("garbage of a file") && !is_frame("  some words"));
+    }
+
+    #[test]
+    fn records_that_are_no_samples_are_told_apart_and_lost_events_counted() {
+        for (text, expected) in [
+            ("   a [1]  7424 [000]   395.645204: PERF_RECORD_LOST lost 11", Some((0, 11))),
+            (":7427  7427 [012]   395.652569: PERF_RECORD_LOST_SAMPLES lost 5", Some((12, 5))),
+            ("   dd  5 [001]  1.000001: PERF_RECORD_LOST lost many", None),
+            ("   dd  5 [001]  1.000001: PERF_RECORD_COMM: dd:5/5", None),
+            ("   dd  5 [001]  1.000001: PERF_RECORD_MMAP2 5/5: [0x1000]: r-xp /lost 3", None),
+        ] {
+            assert!(is_record(text), "{text}");
+            assert_eq!(lost(text), expected, "{text}");
+            assert!(with_cpu_at(text, text.rfind("[0").unwrap()).is_none(), "{text}");
+        }
+        assert!(!is_record("PERF_RECORD_ 5 [001] 1.000001: x:y: z"));
     }
 }

@@ -44,6 +44,11 @@ fn the_latency_format_the_pipe_and_perf_give_the_same_events() {
          app-10        1..... 100000100us+: sched_waking: {wakes}\n     app-10        1..... 100000900us : {SWITCH}\n => \
          schedule\n"
     );
+    let verbose = format!(
+        "# latency: 0 us, #2/2, CPU#0 | (M:PREEMPT VP:0, KP:0, SP:0 HP:0 #P:2)\n             app      10   1 0 \
+         00000000 00000000 [05f5e164] 17.001ms (+0.800ms): sched_waking: {wakes}\n             app      10   1 4 \
+         00000000 00000001 [05f5e484] 17.801ms (+0.000ms): {SWITCH}\n"
+    );
     let perf = format!(
         "             app    10/10    [001]   100.000100:          1 sched:sched_waking: {wakes}\n\
          \tffffffff8110a0b1 try_to_wake_up+0x21 ([kernel.kallsyms])\n\n\
@@ -60,10 +65,30 @@ fn the_latency_format_the_pipe_and_perf_give_the_same_events() {
     // The pipe has no header.
     assert_eq!(bodies(usual.concat().as_bytes()), expected, "trace_pipe");
     assert_eq!(bodies(latency.as_bytes()), expected, "latency format");
+    assert_eq!(bodies(verbose.as_bytes()), expected, "verbose latency format");
     // perf prints no flags.
     let mut without_flags = expected;
     without_flags[0].2 = without_flags[0].2.replace("context: Thread", "context: Unknown");
     assert_eq!(bodies(perf.as_bytes()), without_flags, "perf script");
+}
+
+#[test]
+fn what_perf_lost_is_a_gap_of_that_cpu() {
+    let waking = "sched:sched_waking: comm=app pid=10 prio=120 target_cpu=001";
+    let event = |cpu, us| format!("   app    10 [{cpu:03}]   100.{us:06}: {waking}\n");
+    let lost = "   perf    7 [001]   100.000500: PERF_RECORD_LOST lost 41\n";
+    let others = "   perf    7 [001]     0.000000: PERF_RECORD_FORK(7:7):(1:1)\n   app 10 [001] 100.000050: \
+                  PERF_RECORD_COMM exec: app:10/10\n";
+    let text = [others, &event(0, 100), &event(1, 200), lost, &event(1, 900), &event(0, 950)].concat();
+    let foreign = read(text.as_bytes());
+    assert_eq!((foreign.damage.as_deref(), foreign.lost_events, foreign.trace.event_count()), (None, 41, 4));
+    let [loss] = foreign.trace.losses.as_slice() else { panic!("{:?}", foreign.trace.losses) };
+    assert_eq!((loss.cpu, loss.events), (1, Some(41)));
+    assert_eq!((loss.after_ns, loss.before_ns), (100_000_200_000, 100_000_900_000));
+    // Without that option of perf's, nothing says whether events were lost.
+    let says =
+        |text: &str| read(text.as_bytes()).notes.iter().any(|note| note.contains("--show-lost-events"));
+    assert!(!says(&text) && says(&text.replace(lost, "")));
 }
 
 #[test]

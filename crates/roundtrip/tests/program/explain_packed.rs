@@ -1,7 +1,7 @@
 //! Packed recordings, and folders with a recording: `explain` and `trace convert` read them like
 //! the plain file. Another file is named in one line.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -93,6 +93,44 @@ fn a_packed_recording_is_explained_and_converted_like_what_is_in_it() {
                 .into_owned();
         let slice = if what == "writes" { "slow write 5" } else { "slow call 5" };
         assert!(written.contains(slice), "{name}: {}", text(&again.stdout));
+    }
+}
+
+/// A line of the kernel's text as `perf script` prints the event.
+fn as_perf_prints(line: &str) -> Option<String> {
+    let (who, rest) = line.split_once(" [")?;
+    let (comm, tid) = who.split(" (").next()?.trim().rsplit_once('-')?;
+    let (cpu, rest) = rest.split_once("] ")?;
+    let (flags_and_time, rest) = rest.split_once(": ")?;
+    let (event, said) = rest.split_once(": ")?;
+    let time = flags_and_time.split_whitespace().last()?;
+    Some(format!("{comm:>16} {tid:>6} [{cpu}] {time:>12}: some_system:{event}: {said}\n"))
+}
+
+#[test]
+fn what_perf_script_prints_is_explained_and_converted_like_the_kernels_text() {
+    let folder = Folder::new("perf");
+    let mut kernels = String::new();
+    flate2::read::ZlibDecoder::new(std::fs::File::open(fixture(CALLS)).unwrap())
+        .read_to_string(&mut kernels)
+        .unwrap();
+    let perfs: String = kernels.lines().filter_map(as_perf_prints).collect();
+    let perfs = folder.put("perf.txt.gz", &gzip(perfs.as_bytes()));
+    let calls = |path: &Path| -> Vec<Value> {
+        let calls = folder.json(path)["slow_calls"].as_array().unwrap().clone();
+        calls.iter().map(|call| call["latency_ns"].clone()).collect()
+    };
+    let expected = calls(&fixture(CALLS));
+    assert!(expected.len() == 5 && expected.iter().all(Value::is_number), "{expected:?}");
+    assert_eq!(calls(&perfs), expected);
+    for (command, out) in [
+        ("trace convert -o", "perf.perfetto-trace"),
+        ("trace convert -o", "perf.txt"),
+        ("explain --slowest 5 -o", "explained.perfetto-trace"),
+    ] {
+        let written = folder.run(&format!("{command} {out}"), &perfs);
+        assert!(written.status.success(), "{}", stderr(&written));
+        assert_eq!(calls(&folder.0.join(out)), expected, "{out}");
     }
 }
 
