@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use roundtrip_layers::reasons::Across;
-use roundtrip_layers::storage::{Breakdown, Devices, Layers, Write, Writes};
+use roundtrip_layers::storage::{Breakdown, Devices, Layers, Missing, Write, Writes};
 use roundtrip_run::RECORDING;
 use roundtrip_run::storage::Device;
 use roundtrip_run::storage::observe::{Divided, LayerTime, ObserveWritesResult, OthersCommits, SlowWrite};
@@ -37,8 +37,10 @@ impl Divider {
         let complete_from_ns = trace.complete_from_ns.values().max().copied().unwrap_or(0);
         for (row, write) in writes {
             let mut layers = indexed.layers(write);
-            // If the write began before the oldest kept event, events of the write may be lost.
-            layers.lost |= write.start_ns < complete_from_ns;
+            // Before the oldest kept event, the observer dropped events.
+            if write.start_ns < complete_from_ns {
+                layers.missing = Some(Missing::Lost);
+            }
             self.divided(row, write, layers);
         }
     }
@@ -100,6 +102,7 @@ fn divided(breakdown: &Breakdown) -> Divided {
         reads: breakdown.reads,
         flushes: breakdown.flushes,
         lost_calls: breakdown.lost_calls,
+        uncovered_calls: breakdown.uncovered_calls,
         unexplained_for_switches_ns: breakdown.unexplained_for_switches_ns,
         usual_ns: breakdown.usual_ns(),
         others_commits: others.collect(),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use recorded::{Recorded, kind, total_ns};
 use roundtrip_layers::reasons::{Place, Stretch};
-use roundtrip_layers::storage::{Layer, Layers, Write, Writes};
+use roundtrip_layers::storage::{Layer, Layers, Missing, Write, Writes};
 use roundtrip_tracefs::Loss;
 
 const NAMES: [&str; 2] = ["disk", "journalled"];
@@ -48,7 +48,7 @@ fn a_whole_recording_is_not_doubted_and_explains_all_but_a_thousandth() {
         let calls = whole.layers();
         let all: u64 = whole.writes.iter().map(|write| write.end_ns - write.start_ns).sum();
         assert!(total_ns(&calls, Layer::Unexplained) * 1000 <= all, "{name}");
-        assert!(calls.iter().all(|call| !call.lost), "{name}");
+        assert!(calls.iter().all(|call| call.missing.is_none()), "{name}");
     }
 }
 
@@ -115,9 +115,23 @@ fn a_loss_that_the_kernel_reports_is_told_by_the_calls_in_it() {
         damaged: false,
     });
     let calls = less.layers();
-    let lost: Vec<usize> = (0..calls.len()).filter(|&index| calls[index].lost).collect();
+    let lost: Vec<usize> =
+        (0..calls.len()).filter(|&index| calls[index].missing == Some(Missing::Lost)).collect();
     assert_eq!(lost, [5]);
     assert!(calls[5].total_ns(Layer::Unexplained) * 100 > (call.end_ns - call.start_ns) * 90);
+}
+
+#[test]
+fn what_lies_outside_the_recording_was_not_lost() {
+    let whole = Recorded::load("disk");
+    let mut later = whole.clone();
+    let call = whole.writes[5];
+    let begins_ns = call.start_ns.midpoint(call.end_ns);
+    later.trace.events.retain(|event| event.cpu != 1 || event.time_ns >= begins_ns);
+    later.trace.complete_from_ns.insert(1, begins_ns);
+    let missing: Vec<Option<Missing>> = later.layers().iter().map(|layers| layers.missing).collect();
+    assert_eq!(missing[..6], [Some(Missing::OutsideRecording); 6]);
+    assert!(missing[6..].iter().all(Option::is_none), "{missing:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::host::HostShares;
 use crate::reasons::{Across, ReasonKind, Reasons};
 
-use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, OthersCommit, Piece, Request, Write};
+use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, Missing, OthersCommit, Piece, Request, Write};
 
 /// If more than this percentage of a call is unexplained, the whole call counts as unexplained.
 const UNEXPLAINED_PERCENT: u64 = 1;
@@ -86,6 +86,9 @@ pub struct Breakdown {
     pub completed_elsewhere: u64,
     /// Calls with lost events. They are included, but nothing about them is certain.
     pub lost_calls: u64,
+    /// Calls that the recording does not cover as a whole, although no event was lost. The same
+    /// applies to them.
+    pub uncovered_calls: u64,
     /// The least number of context switches that the kernel did not record during these calls,
     /// although no event was lost.
     pub unrecorded_switches: u64,
@@ -129,14 +132,15 @@ impl Breakdown {
             *totals.entry(layer).or_default() += end_ns - begin_ns;
         }
         let had = |layer: Layer| totals.get(&layer).copied().unwrap_or(0);
-        self.lost_calls += u64::from(layers.lost);
+        self.lost_calls += u64::from(layers.missing == Some(Missing::Lost));
+        self.uncovered_calls += u64::from(layers.missing == Some(Missing::OutsideRecording));
         self.unrecorded_switch_calls += u64::from(layers.unrecorded_switches > 0);
         self.unexplained_for_switches_ns += layers.unexplained_for_switches_ns;
         self.unexplained_calls +=
             u64::from(had(Layer::Unexplained) * 100 > duration_ns * UNEXPLAINED_PERCENT);
         self.disturbed_calls +=
             u64::from(layers.behind_others_ns + had(Layer::Preempted) + had(Layer::Stolen) > 0);
-        if !layers.lost {
+        if layers.missing.is_none() {
             self.host_shares.add(
                 duration_ns,
                 had(Layer::Device),

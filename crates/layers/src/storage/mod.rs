@@ -201,6 +201,16 @@ pub struct Write {
     pub tid: u32,
 }
 
+/// Why a recording lacks events of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Missing {
+    /// Events during the call were lost.
+    Lost,
+    /// On some CPU, the recording begins after the call's start or ends before its end.
+    OutsideRecording,
+}
+
 /// Where one call spent its time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
@@ -216,8 +226,8 @@ pub struct Layers {
     /// CPU, in nanoseconds. This time is part of the layers block (if a worker has to issue a
     /// request), wake, preempted and stolen.
     pub behind_others_ns: u64,
-    /// Whether events during the call were lost. Then nothing about it is certain.
-    pub lost: bool,
+    /// Why the recording lacks events of the call, if it does. Then nothing about it is certain.
+    pub missing: Option<Missing>,
     /// The least number of context switches during the call that the kernel may not have recorded.
     pub unrecorded_switches: u64,
     /// How much of the unexplained time is due to such switches, in nanoseconds.
@@ -336,11 +346,19 @@ impl<'t> Writes<'t> {
             pieces,
             requests,
             interruptions: account::count(self, write),
-            lost: self.timeline.incomplete_within(write.start_ns, write.end_ns),
+            missing: self.missing(write),
             unrecorded_switches: self.timeline.unrecorded_within(write.start_ns, write.end_ns),
             unexplained_for_switches_ns,
             usual_ns: 0,
             others_commits: self.commits.of_others(&self.timeline, write),
         }
+    }
+
+    fn missing(&self, write: Write) -> Option<Missing> {
+        let Write { start_ns, end_ns, .. } = write;
+        if self.timeline.lost_within(start_ns, end_ns) {
+            return Some(Missing::Lost);
+        }
+        self.timeline.incomplete_within(start_ns, end_ns).then_some(Missing::OutsideRecording)
     }
 }

@@ -95,6 +95,7 @@ fn series_json(result: &StorageResult, series: &StorageSeries, ours: Option<&Ser
         out["requests_ended_by_cpu"] = cpus.collect::<Map<_, _>>().into();
         out["completed_elsewhere"] = breakdown.completed_elsewhere.into();
         out["lost_calls"] = breakdown.lost_calls.into();
+        out["uncovered_calls"] = breakdown.uncovered_calls.into();
         out["unrecorded_switches"] = breakdown.unrecorded_switches.into();
         out["unrecorded_switch_calls"] = breakdown.unrecorded_switch_calls.into();
         out["unexplained_for_switches_ns"] = breakdown.unexplained_for_switches_ns.into();
@@ -134,7 +135,7 @@ fn slow_json(slow: &SlowCall) -> Value {
         ("start_ns", write.start_ns.into()),
         ("end_ns", write.end_ns.into()),
         ("tid", write.tid.into()),
-        ("lost", layers.lost.into()),
+        ("missing", layers.missing.map(words::missing_name).into()),
         ("verdict", why::sentence(layers).into()),
         ("pieces", layers.pieces.iter().map(piece).collect()),
         ("requests", layers.requests.iter().map(request).collect()),

@@ -3,7 +3,8 @@
 use roundtrip_latency::Histogram;
 use roundtrip_layers::reasons::{Class, Place, Process, Reason, Role, Stretch, Why};
 use roundtrip_layers::storage::{
-    Begin, Breakdown, Doubt, End, Expected, InterruptUse, Interruptions, Layer, Layers, Piece, Request, Write,
+    Begin, Breakdown, Doubt, End, Expected, InterruptUse, Interruptions, Layer, Layers, Missing, Piece,
+    Request, Write,
 };
 use roundtrip_layers::{Softirq, Thread, Unknown};
 use roundtrip_run::storage::{
@@ -150,7 +151,7 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
             requests: vec![request(false, 1_019_000, 1_080_000)],
             interruptions: interruptions.clone(),
             behind_others_ns: 7_000,
-            lost: false,
+            missing: None,
             unrecorded_switches: 0,
             unexplained_for_switches_ns: 0,
         },
@@ -171,7 +172,7 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
             requests: vec![request(false, 2_049_000, 2_100_000), request(true, 2_101_000, 2_288_000)],
             interruptions,
             behind_others_ns: 0,
-            lost: true,
+            missing: Some(Missing::Lost),
             unrecorded_switches: 2,
             unexplained_for_switches_ns: 9_000,
         },

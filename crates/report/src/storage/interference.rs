@@ -7,7 +7,7 @@ use roundtrip_latency::Comparison;
 use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
 
-use crate::storage::measured::{self, not_attributed};
+use crate::storage::measured::{self, UNCOVERED, not_attributed};
 use crate::storage::verdict::beyond_chance;
 use crate::storage::words;
 use crate::text::look::Look;
@@ -283,6 +283,7 @@ pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
                 }
             };
             line(breakdown.lost_calls, "overlap lost events: use a shorter --duration or a larger --buffer");
+            line(breakdown.uncovered_calls, UNCOVERED);
             not_attributed(breakdown).iter().for_each(|(count, what)| line(*count, what));
         }
         let ways = |side: &Side| {

@@ -270,9 +270,9 @@ pub(crate) fn slow_heading(size_bytes: u64, SlowCall { write, layers }: &SlowCal
     let flushes = layers.requests.iter().filter(|request| request.leaf && request.flush).count();
     let requests = layers.requests.iter().filter(|request| request.leaf).count() - flushes;
     let [requests, flushes] = [counted(requests as u64, "request"), counted(flushes as u64, "flush")];
-    let lost = if layers.lost { "; events were lost: uncertain" } else { "" };
+    let uncertain = words::uncertain(layers);
     let took = duration((write.end_ns - write.start_ns) as f64);
-    format!("{} in {took} ({requests}, {flushes}{lost})", length(size_bytes as usize))
+    format!("{} in {took} ({requests}, {flushes}{uncertain})", length(size_bytes as usize))
 }
 
 /// The layers with most of a write's time.
@@ -304,6 +304,9 @@ pub(crate) fn not_attributed(breakdown: &Breakdown) -> [(u64, String); 3] {
     ]
 }
 
+/// What is said of a number of calls that the recordings do not cover.
+pub(crate) const UNCOVERED: &str = "began before a CPU was recorded, or ended after";
+
 /// How reliable the figures are.
 pub(crate) fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
@@ -314,6 +317,7 @@ pub(crate) fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
             }
         };
         line(breakdown.lost_calls, "overlap lost events: use fewer calls a round or a larger --buffer");
+        line(breakdown.uncovered_calls, UNCOVERED);
         not_attributed(breakdown).iter().for_each(|(count, what)| line(*count, what));
         line(
             breakdown.disturbed_calls,

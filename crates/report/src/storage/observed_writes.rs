@@ -10,7 +10,7 @@ use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::observe::{Divided, Durable, ObserveWritesResult, WriteRow};
 
 use crate::ipc::observed_calls::{count, process, subject};
-use crate::storage::why;
+use crate::storage::{why, words};
 use crate::text::inert;
 use crate::text::look::Look;
 use crate::text::quantity::{duration, percentiles, three_digits};
@@ -273,9 +273,9 @@ fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
                 other.by.map_or_else(String::new, |by| format!(" of {} ({by})", inert::name(&other.comm)));
             format!("; waited {} for another thread's commit{whose}", duration(other.waited_ns as f64))
         });
-        let lost = if layers.lost { "; events were lost: not certain" } else { "" };
+        let uncertain = words::uncertain(layers);
         Some(format!(
-            "slow: {}: {}: {}; {}{}{lost}",
+            "slow: {}: {}: {}; {}{}{uncertain}",
             name(row),
             duration(all_ns as f64),
             why::sentence(layers),
@@ -295,10 +295,16 @@ fn unseen(result: &ObserveWritesResult) -> Vec<String> {
     };
     let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
     let lost_calls = divided().map(|one| one.lost_calls).sum();
+    let uncovered_calls = divided().map(|one| one.uncovered_calls).sum();
     let switches_ns: u64 = divided().map(|one| one.unexplained_for_switches_ns).sum();
     [
         line(unseen.lost_events, "kernel event", "were lost: writes from that time are missing"),
         line(lost_calls, "write", "were made while events were lost: their layers are not certain"),
+        line(
+            uncovered_calls,
+            "write",
+            "were not covered by the recording as a whole: their layers are not certain",
+        ),
         line(unseen.begun_before, "call", "had begun before the recording"),
         line(unseen.not_ended, "call", "were not seen to return: their thread exited, or an event was lost"),
         line(unseen.forgotten, "call", "were left out because too many were in flight"),

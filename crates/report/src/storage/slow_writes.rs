@@ -18,7 +18,7 @@ pub(crate) use json::{Json, WhyJson};
 
 use crate::explanation::names::thing;
 use crate::perfetto::{Annotation, Parent, Slice, Track};
-use crate::storage::{observed_writes, why};
+use crate::storage::{observed_writes, why, words};
 use crate::text::csv::Line;
 use crate::text::inert;
 use crate::text::look::Look;
@@ -173,8 +173,8 @@ pub(crate) fn heading(slow: &SlowWrite<'_>) -> String {
 pub(crate) fn lines(slow: &SlowWrite<'_>) -> Vec<String> {
     let layers = &*slow.layers;
     let mut lines = vec![why::sentence(layers), why::of_layers(layers, slow.latency_ns())];
-    if layers.lost {
-        lines.push("Events were lost during the write: nothing about it is certain".to_owned());
+    if let Some(missing) = layers.missing {
+        lines.push(format!("{}: nothing about it is certain", words::missing(missing)));
     }
     if layers.unrecorded_switches > 0 {
         lines.push(format!(

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use roundtrip_layers::storage::{Begin, Completion, Context, Doubt, End, Expected, InterruptKind};
+use roundtrip_layers::storage::{
+    Begin, Completion, Context, Doubt, End, Expected, InterruptKind, Layers, Missing,
+};
 
 /// The path of a completion, without repetitions: "irq > softirq > writer".
 pub(crate) fn completion(way: &Completion) -> String {
@@ -58,6 +60,31 @@ pub(crate) fn end(end: End) -> &'static str {
 /// Why figures are uncertain, one sentence each, sorted.
 pub(crate) fn doubts<'a>(doubts: impl IntoIterator<Item = &'a Doubt>) -> BTreeSet<String> {
     doubts.into_iter().map(doubt).collect()
+}
+
+/// Why a recording lacks events of a write.
+pub(crate) fn missing(missing: Missing) -> &'static str {
+    match missing {
+        Missing::OutsideRecording => "The recording does not cover the whole write on every CPU",
+        _ => "Events were lost during the write",
+    }
+}
+
+/// The name of the same in JSON, which is also that of the flag of calls.
+pub(crate) fn missing_name(missing: Missing) -> &'static str {
+    match missing {
+        Missing::OutsideRecording => "outside_recording",
+        _ => "events_lost",
+    }
+}
+
+/// The same at the end of a line; empty if the recording lacks nothing.
+pub(crate) fn uncertain(layers: &Layers) -> &'static str {
+    match layers.missing {
+        None => "",
+        Some(Missing::OutsideRecording) => "; partly outside the recording: not certain",
+        Some(_) => "; events were lost: not certain",
+    }
 }
 
 fn doubt(doubt: &Doubt) -> String {

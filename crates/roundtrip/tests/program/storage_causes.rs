@@ -93,7 +93,7 @@ impl Attributed {
         let mut found = Self::default();
         for &write in writes {
             let layers = recorded.layers(write);
-            assert!(!layers.lost, "the buffers are too small for this test");
+            assert!(layers.missing.is_none(), "the buffers are too small for this test");
             found.for_switches_ns += layers.unexplained_for_switches_ns;
             let unexplained = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
             found.unexplained_ns += unexplained;
@@ -166,7 +166,7 @@ fn a_throttled_write_is_held() {
         let share = |layer: Layer| total_ns(layer) as f64 / whole_ns as f64;
         let shares: Vec<_> =
             Layer::ALL.iter().map(|&layer| format!("{} {:.3}", layer.name(), share(layer))).collect();
-        let lost = layers.iter().filter(|one| one.lost).count();
+        let lost = layers.iter().filter(|one| one.missing.is_some()).count();
         let others_ns: u64 = [Layer::Wake, Layer::Stolen, Layer::Preempted].map(total_ns).iter().sum();
         let text = format!("{}; {lost} calls lost events", shares.join(", "));
         (total_ns(Layer::Held), whole_ns - others_ns, text)

@@ -41,7 +41,8 @@ fn device_time_of_an_observed_program_equals_btts() {
     let result = stored.results.observed_writes.as_ref().unwrap();
     let slow_writes = slow(result, &run).results;
     let ours = slow_writes.iter().filter(|slow| result.rows[slow.write.row].call == "sync_file_range");
-    let ours: Vec<_> = ours.filter(|slow| !slow.layers.requests.is_empty() && !slow.layers.lost).collect();
+    let ours: Vec<_> =
+        ours.filter(|slow| !slow.layers.requests.is_empty() && slow.layers.missing.is_none()).collect();
     assert!(ours.len() >= 50, "{} of {} writes", ours.len(), slow_writes.len());
     let requests: Vec<&Request> = ours.iter().flat_map(|slow| &slow.layers.requests).collect();
     assert!(requests.iter().all(|request| request.leaf && !request.flush), "{requests:?}");

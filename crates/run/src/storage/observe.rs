@@ -114,6 +114,9 @@ pub struct Divided {
     pub flushes: u64,
     /// The number of calls for which events were lost.
     pub lost_calls: u64,
+    /// The number of calls that the recording does not cover as a whole, although no event was lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncovered_calls: u64,
     /// Time that is unexplained because the kernel did not record context switches, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
     /// How long a call usually ran and was being woken, in nanoseconds: the median; 0 if it is not
@@ -124,8 +127,8 @@ pub struct Divided {
     pub others_commits: Vec<OthersCommits>,
 }
 
-fn is_zero(ns: &u64) -> bool {
-    *ns == 0
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The time in one layer.

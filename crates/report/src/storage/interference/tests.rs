@@ -95,7 +95,7 @@ fn side(device_ns: f64, elsewhere: bool) -> Side {
             interruptions: Default::default(),
             reasons: Vec::new(),
             behind_others_ns: 0,
-            lost: false,
+            missing: None,
             unrecorded_switches: 1,
             unexplained_for_switches_ns: 30,
             others_commits: Vec::new(),
