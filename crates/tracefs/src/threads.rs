@@ -27,21 +27,38 @@ impl Event {
 #[derive(Clone, Debug)]
 pub struct Threads<'t> {
     trace: &'t Trace,
-    /// The names of each thread in the events, with the times from which on it had them.
-    named: HashMap<u32, Vec<(u64, Name)>>,
+    /// The names of each thread in the events, in order.
+    named: HashMap<u32, Vec<Named>>,
+}
+
+/// A thread's name for some time.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    from_ns: u64,
+    last_seen_ns: u64,
+    name: Name,
 }
 
 impl Trace {
     /// Who the recording's threads are.
     #[must_use]
     pub fn threads(&self) -> Threads<'_> {
-        let mut named: HashMap<u32, Vec<(u64, Name)>> = HashMap::new();
+        let mut named: HashMap<u32, Vec<Named>> = HashMap::new();
         for event in self.all() {
+            let exact = matches!(event.body, Body::Fork { .. } | Body::Rename { .. });
             for (tid, name) in event.named() {
                 let names = named.entry(tid).or_default();
-                if names.last().is_none_or(|last| last.1 != name) {
-                    names.push((event.time_ns, name));
-                }
+                let last_seen_ns = event.time_ns;
+                // Without an event of the change, each instant belongs to the nearest sighting.
+                let from_ns = match names.last_mut() {
+                    Some(last) if last.name == name => {
+                        last.last_seen_ns = last_seen_ns;
+                        continue;
+                    }
+                    Some(last) if !exact => last.last_seen_ns.midpoint(event.time_ns),
+                    _ => event.time_ns,
+                };
+                names.push(Named { from_ns, last_seen_ns, name });
             }
         }
         Threads { trace: self, named }
@@ -66,7 +83,7 @@ impl<'t> Threads<'t> {
     #[must_use]
     pub fn name_at(&self, tid: u32, time_ns: u64) -> &'t str {
         let named = self.names(tid).get(self.program_at(tid, time_ns));
-        let named = named.map(|&(_, name)| self.trace.names.text(name));
+        let named = named.map(|named| self.trace.names.text(named.name));
         named.or_else(|| self.noted(tid)).unwrap_or_default()
     }
 
@@ -74,10 +91,10 @@ impl<'t> Threads<'t> {
     /// was used by several programs.
     #[must_use]
     pub fn program_at(&self, tid: u32, time_ns: u64) -> usize {
-        self.names(tid).partition_point(|change| change.0 <= time_ns).saturating_sub(1)
+        self.names(tid).partition_point(|named| named.from_ns <= time_ns).saturating_sub(1)
     }
 
-    fn names(&self, tid: u32) -> &[(u64, Name)] {
+    fn names(&self, tid: u32) -> &[Named] {
         self.named.get(&tid).map_or(&[], Vec::as_slice)
     }
 
@@ -130,6 +147,23 @@ mod tests {
         assert_eq!([7, 8].map(|tid| threads.process(tid)), [7, 7]);
         assert_eq!([0, 19, 20].map(|ns| threads.process_name_at(7, ns)), ["first", "first", "last"]);
         assert_eq!((threads.process_name_at(9, 0), threads.name_at(8, 0)), ("noted", "other"));
+    }
+
+    #[test]
+    fn without_an_event_of_the_change_the_nearest_sighting_names_a_thread() {
+        let mut trace = Trace::default();
+        let [first, last] = ["first", "last"].map(|name| trace.names.intern(name));
+        for (time_ns, comm) in [(10, first), (20, first), (40, last), (50, last)] {
+            let body = Body::Waking {
+                thread: ThreadRef { tid: 7, prio: 120, comm },
+                target_cpu: 0,
+                context: crate::EventContext::Unknown,
+            };
+            trace.events.push(Event { time_ns, cpu: 0, tid: 1, body });
+        }
+        let threads = trace.threads();
+        assert_eq!([0, 29, 30, 60].map(|ns| threads.name_at(7, ns)), ["first", "first", "last", "last"]);
+        assert_eq!([29, 30].map(|ns| threads.program_at(7, ns)), [0, 1]);
     }
 
     #[test]
