@@ -35,8 +35,10 @@ pub struct RecordedWrites {
     /// How many threads made system calls that may be those of 32-bit programs, or not: their
     /// writes are unknown.
     pub threads_unnumbered: u64,
-    /// What delayed all writes that missed the deadline.
+    /// What delayed all writes that missed the deadline, or the slowest.
     pub causes: Across,
+    /// Whether the slow writes are the slowest ones, even if they met the deadline.
+    pub slowest: bool,
     /// The reasons why the layers are uncertain.
     pub doubts: Vec<Doubt>,
 }
@@ -101,6 +103,8 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
         ..indexed.layers(of(write.start_ns, write.end_ns, write.tid))
     });
     let layers: Vec<Layers> = layers.collect();
+    let mut of_slowest = Across::default();
+    layers.iter().for_each(|layers| of_slowest.add(&layers.summed()));
     slow.iter_mut().for_each(|write| write.row = places[write.row]);
     let ends = trace.events.first().zip(trace.events.last());
     Some(RecordedWrites {
@@ -121,7 +125,8 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
         machine_unknown: machine.is_none() && !within_file_systems,
         threads_unnumbered,
         machine_taken: machine.filter(|_| any("raw_syscalls/sys_enter") && trace.machine.is_empty()),
-        causes: divider.causes().clone(),
+        causes: if wanted.slowest { of_slowest } else { divider.causes().clone() },
+        slowest: wanted.slowest,
         doubts: indexed.doubts(),
     })
 }

@@ -108,7 +108,7 @@ pub fn tables(result: &ObserveWritesResult, slow: &[Slow<'_>], look: Look) -> St
     }
     if let Some(causes) = causes(result) {
         let missed = result.rows.iter().map(|row| row.missed).sum();
-        let _ = writeln!(out, "{}", why::by_cause(&causes, missed));
+        let _ = writeln!(out, "{}", why::by_cause(&causes, Some(missed)));
     }
     let mut lines = slow_lines(result, slow);
     let more = lines.len().saturating_sub(MOST_SLOW);

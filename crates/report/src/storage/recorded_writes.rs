@@ -104,7 +104,8 @@ pub fn text(writes: &RecordedWrites, only: Option<usize>, look: Look) -> String 
     let slow = writes.slow();
     let slow = slow_writes::of_recording(&writes.result, &slow);
     let causes = writes.causes.in_words(&thing);
-    let text = || slow_writes::text(&slow, (&causes, writes.result.over_limit), only, look);
+    let over_limit = (!writes.slowest).then_some(writes.result.over_limit);
+    let text = || slow_writes::text(&slow, (&causes, over_limit), only, look);
     if only.is_some() {
         return text();
     }

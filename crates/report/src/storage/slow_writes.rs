@@ -125,11 +125,12 @@ pub(crate) fn causes_of(analysed: &Analysed<'_>, result: &ObserveWritesResult) -
 }
 
 /// The explanations for a terminal: what the slow writes lost time to and the three slowest, or one
-/// in detail. `over_limit` more were slow but not kept.
+/// in detail. `over_limit` more missed the deadline but were not kept; `None` if these are the
+/// slowest, whether they missed it or not.
 #[must_use]
 pub fn text(
     all: &[SlowWrite<'_>],
-    (causes, over_limit): (&Across, u64),
+    (causes, over_limit): (&Across, Option<u64>),
     only: Option<usize>,
     look: Look,
 ) -> String {
@@ -138,7 +139,7 @@ pub fn text(
         return "No slow write was recorded.\n".to_owned();
     }
     if only.is_none() {
-        out = why::by_cause(causes, all.len() as u64 + over_limit);
+        out = why::by_cause(causes, over_limit.map(|more| all.len() as u64 + more));
     }
     let shown = all.iter().filter(|slow| only.map_or(slow.number <= SHOWN, |only| only == slow.number));
     for slow in shown {
@@ -156,7 +157,7 @@ pub fn text(
     if let Some(more) = all.len().checked_sub(SHOWN).filter(|&more| more > 0 && only.is_none()) {
         let _ = writeln!(out, "\n{more} more: --miss N explains one of them, and shows its course.");
     }
-    if over_limit > 0 && only.is_none() {
+    if let Some(over_limit) = over_limit.filter(|&more| more > 0 && only.is_none()) {
         let counted =
             if causes.operations() > all.len() as u64 { "; what delayed them is counted" } else { "" };
         let _ = writeln!(out, "Not explained: {over_limit} more slow writes, which were not kept{counted}.");

@@ -111,12 +111,14 @@ pub(crate) fn table(across: &Across) -> Table {
     table
 }
 
-/// What delayed slow writes as lines, the one to which most time was lost first.
-pub(crate) fn by_cause(across: &Across, missed: u64) -> String {
+/// What delayed slow writes as lines, the one to which most time was lost first. `missed` is how
+/// many writes missed the deadline; `None` if these are the slowest.
+pub(crate) fn by_cause(across: &Across, missed: Option<u64>) -> String {
     let count = across.operations();
-    let head = match missed.saturating_sub(count) {
-        0 => format!("{} slow", writes(count)),
-        _ => format!("{} slow, {count} of them recorded", writes(missed)),
+    let head = match missed {
+        None => format!("{count} slowest"),
+        Some(missed) if missed > count => format!("{} slow, {count} of them recorded", writes(missed)),
+        Some(_) => format!("{} slow", writes(count)),
     };
     summary::of_operations(&head, across, "writes")
 }

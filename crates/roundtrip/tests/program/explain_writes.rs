@@ -331,6 +331,9 @@ fn calls_and_writes_of_one_recording_are_both_shown() {
     let said = said_without(&both, &[], &["--slowest", "2"]);
     assert!(said.contains(" calls, ") && said.contains(" synchronous writes"), "{said}");
     assert!(said.contains("node ") && said.contains("Slow write 1: "), "{said}");
+    // Causes of the slowest, although none missed the deadline.
+    let (_, causes) = said.rsplit_once("\n2 slowest; ").unwrap_or_else(|| panic!("{said}"));
+    assert!(!causes.starts_with("0 ns") && causes.contains("  waited for a device"), "{said}");
 }
 
 /// A run of `storage observe` in a guest, with its recording.

@@ -16,7 +16,7 @@ fn a_runs_slow_writes_have_one_sentence_in_all_formats_and_reasons_that_add_up()
     let analysed = Analysed::read(&run, Path::new(RUN), 5);
     let all = of(&analysed);
     let found = causes(&all, None);
-    let said = text(&all, (&found, 5), None, Look::PLAIN);
+    let said = text(&all, (&found, Some(5)), None, Look::PLAIN);
     assert!(said.ends_with("Not explained: 5 more slow writes, which were not kept.\n"), "{said}");
     let mut observed = run.results.observed_writes.clone().unwrap();
     observed.over_limit = 7;
@@ -47,7 +47,7 @@ fn a_runs_slow_writes_have_one_sentence_in_all_formats_and_reasons_that_add_up()
             assert_eq!(sum(&reason["processes"]), reason["time_ns"].as_u64().unwrap());
         }
     }
-    insta::assert_snapshot!(text(&all, (&found, 5), Some(1), Look::PLAIN));
+    insta::assert_snapshot!(text(&all, (&found, Some(5)), Some(1), Look::PLAIN));
     let shown: Vec<&SlowWrite<'_>> = chosen(&all, Some(2)).collect();
     let tracks = tracks(&shown);
     assert_eq!(
