@@ -10,7 +10,7 @@ use crate::round_trip::RoundTrip;
 use crate::timeline::Timeline;
 use crate::why::Legs;
 use crate::without::explain_without_events;
-use crate::{blame, evidence, frequency, moves, pool, why};
+use crate::{blame, evidence, frequency, moves, why};
 
 /// Explains one round trip. The parts are always contiguous and add up to the exact duration of the
 /// round trip; unknown time is a separate part.
@@ -96,9 +96,8 @@ fn reasons(
     let Boundaries { request_ns, reply_ns, server, .. } = *bounds;
     let mut stretches = why::stretches(timeline, parts, Legs { request_ns, reply_ns });
     if let (Some(tid), Some(received_ns)) = (server, trip.received_ns) {
-        let served = pool::served(&timeline.events, tid, received_ns);
         let to_ns = received_ns.min(reply_ns);
-        let queue = Queue { from_ns: request_ns, to_ns, served: &served };
+        let queue = Queue { from_ns: request_ns, to_ns, received_ns, served: timeline.served(tid) };
         queue.mark(&mut stretches, |pid, tid, time_ns| {
             let thread = (tid > 0).then(|| thread_at(timeline, tid, time_ns));
             let known = Thread { pid: Some(pid), ..thread.clone().unwrap_or_else(|| nameless(pid)) };

@@ -64,5 +64,5 @@ pub use explanation::{
 pub use round_trip::{RoundTrip, Side};
 pub use roundtrip_vocabulary::CallCounters;
 pub use system_calls::SystemCall;
-pub use timeline::Timeline;
+pub use timeline::{Basis, Timeline};
 pub use without::explain_without_events;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use roundtrip_latency::Histogram;
 use roundtrip_layers::reasons::Across;
-use roundtrip_layers::{RoundTrip, Side, Timeline};
+use roundtrip_layers::{Basis, RoundTrip, Side};
 use roundtrip_observed::calls::{Call, Matcher, Observed, Unmatched};
 use roundtrip_tracefs::{Threads, Trace};
 
@@ -117,7 +117,7 @@ impl Found {
 pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -> bool) -> Vec<Explained> {
     let wanted: Vec<&SlowCall> = kept.calls.iter().filter(|call| wanted(call)).collect();
     let stretches: Vec<_> = wanted.iter().map(|call| (call.trip.start_ns, call.trip.end_ns)).collect();
-    let timeline = Timeline::within(trace, &stretches);
+    let timeline = Basis::of(trace).within(&stretches);
     let explained = wanted.into_iter().map(|call| Explained {
         call: call.clone(),
         deadline_ns: kept.deadline_ns,
@@ -128,9 +128,10 @@ pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -
     explained.collect()
 }
 
-/// How many calls are explained in one pass over a recording, so that memory does not grow with
-/// their number.
+/// How many calls are explained in one pass over a recording at least, and in how many passes at
+/// most, so that memory and time grow no faster than the recording.
 const AT_ONCE: usize = 256;
+const MOST_PASSES: usize = 8;
 
 /// What delayed calls, without their details.
 #[must_use]
@@ -138,9 +139,10 @@ pub fn classify(trace: &Trace, trips: &[RoundTrip]) -> Across {
     let mut across = Across::default();
     let mut trips: Vec<&RoundTrip> = trips.iter().collect();
     trips.sort_by_key(|trip| trip.start_ns);
-    for some in trips.chunks(AT_ONCE) {
+    let basis = Basis::of(trace);
+    for some in trips.chunks(trips.len().div_ceil(MOST_PASSES).max(AT_ONCE)) {
         let stretches: Vec<_> = some.iter().map(|trip| (trip.start_ns, trip.end_ns)).collect();
-        let timeline = Timeline::within(trace, &stretches);
+        let timeline = basis.within(&stretches);
         for trip in some {
             across.add(&roundtrip_layers::explain(&timeline, trip).reasons);
         }

@@ -6,14 +6,14 @@ mod proof;
 mod wakeups;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use roundtrip_tracefs::{Body, Event, Numbers, OffCpu, TaskState, ThreadRef, Trace};
+use roundtrip_tracefs::{Body, Event, OffCpu, TaskState, ThreadRef, Trace};
 
 use super::gaps::Gaps;
-use super::groups::Groups;
 use super::within::Within;
-use super::{Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, change, tick};
+use super::{Basis, Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, change, tick};
 use crate::kernel_names;
 
 /// The largest CPU number in an event. Larger ones come from damaged bytes.
@@ -23,22 +23,26 @@ const MAX_CPUS: u32 = 1 << 14;
 const EVENTS_AT_ONCE: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
 
 /// Builds the timeline, of the whole recording or for some stretches of it.
-pub(super) fn timeline<'t>(trace: &'t Trace, within: Option<&Within>) -> Timeline<'t> {
+pub(super) fn timeline<'t>(basis: &Basis<'t>, within: Option<&Within>) -> Timeline<'t> {
+    let trace = basis.trace;
     let mut builder = Builder {
+        basis,
         trace,
-        events: events(trace, within),
         knows: knows(trace),
         threads: HashMap::new(),
         cpus: Vec::new(),
         last: Vec::new(),
-        firsts: firsts(trace),
         gaps: Gaps::of(trace),
         unrecorded: Vec::new(),
         switched: false,
     };
+    let mut events = Cow::Borrowed(trace.events.as_slice());
     for (number, event) in (1..).zip(trace.all()) {
         if event.cpu < MAX_CPUS {
             builder.event(&event);
+        }
+        if !trace.packed.is_empty() && within.is_none_or(|within| within.contains(event.time_ns)) {
+            events.to_mut().push(event);
         }
         if let Some(within) = within.filter(|_| number % EVENTS_AT_ONCE == 0) {
             builder.keep_within(within);
@@ -47,18 +51,11 @@ pub(super) fn timeline<'t>(trace: &'t Trace, within: Option<&Within>) -> Timelin
     if let Some(within) = within {
         builder.keep_within(within);
     }
-    builder.finish()
+    builder.finish(events)
 }
 
-/// The events that questions are about: all, or those within the stretches.
-fn events<'t>(trace: &'t Trace, within: Option<&Within>) -> Cow<'t, [Event]> {
-    if trace.packed.is_empty() {
-        return Cow::Borrowed(&trace.events);
-    }
-    trace.all().filter(|event| within.is_none_or(|within| within.contains(event.time_ns))).collect()
-}
-
-fn firsts(trace: &Trace) -> Vec<Option<(u64, u32)>> {
+/// The time and thread of each CPU's first event.
+pub(super) fn firsts(trace: &Trace) -> Vec<Option<(u64, u32)>> {
     let cpus = trace.complete_from_ns.keys().filter(|&&cpu| cpu < MAX_CPUS).max().map_or(0, |cpu| cpu + 1);
     let mut firsts: Vec<Option<(u64, u32)>> = vec![None; cpus as usize];
     for event in trace.all().filter(|event| event.cpu < MAX_CPUS) {
@@ -95,15 +92,13 @@ struct Last {
     any: bool,
 }
 
-struct Builder<'t> {
+struct Builder<'b, 't> {
+    basis: &'b Basis<'t>,
     trace: &'t Trace,
-    events: Cow<'t, [Event]>,
     knows: Knows,
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
     last: Vec<Last>,
-    /// The time and thread of each CPU's first event.
-    firsts: Vec<Option<(u64, u32)>>,
     gaps: Gaps,
     /// See [`Timeline`].
     unrecorded: Vec<Unrecorded>,
@@ -111,7 +106,7 @@ struct Builder<'t> {
     switched: bool,
 }
 
-impl<'t> Builder<'t> {
+impl<'t> Builder<'_, 't> {
     fn event(&mut self, event: &Event) {
         let (time_ns, cpu) = (event.time_ns, event.cpu);
         self.have_cpu(cpu);
@@ -269,7 +264,7 @@ impl<'t> Builder<'t> {
         within.keep_unrecorded(&mut self.unrecorded);
     }
 
-    fn finish(mut self) -> Timeline<'t> {
+    fn finish(mut self, events: Cow<'t, [Event]>) -> Timeline<'t> {
         for line in self.threads.values_mut() {
             let same_cpu = match line.doing.last() {
                 Some((_, Doing::Running { cpu })) => Some(*cpu),
@@ -298,11 +293,23 @@ impl<'t> Builder<'t> {
         }
         // An event that is described but never occurred was not recorded.
         self.knows.switches &= self.switched;
-        let Builder { trace, knows, threads, cpus, gaps, unrecorded, events, .. } = self;
-        let named = trace.threads();
-        let numbers = Numbers::of(trace, &trace.machine);
-        let groups = Groups::of(trace);
-        Timeline { trace, events, named, numbers, knows, threads, cpus, gaps, unrecorded, tick_ns, groups }
+        let Builder { trace, knows, threads, cpus, gaps, unrecorded, .. } = self;
+        let Basis { named, numbers, groups, .. } = self.basis.clone();
+        let served = OnceCell::new();
+        Timeline {
+            trace,
+            events,
+            named,
+            numbers,
+            knows,
+            threads,
+            cpus,
+            gaps,
+            unrecorded,
+            tick_ns,
+            groups,
+            served,
+        }
     }
 }
 

@@ -6,19 +6,23 @@ mod gaps;
 mod groups;
 mod interrupts;
 mod power;
+mod served;
 mod tick;
 mod within;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
-use roundtrip_tracefs::{Event, Name, Numbers, TaskState, Trace};
+use roundtrip_tracefs::{Event, Name, Numbers, TaskState, Threads, Trace};
 
 use crate::system_calls::SystemCall;
 use gaps::Gaps;
 use groups::Groups;
 use interrupts::Interrupts;
 pub(crate) use interrupts::Source;
+pub(crate) use served::Served;
 use within::Within;
 
 /// What a thread does.
@@ -140,14 +144,46 @@ pub(crate) struct Knows {
     pub(crate) system_calls: bool,
 }
 
+/// What a whole recording shows of its threads, for any number of timelines of parts of it.
+#[derive(Clone, Debug)]
+pub struct Basis<'t> {
+    trace: &'t Trace,
+    named: Rc<Threads<'t>>,
+    numbers: Rc<Numbers>,
+    groups: Rc<Groups>,
+    /// The time and thread of each CPU's first event.
+    firsts: Rc<[Option<(u64, u32)>]>,
+}
+
+impl<'t> Basis<'t> {
+    /// Reads a recording.
+    #[must_use]
+    pub fn of(trace: &'t Trace) -> Self {
+        Self {
+            trace,
+            named: Rc::new(trace.threads()),
+            numbers: Rc::new(Numbers::of(trace, &trace.machine)),
+            groups: Rc::new(Groups::of(trace)),
+            firsts: build::firsts(trace).into(),
+        }
+    }
+
+    /// The timeline of round trips within these stretches. Memory grows with them rather than with
+    /// the recording.
+    #[must_use]
+    pub fn within(&self, stretches: &[(u64, u64)]) -> Timeline<'t> {
+        build::timeline(self, Some(&Within::new(stretches)))
+    }
+}
+
 /// An indexed recording, built once for any number of round trips.
 #[derive(Debug)]
 pub struct Timeline<'t> {
     pub(crate) trace: &'t Trace,
     /// The events, or those around the round trips that it is for.
     pub(crate) events: Cow<'t, [Event]>,
-    named: roundtrip_tracefs::Threads<'t>,
-    numbers: Numbers,
+    named: Rc<Threads<'t>>,
+    numbers: Rc<Numbers>,
     pub(crate) knows: Knows,
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
@@ -156,21 +192,23 @@ pub struct Timeline<'t> {
     /// events that reveal them.
     unrecorded: Vec<Unrecorded>,
     tick_ns: Option<u64>,
-    pub(crate) groups: Groups,
+    pub(crate) groups: Rc<Groups>,
+    /// By thread: the calls that it served. Found when they are first asked for.
+    served: OnceCell<HashMap<u32, Vec<Served>>>,
 }
 
 impl<'t> Timeline<'t> {
     /// Indexes a recording.
     #[must_use]
     pub fn new(trace: &'t Trace) -> Self {
-        build::timeline(trace, None)
+        build::timeline(&Basis::of(trace), None)
     }
 
-    /// Like [`Timeline::new`], for round trips within these stretches. Memory grows with them
-    /// rather than with the recording.
-    #[must_use]
-    pub fn within(trace: &'t Trace, stretches: &[(u64, u64)]) -> Self {
-        build::timeline(trace, Some(&Within::new(stretches)))
+    /// The calls that a thread served, in the order of their ends, without those that it served
+    /// within another one.
+    pub(crate) fn served(&self, tid: u32) -> &[Served] {
+        let served = self.served.get_or_init(|| served::served(&self.events));
+        served.get(&tid).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn thread(&self, tid: u32) -> Option<&ThreadLine> {

@@ -108,7 +108,7 @@ mod tests {
     use roundtrip_tracefs::{Body, Event, EventContext, Name, TaskState, ThreadRef, Trace};
 
     use super::*;
-    use crate::timeline::Timeline;
+    use crate::timeline::{Basis, Timeline};
     use crate::{RoundTrip, Side, explain};
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         let whole = Timeline::new(&trace);
         for chosen in [&trips[..1], &trips[200..203], &trips[399..]] {
             let stretches: Vec<_> = chosen.iter().map(|trip| (trip.start_ns, trip.end_ns)).collect();
-            let part = Timeline::within(&trace, &stretches);
+            let part = Basis::of(&trace).within(&stretches);
             for trip in chosen {
                 assert_eq!(explain(&part, trip), explain(&whole, trip));
                 assert!(explain(&whole, trip).parts.len() > 3, "{:?}", explain(&whole, trip));

@@ -6,7 +6,7 @@ use roundtrip_tracefs::Event;
 use super::{Builder, Last};
 use crate::timeline::{Current, Doing, Knows, Unrecorded, change};
 
-impl Builder<'_> {
+impl Builder<'_, '_> {
     /// An event proves which thread had its CPU.
     pub(super) fn observe(&mut self, event: &Event) {
         let (time_ns, cpu, tid) = (event.time_ns, event.cpu, event.tid);

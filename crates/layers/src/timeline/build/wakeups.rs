@@ -6,7 +6,7 @@ use roundtrip_tracefs::{Event, EventContext};
 use super::Builder;
 use crate::timeline::{Doing, Source, Waking, WakingBy};
 
-impl Builder<'_> {
+impl Builder<'_, '_> {
     /// A thread is woken. If an interrupt wakes it, the interrupted thread is not the waker. The
     /// event's own flags show that. Without them, the interrupts' events do. `may_be_asked`: the
     /// event also occurs if another CPU sends an interrupt to ask for it.
@@ -92,7 +92,7 @@ impl Builder<'_> {
                 _ => {}
             }
         }
-        let elsewhere = (0..).zip(&self.firsts).all(|(cpu, first)| {
+        let elsewhere = (0..).zip(self.basis.firsts.iter()).all(|(cpu, first)| {
             let (known_ns, current) = match self.last.get(cpu as usize).filter(|last| last.any) {
                 Some(last) => (last.time_ns, last.tid),
                 // A CPU's first event shows which thread was there before.
