@@ -5,6 +5,7 @@ mod recorded;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use roundtrip_analysis::slow_calls::{self, Wanted};
+use roundtrip_layers::Basis;
 
 fn recordings(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("recordings");
@@ -21,7 +22,8 @@ fn recordings(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let wanted = Wanted { deadline_ns: 2_500_000, slowest: false, limit: 20 };
                 let found = slow_calls::recorded(&foreign.trace, wanted);
-                let explained = slow_calls::explain_recorded(&found.kept, &foreign.trace, |_| true);
+                let explained =
+                    slow_calls::explain_recorded(&found.kept, &Basis::of(&foreign.trace), |_| true);
                 assert_eq!(explained.len(), 20);
             });
         });

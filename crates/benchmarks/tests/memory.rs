@@ -7,6 +7,7 @@ use std::io::{BufWriter, Write as _};
 
 use roundtrip_analysis::slow_calls::{self, Wanted};
 use roundtrip_foreign::{Input, Limits};
+use roundtrip_layers::Basis;
 
 mod counted;
 #[path = "../benches/recorded/mod.rs"]
@@ -42,7 +43,7 @@ fn taken(calls: u64) -> Taken {
         let foreign = roundtrip_foreign::read_within(input, &Limits::default()).unwrap();
         let wanted = Wanted { deadline_ns: 2_500_000, slowest: false, limit: 20 };
         let found = slow_calls::recorded(&foreign.trace, wanted);
-        let explained = slow_calls::explain_recorded(&found.kept, &foreign.trace, |_| true);
+        let explained = slow_calls::explain_recorded(&found.kept, &Basis::of(&foreign.trace), |_| true);
         assert_eq!((found.kept.all_calls, explained.len()), (calls, 20));
         foreign.trace.event_count()
     });

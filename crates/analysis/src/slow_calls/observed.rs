@@ -2,6 +2,7 @@
 //! them.
 
 use roundtrip_latency::Deadline;
+use roundtrip_layers::Basis;
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{RoundTrip, Side};
 use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process, SlowCall as Observed};
@@ -63,7 +64,7 @@ impl Missed {
             // What is usual so far.
             Some(trip(flows.get(slow.flow)?, slow, self.deadline, self.virtualised))
         });
-        self.across.merge(&classify(trace, &trips.collect::<Vec<_>>()));
+        self.across.merge(&classify(&Basis::of(trace), &trips.collect::<Vec<_>>()));
     }
 
     /// What delayed them.

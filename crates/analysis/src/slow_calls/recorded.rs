@@ -114,10 +114,14 @@ impl Found {
 }
 
 /// Explains the selected calls of a recording.
-pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -> bool) -> Vec<Explained> {
+pub fn explain_recorded(
+    kept: &Kept,
+    basis: &Basis<'_>,
+    wanted: impl Fn(&SlowCall) -> bool,
+) -> Vec<Explained> {
     let wanted: Vec<&SlowCall> = kept.calls.iter().filter(|call| wanted(call)).collect();
     let stretches: Vec<_> = wanted.iter().map(|call| (call.trip.start_ns, call.trip.end_ns)).collect();
-    let timeline = Basis::of(trace).within(&stretches);
+    let timeline = basis.within(&stretches);
     let explained = wanted.into_iter().map(|call| Explained {
         call: call.clone(),
         deadline_ns: kept.deadline_ns,
@@ -131,15 +135,14 @@ pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -
 /// How many calls are explained in one pass over a recording at least, and in how many passes at
 /// most, so that memory and time grow no faster than the recording.
 const AT_ONCE: usize = 256;
-const MOST_PASSES: usize = 8;
+const MOST_PASSES: usize = 4;
 
 /// What delayed calls, without their details.
 #[must_use]
-pub fn classify(trace: &Trace, trips: &[RoundTrip]) -> Across {
+pub fn classify(basis: &Basis<'_>, trips: &[RoundTrip]) -> Across {
     let mut across = Across::default();
     let mut trips: Vec<&RoundTrip> = trips.iter().collect();
     trips.sort_by_key(|trip| trip.start_ns);
-    let basis = Basis::of(trace);
     for some in trips.chunks(trips.len().div_ceil(MOST_PASSES).max(AT_ONCE)) {
         let stretches: Vec<_> = some.iter().map(|trip| (trip.start_ns, trip.end_ns)).collect();
         let timeline = basis.within(&stretches);

@@ -9,6 +9,7 @@ use roundtrip_analysis::recorded_writes::{RecordedWrites, recorded_writes, shows
 use roundtrip_analysis::slow_calls::{self, Explained, Recorded, Wanted};
 use roundtrip_files::NewFile;
 use roundtrip_foreign::{Foreign, Tool};
+use roundtrip_layers::Basis;
 use roundtrip_report::perfetto::{self, Contents, Track};
 use roundtrip_report::storage::slow_writes;
 use roundtrip_report::text::inert;
@@ -77,8 +78,9 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
         foreign.trace.unpack();
     }
     let mut found = Found::of(typed, &foreign);
+    let basis = Basis::of(&foreign.trace);
     if typed.out.is_none() && typed.number.is_none() {
-        found.calls.kept.others = slow_calls::classify(&foreign.trace, &found.calls.others);
+        found.calls.kept.others = slow_calls::classify(&basis, &found.calls.others);
     }
     if !found.binder && found.writes.is_none() {
         anyhow::bail!(
@@ -100,7 +102,7 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
         about.iter().skip(1).try_for_each(|line| writeln!(terminal.err, "roundtrip: note: {line}"))?;
     }
     let chosen = |call: &slow_calls::SlowCall| typed.number.is_none_or(|only| only == call.number);
-    let explained = slow_calls::explain_recorded(&found.calls.kept, &foreign.trace, chosen);
+    let explained = slow_calls::explain_recorded(&found.calls.kept, &basis, chosen);
     match &typed.out {
         Some(out) => {
             let mut tracks = roundtrip_report::explanation::tracks::tracks(&explained, &[]);
