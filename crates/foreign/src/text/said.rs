@@ -32,10 +32,11 @@ impl<'a> Said<'a> {
     /// The text after the last `name=`.
     fn after(&self, name: &str) -> Option<&'a str> {
         let text = self.side(name);
-        let key = |(at, _): &(usize, &str)| {
-            text[at + name.len()..].starts_with('=') && (*at == 0 || text.as_bytes()[at - 1] == b' ')
-        };
-        text.rmatch_indices(name).find(key).map(|(at, _)| &text[at + name.len() + 1..])
+        // A character is found much faster than a text.
+        text.rmatch_indices('=').find_map(|(at, _)| {
+            let before = text[..at].strip_suffix(name)?;
+            (before.is_empty() || before.ends_with(' ')).then_some(&text[at + 1..])
+        })
     }
 }
 
@@ -77,24 +78,26 @@ impl Fields for Said<'_> {
         }
         // A thread's name ends where the next field begins.
         let next = match name {
-            "prev_comm" => " prev_pid=",
-            "next_comm" => " next_pid=",
-            "comm" => " pid=",
-            "child_comm" => " child_pid=",
-            "newcomm" => " oom_score_adj=",
+            "prev_comm" => " prev_pid",
+            "next_comm" => " next_pid",
+            "comm" => " pid",
+            "child_comm" => " child_pid",
+            "newcomm" => " oom_score_adj",
             _ => "",
         };
         let side = self.side(name);
-        let begin = if name == "newcomm" {
-            side.rfind(" newcomm=")? + 1
-        } else {
-            let key = |(at, _): &(usize, &str)| side[at + name.len()..].starts_with('=');
-            side.match_indices(name).find(key)?.0
+        let rest = match name {
+            "newcomm" => self.after(name)?,
+            _ => {
+                let ends = |&(at, _): &(usize, &str)| side[..at].ends_with(name);
+                &side[side.match_indices('=').find(ends)?.0 + 1..]
+            }
         };
-        let rest = &side[begin + name.len() + 1..];
         match next {
             "" => rest.split(' ').next(),
-            next => Some(rest.rfind(next).map_or(rest, |end| &rest[..end])),
+            next => Some(
+                rest.rmatch_indices('=').find_map(|(at, _)| rest[..at].strip_suffix(next)).unwrap_or(rest),
+            ),
         }
     }
 
