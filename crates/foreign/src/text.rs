@@ -245,7 +245,8 @@ fn is_frame(text: &str) -> bool {
     text.trim_start().starts_with("=> ") || perf::is_frame(text)
 }
 
-/// `CPU:3 [LOST 12 EVENTS]`; from `trace-cmd report` also `CPU:3 [12 EVENTS DROPPED]`; or perf's form.
+/// `CPU:3 [LOST 12 EVENTS]`; from `trace-cmd report` also `CPU:3 [12 EVENTS DROPPED]`; or perf's
+/// form.
 fn lost(text: &str) -> Option<(u32, Option<u64>)> {
     if let Some((cpu, events)) = perf::lost(text).filter(|&(cpu, _)| cpu < MOST_CPUS) {
         return Some((cpu, Some(events)));

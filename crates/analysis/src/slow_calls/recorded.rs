@@ -137,13 +137,18 @@ pub fn explain_recorded(
 const AT_ONCE: usize = 256;
 const MOST_PASSES: usize = 4;
 
+/// How many of so many calls are explained in one pass.
+fn at_once(calls: usize) -> usize {
+    calls.div_ceil(MOST_PASSES).max(AT_ONCE)
+}
+
 /// What delayed calls, without their details.
 #[must_use]
 pub fn classify(basis: &Basis<'_>, trips: &[RoundTrip]) -> Across {
     let mut across = Across::default();
     let mut trips: Vec<&RoundTrip> = trips.iter().collect();
     trips.sort_by_key(|trip| trip.start_ns);
-    for some in trips.chunks(trips.len().div_ceil(MOST_PASSES).max(AT_ONCE)) {
+    for some in trips.chunks(at_once(trips.len())) {
         let stretches: Vec<_> = some.iter().map(|trip| (trip.start_ns, trip.end_ns)).collect();
         let timeline = basis.within(&stretches);
         for trip in some {
@@ -243,5 +248,12 @@ mod tests {
         let named: Vec<&str> = kept.calls.iter().map(|call| call.kind_name.as_str()).collect();
         assert_eq!(named, ["process 10 to server (20)", "process 10 to newcomer (20)"]);
         assert_ne!(kept.calls[0].kind, kept.calls[1].kind);
+    }
+
+    #[test]
+    fn the_number_of_passes_does_not_grow_with_the_number_of_calls() {
+        for (calls, passes) in [(1, 1), (AT_ONCE, 1), (AT_ONCE + 1, 2), (10 * AT_ONCE, 4), (1_000_001, 4)] {
+            assert_eq!(calls.div_ceil(at_once(calls)), passes, "{calls}");
+        }
     }
 }

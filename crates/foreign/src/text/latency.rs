@@ -44,7 +44,7 @@ fn short(text: &str) -> Option<Line<'_>> {
     })
 }
 
-/// Reads a line with `verbose`. The time is hexadecimal and begins at `begin`; all before it ends at
+/// Reads a line with `verbose`. The hexadecimal time begins at `begin`, and all before it ends at
 /// `end`.
 fn verbose(text: &str, end: usize, begin: usize) -> Option<Line<'_>> {
     let (time, rest) = text[begin..].split_once("] ")?;

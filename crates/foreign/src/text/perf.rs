@@ -39,10 +39,12 @@ pub(super) fn with_cpu_at(text: &str, at: usize) -> Option<Line<'_>> {
     })
 }
 
-/// What perf calls its records that are no samples, such as `COMM TID [CPU] TIME: PERF_RECORD_FORK…`.
+/// What the names of perf's records that are no samples begin with: `COMM TID [CPU] TIME:
+/// PERF_RECORD_FORK…`.
 const RECORD: &str = "PERF_RECORD_";
 
-/// Whether a line is such a record. `perf script --show-task-events` and similar options print them.
+/// Whether a line is such a record, which `perf script --show-task-events` and similar options
+/// print.
 pub(super) fn is_record(text: &str) -> bool {
     text.rsplit_once(RECORD).is_some_and(|(before, _)| before.trim_end().ends_with(':'))
 }

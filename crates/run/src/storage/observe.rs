@@ -114,7 +114,8 @@ pub struct Divided {
     pub flushes: u64,
     /// The number of calls for which events were lost.
     pub lost_calls: u64,
-    /// The number of calls that the recording does not cover as a whole, although no event was lost.
+    /// The number of calls that the recording does not cover as a whole, although no event was
+    /// lost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub uncovered_calls: u64,
     /// Time that is unexplained because the kernel did not record context switches, in nanoseconds.
