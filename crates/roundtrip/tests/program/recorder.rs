@@ -145,6 +145,17 @@ fn the_next_run_removes_what_a_killed_run_left() {
     assert_eq!(halves.collect::<Vec<_>>(), [] as [String; 0]);
 }
 
+/// Whether an instance is on and has recorded something. A new one is on before it has events.
+fn has_events(instance: &Path) -> bool {
+    let on = std::fs::read(instance.join("tracing_on")).is_ok_and(|text| text == b"1\n");
+    let cpus = std::fs::read_dir(instance.join("per_cpu")).into_iter().flatten().flatten();
+    let recorded = |cpu: std::fs::DirEntry| {
+        std::fs::read_to_string(cpu.path().join("stats"))
+            .is_ok_and(|stats| !stats.starts_with("entries: 0\n"))
+    };
+    on && cpus.into_iter().any(recorded)
+}
+
 /// Why the recording of a command is incomplete after another program has disturbed it, as the
 /// result says at the JSON pointer `at`. The command must fail.
 fn disturbed(tracefs: &Tracefs, line: &str, at: &str, disturb: impl FnOnce(&Path)) -> String {
@@ -152,9 +163,9 @@ fn disturbed(tracefs: &Tracefs, line: &str, at: &str, disturb: impl FnOnce(&Path
     command.args(["--format", "json", "--duration", "4s"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let instance = || instances(tracefs, child.id()).into_iter().next();
-    wait_until("it records", || instance().is_some());
-    // Until it is on.
-    std::thread::sleep(Duration::from_millis(1500));
+    wait_until("it records", || instance().is_some_and(|instance| has_events(&instance)));
+    // A buffer that was cleared before it was read for the first time looks like any other.
+    std::thread::sleep(Duration::from_secs(1));
     disturb(&instance().expect("it still records"));
     let output = child.wait_with_output().unwrap();
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
