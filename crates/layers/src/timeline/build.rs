@@ -11,13 +11,11 @@ use std::collections::HashMap;
 
 use roundtrip_tracefs::{Body, Event, OffCpu, TaskState, ThreadRef, Trace};
 
+use super::basis::{Knows, MAX_CPUS, knows};
 use super::gaps::Gaps;
 use super::within::Within;
-use super::{Basis, Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, change, tick};
+use super::{Basis, Call, CpuLine, Current, Doing, ThreadLine, Timeline, Unrecorded, change, tick};
 use crate::kernel_names;
-
-/// The largest CPU number in an event. Larger ones come from damaged bytes.
-const MAX_CPUS: u32 = 1 << 14;
 
 /// How many events are read before what nobody asks for is dropped again.
 const EVENTS_AT_ONCE: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
@@ -52,36 +50,6 @@ pub(super) fn timeline<'t>(basis: &Basis<'t>, within: Option<&Within>) -> Timeli
         builder.keep_within(within);
     }
     builder.finish(events)
-}
-
-/// The time and thread of each CPU's first event.
-pub(super) fn firsts(trace: &Trace) -> Vec<Option<(u64, u32)>> {
-    let cpus = trace.complete_from_ns.keys().filter(|&&cpu| cpu < MAX_CPUS).max().map_or(0, |cpu| cpu + 1);
-    let mut firsts: Vec<Option<(u64, u32)>> = vec![None; cpus as usize];
-    for event in trace.all().filter(|event| event.cpu < MAX_CPUS) {
-        let index = event.cpu as usize;
-        if index >= firsts.len() {
-            firsts.resize(index + 1, None);
-        }
-        firsts[index].get_or_insert((event.time_ns, event.tid));
-    }
-    firsts
-}
-
-fn knows(trace: &Trace) -> Knows {
-    // On x86 the timer is an interrupt vector, elsewhere a device interrupt.
-    let vectors = !trace.machine.starts_with("x86") || trace.has("irq_vectors/local_timer_entry");
-    Knows {
-        switches: trace.has("sched/sched_switch"),
-        wakings: trace.has("sched/sched_waking"),
-        wakeups: trace.has("sched/sched_wakeup"),
-        migrations: trace.has("sched/sched_migrate_task"),
-        interrupts: trace.has("irq/irq_handler_entry") && trace.has("irq/softirq_entry") && vectors,
-        system_calls: trace
-            .recorded
-            .iter()
-            .any(|event| event == "raw_syscalls/sys_enter" || event.starts_with("syscalls/sys_enter")),
-    }
 }
 
 /// What the last event on a CPU showed.

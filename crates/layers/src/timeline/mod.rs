@@ -1,6 +1,7 @@
 //! What every thread and every CPU in a recording did at each instant, determined in one pass over
 //! the events. What the events do not prove is unknown. Must not know round trips.
 
+mod basis;
 mod build;
 mod gaps;
 mod groups;
@@ -18,6 +19,8 @@ use std::rc::Rc;
 use roundtrip_tracefs::{Event, Name, Numbers, TaskState, Threads, Trace};
 
 use crate::system_calls::SystemCall;
+pub use basis::Basis;
+pub(crate) use basis::Knows;
 use gaps::Gaps;
 use groups::Groups;
 use interrupts::Interrupts;
@@ -132,50 +135,6 @@ struct Unrecorded {
     inferred: bool,
 }
 
-/// What a recording can show.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Knows {
-    pub(crate) switches: bool,
-    pub(crate) wakings: bool,
-    pub(crate) wakeups: bool,
-    pub(crate) migrations: bool,
-    /// Whether wakeups by an interrupt can be distinguished from wakeups by the thread below it.
-    pub(crate) interrupts: bool,
-    pub(crate) system_calls: bool,
-}
-
-/// What a whole recording shows of its threads, for any number of timelines of parts of it.
-#[derive(Clone, Debug)]
-pub struct Basis<'t> {
-    trace: &'t Trace,
-    named: Rc<Threads<'t>>,
-    numbers: Rc<Numbers>,
-    groups: Rc<Groups>,
-    /// The time and thread of each CPU's first event.
-    firsts: Rc<[Option<(u64, u32)>]>,
-}
-
-impl<'t> Basis<'t> {
-    /// Reads a recording.
-    #[must_use]
-    pub fn of(trace: &'t Trace) -> Self {
-        Self {
-            trace,
-            named: Rc::new(trace.threads()),
-            numbers: Rc::new(Numbers::of(trace, &trace.machine)),
-            groups: Rc::new(Groups::of(trace)),
-            firsts: build::firsts(trace).into(),
-        }
-    }
-
-    /// The timeline of round trips within these stretches. Memory grows with them rather than with
-    /// the recording.
-    #[must_use]
-    pub fn within(&self, stretches: &[(u64, u64)]) -> Timeline<'t> {
-        build::timeline(self, Some(&Within::new(stretches)))
-    }
-}
-
 /// An indexed recording, built once for any number of round trips.
 #[derive(Debug)]
 pub struct Timeline<'t> {
@@ -195,6 +154,15 @@ pub struct Timeline<'t> {
     pub(crate) groups: Rc<Groups>,
     /// By thread: the calls that it served. Found when they are first asked for.
     served: OnceCell<HashMap<u32, Vec<Served>>>,
+}
+
+impl<'t> Basis<'t> {
+    /// The timeline of round trips within these stretches. Memory grows with them rather than with
+    /// the recording.
+    #[must_use]
+    pub fn within(&self, stretches: &[(u64, u64)]) -> Timeline<'t> {
+        build::timeline(self, Some(&Within::new(stretches)))
+    }
 }
 
 impl<'t> Timeline<'t> {
