@@ -201,7 +201,9 @@ fn durable(write: &Observed, layers: &Layers) -> Option<Durable> {
     match write.asked {
         Asked::Call => Some(Durable::Call),
         Asked::Flag => Some(Durable::Flag),
-        Asked::Unknown if write.operation == Operation::UringWrite => None,
+        Asked::Unknown if write.operation == Operation::UringWrite => {
+            write.queued.then_some(Durable::Unknown)
+        }
         Asked::Unknown => (write.throttled || !layers.requests.is_empty()).then_some(Durable::No),
     }
 }

@@ -54,6 +54,11 @@ pub(crate) fn works_for_writes(comm: &str) -> bool {
         || PREFIXES.iter().any(|prefix| comm.starts_with(prefix))
 }
 
+/// Whether a thread of a program belongs to io_uring: it never leaves the kernel.
+pub(crate) fn is_of_a_ring(comm: &str) -> bool {
+    comm.starts_with("iou-")
+}
+
 /// Whether a thread is a kernel worker.
 pub(crate) fn is_worker(comm: &str) -> bool {
     comm.starts_with("kworker/")

@@ -216,7 +216,11 @@ fn durable(write: &Observed, opened: Option<&Opened>) -> Option<Durable> {
         Asked::Flag => Some(Durable::Flag),
         Asked::Unknown if opened.is_some_and(|opened| opened.durable) => Some(Durable::Flag),
         // The write completes once its data is in the page cache; nothing waits for the device.
-        Asked::Unknown if write.operation == Operation::UringWrite => None,
+        // Only of a direct one is it unknown, if the file has been closed since or is registered
+        // with the ring.
+        Asked::Unknown if write.operation == Operation::UringWrite => {
+            (opened.is_none() && write.queued).then_some(Durable::Unknown)
+        }
         // The kernel throttles only writes that go to a device. So this one does, even if its file
         // has been closed since.
         Asked::Unknown if write.throttled => Some(Durable::No),

@@ -288,7 +288,9 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
             "io_uring/io_uring_submit_req",
             "io_uring/io_uring_submit_sqe",
             "io_uring/io_uring_file_get",
+            "io_uring/io_uring_queue_async_work",
             "io_uring/io_uring_complete",
+            "io_uring/io_uring_req_failed",
         ],
     ),
 ];

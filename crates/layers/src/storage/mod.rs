@@ -14,6 +14,7 @@ mod partition;
 mod paths;
 mod recorded;
 mod requests;
+mod ring;
 mod throttled;
 mod walk;
 mod why;
@@ -22,7 +23,7 @@ use roundtrip_tracefs::Trace;
 use serde::Serialize;
 
 use crate::reasons::{Place, ReasonKind, Reasons, Stretch};
-use crate::timeline::Timeline;
+use crate::timeline::{Timeline, WakingBy};
 
 pub use account::{InterruptUse, Interruptions};
 pub use breakdown::{Breakdown, LayerTimes, SlowCall};
@@ -35,6 +36,7 @@ pub use doubts::{Doubt, Expected, InterruptKind};
 pub use host::{HostShare, HostShares};
 pub use requests::Request;
 use requests::Requests;
+use ring::Ring;
 use throttled::Throttled;
 
 /// The layer of a stretch of a write. If several apply at once, the first in this order wins.
@@ -277,6 +279,7 @@ pub struct Writes<'t> {
     requests: Requests,
     commits: Commits,
     throttled: Throttled,
+    ring: Ring,
 }
 
 impl<'t> Writes<'t> {
@@ -287,7 +290,8 @@ impl<'t> Writes<'t> {
         let requests = Requests::of(trace, &devices);
         let timeline = Timeline::new(trace);
         let commits = Commits::of(&timeline);
-        Writes { commits, throttled: Throttled::of(trace), timeline, devices, requests }
+        let (throttled, ring) = (Throttled::of(trace), Ring::of(trace));
+        Writes { commits, throttled, ring, timeline, devices, requests }
     }
 
     /// All completed requests in the order of completion, for any caller.
@@ -352,6 +356,15 @@ impl<'t> Writes<'t> {
             usual_ns: 0,
             others_commits: self.commits.of_others(&self.timeline, write),
         }
+    }
+
+    /// The worker of io_uring that performed a write, and from when on: from the submitter's first
+    /// wakeup of it, or else from the start.
+    fn worker(&self, write: Write) -> Option<(u32, u64)> {
+        let worker = self.ring.worker(write)?;
+        let wakings = self.timeline.wakings_of(worker, write.start_ns, write.end_ns);
+        let woken = wakings.iter().find(|waking| waking.by == WakingBy::Thread(write.tid));
+        Some((worker, woken.map_or(write.start_ns, |waking| waking.time_ns)))
     }
 
     fn missing(&self, write: Write) -> Option<Missing> {

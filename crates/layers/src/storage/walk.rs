@@ -38,6 +38,9 @@ pub(super) fn walk(writes: &Writes<'_>, write: Write) -> Found {
     let mut walk = Walk { writes, write, found: Found::default(), workers: Vec::new() };
     walk.system_calls();
     walk.thread(write.tid, write.start_ns, write.end_ns, 0);
+    if let Some((worker, from_ns)) = writes.worker(write) {
+        walk.thread(worker, from_ns, write.end_ns, 1);
+    }
     walk.polled();
     walk.requests();
     walk.claim_requests();
@@ -80,7 +83,13 @@ impl<'a> Walk<'a, '_> {
     fn in_system_call(&self, begin_ns: u64, end_ns: u64) -> bool {
         let line = self.writes.timeline.thread(self.write.tid);
         let calls = line.map(|line| line.calls_within(begin_ns, end_ns)).unwrap_or_default();
-        calls.iter().any(|call| call.begin_ns <= begin_ns && end_ns <= call.end_ns)
+        self.is_of_a_ring() || calls.iter().any(|call| call.begin_ns <= begin_ns && end_ns <= call.end_ns)
+    }
+
+    /// Whether the kernel itself submitted the operation for the application: it polls for what to
+    /// submit (`IORING_SETUP_SQPOLL`).
+    fn is_of_a_ring(&self) -> bool {
+        kernel_names::is_of_a_ring(self.writes.timeline.name_at(self.write.tid, self.write.start_ns))
     }
 
     /// Follows what a thread did for the call during a stretch.
@@ -147,7 +156,7 @@ impl<'a> Walk<'a, '_> {
     /// The parts of a stretch within the application's system calls. The whole stretch for a
     /// helper, or if system calls were not recorded.
     fn system_call_parts(&self, begin_ns: u64, end_ns: u64, depth: u32) -> Vec<(u64, u64)> {
-        if depth > 0 || !self.writes.timeline.knows.system_calls {
+        if depth > 0 || !self.writes.timeline.knows.system_calls || self.is_of_a_ring() {
             return vec![(begin_ns, end_ns)];
         }
         let line = self.writes.timeline.thread(self.write.tid);

@@ -48,7 +48,16 @@ struct Stay {
 /// indices of its requests.
 pub(super) fn stretches(writes: &Writes<'_>, write: Write, own: &[usize], pieces: &[Piece]) -> Vec<Stretch> {
     let mut follow = Follow { writes, write, own, out: Vec::new(), chain: Vec::new() };
-    follow.thread(write.tid, write.start_ns, write.end_ns);
+    match writes.worker(write) {
+        // From then on, the write is with the worker, whatever the submitter does.
+        Some((worker, from_ns)) => {
+            follow.thread(write.tid, write.start_ns, from_ns);
+            follow.chain.push(write.tid);
+            follow.thread(worker, from_ns, write.end_ns);
+            follow.chain.pop();
+        }
+        None => follow.thread(write.tid, write.start_ns, write.end_ns),
+    }
     let stays = std::mem::take(&mut follow.out);
     let mut pieces = pieces.iter().peekable();
     let mut out = Vec::with_capacity(stays.len());
@@ -140,7 +149,9 @@ impl<'a> Follow<'a, '_> {
     /// Whether a thread that the write waits for is another program's, for example the holder of a
     /// lock.
     fn is_holder(&self, tid: u32, time_ns: u64) -> bool {
-        !kernel_names::works_for_writes(self.writes.timeline.name_at(tid, time_ns))
+        // A new worker of io_uring has its program's name for a moment.
+        self.writes.ring.worker(self.write) != Some(tid)
+            && !kernel_names::works_for_writes(self.writes.timeline.name_at(tid, time_ns))
     }
 
     fn done(&self) -> &'a [Request] {

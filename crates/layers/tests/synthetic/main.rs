@@ -4,6 +4,7 @@
 mod buses;
 mod flushes;
 mod polled;
+mod ring;
 mod schedules;
 mod waits;
 mod woken;

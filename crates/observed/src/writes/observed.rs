@@ -54,6 +54,9 @@ pub struct Observed {
     pub directory: Option<u64>,
     /// Whether the kernel throttled the write because too many pages were dirty.
     pub throttled: bool,
+    /// Whether the thread that performed it queued a write to a device, and did not leave that to
+    /// the page cache.
+    pub queued: bool,
 }
 
 impl Observed {

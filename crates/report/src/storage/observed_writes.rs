@@ -205,6 +205,7 @@ pub(crate) fn call(row: &WriteRow) -> String {
         Durable::Call => row.call.clone(),
         Durable::Flag => format!("{}, O_DSYNC", row.call),
         Durable::No => format!("{}, buffered", row.call),
+        Durable::Unknown => format!("{}, durability not known", row.call),
     }
 }
 

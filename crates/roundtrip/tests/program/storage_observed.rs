@@ -82,6 +82,16 @@ fn fios_counts_are_observed_with_every_engine() {
     let flagged: u64 = flagged.map(|row| number(&row["latency"]["count"])).sum();
     assert_eq!(flagged, all(&jobs, "write"));
 
+    // A ring of io_uring: the file system or the descriptor shows that the writes are durable.
+    for flags in ["", "--direct=1 --iodepth=4", "--hipri=0 --registerfiles=1", "--sqthread_poll=1"] {
+        let (observed, jobs) = job(&format!(
+            "--ioengine=io_uring --sync=dsync --overwrite=1 --io_size=800k --iodepth=2 {flags}"
+        ));
+        let writes = rows(&observed).iter().filter(|row| row["call"] == "io_uring write");
+        let writes: u64 = writes.map(|row| number(&row["latency"]["count"])).sum();
+        assert_eq!(writes, all(&jobs, "write"), "{flags}: {observed}");
+    }
+
     // Only one of many calls requests durability.
     let (observed, jobs) = job("--ioengine=io_uring --fsync=1 --io_size=800k");
     let syncs = rows(&observed).iter().filter(|row| row["call"] == "io_uring fsync");

@@ -65,6 +65,9 @@ pub enum Durable {
     Flag,
     /// A buffered write that was throttled because too many pages were dirty, or had to read first.
     No,
+    /// A direct write of io_uring to a file of which it is not known how it was opened: without
+    /// `O_DSYNC`, the device may still hold the data in its cache.
+    Unknown,
 }
 
 /// The writes of one thread to one file by one system call.

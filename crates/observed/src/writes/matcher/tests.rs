@@ -122,6 +122,143 @@ fn a_write_that_queues_a_read_is_reported_even_if_the_read_ends_before_it_sleeps
     assert_eq!(reported(&[(7, read), (7, enter), (7, exit)]), 0, "a read before the call");
 }
 
+/// Events of io_uring and ext4 with the fields `req`, `opcode`, `res` or `error`, `dev` and `ino`.
+struct Ring {
+    trace: Trace,
+    matcher: Matcher,
+    now_ns: u64,
+}
+
+impl Ring {
+    fn new() -> Self {
+        let field = |kind: &str, name: &str, offset: u32, size: u32, signed: u32| {
+            format!("field:{kind} {name}; offset:{offset}; size:{size}; signed:{signed};\n")
+        };
+        let format = |id: u32, result: &str| {
+            let fields = [
+                field("unsigned short", "common_type", 0, 2, 0),
+                field("void *", "req", 8, 8, 0),
+                field("u8", "opcode", 16, 1, 0),
+                field("int", result, 20, 4, 1),
+                field("dev_t", "dev", 24, 4, 0),
+                field("u64", "ino", 32, 8, 0),
+            ];
+            format!("ID: {id}\n{}", fields.concat())
+        };
+        let [submit, complete, failed, sync, queued] =
+            [(1, "res"), (2, "res"), (3, "error"), (4, "res"), (5, "res")]
+                .map(|(id, result)| format(id, result));
+        let formats = Formats::of_events([
+            ("io_uring", "io_uring_submit_req", submit.as_str()),
+            ("io_uring", "io_uring_complete", &complete),
+            ("io_uring", "io_uring_req_failed", &failed),
+            ("io_uring", "io_uring_queue_async_work", &queued),
+            ("ext4", "ext4_sync_file_enter", &sync),
+        ]);
+        let trace = Trace { others: Others::new(formats.unwrap()), ..Trace::default() };
+        Self { trace, matcher: Matcher::new("x86_64", 4), now_ns: 0 }
+    }
+
+    fn event(&mut self, tid: u32, (id, name): (u8, &str), req: u8, opcode: u8, result: i32) -> Vec<Observed> {
+        let mut bytes = [0; 40];
+        (bytes[0], bytes[8], bytes[16], bytes[24], bytes[32]) = (id, req, opcode, 9, 12);
+        bytes[20..24].copy_from_slice(&result.to_le_bytes());
+        let (at, length) = self.trace.others.add(&bytes).unwrap();
+        let body = Body::Other { event: self.trace.names.intern(name), at, length };
+        self.now_ns += 1;
+        let mut told = Vec::new();
+        let event = Event { time_ns: self.now_ns, cpu: 0, tid, body };
+        self.matcher.add(&self.trace, &event, &mut |observed| told.push(observed));
+        told
+    }
+
+    fn submit(&mut self, tid: u32, req: u8, opcode: u8) {
+        assert!(self.event(tid, (1, "io_uring/io_uring_submit_req"), req, opcode, 0).is_empty());
+    }
+
+    fn complete(&mut self, tid: u32, req: u8, result: i32) -> Vec<Observed> {
+        self.event(tid, (2, "io_uring/io_uring_complete"), req, 0, result)
+    }
+
+    /// Leaves a request to a worker.
+    fn leave(&mut self, tid: u32, req: u8) {
+        assert!(self.event(tid, (5, "io_uring/io_uring_queue_async_work"), req, 0, 0).is_empty());
+    }
+
+    fn sync(&mut self, tid: u32) {
+        assert!(self.event(tid, (4, "ext4/ext4_sync_file_enter"), 0, 0, 0).is_empty());
+    }
+}
+
+#[test]
+fn a_rings_write_is_durable_if_who_performs_it_makes_the_file_durable() {
+    const WRITE: u8 = 23;
+    const FSYNC: u8 = 3;
+    let mut ring = Ring::new();
+    let file = Some(FileId { dev: 9, inode: 12 });
+    // A worker performs it.
+    ring.submit(7, 1, WRITE);
+    ring.sync(71);
+    let [write] = ring.complete(71, 1, 4096)[..] else { panic!("one write") };
+    assert_eq!((write.tid, write.start_ns, write.end_ns, write.result), (7, 1, 3, 4096));
+    assert_eq!((write.asked, write.file), (Asked::Flag, file));
+    // Its next one is not made durable.
+    ring.submit(7, 1, WRITE);
+    let [write] = ring.complete(71, 1, 4096)[..] else { panic!("one write") };
+    assert_eq!((write.asked, write.file), (Asked::Unknown, None));
+    // The thread itself performs the second of two at once, and both complete afterwards.
+    ring.submit(7, 1, WRITE);
+    ring.submit(7, 2, WRITE);
+    ring.sync(7);
+    let asked = [1, 2].map(|req| ring.complete(7, req, 4096)[0].asked);
+    assert_eq!(asked, [Asked::Unknown, Asked::Flag]);
+    // An operation of another kind does not make the write before it durable.
+    ring.submit(7, 1, WRITE);
+    ring.submit(7, 2, 22);
+    ring.sync(7);
+    assert_eq!(ring.complete(72, 1, 4096)[0].asked, Asked::Unknown);
+    ring.submit(7, 1, FSYNC);
+    ring.sync(71);
+    let fsync = ring.complete(71, 1, -5)[0];
+    assert_eq!((fsync.asked, fsync.file, fsync.result), (Asked::Call, file, -5));
+    assert_eq!(ring.matcher.unmatched(), Unmatched::default());
+}
+
+#[test]
+fn a_rings_write_is_durable_even_if_its_submitter_completes_what_a_worker_performed() {
+    const WRITE: u8 = 23;
+    let mut ring = Ring::new();
+    for (tid, req) in [(7, 1), (7, 2), (8, 3)] {
+        ring.submit(tid, req, WRITE);
+        ring.leave(tid, req);
+    }
+    for (tid, name) in [(71, "iou-wrk-7"), (72, "iou-wrk-7"), (81, "iou-wrk-8"), (9, "iou-wrk-x")] {
+        let comm = ring.trace.names.intern(name);
+        let event = Event { time_ns: ring.now_ns, cpu: 0, tid, body: Body::Rename { tid, comm } };
+        ring.matcher.add(&ring.trace, &event, &mut |_| panic!("nothing ended"));
+    }
+    ring.sync(71);
+    ring.sync(72);
+    ring.sync(9);
+    let asked = [(7, 1), (7, 2), (8, 3)].map(|(tid, req)| ring.complete(tid, req, 4096)[0].asked);
+    assert_eq!(asked, [Asked::Flag, Asked::Flag, Asked::Unknown]);
+    // What the submitter performed itself is not a worker's.
+    ring.submit(7, 1, WRITE);
+    ring.sync(71);
+    assert_eq!(ring.complete(7, 1, 4096)[0].asked, Asked::Unknown);
+}
+
+#[test]
+fn what_a_ring_refuses_is_a_failed_call() {
+    let mut ring = Ring::new();
+    let mut refuse = |opcode| ring.event(7, (3, "io_uring/io_uring_req_failed"), 1, opcode, -22);
+    let [fsync] = refuse(3)[..] else { panic!("one fsync") };
+    assert_eq!((fsync.operation, fsync.asked, fsync.result), (Operation::UringFsync, Asked::Call, -22));
+    assert_eq!(fsync.latency_ns(), 0);
+    assert!(refuse(22).is_empty(), "a read");
+    assert!(ring.complete(7, 1, -22).is_empty(), "it was told already");
+}
+
 #[test]
 fn an_msync_without_ms_sync_is_not_reported() {
     let mut kernel = Kernel::new();
