@@ -119,6 +119,7 @@ impl Matcher {
             Body::Rename { tid, comm } => self.named(tid, || trace.names.text(comm)),
             Body::Exit => {
                 self.unmatched.not_ended += u64::from(self.calls.remove(&tid).is_some());
+                self.workers.remove(&tid);
             }
             Body::Other { event: kind, .. } => match trace.names.text(kind) {
                 "writeback/balance_dirty_pages" => self.throttled(trace, event),
@@ -297,6 +298,10 @@ impl Matcher {
                     self.submitted.retain(|_, submitted| *submitted != request);
                     if let Some(did) = self.done_for((&begun, by_worker), event.tid) {
                         did.note(&mut begun);
+                    }
+                    if self.operations.is_empty() {
+                        // The rest was done for nobody in a ring.
+                        self.performed.clear();
                     }
                     let result = number("res").map_or(0, u64::cast_signed);
                     tell(Observed { end_ns: event.time_ns, result, ..begun });

@@ -242,6 +242,7 @@ fn a_rings_write_is_durable_even_if_its_submitter_completes_what_a_worker_perfor
     ring.sync(9);
     let asked = [(7, 1), (7, 2), (8, 3)].map(|(tid, req)| ring.complete(tid, req, 4096)[0].asked);
     assert_eq!(asked, [Asked::Flag, Asked::Flag, Asked::Unknown]);
+    assert!(ring.matcher.performed.is_empty(), "what other threads did is forgotten");
     // What the submitter performed itself is not a worker's.
     ring.submit(7, 1, WRITE);
     ring.sync(71);
