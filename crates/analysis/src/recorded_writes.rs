@@ -103,8 +103,12 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
         ..indexed.layers(of(write.start_ns, write.end_ns, write.tid))
     });
     let layers: Vec<Layers> = layers.collect();
-    let mut of_slowest = Across::default();
-    layers.iter().for_each(|layers| of_slowest.add(&layers.summed()));
+    let of_these = || {
+        let mut across = Across::default();
+        layers.iter().for_each(|layers| across.add(&layers.summed()));
+        across
+    };
+    let causes = if wanted.slowest { of_these() } else { divider.causes().clone() };
     slow.iter_mut().for_each(|write| write.row = places[write.row]);
     let ends = trace.events.first().zip(trace.events.last());
     Some(RecordedWrites {
@@ -125,7 +129,7 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
         machine_unknown: machine.is_none() && !within_file_systems,
         threads_unnumbered,
         machine_taken: machine.filter(|_| any("raw_syscalls/sys_enter") && trace.machine.is_empty()),
-        causes: if wanted.slowest { of_slowest } else { divider.causes().clone() },
+        causes,
         slowest: wanted.slowest,
         doubts: indexed.doubts(),
     })

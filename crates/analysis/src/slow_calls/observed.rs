@@ -2,9 +2,8 @@
 //! them.
 
 use roundtrip_latency::Deadline;
-use roundtrip_layers::Basis;
 use roundtrip_layers::reasons::Across;
-use roundtrip_layers::{RoundTrip, Side};
+use roundtrip_layers::{Basis, RoundTrip, Side};
 use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process, SlowCall as Observed};
 use roundtrip_tracefs::Trace;
 

@@ -132,9 +132,10 @@ pub fn explain_recorded(
     explained.collect()
 }
 
-/// How many calls are explained in one pass over a recording at least, and in how many passes at
-/// most, so that memory and time grow no faster than the recording.
+/// A pass over a recording explains at least this many calls.
 const AT_ONCE: usize = 256;
+
+/// The most passes, so that time does not grow with the number of calls as well.
 const MOST_PASSES: usize = 4;
 
 /// How many of so many calls are explained in one pass.
