@@ -103,12 +103,7 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
         ..indexed.layers(of(write.start_ns, write.end_ns, write.tid))
     });
     let layers: Vec<Layers> = layers.collect();
-    let of_these = || {
-        let mut across = Across::default();
-        layers.iter().for_each(|layers| across.add(&layers.summed()));
-        across
-    };
-    let causes = if wanted.slowest { of_these() } else { divider.causes().clone() };
+    let causes = if wanted.slowest { summed(&layers) } else { divider.causes().clone() };
     slow.iter_mut().for_each(|write| write.row = places[write.row]);
     let ends = trace.events.first().zip(trace.events.last());
     Some(RecordedWrites {
@@ -143,6 +138,13 @@ fn keep_slowest(slow: &mut Vec<SlowWrite>, wanted: Wanted) -> u64 {
     let over_limit = if wanted.slowest { 0 } else { slow.len().saturating_sub(most) as u64 };
     slow.truncate(most);
     over_limit
+}
+
+/// What delayed these writes.
+fn summed(layers: &[Layers]) -> Across {
+    let mut across = Across::default();
+    layers.iter().for_each(|layers| across.add(&layers.summed()));
+    across
 }
 
 /// The plan of `storage observe` that would have found these writes.
