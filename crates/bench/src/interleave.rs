@@ -36,9 +36,19 @@ pub struct Subject {
     pub before: Option<String>,
 }
 
+/// Values of one option that both programs get, one after the other.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    /// The option, without dashes: "sizes".
+    pub option: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
 /// Runs both programs equally often, in pairs, and stores the runs in `DIRECTORY/NAME/0001` and so
 /// on. Every second pair has the opposite order of the pair before it, so that each program runs
-/// first equally often. The programs' standard output is discarded.
+/// first equally often. With a scan, a pair is one run of each program for each value, stored as
+/// `DIRECTORY/NAME/0001/OPTION=VALUE`. The programs' standard output is discarded.
 ///
 /// Returns the number of complete pairs: all of them, unless a signal arrived.
 ///
@@ -47,6 +57,7 @@ pub struct Subject {
 /// cannot be created.
 pub fn interleave(
     subjects: &[Subject; 2],
+    scan: Option<&Scan>,
     pairs: u64,
     directory: &Path,
     interrupts: &Interrupts,
@@ -64,11 +75,21 @@ pub fn interleave(
         } else {
             order.reverse();
         }
-        for (done, &which) in order.iter().enumerate() {
+        let values = scan.map_or_else(Vec::new, |scan| {
+            scan.values.iter().map(|value| (&*scan.option, &**value)).collect()
+        });
+        let values: Vec<Option<(&str, &str)>> = match values.as_slice() {
+            [] => vec![None],
+            values => values.iter().copied().map(Some).collect(),
+        };
+        let each = values.iter().flat_map(|value| order.iter().map(move |&which| (*value, which)));
+        let runs = 2 * values.len() as u64;
+        for (done, (value, which)) in (0..).zip(each) {
             let subject = &subjects[which];
-            let what = format!("pair {} of {pairs}, {}", pair + 1, subject.name);
-            progress(Progress { what: &what, done: 2 * pair + done as u64, total: 2 * pairs });
-            match subject.run(pair + 1, directory, interrupts) {
+            let value_text = value.map_or_else(String::new, |(_, value)| format!(", {value}"));
+            let what = format!("pair {} of {pairs}, {}{value_text}", pair + 1, subject.name);
+            progress(Progress { what: &what, done: runs * pair + done, total: runs * pairs });
+            match subject.run(pair + 1, value, directory, interrupts) {
                 Err(Error::Interrupted { .. }) => return Ok(pair),
                 result => result?,
             }
@@ -85,7 +106,13 @@ fn shell(name: &'static str, line: &str, interrupts: &Interrupts) -> Result<()> 
 }
 
 impl Subject {
-    fn run(&self, number: u64, directory: &Path, interrupts: &Interrupts) -> Result<()> {
+    fn run(
+        &self,
+        number: u64,
+        value: Option<(&str, &str)>,
+        directory: &Path,
+        interrupts: &Interrupts,
+    ) -> Result<()> {
         interrupts.check()?;
         if let Some(line) = &self.before {
             shell(self.name, line, interrupts)?;
@@ -94,9 +121,15 @@ impl Subject {
             return Err(Error::Subject { name: self.name, how: "is an empty command line".to_owned() });
         };
         // Names that sort in numerical order.
-        let out = directory.join(self.name).join(format!("{number:04}"));
+        let mut out = directory.join(self.name).join(format!("{number:04}"));
         let mut command = Command::new(program);
-        command.args(arguments).arg("--out").arg(&out);
+        command.args(arguments);
+        if let Some((option, value)) = value {
+            std::fs::create_dir_all(&out).map_err(|cause| Error::file("create", &out, cause))?;
+            out.push(format!("{option}={value}"));
+            command.arg(format!("--{option}")).arg(value);
+        }
+        command.arg("--out").arg(&out);
         execute(self.name, &mut command, interrupts)?;
         if out.join(roundtrip_run::FILE_NAME).is_file() {
             return Ok(());

@@ -54,6 +54,13 @@ impl<'a> ProgressLine<'a> {
         writeln!(self.err, "{erase}{line}")
     }
 
+    /// Prints a line that stays, unless nothing is shown. Ignores write errors.
+    pub(crate) fn tell(&mut self, line: &str) {
+        if !self.hidden {
+            let _ = self.say(line);
+        }
+    }
+
     /// Shows a step, unless another was shown a moment ago. Ignores write errors.
     pub(crate) fn show(&mut self, Progress { what, done, total }: Progress<'_>) {
         let now = Instant::now();

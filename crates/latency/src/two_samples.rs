@@ -155,6 +155,17 @@ fn normal(mean: f64, sd: f64, tail: f64) -> (f64, Option<usize>) {
     (2.0 * below_normal((tail + 0.5 - mean) / sd).min(0.5), Some(outside))
 }
 
+/// The value below which a standard normal variable lies with this probability, between 0 and 1.
+#[must_use]
+pub fn normal_quantile(probability: f64) -> f64 {
+    let (mut low, mut high) = (-9.0, 9.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if below_normal(middle) < probability { low = middle } else { high = middle }
+    }
+    low
+}
+
 /// The normal distribution's probability below `z` (M. Abramowitz and I. A. Stegun, 7.1.26; error
 /// below 2e-7).
 fn below_normal(z: f64) -> f64 {
@@ -184,6 +195,7 @@ mod tests {
         assert!(
             (below_normal(-1.959_964) - 0.025).abs() < 1e-6 && (below_normal(1.0) - 0.841_345).abs() < 1e-6
         );
+        assert!((normal_quantile(0.975) - Z_95).abs() < 1e-4 && normal_quantile(0.5).abs() < 1e-4);
     }
 
     #[test]

@@ -13,9 +13,11 @@ use crate::text::markdown::cell;
 use crate::text::quantity::three_digits;
 use crate::text::table::{Column, Table};
 
+mod help;
 mod json;
 mod sentence;
 
+pub use help::outlook;
 pub use json::json;
 
 /// A comparison to show.
@@ -34,6 +36,8 @@ pub struct Comparison<'a> {
     pub notes: &'a [String],
     /// What would help if the runs do not tell, one line each.
     pub hints: &'a [String],
+    /// How long a pair of runs took, in nanoseconds; `None` if that is not known.
+    pub pair_ns: Option<u64>,
     /// The figures that exceed a threshold: indices into `figures`, with reasons.
     pub failed: &'a [(usize, String)],
     /// How much two sides may differ and still count as the same: 0.02 is 2%.
@@ -80,7 +84,7 @@ pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
 pub(crate) fn words(comparison: &Comparison<'_>) -> Vec<String> {
     let mut words = sentence::sentences(comparison);
     if comparison.figures.iter().any(|compared| compared.verdict == Verdict::CannotTell) {
-        words.extend(sentence::help(comparison));
+        words.extend(help::help(comparison));
         words.extend(comparison.hints.iter().map(|hint| inert::line(hint).into_owned()));
     }
     words

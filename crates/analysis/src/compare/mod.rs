@@ -4,12 +4,14 @@
 
 mod comparable;
 mod google;
+mod outlook;
 mod side;
 
 use roundtrip_latency::counts::{self, Events};
 use roundtrip_latency::two_samples::{self, Shift};
 
 pub use comparable::{Difference, differences};
+pub use outlook::{Outlook, SMALL, outlook};
 pub use side::{Measured, Side};
 
 use crate::figures::{Better, Bounds, Figure, Unit};
@@ -139,14 +141,10 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
         (false, true) => Basis::Runs,
         (false, false) => Basis::RunsApart,
     };
-    let wanted = |figure: &&Figure| match options.names.as_slice() {
-        [] => MAIN.contains(&figure.name.as_str()),
-        names => names.contains(&figure.name),
-    };
     let mut all: Vec<Compared> = first
         .figures
         .iter()
-        .filter(wanted)
+        .filter(|figure| wanted(figure, options))
         .take(MOST_FIGURES)
         .filter_map(|figure| {
             let mut compared =
@@ -165,6 +163,14 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
         judge(compared, options);
     }
     all
+}
+
+/// Whether a figure is compared.
+fn wanted(figure: &Figure, options: &Options) -> bool {
+    match options.names.as_slice() {
+        [] => MAIN.contains(&figure.name.as_str()),
+        names => names.contains(&figure.name),
+    }
 }
 
 /// A label with one value in all figures of the base, and another value in all figures of the new

@@ -78,16 +78,49 @@ impl Side {
 /// The run at a path, or the runs in that directory.
 fn runs_at(path: &Path) -> Vec<PathBuf> {
     let is_run = |path: &Path| path.join(roundtrip_run::FILE_NAME).exists();
-    if !path.is_dir() || is_run(path) {
+    if !path.is_dir() || is_run(path) || !scanned(path).is_empty() {
         return vec![path.to_owned()];
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_run(path)).collect();
+    let is_any = |path: &PathBuf| is_run(path) || !scanned(path).is_empty();
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_any).collect();
     runs.sort();
     if runs.is_empty() { vec![path.to_owned()] } else { runs }
 }
 
+/// The runs of one scan that `ab` stored in a directory, whose name is a number: their names, which
+/// are OPTION=VALUE, and their paths.
+fn scanned(path: &Path) -> Vec<(String, PathBuf)> {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    if name.is_empty() || !name.iter().all(u8::is_ascii_digit) {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut runs: Vec<(String, PathBuf)> = entries
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        .filter(|(name, path)| name.contains('=') && path.join(roundtrip_run::FILE_NAME).exists())
+        .collect();
+    runs.sort();
+    runs
+}
+
 fn measured(path: PathBuf) -> Result<Measured> {
+    let scanned = if path.join(roundtrip_run::FILE_NAME).exists() { Vec::new() } else { scanned(&path) };
+    let parts = scanned.into_iter().map(|(name, path)| {
+        let mut part = one_run(path)?;
+        part.figures.iter_mut().for_each(|figure| figure.of.push(("scan", name.clone())));
+        Ok::<_, Error>(part)
+    });
+    let mut parts = parts.collect::<Result<Vec<Measured>>>()?;
+    // In the order in which they were measured.
+    parts.sort_by(|one, other| one.date.cmp(&other.date));
+    let mut parts = parts.into_iter();
+    let Some(mut all) = parts.next() else { return one_run(path) };
+    all.figures.extend(parts.flat_map(|part| part.figures));
+    Ok(Measured { path, ..all })
+}
+
+fn one_run(path: PathBuf) -> Result<Measured> {
     if let Some(figures) = google::read(&path)? {
         return Ok(Measured { path, date: None, figures, run: None });
     }

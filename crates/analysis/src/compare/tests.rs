@@ -288,3 +288,26 @@ fn runs_that_were_made_at_different_times_may_differ_by_more() {
     undated.runs[3].date = None;
     assert_eq!(judged(&undated), (Verdict::CannotTell, Basis::RunsApart));
 }
+
+#[test]
+fn the_first_pairs_say_what_all_of_them_will_find() {
+    let spread = [100.0, 101.0, 99.0, 100.0];
+    let pairs = |name: &str, values: &[f64]| {
+        let of = |values: &[f64]| side(name, values, Better::Lower);
+        [of(&[100.0; 4]), of(values)]
+    };
+    let options = Options::default();
+    let [base, new] = pairs("p50", &spread);
+    let found = outlook(&base, &new, 10, &options).unwrap();
+    // A standard deviation of 0.82% and 10 pairs: (1.96 + 1.28) * 0.82% / sqrt(10).
+    assert!((found.finds.unwrap() - 0.0084).abs() < 0.0002, "{found:?}");
+    assert_eq!((found.name.as_str(), found.of.clone(), found.figures), ("p50", None, 1));
+    // Five pairs on one side of 0 have a probability of 2/32, six have 2/64.
+    assert_eq!(outlook(&base, &new, 5, &options).unwrap().finds, None);
+    assert_eq!(found.needed, 6);
+    let [base, new] = pairs("p50", &[80.0, 120.0, 95.0, 110.0]);
+    let noisy = outlook(&base, &new, 10, &options).unwrap();
+    assert!(noisy.finds.unwrap() > 0.15 && noisy.needed > 100, "{noisy:?}");
+    assert_eq!(outlook(&side("p50", &spread[..2], Better::Lower), &base, 10, &options), None);
+    assert_eq!(outlook(&base, &new, 10, &Options { names: vec!["mean".into()], ..options }), None);
+}

@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use roundtrip_analysis::compare::{self, Side};
 use roundtrip_bench::directory::scratch::Scratch;
-use roundtrip_bench::interleave::{Subject, interleave};
+use roundtrip_bench::interleave::{Scan, Subject, interleave};
 use roundtrip_bench::worker::Interrupts;
+use roundtrip_report::comparison;
 
 use super::compare::judging::{self, About, Judging, Names};
 use crate::args::values::{push, set};
@@ -18,6 +20,12 @@ use crate::terminal::{Exit, Terminal};
 /// machine's noise.
 const PAIRS: u64 = 10;
 
+/// After how many pairs it is said what all of them will find.
+const OUTLOOK_AFTER: u64 = 4;
+
+/// The most values of a scan.
+const MOST_VALUES: usize = 100;
+
 /// The maximum number of pairs.
 const MOST_PAIRS: u64 = 1000;
 
@@ -28,6 +36,7 @@ pub(crate) struct Typed {
     pairs: Option<u64>,
     before: [Option<String>; 2],
     finally: Option<String>,
+    scan: Option<Scan>,
     out: Option<PathBuf>,
     quiet: bool,
     judging: Judging,
@@ -65,6 +74,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     set(&mut typed.pairs, values::whole(text, 1..=MOST_PAIRS))
                 })
                 .default("10"),
+                Opt::value(
+                    &["--scan"],
+                    "OPTION=V,...",
+                    "Measures both commands with each of these values of one of their options, as in \
+                     sizes=4,4k,64k.",
+                    |typed: &mut Typed, text| set(&mut typed.scan, scan(text)),
+                ),
                 Opt::value(
                     &["--before-a"],
                     "COMMAND",
@@ -119,13 +135,17 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             "roundtrip ab --before-a ./idle-on --before-b ./idle-off --finally ./idle-on -- ipc latency",
             "Compares two settings; the scripts switch between them.",
         ),
+        (
+            "roundtrip ab --scan clients=1,2,4 -- ipc workers --stack binder -- ipc workers --stack hwbinder",
+            "Compares two stacks with 1, 2 and 4 clients.",
+        ),
         ("roundtrip ab -- ipc latency", "Shows how much runs differ on this machine by noise alone."),
     ],
     run,
 };
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let Typed { words, pairs, before, finally, out, quiet, mut judging } = typed;
+    let Typed { words, pairs, before, finally, scan, out, quiet, mut judging } = typed;
     let pairs = pairs.unwrap_or(PAIRS);
     let [a, b] = commands(words)?;
     let [before_a, before_b] = before;
@@ -145,7 +165,16 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         (None, None) => unreachable!("one of both is made"),
     };
     let mut line = if quiet { ProgressLine::hidden(terminal.err) } else { ProgressLine::new(terminal.err) };
-    let measured = interleave(&subjects, pairs, directory, interrupts, &mut |step| line.show(step));
+    let (began, options) = (Instant::now(), judging.options());
+    let runs = 2 * scan.as_ref().map_or(1, |scan| scan.values.len() as u64);
+    let measured = interleave(&subjects, scan.as_ref(), pairs, directory, interrupts, &mut |step| {
+        if pairs > OUTLOOK_AFTER && step.done == OUTLOOK_AFTER * runs {
+            let pair_ns = began.elapsed().as_nanos() as u64 / OUTLOOK_AFTER;
+            outlook(directory, pairs, pair_ns, &options).iter().for_each(|said| line.tell(said));
+        }
+        line.show(step);
+    });
+    let took_ns = began.elapsed().as_nanos() as u64;
     drop(line);
     // Run the command even after a signal: its purpose is to restore the machine.
     let restored = finally.map(|line| std::process::Command::new("sh").args(["-c", &line]).status());
@@ -162,11 +191,48 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if done < pairs {
         notes.insert(0, format!("PARTIAL: a signal ended the measurement after {done} of {pairs} pairs."));
     }
-    let about = About { differences: &differences, notes: &notes, hints: &hints };
+    let pair_ns = took_ns.checked_div(done);
+    let about = About { differences: &differences, notes: &notes, hints: &hints, pair_ns };
     let exit = judging.paired().tell(names, [&sides[0], &sides[1]], about, terminal)?;
     // Check for signals last, so that a signal determines the exit status.
     interrupts.check()?;
     Ok(exit)
+}
+
+/// What all pairs will find, by the first ones. `None` if they do not show it.
+fn outlook(directory: &Path, pairs: u64, pair_ns: u64, options: &compare::Options) -> Option<String> {
+    let side = |name| side(directory, name, OUTLOOK_AFTER).ok();
+    let found = compare::outlook(&side("a")?, &side("b")?, pairs, options)?;
+    Some(comparison::outlook(&found, OUTLOOK_AFTER, pairs, pair_ns))
+}
+
+/// Parses a scan: an option's name, and its values.
+fn scan(text: &str) -> Result<Scan, String> {
+    let wrong = || format!("'{text}': expected an option and its values, as in sizes=4,4k,64k");
+    let (option, values) = text.split_once('=').ok_or_else(wrong)?;
+    let option = option.trim_start_matches('-');
+    let is_name = |text: &str, more: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    // The values are names of directories.
+    let usable = is_name(option, "-")
+        && values.iter().all(|value| is_name(value, ".:_%+-") && value != "." && value != "..");
+    if !usable {
+        return Err(wrong());
+    }
+    if values.len() > MOST_VALUES {
+        return Err(format!("'{text}': at most {MOST_VALUES} values"));
+    }
+    let mut sorted: Vec<&String> = values.iter().collect();
+    sorted.sort();
+    if let Some(twice) = sorted.windows(2).find(|two| two[0] == two[1]) {
+        return Err(format!("'{text}': the value {} is there twice", twice[0]));
+    }
+    if option == "out" {
+        return Err(format!("'{text}': Roundtrip itself adds --out to each command"));
+    }
+    Ok(Scan { option: option.to_owned(), values })
 }
 
 /// Splits the arguments into the words of A and of B.

@@ -1,8 +1,7 @@
-//! A comparison in the words of a person: what takes how much longer, and what would help where the
-//! runs do not tell.
+//! A comparison in the words of a person: what takes how much longer.
 
-use roundtrip_analysis::compare::{Basis, Compared, Verdict};
-use roundtrip_analysis::figures::{Bounds, Unit};
+use roundtrip_analysis::compare::{Compared, Verdict};
+use roundtrip_analysis::figures::Unit;
 use roundtrip_run::TESTS;
 
 use super::Comparison;
@@ -10,7 +9,7 @@ use crate::text::inert;
 use crate::text::quantity::three_digits;
 
 /// What a person asks for first.
-const FIRST: [&str; 9] =
+pub(super) const FIRST: [&str; 9] =
     ["p50", "time", "rate", "response.ratio", "futex.ratio", "p99", "response.p99", "missed", "p99.9"];
 
 /// What the second sentence is about, if it is not in the first.
@@ -167,7 +166,7 @@ fn times(ratio: f64) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 9.95 { format!("{percent:.0}%") } else { format!("{percent:.1}%") }
 }
@@ -214,34 +213,13 @@ fn undecided(comparison: &Comparison<'_>, [base, new]: &[String; 2]) -> String {
     }
 }
 
-/// What would help where the runs do not tell: by how much a figure must differ to be found by
-/// these runs, and how many are needed.
-pub(crate) fn help(comparison: &Comparison<'_>) -> Option<String> {
-    let unclear = || comparison.figures.iter().filter(|one| one.verdict == Verdict::CannotTell);
-    let by_need = |one: &&Compared| one.runs_needed;
-    let first =
-        FIRST.iter().find_map(|name| unclear().find(|one| one.name == *name && by_need(one).is_some()));
-    let first = first.or_else(|| unclear().find(|one| by_need(one).is_some()))?;
-    let (Bounds { low, high }, needed) = (first.bounds?, first.runs_needed?);
-    let runs = if first.basis == Basis::Pairs { "pairs" } else { "runs a side" };
-    let half = (high / low).sqrt() - 1.0;
-    let place = place(first, &distinguishing(&comparison.figures.iter().collect::<Vec<_>>()));
-    let of = if place.is_empty() { first.name.clone() } else { format!("{} ({place})", first.name) };
-    let most = if needed >= 10_000 { "more than 10000" } else { "about" };
-    let needed = if needed >= 10_000 { String::new() } else { format!(" {needed}") };
-    Some(format!(
-        "By their spread, these {} {runs} find a difference in {of} from about {} on; for a verdict on what they \
-         show, {most}{needed} {runs} are needed.",
-        first.runs[0].min(first.runs[1]),
-        percent(half),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
-    use roundtrip_analysis::figures::Better;
+    use roundtrip_analysis::compare::Basis;
+    use roundtrip_analysis::figures::{Better, Bounds};
 
     use super::*;
+    use crate::comparison::help::help;
 
     fn figure(name: &str, caller: &str, ratio: f64, verdict: Verdict) -> Compared {
         Compared {
@@ -275,6 +253,7 @@ mod tests {
             differences: &[],
             notes: &[],
             hints: &[],
+            pair_ns: Some(4_000_000_000),
             failed: &[],
             margin: 0.02,
             noise: 0.3,
@@ -300,7 +279,7 @@ mod tests {
         assert!(
             text.ends_with(
                 " By their spread, these 10 pairs find a difference in p99 (other) from about 10% on; for a \
-                 verdict on what they show, about 47 pairs are needed."
+                 verdict on what they show, about 47 pairs are needed, which take 4 min."
             ),
             "{text}"
         );

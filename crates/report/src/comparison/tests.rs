@@ -44,6 +44,7 @@ fn with<T>(show: impl FnOnce(&Comparison<'_>) -> T) -> T {
     show(&Comparison {
         names: ["monday", "tuesday"],
         named: false,
+        pair_ns: None,
         hints: &["--placement same narrows the spread.".to_owned()],
         figures: &figures(),
         differences: &[difference],
@@ -81,6 +82,7 @@ fn runs_without_common_figures_are_reported() {
         names: ["a", "b"],
         named: false,
         hints: &[],
+        pair_ns: None,
         figures: &[],
         differences: &[],
         notes: &[],

@@ -90,6 +90,35 @@ fn a_slower_call_is_judged_worse_and_its_runs_can_be_compared_again() {
 }
 
 #[test]
+fn a_scan_measures_both_with_each_value_and_its_runs_can_be_compared_again() {
+    let folder = Folder::new("scan");
+    let output = folder.roundtrip(&format!(
+        "ab --scan work=50us,2ms --pairs 6 --figures p50 --out kept --format json -- {LATENCY}"
+    ));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    // Before the other pairs are measured.
+    assert!(said.contains("By the first 4 pairs, 6 pairs "), "{said}");
+    let figures = |json: &[u8]| -> Vec<(String, f64, u64)> {
+        let json: Value = serde_json::from_slice(json).unwrap();
+        let figure = |one: &Value| {
+            let of = one["of"]["scan"].as_str().unwrap().to_owned();
+            (of, one["base"].as_f64().unwrap(), one["base_runs"].as_u64().unwrap())
+        };
+        json["figures"].as_array().unwrap().iter().map(figure).collect()
+    };
+    let mut found = figures(&output.stdout);
+    found.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let [(short, short_ns, 6), (long, long_ns, 6)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((short.as_str(), long.as_str()), ("work=50us", "work=2ms"));
+    assert!((5e4..2e6).contains(short_ns) && *long_ns > 2e6, "{found:?}");
+    let again = folder.roundtrip("compare --figures p50 --format json kept");
+    let mut again = figures(&again.stdout);
+    again.sort_by(|one, other| one.1.total_cmp(&other.1));
+    assert_eq!(again, found);
+}
+
+#[test]
 fn settings_change_before_each_run_and_after_the_last() {
     let folder = Folder::new("settings");
     let output = folder.roundtrip(&format!(
@@ -112,6 +141,11 @@ fn wrong_input_gets_one_line_and_leaves_nothing() {
         ("ab -- ipc latency --", 2, "empty"),
         ("ab -- ipc latency -- ipc latency -- ipc latency", 2, "one '--'"),
         ("ab --name one -- ipc latency", 2, "two names"),
+        ("ab --scan sizes -- ipc latency", 2, "sizes=4,4k,64k"),
+        ("ab --scan sizes=4,../x -- ipc latency", 2, "sizes=4,4k,64k"),
+        ("ab --scan work=1ms,1ms -- ipc latency", 2, "the value 1ms is there twice"),
+        ("ab --scan out=x -- ipc latency", 2, "itself adds --out"),
+        ("ab --pairs 1 --scan nonsense=1 -- ipc latency", 1, "unknown flag --nonsense"),
         ("ab --pairs 0 -- ipc latency", 2, "--pairs"),
         ("ab -- ipc latency --nonsense", 1, "unknown flag --nonsense"),
         ("ab -- /nowhere/roundtrip ipc latency", 1, "cannot be started: /nowhere/roundtrip"),

@@ -54,6 +54,8 @@ pub(crate) struct About<'a> {
     pub(crate) notes: &'a [String],
     /// What would help if the runs allow no verdict, one line each.
     pub(crate) hints: &'a [String],
+    /// How long a pair took, in nanoseconds; `None` if that is not known.
+    pub(crate) pair_ns: Option<u64>,
 }
 
 /// `--name`.
@@ -159,16 +161,32 @@ impl Judging {
         self
     }
 
+    /// The options of the comparison. The figures with limits are among those that are compared.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = self.options.clone();
+        let names = &mut options.names;
+        for limit in &self.limits {
+            let usual = names.is_empty() && compare::MAIN.contains(&limit.name.as_str());
+            if usual || names.contains(&limit.name) {
+                continue;
+            }
+            if names.is_empty() {
+                *names = compare::MAIN.map(str::to_owned).to_vec();
+            }
+            names.push(limit.name.clone());
+        }
+        options
+    }
+
     /// Compares, prints, and determines the exit status.
     pub(crate) fn tell(
-        mut self,
+        self,
         names: Names<'_>,
         sides: [&Side; 2],
-        About { differences, notes, hints }: About<'_>,
+        About { differences, notes, hints, pair_ns }: About<'_>,
         terminal: &mut Terminal<'_>,
     ) -> anyhow::Result<Exit> {
-        self.add_limited_figures();
-        let figures = compare::compare(sides[0], sides[1], &self.options);
+        let figures = compare::compare(sides[0], sides[1], &self.options());
         self.check(&figures)?;
         let failed = failed(&figures, &self.limits);
         let compared = Comparison {
@@ -178,6 +196,7 @@ impl Judging {
             differences,
             notes,
             hints,
+            pair_ns,
             failed: &failed,
             margin: self.options.margin,
             noise: self.options.noise,
@@ -193,21 +212,6 @@ impl Judging {
         terminal.out.write_all(text.as_bytes())?;
         terminal.out.flush()?;
         Ok(if failed.is_empty() { Exit::OK } else { Exit::VIOLATED })
-    }
-
-    /// Adds the figures with limits to the figures that are compared.
-    fn add_limited_figures(&mut self) {
-        let names = &mut self.options.names;
-        for limit in &self.limits {
-            let usual = names.is_empty() && compare::MAIN.contains(&limit.name.as_str());
-            if usual || names.contains(&limit.name) {
-                continue;
-            }
-            if names.is_empty() {
-                *names = compare::MAIN.map(str::to_owned).to_vec();
-            }
-            names.push(limit.name.clone());
-        }
     }
 
     /// Rejects a comparison without figures, or without a figure that has a limit.

@@ -121,7 +121,7 @@ fn run(mut typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut judging = typed.judging;
     let typed_names = std::mem::take(&mut judging.names);
     let names = Names::or(&typed_names, names.each_ref().map(String::as_str))?;
-    let about = About { differences: &differences, notes: &[], hints: &[] };
+    let about = About { differences: &differences, notes: &[], hints: &[], pair_ns: None };
     judging.tell(names, [&base, &new], about, terminal)
 }
 
@@ -171,6 +171,7 @@ impl Both {
             differences: &self.differences,
             notes: &[],
             hints: &[],
+            pair_ns: None,
             failed: &[],
             margin: self.options.margin,
             noise: self.options.noise,
