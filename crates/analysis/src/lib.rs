@@ -52,6 +52,7 @@ mod recorded_calls;
 pub mod recorded_writes;
 pub mod slow_calls;
 pub mod storage;
+pub mod without;
 
 pub use analysed::Analysed;
 pub use damage::{Readable, refuse_damage};

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use roundtrip_layers::reasons::Across;
+use roundtrip_latency::Histogram;
+use roundtrip_layers::reasons::{Across, Operation};
 use roundtrip_layers::storage::{Breakdown, Devices, Layers, Missing, Write, Writes};
 use roundtrip_run::RECORDING;
 use roundtrip_run::storage::Device;
@@ -13,6 +14,7 @@ use roundtrip_tracefs::{Recording, Trace};
 
 use crate::damage::{Readable, read_whole};
 use crate::storage::of_devices;
+use crate::without::{Left, Whole};
 
 /// Attributes the time of writes to layers as they complete, and sums it up by row.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Divider {
         if write.end_ns - write.start_ns > self.deadline_ns {
             // What is usual so far.
             layers.usual_ns = self.usual_ns(row);
-            self.slow.add(&layers.summed());
+            self.slow.add_timed(timed(write, Some(self.deadline_ns)), &layers.summed());
         }
         self.rows.entry(row).or_default().add(write, layers);
     }
@@ -107,6 +109,23 @@ fn divided(breakdown: &Breakdown) -> Divided {
         usual_ns: breakdown.usual_ns(),
         others_commits: others.collect(),
     }
+}
+
+/// A write, as far as its time matters.
+#[must_use]
+pub fn timed(write: Write, deadline_ns: Option<u64>) -> Operation {
+    Operation { start_ns: write.start_ns, duration_ns: write.end_ns - write.start_ns, deadline_ns }
+}
+
+/// What would be left without each of the main causes of slow writes. `slowest`: the causes are
+/// those of the slowest writes, even if they met the deadline.
+#[must_use]
+pub fn without(across: &Across, result: &ObserveWritesResult, slowest: bool) -> Vec<Left> {
+    let mut durations = Histogram::growing();
+    result.rows.iter().for_each(|row| durations.merge(&row.latency));
+    let missed = (!slowest).then(|| (result.plan.deadline.ns, result.missed()));
+    let whole = Whole { durations: &durations, missed, elapsed_ns: result.elapsed_ns };
+    crate::without::without(across, whole)
 }
 
 /// A slow write of a run, with its layers.

@@ -13,7 +13,7 @@ use roundtrip_run::storage::observe::{
 };
 use roundtrip_tracefs::{Numbers, Trace};
 
-use crate::observed_writes::{Divider, Slow};
+use crate::observed_writes::{Divider, Slow, timed};
 use crate::slow_calls::Wanted;
 
 /// The writes of a recording.
@@ -103,7 +103,7 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
         ..indexed.layers(of(write.start_ns, write.end_ns, write.tid))
     });
     let layers: Vec<Layers> = layers.collect();
-    let causes = if wanted.slowest { summed(&layers) } else { divider.causes().clone() };
+    let causes = if wanted.slowest { summed(&slow, &layers) } else { divider.causes().clone() };
     slow.iter_mut().for_each(|write| write.row = places[write.row]);
     let ends = trace.events.first().zip(trace.events.last());
     Some(RecordedWrites {
@@ -141,9 +141,11 @@ fn keep_slowest(slow: &mut Vec<SlowWrite>, wanted: Wanted) -> u64 {
 }
 
 /// What delayed these writes.
-fn summed(layers: &[Layers]) -> Across {
+fn summed(slow: &[SlowWrite], layers: &[Layers]) -> Across {
     let mut across = Across::default();
-    layers.iter().for_each(|layers| across.add(&layers.summed()));
+    for (write, layers) in slow.iter().zip(layers) {
+        across.add_timed(timed(of(write.start_ns, write.end_ns, write.tid), None), &layers.summed());
+    }
     across
 }
 

@@ -44,7 +44,7 @@ fn taken(calls: u64) -> Taken {
         let wanted = Wanted { deadline_ns: 2_500_000, slowest: false, limit: 20 };
         let found = slow_calls::recorded(&foreign.trace, wanted);
         let explained = slow_calls::explain_recorded(&found.kept, &Basis::of(&foreign.trace), |_| true);
-        assert_eq!((found.kept.all_calls, explained.len()), (calls, 20));
+        assert_eq!((found.kept.all_calls(), explained.len()), (calls, 20));
         foreign.trace.event_count()
     });
     Taken {

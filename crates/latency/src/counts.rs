@@ -50,6 +50,23 @@ pub fn shares(subject: Events, baseline: Events, allowed: f64) -> Option<Shift> 
     Some(Shift { ratio, interval: Some((low / allowed, high * allowed)), p: p.min(1.0) })
 }
 
+/// The 95% interval of the number of events in as many calls again, if nothing changes: from what
+/// number of events on the two would differ, by the same test as in [`shares`]. `events` may be an
+/// estimate. `clump` is how much more their number varies than if each came by itself: 1 or more.
+#[must_use]
+pub fn again(events: f64, clump: f64) -> (f64, f64) {
+    let known = events.max(0.0) / clump;
+    let below = |others: f64| beta(known, others + 1.0, 0.5) < ERROR / 2.0;
+    let above = |others: f64| others > 0.0 && 1.0 - beta(known + 1.0, others, 0.5) < ERROR / 2.0;
+    // Far beyond the end of the interval.
+    let most = 4.0 * known + 50.0;
+    let low = if known > 0.0 && below(0.0) { bisect(|share| below(share * most)) * most } else { 0.0 };
+    let high = bisect(|share| !above(share * most)) * most;
+    // Rounding must not exclude a whole number.
+    const NOTHING: f64 = 1e-6;
+    ((low * clump - NOTHING).ceil().max(0.0), (high * clump + NOTHING).floor())
+}
+
 /// The share from 0 to 1 up to which `below` is true.
 fn bisect(below: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
@@ -144,6 +161,19 @@ mod tests {
         assert!(shares(of(40, 100_000), of(0, 100_000), 2.0).unwrap().p > 0.05);
         assert_eq!(shares(of(0, 10), of(0, 1000), 2.0), None);
         assert_eq!(shares(of(0, 0), of(5, 1000), 2.0), None);
+    }
+
+    #[test]
+    fn as_many_calls_again_have_about_as_many_events() {
+        assert_eq!(again(0.0, 1.0), (0.0, 5.0), "0.5^5 is above 2.5%, 0.5^6 is not");
+        assert_eq!(again(5.0, 1.0).0, 0.0);
+        assert_eq!(again(6.0, 1.0).0, 1.0);
+        let (low, high) = again(100.0, 1.0);
+        assert!((70.0..78.0).contains(&low) && (126.0..134.0).contains(&high), "{low} {high}");
+        let (clumped_low, clumped_high) = again(100.0, 10.0);
+        assert!(clumped_low < 35.0 && clumped_high > 180.0, "{clumped_low} {clumped_high}");
+        let (low, high) = again(1e6, 1.0);
+        assert!((low - 997_230.0).abs() < 20.0 && (high - 1_002_775.0).abs() < 20.0, "{low} {high}");
     }
 
     proptest! {

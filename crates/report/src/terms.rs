@@ -260,6 +260,7 @@ static TERMS: &[(&str, &[Term])] = &[
             ("share", "of all time of the rows, in percent"),
             ("main reason of", "how many of the writes this reason cost most time"),
             ("most in one", "the most time that one write lost to this reason"),
+            ("without", "the cause that the other figures of the row assume to be mended"),
             ("base, new", "the runs to compare with, and the runs that are judged"),
             ("verdict", "better, worse, the same, or cannot tell"),
             ("runs needed", "about how many runs of each side would be enough for a verdict"),

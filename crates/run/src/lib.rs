@@ -64,7 +64,7 @@ pub mod storage;
 pub mod survey;
 mod test;
 
-pub use causes::{Cause, Causes};
+pub use causes::{Cause, Causes, OverTime, Timed, Without};
 pub use counters::ThreadCounters;
 pub use cpus::CpuPlacement;
 pub use directory::{FILE_NAME, FILES, INJECTED, Partial, RECORDING, Run, SAMPLES};

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
-use roundtrip_latency::{Placement, Policy, Sample};
+use roundtrip_latency::{Histogram, Placement, Policy, Sample};
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{CallCounters, RoundTrip, Side, Timeline};
 use roundtrip_run::Scheduling;
 use roundtrip_run::ipc::latency::{CallsOf, LatencyResult, Miss, ThreadId, Trigger};
 use roundtrip_tracefs::Recording;
 
-use super::{Kept, SlowCall};
+use super::{Kept, SlowCall, timed};
 use crate::causes::{self, Words};
 use crate::error::Result;
 
@@ -22,7 +22,8 @@ pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
     let not_recorded = explained.not_recorded.clone();
     let kept = Kept {
         calls: calls.collect(),
-        all_calls: result.series.iter().flat_map(|series| &series.pairs).map(|pair| pair.count()).sum(),
+        durations: durations(result),
+        elapsed_ns: 0,
         deadline_ns: result.plan.deadline.ns,
         slowest: plan.is_some_and(|plan| plan.trigger != Trigger::Deadline),
         limit: plan.map_or(explained.misses.len() as u64, |plan| plan.limit.into()),
@@ -34,6 +35,13 @@ pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
             .unwrap_or_else(|| "Roundtrip was still storing another call's recording".into()),
     };
     Some(kept.ranked())
+}
+
+fn durations(result: &LatencyResult) -> Histogram {
+    let mut all = Histogram::growing();
+    let pairs = result.series.iter().flat_map(|series| &series.pairs);
+    pairs.flat_map(|pair| &pair.callers).for_each(|caller| all.merge(&caller.latency));
+    all
 }
 
 fn slow_call(result: &LatencyResult, miss: &Miss, virtualised: bool) -> SlowCall {
@@ -89,7 +97,7 @@ fn explained_others(mut calls: Vec<SlowCall>, recording: &Path) -> Result<Across
                 Some(timeline) => roundtrip_layers::explain(timeline, &call.trip),
                 None => roundtrip_layers::explain_without_events(&call.trip),
             };
-            across.add(&explanation.reasons);
+            across.add_timed(timed(&call.trip), &explanation.reasons);
         }
     }
     Ok(across)

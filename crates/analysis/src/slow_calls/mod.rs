@@ -8,13 +8,15 @@ pub(crate) mod recorded;
 
 use std::path::Path;
 
-use roundtrip_layers::reasons::Across;
+use roundtrip_latency::Histogram;
+use roundtrip_layers::reasons::{Across, Operation};
 use roundtrip_layers::{Explanation, RoundTrip, Timeline};
 use roundtrip_run::{RECORDING, Run};
 use roundtrip_tracefs::{Recording, Trace};
 
 use crate::damage::refuse_damage;
 use crate::error::{Error, Result};
+use crate::without::{Left, Whole};
 pub use measured::{Calls, recorded_calls, sum_up_others};
 pub use observed::Missed;
 pub use recorded::{Recorded, Wanted, classify, explain_recorded, recorded};
@@ -27,8 +29,10 @@ const MANY: u64 = 10;
 pub struct Kept {
     /// The calls, slowest first.
     pub calls: Vec<SlowCall>,
-    /// The total number of calls, slow or not.
-    pub all_calls: u64,
+    /// The durations of all calls, slow or not.
+    pub durations: Histogram,
+    /// How long the calls were measured, in nanoseconds; 0 if that is not known.
+    pub elapsed_ns: u64,
     /// The deadline, in nanoseconds.
     pub deadline_ns: u64,
     /// True if the slowest calls were kept even if they met the deadline.
@@ -66,6 +70,18 @@ pub struct SlowCall {
 }
 
 impl Kept {
+    /// The total number of calls, slow or not.
+    #[must_use]
+    pub fn all_calls(&self) -> u64 {
+        self.durations.count()
+    }
+
+    /// How many calls missed the deadline; `None` if these are the slowest ones.
+    #[must_use]
+    pub fn missed(&self) -> Option<u64> {
+        (!self.slowest).then(|| self.calls.len() as u64 + self.over_limit)
+    }
+
     /// How many of the further slow calls are classified.
     #[must_use]
     pub fn classified(&self) -> u64 {
@@ -90,6 +106,12 @@ impl Kept {
     }
 }
 
+/// A call, as far as its time matters.
+pub(crate) fn timed(trip: &RoundTrip) -> Operation {
+    let RoundTrip { start_ns, deadline_ns, .. } = *trip;
+    Operation { start_ns, duration_ns: trip.duration_ns(), deadline_ns }
+}
+
 /// A slow call with its explanation.
 pub struct Explained {
     /// The call.
@@ -102,6 +124,27 @@ pub struct Explained {
     pub without_events: Option<String>,
     /// The damage in its snapshot. Set only for the first call of each snapshot.
     pub damage: Option<Error>,
+}
+
+/// What delayed all slow calls that are known: those with details, and the others that could be
+/// classified.
+#[must_use]
+pub fn across(explained: &[Explained], kept: &Kept) -> Across {
+    if let Some(all) = &kept.all {
+        return all.clone();
+    }
+    let mut across = Across::default();
+    explained.iter().for_each(|one| across.add_timed(timed(&one.call.trip), &one.explanation.reasons));
+    across.merge(&kept.others);
+    across
+}
+
+/// What would be left without each of the main causes of these sums.
+#[must_use]
+pub fn without(across: &Across, kept: &Kept) -> Vec<Left> {
+    let Kept { durations, elapsed_ns, .. } = kept;
+    let missed = kept.missed().map(|missed| (kept.deadline_ns, missed));
+    crate::without::without(across, Whole { durations, missed, elapsed_ns: *elapsed_ns })
 }
 
 /// Explains the selected calls, slowest first. `directory` contains the run's recording, whose

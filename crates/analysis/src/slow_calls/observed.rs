@@ -1,7 +1,7 @@
 //! Slow calls among the observed calls of other programs. Only the kernel's events are known about
 //! them.
 
-use roundtrip_latency::Deadline;
+use roundtrip_latency::{Deadline, Histogram};
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{Basis, RoundTrip, Side};
 use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process, SlowCall as Observed};
@@ -29,7 +29,8 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     });
     let kept = Kept {
         calls: calls.collect(),
-        all_calls: result.calls(),
+        durations: durations(result),
+        elapsed_ns: result.elapsed_ns,
         deadline_ns: result.plan.deadline.ns,
         slowest: false,
         limit: result.plan.limit.into(),
@@ -40,6 +41,12 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
         not_recorded: result.not_recorded.clone().unwrap_or_else(|| "it was not recorded".into()),
     };
     Some(kept.ranked())
+}
+
+fn durations(result: &ObserveResult) -> Histogram {
+    let mut all = Histogram::growing();
+    result.flows.iter().for_each(|flow| all.merge(&flow.latency));
+    all
 }
 
 /// What delayed observed calls that missed the deadline, without their details.
@@ -113,7 +120,7 @@ mod tests {
     use roundtrip_tracefs::Recording;
 
     use super::*;
-    use crate::slow_calls::explain;
+    use crate::slow_calls::{Explained, explain};
 
     #[test]
     fn calls_are_classified_without_their_details_as_they_are_with_them() {
@@ -122,7 +129,8 @@ mod tests {
         let before = kept(&result, true).unwrap();
         let mut wanted = Across::default();
         let explained = explain(&before, directory, |_| true, None).unwrap();
-        explained.iter().for_each(|one| wanted.add(&one.explanation.reasons));
+        let timed = |one: &Explained| crate::slow_calls::timed(&one.call.trip);
+        explained.iter().for_each(|one| wanted.add_timed(timed(one), &one.explanation.reasons));
         let recording = Recording::open(&directory.join(RECORDING)).unwrap();
         let mut missed = Missed::new(result.plan.deadline, true);
         let mut snapshots: Vec<u32> = result.slow_calls.iter().filter_map(|slow| slow.snapshot).collect();

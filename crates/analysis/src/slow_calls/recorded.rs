@@ -10,7 +10,7 @@ use roundtrip_layers::{Basis, RoundTrip, Side};
 use roundtrip_observed::calls::{Call, Matcher, Observed, Unmatched};
 use roundtrip_tracefs::{Threads, Trace};
 
-use super::{Explained, Kept, MANY, SlowCall};
+use super::{Explained, Kept, MANY, SlowCall, timed};
 
 /// Which calls of a recording to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +65,16 @@ pub fn recorded(trace: &Trace, wanted: Wanted) -> Recorded {
         of.percentile_ns(50.0).filter(|&ns| ns <= deadline_ns)
     };
     let slow = found.slowest.values().map(|call| slow_call(&threads, call, deadline_ns, usual_ns(call)));
+    let mut durations = Histogram::growing();
+    found.flows.values().for_each(|flow| durations.merge(flow));
     let kept = Kept {
         calls: slow.collect(),
-        all_calls: found.calls,
+        durations,
+        elapsed_ns: trace
+            .events
+            .first()
+            .zip(trace.events.last())
+            .map_or(0, |(first, last)| last.time_ns - first.time_ns),
         deadline_ns,
         slowest,
         limit,
@@ -153,7 +160,7 @@ pub fn classify(basis: &Basis<'_>, trips: &[RoundTrip]) -> Across {
         let stretches: Vec<_> = some.iter().map(|trip| (trip.start_ns, trip.end_ns)).collect();
         let timeline = basis.within(&stretches);
         for trip in some {
-            across.add(&roundtrip_layers::explain(&timeline, trip).reasons);
+            across.add_timed(timed(trip), &roundtrip_layers::explain(&timeline, trip).reasons);
         }
     }
     across

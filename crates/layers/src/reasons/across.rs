@@ -1,7 +1,11 @@
 //! Adds up the reasons of many operations: by kind, and by the name and class of the process,
 //! whatever its ids and threads.
 
-use super::{Class, OfKind, OfProcess, Reason, ReasonKind, Reasons};
+use super::{Class, OfKind, OfProcess, Operation, Reason, ReasonKind, Reasons, Timed, Without};
+
+/// If more than this percentage of an operation's delay is unknown, what would be left without a
+/// cause is not known.
+const UNKNOWN_PERCENT: u64 = 10;
 
 /// What a row is about, besides its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +36,7 @@ impl Subject {
 }
 
 /// What many operations lost to one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The kind of the reason.
     pub kind: ReasonKind,
@@ -44,19 +48,34 @@ pub struct Row {
     pub lost_ns: u64,
     /// The most that one operation lost to it, in nanoseconds.
     pub worst_ns: u64,
+    /// What these operations would have been without it. Not those that were added without their
+    /// times, or of whose delay too much is unknown.
+    pub without: Without,
 }
 
 /// The reasons of many operations.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Across {
     rows: Vec<Row>,
     operations: u64,
     ordinary: u64,
+    timed: Timed,
 }
 
 impl Across {
     /// Adds an operation.
     pub fn add(&mut self, reasons: &Reasons) {
+        self.add_any(None, reasons);
+    }
+
+    /// Adds an operation with its times, so that it is known what would be left without a cause.
+    pub fn add_timed(&mut self, of: Operation, reasons: &Reasons) {
+        let unknown = reasons.unknown_ns() * 100 > reasons.delay_ns() * UNKNOWN_PERCENT;
+        self.timed.add(of, unknown);
+        self.add_any((!unknown).then_some(of), reasons);
+    }
+
+    fn add_any(&mut self, timed: Option<Operation>, reasons: &Reasons) {
         self.operations += 1;
         let main = reasons.main();
         self.ordinary += u64::from(main.is_none());
@@ -67,21 +86,24 @@ impl Across {
                 row.operations += u64::from(is_main);
                 row.lost_ns += lost_ns;
                 row.worst_ns = row.worst_ns.max(lost_ns);
+                if let Some(of) = timed {
+                    row.without.add(of, lost_ns);
+                }
             }
         }
     }
 
     /// Stored sums. `ordinary` of the operations lost nothing.
     #[must_use]
-    pub fn stored(operations: u64, ordinary: u64, rows: Vec<Row>) -> Self {
-        Self { rows, operations, ordinary }
+    pub fn stored(operations: u64, ordinary: u64, rows: Vec<Row>, timed: Timed) -> Self {
+        Self { rows, operations, ordinary, timed }
     }
 
     /// The same with reasons in words, as stored sums have them. Rows that differ in nothing else
     /// are added up.
     #[must_use]
     pub fn in_words(&self, words: &dyn Fn(&Reason) -> String) -> Self {
-        let mut out = Self { rows: Vec::new(), ..*self };
+        let mut out = Self { rows: Vec::new(), timed: self.timed.clone(), ..*self };
         for row in &self.rows {
             let subject = match &row.subject {
                 Subject::Reason(reason) => Subject::Words(words(reason)),
@@ -96,6 +118,7 @@ impl Across {
     pub fn merge(&mut self, other: &Self) {
         self.operations += other.operations;
         self.ordinary += other.ordinary;
+        self.timed.merge(&other.timed);
         other.rows.iter().for_each(|row| self.add_row(row.clone()));
     }
 
@@ -104,12 +127,14 @@ impl Across {
         row.operations += of.operations;
         row.lost_ns += of.lost_ns;
         row.worst_ns = row.worst_ns.max(of.worst_ns);
+        row.without.merge(&of.without);
     }
 
     fn row(&mut self, kind: ReasonKind, subject: Subject) -> &mut Row {
         let known = self.rows.iter().position(|row| row.kind == kind && row.subject == subject);
         let index = known.unwrap_or_else(|| {
-            self.rows.push(Row { kind, subject, operations: 0, lost_ns: 0, worst_ns: 0 });
+            let without = Without::default();
+            self.rows.push(Row { kind, subject, operations: 0, lost_ns: 0, worst_ns: 0, without });
             self.rows.len() - 1
         });
         &mut self.rows[index]
@@ -133,6 +158,12 @@ impl Across {
     #[must_use]
     pub fn ordinary(&self) -> u64 {
         self.ordinary
+    }
+
+    /// The times of the operations. Empty if they were added without them.
+    #[must_use]
+    pub fn timed(&self) -> &Timed {
+        &self.timed
     }
 
     /// The time that all of them lost, in nanoseconds.

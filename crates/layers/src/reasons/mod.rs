@@ -7,6 +7,7 @@
 mod across;
 mod answer;
 mod class;
+mod left;
 mod tree;
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ use crate::system_calls::SystemCall;
 pub use across::{Across, Row, Subject};
 pub use answer::{Alike, Answer, Most, Named};
 pub use class::Class;
+pub use left::{Operation, OverTime, Timed, Without};
 pub use tree::{OfKind, OfProcess, OfThread, Reasons};
 
 /// The kind of a reason.

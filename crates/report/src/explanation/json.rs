@@ -14,11 +14,11 @@ pub(crate) use reasons::{KindJson, RowJson};
 use crate::Error;
 use crate::explanation::sentence::answer;
 use crate::explanation::words::{leg, softirq_name, system_call, unknown, what};
-use crate::explanation::{off_letter, summary};
+use crate::explanation::{off_letter, summary, without};
 use crate::storage::{recorded_writes, slow_writes};
+use roundtrip_analysis::Analysed;
 use roundtrip_analysis::recorded_writes::RecordedWrites;
 use roundtrip_analysis::slow_calls::{Explained, Kept};
-use roundtrip_run::storage::observe::ObserveWritesResult;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -30,6 +30,8 @@ struct Document<'a> {
     before_comparison: u64,
     /// What delayed all slow calls that a recording shows, the most time lost first.
     causes: Vec<RowJson>,
+    /// What would be left without each of the main ones.
+    without: Vec<without::Json>,
     slow_calls: Vec<SlowCall<'a>>,
     /// Present only for another tool's recording that shows writes, and for runs of writes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -302,21 +304,21 @@ pub fn json(
         over_limit: kept.over_limit,
         before_comparison: kept.before_comparison,
         causes: summary::across(explained, kept).rows().into_iter().map(RowJson::from).collect(),
+        without: summary::left(explained, kept).iter().map(without::Json::from).collect(),
         slow_calls: slow_calls.collect(),
         writes: writes.map(|(writes, only)| Writes::Recorded(recorded_writes::Json::of(writes, only))),
     };
     Ok(roundtrip_stored::to_text(&document)? + "\n")
 }
 
-/// The slow writes of a run as JSON, or only the one with this number. `observed` is the result of
-/// `storage observe`.
+/// The slow writes of a run as JSON, or only the one with this number.
 ///
 /// # Errors
 /// As [`json`].
 pub fn writes_json(
+    analysed: &Analysed<'_>,
     all: &[slow_writes::SlowWrite<'_>],
     only: Option<usize>,
-    observed: Option<&ObserveWritesResult>,
 ) -> Result<String, Error> {
     let document = Document {
         schema: "roundtrip.explanation",
@@ -324,8 +326,9 @@ pub fn writes_json(
         over_limit: 0,
         before_comparison: 0,
         causes: Vec::new(),
+        without: Vec::new(),
         slow_calls: Vec::new(),
-        writes: Some(Writes::Run(slow_writes::Json::of(all, only, observed))),
+        writes: Some(Writes::Run(slow_writes::Json::of(analysed, all, only))),
     };
     Ok(roundtrip_stored::to_text(&document)? + "\n")
 }

@@ -8,6 +8,7 @@ pub mod rows;
 pub(crate) mod sentence;
 pub(crate) mod summary;
 pub mod tracks;
+pub(crate) mod without;
 pub(crate) mod words;
 
 use std::fmt::Write as _;

@@ -1,10 +1,11 @@
 //! What delayed a run's slow calls, by cause: time lost, share, worst. Pure: explanations in, text
 //! out.
 
-use roundtrip_analysis::slow_calls::{Explained, Kept};
+use roundtrip_analysis::slow_calls::{self, Explained, Kept};
+use roundtrip_analysis::without::Left;
 use roundtrip_layers::reasons::{Across, Row};
 
-use super::names;
+use super::{names, without};
 use crate::text::quantity::duration;
 use crate::text::table::{Column, Table};
 
@@ -17,13 +18,12 @@ const IN_REPORT: usize = 10;
 /// What delayed all slow calls that are known: those with details, and the others that could be
 /// classified.
 pub(crate) fn across(explained: &[Explained], kept: &Kept) -> Across {
-    if let Some(all) = &kept.all {
-        return all.in_words(&names::thing);
-    }
-    let mut across = Across::default();
-    explained.iter().for_each(|one| across.add(&one.explanation.reasons));
-    across.merge(&kept.others);
-    across.in_words(&names::thing)
+    slow_calls::across(explained, kept).in_words(&names::thing)
+}
+
+/// What would be left without each of the main causes.
+pub(crate) fn left(explained: &[Explained], kept: &Kept) -> Vec<Left> {
+    slow_calls::without(&across(explained, kept), kept)
 }
 
 /// "34 missed: 31 behind rustc (91.0% of 112 ms lost, worst 17.5 ms), 2 ran long …", or a line that
@@ -59,7 +59,8 @@ pub(super) fn report(explained: &[Explained], kept: &Kept) -> String {
         return none(kept);
     }
     let across = across(explained, kept);
-    of_operations(&head(kept, &across), &across, "calls")
+    let left = slow_calls::without(&across, kept);
+    of_operations(&head(kept, &across), &across, "calls") + &without::text(&left, "calls")
 }
 
 /// The causes of many operations as lines, below this head. `what` they are, in the plural.
@@ -139,7 +140,9 @@ fn share(ns: u64, of_ns: u64) -> String {
 fn none(kept: &Kept) -> String {
     let deadline = duration(kept.deadline_ns as f64);
     match (kept.over_limit, kept.slowest) {
-        (0, false) => format!("No call was slow: none of {} took longer than {deadline}.\n", kept.all_calls),
+        (0, false) => {
+            format!("No call was slow: none of {} took longer than {deadline}.\n", kept.all_calls())
+        }
         (0, true) => "No slow call was kept: there were too few calls to compare.\n".into(),
         _ => String::new(),
     }
@@ -194,7 +197,8 @@ mod tests {
 
     #[test]
     fn causes_are_rows_by_time_lost_and_what_was_not_recorded_is_one() {
-        let mut kept = Kept { all_calls: 12, deadline_ns: 2_500_000, ..Kept::default() };
+        let mut kept = Kept { deadline_ns: 2_500_000, ..Kept::default() };
+        (0..12).for_each(|_| kept.durations.record(1));
         let lost = || Reason::Unknown { why: Unknown::EventsLost };
         let mut all = vec![explained(lost(), None, 1_000_000), explained(lost(), None, 1_000_000)];
         all.push(explained(Reason::OwnWork, Some("server"), 1_700_000));
@@ -208,7 +212,10 @@ mod tests {
                         \u{20}      3    13.3 ms   78.2%    9.00 ms  behind rustc\n\
                         \u{20}      2    2.00 ms   11.8%    1.00 ms  not recorded\n\
                         \u{20}      1    1.70 ms   10.0%    1.70 ms  ran long: server\n";
-        assert_eq!(report(&all, &kept), expected);
+        let said = report(&all, &kept);
+        assert!(said.starts_with(expected), "{said}");
+        let left = said.strip_prefix(expected).unwrap();
+        assert!(left.starts_with("What mending one cause would leave, in as many calls again"), "{left}");
         assert_eq!(line(&[], &kept), "No call was slow: none of 12 took longer than 2.50 ms.\n");
         kept.over_limit = 2;
         assert!(line(&all, &kept).starts_with("8 missed, 6 of them recorded (75.0%): 3 behind"));

@@ -4,13 +4,13 @@
 use roundtrip_analysis::slow_calls::Kept;
 use roundtrip_run::{Run, TESTS, Test};
 
-use super::advice;
 use super::answer::inverted;
 use super::compared::{self, Pair};
 use super::figures::Figure;
 use super::page::Page;
 use super::subject::Subject;
 use super::trust::trust;
+use super::{advice, without};
 use crate::explanation::sentence;
 use crate::storage::{slow_writes, why};
 use crate::text::quantity::duration;
@@ -79,6 +79,7 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
                 page.within("ol", &[("class", "steps")], |page| {
                     steps.iter().for_each(|step| page.element("li", &[], step));
                 });
+                page.paragraphs("about", &without::sentence(subject).unwrap_or_default());
             });
         }
         page.within("div", &[], |page| {

@@ -27,6 +27,7 @@ pub(crate) mod storage;
 mod study;
 pub(crate) mod subject;
 mod trust;
+mod without;
 
 use serde_json::{Map, Value, json};
 

@@ -4,13 +4,13 @@
 use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::observe::{ObserveWritesResult, WriteRow};
 
-use super::each;
 use super::page::Page;
 use super::ranges::ranges;
 use super::slow_writes::{self, Drawn};
 use super::stacks::{Stack, Stacks};
 use super::storage::segments;
 use super::subject::Subject;
+use super::{each, without};
 use crate::explanation::summary;
 use crate::storage::observed_writes::{self as writes, name};
 use crate::storage::slow_writes as found;
@@ -39,10 +39,11 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, result: &ObserveWritesResult) 
     let parts = writes::parts(result, writes::MOST_ROWS);
     page.folded("All observed writes", &parts.calls);
     page.folded("Where their time went, as a table", &parts.layers);
-    let causes = found::causes_of(subject.analysed, result);
+    let causes = found::causes_of(subject.analysed);
     if causes.operations() > 0 {
         page.element("h3", &[], "What delayed the slow writes");
         page.table("What delayed the slow writes", &summary::table_of(&causes, "writes"));
+        without::section(page, &found::without(subject.analysed, &causes), "writes");
     }
     let slow = found::of(subject.analysed);
     let drawn = slow.iter().filter(|_| subject.analysed.run.results.storage.is_none()).take(SLOW);

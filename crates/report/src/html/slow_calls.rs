@@ -6,7 +6,7 @@ use roundtrip_analysis::slow_calls::{Explained, Kept};
 use super::chart::Chart;
 use super::page::Page;
 use super::subject::Subject;
-use super::{lanes, others};
+use super::{lanes, others, without};
 use crate::explanation;
 use crate::explanation::{sentence, summary};
 use crate::text::quantity::duration;
@@ -44,6 +44,7 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, runs: usize, kept: &Kept) {
     }
     charts(subject, runs).iter().for_each(|chart| page.chart(chart));
     page.table("What delayed them, by cause", &summary::table(explained, kept));
+    without::section(page, &summary::left(explained, kept), "calls");
     page.folded("All slow calls as a table", &table(explained));
     page.lanes_legend();
     // The group with the slowest call comes first.

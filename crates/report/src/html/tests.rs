@@ -289,7 +289,7 @@ fn text_page_and_json_say_the_same_of_each_write() {
     let found = crate::storage::slow_writes::of(&analysed);
     let (page, terminal) = writes(&analysed);
     let shown = text_of(&page);
-    let json = crate::explanation::json::writes_json(&found, None, None).unwrap();
+    let json = crate::explanation::json::writes_json(&analysed, &found, None).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     let slow = json["writes"]["slow_writes"].as_array().unwrap();
     assert!(slow.len() == found.len() && !slow.is_empty());

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use roundtrip_analysis::observed_writes::Slow;
+use roundtrip_analysis::observed_writes::{Slow, without};
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::observe::{Divided, Durable, ObserveWritesResult, WriteRow};
@@ -26,7 +26,7 @@ const MOST_SLOW: usize = 3;
 /// device's".
 #[must_use]
 pub fn answer(result: &ObserveWritesResult) -> String {
-    let missed: u64 = result.rows.iter().map(|row| row.missed).sum();
+    let missed = result.missed();
     let failed: u64 = result.rows.iter().map(|row| row.failed).sum();
     let mut out = format!(
         "{} of {} in {}, {missed} longer than {}",
@@ -107,8 +107,8 @@ pub fn tables(result: &ObserveWritesResult, slow: &[Slow<'_>], look: Look) -> St
         let _ = write!(out, "{}\n{}\n", calls.render(look), layers.render(look));
     }
     if let Some(causes) = causes(result) {
-        let missed = result.rows.iter().map(|row| row.missed).sum();
-        let _ = writeln!(out, "{}", why::by_cause(&causes, Some(missed)));
+        let left = without(&causes, result, false);
+        let _ = writeln!(out, "{}", why::by_cause(&causes, Some(result.missed()), &left));
     }
     let mut lines = slow_lines(result, slow);
     let more = lines.len().saturating_sub(MOST_SLOW);

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use roundtrip_analysis::Analysed;
-use roundtrip_analysis::observed_writes::Slow;
+use roundtrip_analysis::observed_writes::{Slow, without};
 use roundtrip_analysis::recorded_writes::RecordedWrites;
+use roundtrip_analysis::without::Left;
+use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::{Doubt, Expected};
 use roundtrip_run::storage::observe::{UnseenWrites, WriteRow};
 use roundtrip_run::{Cause, Run};
@@ -14,8 +16,9 @@ use roundtrip_tracefs::Trace;
 use serde::Serialize;
 
 use crate::explanation::names::thing;
+use crate::explanation::without::Json as LeftJson;
 use crate::figures;
-use crate::storage::slow_writes::{self, WhyJson};
+use crate::storage::slow_writes::{self, Summed, WhyJson};
 use crate::storage::{observed_writes, words};
 use crate::text::inert;
 use crate::text::look::Look;
@@ -105,7 +108,11 @@ pub fn text(writes: &RecordedWrites, only: Option<usize>, look: Look) -> String 
     let slow = slow_writes::of_recording(&writes.result, &slow);
     let causes = writes.causes.in_words(&thing);
     let over_limit = (!writes.slowest).then_some(writes.result.over_limit);
-    let text = || slow_writes::text(&slow, (&causes, over_limit), only, look);
+    let left = left(writes, &causes);
+    let text = || {
+        let summed = Summed { causes: &causes, left: &left, over_limit };
+        slow_writes::text(&slow, summed, only, look)
+    };
     if only.is_some() {
         return text();
     }
@@ -116,6 +123,11 @@ pub fn text(writes: &RecordedWrites, only: Option<usize>, look: Look) -> String 
         let _ = write!(out, "\n{}", text());
     }
     out
+}
+
+/// What would be left without each of the main causes.
+fn left(writes: &RecordedWrites, causes: &Across) -> Vec<Left> {
+    without(causes, &writes.result, writes.slowest)
 }
 
 /// One line for each figure. `name` is the recording's path.
@@ -148,6 +160,7 @@ pub(crate) struct Json<'a> {
     slow_writes: Vec<SlowJson>,
     over_limit: u64,
     causes: Vec<Cause>,
+    without: Vec<LeftJson>,
     unseen: UnseenWrites,
 }
 
@@ -194,7 +207,8 @@ impl<'a> Json<'a> {
             rows: &result.rows,
             slow_writes: slow_writes.collect(),
             over_limit: result.over_limit,
-            causes: roundtrip_analysis::causes::stored(&writes.causes, &thing).causes,
+            causes: slow_writes::summed(&writes.causes),
+            without: left(writes, &writes.causes.in_words(&thing)).iter().map(LeftJson::from).collect(),
             unseen: result.unseen,
         }
     }

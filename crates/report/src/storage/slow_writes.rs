@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use roundtrip_analysis::Analysed;
-use roundtrip_analysis::observed_writes::Slow;
+use roundtrip_analysis::observed_writes::{Slow, timed};
+use roundtrip_analysis::without::{Left, Whole};
+use roundtrip_latency::Histogram;
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::{Layer, Layers, Write};
-use roundtrip_run::Causes;
 use roundtrip_run::storage::observe::ObserveWritesResult;
 
 mod json;
 
-pub(crate) use json::{Json, WhyJson};
+pub(crate) use json::{Json, WhyJson, summed};
 
 use crate::explanation::names::thing;
 use crate::perfetto::{Annotation, Parent, Slice, Track};
@@ -108,29 +109,59 @@ fn numbered(mut all: Vec<SlowWrite<'_>>) -> Vec<SlowWrite<'_>> {
     all
 }
 
-/// What delayed the writes that missed the deadline: all of them if the run says so, else these.
+/// What delayed a run's writes that missed the deadline: all of them if the run says so, else
+/// these.
 #[must_use]
-pub fn causes(all: &[SlowWrite<'_>], stored: Option<&Causes>) -> Across {
+pub fn causes(analysed: &Analysed<'_>, all: &[SlowWrite<'_>]) -> Across {
+    let observed = analysed.run.results.observed_writes.as_ref();
+    let stored = observed.and_then(|result| result.causes.as_ref());
     if let Some(stored) = stored.filter(|stored| stored.operations > 0) {
         return roundtrip_analysis::causes::read(stored);
     }
+    let deadline_ns = observed.map(|result| result.plan.deadline.ns);
     let mut across = Across::default();
-    all.iter().for_each(|slow| across.add(&slow.layers.summed()));
+    for slow in all {
+        across.add_timed(timed(slow.write, deadline_ns), &slow.layers.summed());
+    }
     across.in_words(&thing)
 }
 
+/// What would be left without each of the main causes of a run's slow writes.
+#[must_use]
+pub fn without(analysed: &Analysed<'_>, causes: &Across) -> Vec<Left> {
+    let results = &analysed.run.results;
+    if let Some(result) = &results.observed_writes {
+        return roundtrip_analysis::observed_writes::without(causes, result, false);
+    }
+    let mut durations = Histogram::growing();
+    analysed.layers.iter().for_each(|one| durations.merge(&one.series.latency));
+    let whole = Whole { durations: &durations, missed: None, elapsed_ns: 0 };
+    roundtrip_analysis::without::without(causes, whole)
+}
+
+/// What delayed slow writes in sum.
+#[derive(Debug)]
+pub struct Summed<'a> {
+    /// The causes.
+    pub causes: &'a Across,
+    /// What would be left without each of the main ones.
+    pub left: &'a [Left],
+    /// How many more writes missed the deadline but were not kept; `None` if these are the slowest,
+    /// whether they missed it or not.
+    pub over_limit: Option<u64>,
+}
+
 /// What delayed the writes of `storage observe` that missed the deadline.
-pub(crate) fn causes_of(analysed: &Analysed<'_>, result: &ObserveWritesResult) -> Across {
-    causes(&of(analysed), result.causes.as_ref())
+pub(crate) fn causes_of(analysed: &Analysed<'_>) -> Across {
+    causes(analysed, &of(analysed))
 }
 
 /// The explanations for a terminal: what the slow writes lost time to and the three slowest, or one
-/// in detail. `over_limit` more missed the deadline but were not kept; `None` if these are the
-/// slowest, whether they missed it or not.
+/// in detail.
 #[must_use]
 pub fn text(
     all: &[SlowWrite<'_>],
-    (causes, over_limit): (&Across, Option<u64>),
+    Summed { causes, left, over_limit }: Summed<'_>,
     only: Option<usize>,
     look: Look,
 ) -> String {
@@ -139,7 +170,7 @@ pub fn text(
         return "No slow write was recorded.\n".to_owned();
     }
     if only.is_none() {
-        out = why::by_cause(causes, over_limit.map(|more| all.len() as u64 + more));
+        out = why::by_cause(causes, over_limit.map(|more| all.len() as u64 + more), left);
     }
     let shown = all.iter().filter(|slow| only.map_or(slow.number <= SHOWN, |only| only == slow.number));
     for slow in shown {

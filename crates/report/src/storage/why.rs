@@ -1,12 +1,13 @@
 //! Why writes did not move, in words: the waits for a CPU beside the layers of a write, its course,
 //! and the rows of many writes. The sentence is that of calls. Pure: reasons in, text out.
 
+use roundtrip_analysis::without::Left;
 use roundtrip_layers::reasons::{Across, Place, Process, ReasonKind, Reasons, Subject, Why};
 use roundtrip_layers::storage::{Breakdown, Layer, Layers};
 
 use crate::explanation::names::{self, process, thing};
 use crate::explanation::sentence::of_write;
-use crate::explanation::summary;
+use crate::explanation::{summary, without};
 use crate::text::inert;
 use crate::text::quantity::duration;
 use crate::text::table::{Column, Table};
@@ -112,15 +113,16 @@ pub(crate) fn table(across: &Across) -> Table {
 }
 
 /// What delayed slow writes as lines, the one to which most time was lost first. `missed` is how
-/// many writes missed the deadline; `None` if these are the slowest.
-pub(crate) fn by_cause(across: &Across, missed: Option<u64>) -> String {
+/// many writes missed the deadline; `None` if these are the slowest. `left`: what would be left
+/// without a cause.
+pub(crate) fn by_cause(across: &Across, missed: Option<u64>, left: &[Left]) -> String {
     let count = across.operations();
     let head = match missed {
         None => format!("{count} slowest"),
         Some(missed) if missed > count => format!("{} slow, {count} of them recorded", writes(missed)),
         Some(_) => format!("{} slow", writes(count)),
     };
-    summary::of_operations(&head, across, "writes")
+    summary::of_operations(&head, across, "writes") + &without::text(left, "writes")
 }
 
 fn writes(count: u64) -> String {

@@ -232,4 +232,10 @@ impl ObserveWritesResult {
     pub fn calls(&self) -> u64 {
         self.rows.iter().map(|row| row.latency.count()).sum()
     }
+
+    /// How many of them missed the deadline.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.rows.iter().map(|row| row.missed).sum()
+    }
 }

@@ -198,7 +198,7 @@ fn write(
 }
 
 fn no_slow_call(recorded: &Recorded, wanted: Wanted) -> String {
-    match recorded.kept.all_calls {
+    match recorded.kept.all_calls() {
         0 => "It contains no complete call.".to_owned(),
         calls => format!(
             "None of the {calls} calls took longer than {:.2} ms: --slowest 10 explains the slowest.\n",
@@ -242,7 +242,7 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
         trace.event_count()
     );
     if found.binder {
-        let (calls, oneway) = (recorded.kept.all_calls, recorded.oneway);
+        let (calls, oneway) = (recorded.kept.all_calls(), recorded.oneway);
         first += &format!(", {calls} calls, {oneway} oneway transactions");
         if has(foreign, "binder/binder_return") {
             first += &format!(", {} failed calls", recorded.failed);

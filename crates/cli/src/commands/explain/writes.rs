@@ -5,7 +5,7 @@ use std::path::Path;
 
 use roundtrip_analysis::Analysed;
 use roundtrip_report::explanation::json;
-use roundtrip_report::storage::slow_writes::{self, SlowWrite};
+use roundtrip_report::storage::slow_writes::{self, SlowWrite, Summed};
 use roundtrip_run::{RECORDING, Run};
 use roundtrip_tracefs::Recording;
 
@@ -50,13 +50,14 @@ pub(super) fn run(
             let over_limit = observed.map(|result| result.over_limit);
             let only = typed.number;
             let text = match typed.format.as_deref() {
-                Some("json") => json::writes_json(&all, only, observed)?,
+                Some("json") => json::writes_json(&analysed, &all, only)?,
                 Some("csv") => slow_writes::csv(&all, only),
                 Some("markdown") => slow_writes::markdown(&all, only),
                 _ => {
-                    let causes = observed.and_then(|result| result.causes.as_ref());
-                    let causes = slow_writes::causes(&all, causes);
-                    terminal.look.fit(slow_writes::text(&all, (&causes, over_limit), only, terminal.look))
+                    let causes = slow_writes::causes(&analysed, &all);
+                    let left = slow_writes::without(&analysed, &causes);
+                    let summed = Summed { causes: &causes, left: &left, over_limit };
+                    terminal.look.fit(slow_writes::text(&all, summed, only, terminal.look))
                 }
             };
             terminal.out.write_all(text.as_bytes())?;

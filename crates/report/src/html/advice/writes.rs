@@ -27,7 +27,7 @@ pub(super) fn measured(layers: &[SeriesLayers<'_>]) -> Option<String> {
 /// slow.
 pub(super) fn observed(analysed: &Analysed<'_>) -> Option<String> {
     let result = analysed.run.results.observed_writes.as_ref()?;
-    let causes = slow_writes::causes_of(analysed, result);
+    let causes = slow_writes::causes_of(analysed);
     let most = Some(causes.rows().first()?.kind);
     let who = most.map(|kind| why::largest(&causes, kind)).unwrap_or_default();
     let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());

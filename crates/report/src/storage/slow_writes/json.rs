@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use roundtrip_layers::reasons::ReasonKind;
+use roundtrip_analysis::Analysed;
+use roundtrip_layers::reasons::{Across, ReasonKind};
 use roundtrip_layers::storage::{Layer, Layers};
 use roundtrip_run::Cause;
-use roundtrip_run::storage::observe::ObserveWritesResult;
 use serde::Serialize;
 
-use super::{SlowWrite, causes, chosen, times};
+use super::{SlowWrite, causes, chosen, times, without};
 use crate::explanation::names::thing;
+use crate::explanation::without::Json as LeftJson;
 use crate::storage::why;
 
 /// Why a write was slow, for programs.
@@ -86,12 +87,19 @@ impl WhyJson {
     }
 }
 
+/// What delayed slow writes, without the times of each.
+pub(crate) fn summed(causes: &Across) -> Vec<Cause> {
+    let causes = roundtrip_analysis::causes::stored(causes, &thing).causes;
+    causes.into_iter().map(|cause| Cause { without: None, ..cause }).collect()
+}
+
 /// The slow writes of a run, as a part of the JSON of explanations.
 #[derive(Serialize)]
 pub(crate) struct Json {
     slow_writes: Vec<SlowJson>,
     over_limit: u64,
     causes: Vec<Cause>,
+    without: Vec<LeftJson>,
 }
 
 #[derive(Serialize)]
@@ -109,11 +117,7 @@ struct SlowJson {
 }
 
 impl Json {
-    pub(crate) fn of(
-        all: &[SlowWrite<'_>],
-        only: Option<usize>,
-        observed: Option<&ObserveWritesResult>,
-    ) -> Self {
+    pub(crate) fn of(analysed: &Analysed<'_>, all: &[SlowWrite<'_>], only: Option<usize>) -> Self {
         let slow = |slow: &SlowWrite<'_>| SlowJson {
             number: slow.number,
             write: slow.what.clone(),
@@ -125,11 +129,13 @@ impl Json {
             layers: times(&slow.layers),
             why: WhyJson::of(&slow.layers),
         };
-        let causes = causes(all, observed.and_then(|result| result.causes.as_ref()));
+        let causes = causes(analysed, all);
+        let observed = analysed.run.results.observed_writes.as_ref();
         Self {
             slow_writes: chosen(all, only).map(slow).collect(),
             over_limit: observed.map_or(0, |result| result.over_limit),
-            causes: roundtrip_analysis::causes::stored(&causes, &thing).causes,
+            causes: summed(&causes),
+            without: without(analysed, &causes).iter().map(LeftJson::from).collect(),
         }
     }
 }

@@ -134,7 +134,7 @@ fn a_run_is_explained_from_its_directory_in_a_stable_format() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         keys(&document),
-        ["before_comparison", "causes", "over_limit", "schema", "slow_calls", "version"]
+        ["before_comparison", "causes", "over_limit", "schema", "slow_calls", "version", "without"]
     );
     assert_eq!((&document["schema"], &document["version"]), (&json!("roundtrip.explanation"), &json!(1)));
     assert_eq!(document["over_limit"], explained["over_limit"]);
@@ -204,4 +204,42 @@ fn a_run_over_the_kernel_driver_is_explained_by_binder_events_on_any_machine() {
         (json!(received(request)), json!(received(reply))),
         (server["tid"].clone(), client["tid"].clone())
     );
+}
+
+/// The slow calls of the run are those that its own server makes slow, and the log says by how
+/// much. Other load may make others slow.
+#[test]
+fn what_is_left_without_an_injected_cause_is_what_its_log_does_not_explain() {
+    let Some(run) = Run::record_pairs("without", 1000, 1) else { return };
+    let log = std::fs::read_to_string(run.0.join("injected.csv")).unwrap();
+    let injected: Vec<(u64, u64, u64)> = log
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            (fields[1].parse().unwrap(), fields[2].parse().unwrap(), fields[3].parse().unwrap())
+        })
+        .collect();
+    assert!(injected.len() > 5, "{log}");
+    let explained: Value = serde_json::from_slice(&run.explain("--format json").stdout).unwrap();
+    let calls = explained["slow_calls"].as_array().unwrap();
+    assert_eq!(explained["over_limit"], 0);
+    // Without the sleep, these would have taken longer than the deadline all the same.
+    let left = calls.iter().filter(|call| {
+        let explanation = &call["explanation"];
+        let (begin_ns, end_ns) = (number(&explanation["start_ns"]), number(&explanation["end_ns"]));
+        let server = number(&explanation["server"]["tid"]);
+        let slept = injected.iter().filter(|(tid, ..)| *tid == server);
+        let slept = slept.map(|&(_, from, to)| to.min(end_ns).saturating_sub(from.max(begin_ns)));
+        number(&call["latency_ns"]) - slept.sum::<u64>() > number(&call["deadline_ns"])
+    });
+    let left = left.count() as u64;
+    let sleep = explained["without"].as_array().unwrap().iter().find(|one| one["kind"] == "sleep");
+    let missed = &sleep.unwrap_or_else(|| panic!("{}", explained["without"]))["missed"];
+    let [estimate, low, high] = ["estimate", "low", "high"].map(|end| number(&missed[end]));
+    // A call whose wait is in part unknown may count on either side.
+    assert!(estimate.abs_diff(left) <= 1 + calls.len() as u64 / 10, "{left} are left: {missed}");
+    assert!(low <= estimate && estimate <= high && high >= 5, "{missed}");
+    let said = String::from_utf8(run.explain("").stdout).unwrap();
+    assert!(said.contains("What mending one cause would leave, in as many calls again"), "{said}");
 }

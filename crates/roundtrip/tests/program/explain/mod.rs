@@ -19,8 +19,12 @@ use serde_json::Value;
 struct Run(PathBuf);
 
 impl Run {
-    /// `None`, with the test skipped, if the kernel's trace cannot be used.
+    /// A run of two pairs. `None`, with the test skipped, if the kernel's trace cannot be used.
     fn record(name: &str, kept: usize) -> Option<Self> {
+        Self::record_pairs(name, kept, 2)
+    }
+
+    fn record_pairs(name: &str, kept: usize, pairs: usize) -> Option<Self> {
         if let Err(error) = Tracefs::open() {
             skip(Need::Tracefs, error);
             return None;
@@ -28,7 +32,7 @@ impl Run {
         let folder = std::env::temp_dir().join(format!("roundtrip-explained-{}-{name}", std::process::id()));
         let run = Self(folder);
         let args = format!(
-            "ipc latency --driver emulated --stack hwbinder --callers other --pairs 2 --duration 600ms \
+            "ipc latency --driver emulated --stack hwbinder --callers other --pairs {pairs} --duration 600ms \
              --deadline 5ms --explain --explain-limit {kept} --inject sleep,every=50ms,for=10ms --out"
         );
         let recorded = roundtrip(&args).arg(&run.0).output().unwrap();
