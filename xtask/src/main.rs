@@ -94,6 +94,8 @@ Tasks:
             takes minutes to build
   injections  makes calls and writes slow in known ways, alone and beside other load, and checks that the sentences name
             the cause; takes half an hour and needs root; see cargo xtask injections --help
+  without   checks that what is left once an injected cause is taken away is what was predicted; takes two hours and
+            needs root and a quiet machine; see cargo xtask without --help
   observe-cost  measures what `storage observe` costs fio, SQLite and PostgreSQL; needs root and an idle machine; see
             cargo xtask observe-cost --help. Not part of test: it takes four minutes
   storage   measures what recording writes costs, and compares its figures with fio's; needs root and a quiet machine
@@ -136,6 +138,7 @@ fn main() -> ExitCode {
         ["fuzz", ..] => return fuzz::command(&args[1..]),
         ["attack", ..] => return attack::command(&args[1..]),
         ["injections", ..] => return injections::command(&args[1..]),
+        ["without", ..] => return injections::without::command(&args[1..]),
         ["disturb", ..] => return disturb::command(&args[1..]),
         ["mutants", ..] => return mutants::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),

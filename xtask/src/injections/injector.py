@@ -1,8 +1,8 @@
 """Disturbs a measurement from outside in one known way, and logs when.
 
-    injector.py KIND LOG CPU DIRECTORY [PID ...]
+    injector.py KIND LOG CPU DIRECTORY EVERY_MS FOR_MS [PID ...]
 
-Every tenth of a second it disturbs for some milliseconds. Each line of the log is one stretch in which
+Every EVERY_MS milliseconds it disturbs for about FOR_MS. Each line of the log is one stretch in which
 it did: cause,tid,begin_ns,end_ns in CLOCK_BOOTTIME, like injected.csv. CPU is that of the victims, PID are the
 victims, DIRECTORY is on the file system that they write to. It runs until it is ended by SIGTERM, which
 puts everything back.
@@ -21,8 +21,7 @@ import sys
 import threading
 import time
 
-EVERY_NS = 100_000_000
-FOR_NS = 14_000_000
+EVERY_NS, FOR_NS = (int(ms) * 1_000_000 for ms in sys.argv[5:7])
 # A longer time between two readings of the clock is time without the CPU.
 JUMP_NS = 100_000
 FIFO_50 = 50
@@ -432,7 +431,7 @@ KINDS = {
 
 
 def main():
-    kind, log, cpu, directory, *pids = sys.argv[1:]
+    kind, log, cpu, directory, _, _, *pids = sys.argv[1:]
     rename(f"inj-{kind}")
 
     def end(*_):

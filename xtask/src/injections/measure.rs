@@ -53,7 +53,7 @@ pub(super) fn run(scenario: &Scenario, program: &Path, folder: &Path, extent: Ex
         By::Itself(_) => run.join("injected.csv"),
         By::Outside(..) => folder.join("injected.csv"),
     };
-    let injector = injector(scenario, &mut child, &log, &target);
+    let injector = beside(scenario, &mut child, &log, &target);
     let output = child.wait_with_output()?;
     let injector = injector.with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
     if let Some(injector) = injector {
@@ -107,25 +107,56 @@ fn writes_per_s(measured: Measured) -> u32 {
 }
 
 /// Starts the injector as soon as its victims exist. `None` if the program disturbs itself.
-fn injector(scenario: &Scenario, child: &mut Child, log: &Path, target: &Path) -> Result<Option<Child>> {
-    let By::Outside(kind, victims) = scenario.by else { return Ok(None) };
+fn beside(scenario: &Scenario, child: &mut Child, log: &Path, target: &Path) -> Result<Option<Child>> {
+    let By::Outside(kind, names) = scenario.by else { return Ok(None) };
     fs::write(log, "").context("create the log")?;
+    let pids = victims(child, names)?;
+    injector(kind, &pids, Pace::default(), (log, target)).map(Some)
+}
+
+/// Waits until there are processes below `child` whose names begin with these.
+pub(super) fn victims(child: &mut Child, names: &[&str]) -> Result<Vec<Pid>> {
     let began = Instant::now();
     let mut pids = Vec::new();
-    while pids.len() < victims.len() {
-        ensure!(child.try_wait()?.is_none() && began.elapsed() < PATIENCE, "no process {victims:?}");
+    while pids.len() < names.len() {
+        ensure!(child.try_wait()?.is_none() && began.elapsed() < PATIENCE, "no process {names:?}");
         std::thread::sleep(Duration::from_millis(10));
-        pids = victims.iter().filter_map(|name| below(child.id(), name)).collect();
+        pids = names.iter().filter_map(|name| below(child.id(), name)).collect();
     }
+    Ok(pids)
+}
+
+/// How often an injector disturbs, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    pub(super) every_ms: u32,
+    pub(super) for_ms: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { every_ms: 100, for_ms: 14 }
+    }
+}
+
+/// Starts the injector of this kind, for these victims. Its log exists, and `target` is on the file
+/// system that they write to.
+pub(super) fn injector(
+    kind: &str,
+    victims: &[Pid],
+    pace: Pace,
+    (log, target): (&Path, &Path),
+) -> Result<Child> {
     let mut command = bound();
     command.arg("python3").arg(root().join("xtask/src/injections/injector.py"));
     command.arg(kind).arg(log).arg(CPU).arg(target);
-    command.args(pids.iter().map(|pid| pid.as_raw_nonzero().to_string())).stderr(Stdio::piped());
-    Ok(Some(command.spawn().context("start the injector")?))
+    command.args([pace.every_ms, pace.for_ms].map(|ms| ms.to_string()));
+    command.args(victims.iter().map(|pid| pid.as_raw_nonzero().to_string())).stderr(Stdio::piped());
+    command.spawn().context("start the injector")
 }
 
 /// Ends the injector, if it did not end with its victims.
-fn end(injector: Child) -> Result<()> {
+pub(super) fn end(injector: Child) -> Result<()> {
     // In vain if it has ended.
     let _ = kill_process(Pid::from_child(&injector), Signal::TERM);
     let output = injector.wait_with_output()?;

@@ -8,6 +8,7 @@ mod beside;
 mod judge;
 mod measure;
 mod scenarios;
+pub(crate) mod without;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
