@@ -125,9 +125,11 @@ impl OverTime {
     /// of operations in each by its number.
     #[must_use]
     pub fn stored(shift: u32, counts: impl IntoIterator<Item = (u64, u64)>) -> Self {
-        let mut out = Self { shift: shift.min(63), counts: BTreeMap::new() };
+        let shift = shift.clamp(1, 63);
+        let mut out = Self { shift, counts: BTreeMap::new() };
         for (stretch, count) in counts {
-            out.count(stretch, count);
+            // The stretches may have become longer. No later one begins in 64 bits.
+            out.count((stretch.min(u64::MAX >> shift)) >> (out.shift - shift), count);
         }
         out
     }
@@ -175,7 +177,7 @@ impl OverTime {
     /// The number of operations.
     #[must_use]
     pub fn sum(&self) -> u64 {
-        self.counts.values().sum()
+        self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// How much more the number of operations in a stretch varies than if each came by itself: its
@@ -246,6 +248,18 @@ mod tests {
         assert_eq!(one.sum(), 10_002);
         all.add(u64::MAX);
         assert!(all.counts.len() <= OverTime::MOST);
+    }
+
+    #[test]
+    fn stored_numbers_of_any_size_do_not_overflow() {
+        let counts = (0..300).map(|number| (u64::MAX - number * 7, u64::MAX));
+        for shift in [0, 20, 63, u32::MAX] {
+            let stored = OverTime::stored(shift, counts.clone());
+            assert!(stored.counts.len() <= OverTime::MOST && stored.shift <= 63, "{stored:?}");
+            assert_eq!(stored.sum(), u64::MAX);
+            assert!(stored.clumps(&stored, u64::MAX).is_finite());
+            assert!(stored.clumps(&OverTime::default(), u64::MAX).is_finite());
+        }
     }
 
     #[test]
