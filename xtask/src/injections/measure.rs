@@ -61,20 +61,22 @@ pub(super) fn run(scenario: &Scenario, program: &Path, folder: &Path, extent: Ex
     }
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let stretches = judge::stretches(&fs::read_to_string(&log).context("read the injector's log")?)?;
-    let mut explain = Command::new(program);
-    explain.args(["explain", "--format", "json"]);
-    let least_ns = match scenario.measured {
-        Measured::Calls => 0,
-        Measured::Writes | Measured::JournalledWrites => {
-            explain.args(["--slowest", "1000"]);
-            SLOW_WRITE_NS
-        }
+    let (options, least_ns): (&[&str], u64) = match scenario.measured {
+        Measured::Calls => (&[], 0),
+        Measured::Writes | Measured::JournalledWrites => (&["--slowest", "1000"], SLOW_WRITE_NS),
     };
-    let explained = explain.arg(&run).output().context("start it")?;
-    ensure!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
-    let json: Value = serde_json::from_slice(&explained.stdout).context("its JSON")?;
+    let json = explained(program, options, &run)?;
     let (operations, without_sentence) = judge::operations(&json, least_ns)?;
     Ok(Shown { operations, without_sentence, stretches })
+}
+
+/// What `explain` says about a run, as JSON.
+pub(super) fn explained(program: &Path, options: &[&str], run: &Path) -> Result<Value> {
+    let mut command = Command::new(program);
+    let output = command.args(["explain", "--format", "json"]).args(options).arg(run).output();
+    let output = output.context("start explain")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("the JSON of explain")
 }
 
 /// Starts the measurement.

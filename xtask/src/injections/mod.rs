@@ -122,15 +122,7 @@ struct Row {
 }
 
 fn measure_all(asked: &Asked) -> Result<Vec<Row>> {
-    ensure!(is_root(), "needs root");
-    ensure!(std::thread::available_parallelism()?.get() >= 2, "needs two CPUs");
-    let program = match &asked.binary {
-        Some(binary) => binary.canonicalize().with_context(|| format!("--binary {}", binary.display()))?,
-        None => {
-            cargo(&["build", "--package", "roundtrip"])?;
-            target_dir().join("debug/roundtrip")
-        }
-    };
+    let program = prepared(asked.binary.as_deref(), &[])?;
     let folder = asked.directory.join(format!("roundtrip-injections-{}", std::process::id()));
     std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let rows = measure_beside(asked, &program, &folder);
@@ -140,6 +132,19 @@ fn measure_all(asked: &Asked) -> Result<Vec<Row>> {
         std::fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
     }
     rows
+}
+
+/// The program to measure with: this binary, or one that is built now with these options of
+/// Cargo's. Fails where nothing can be measured.
+fn prepared(binary: Option<&Path>, options: &[&str]) -> Result<PathBuf> {
+    ensure!(is_root(), "needs root");
+    ensure!(std::thread::available_parallelism()?.get() >= 2, "needs two CPUs");
+    if let Some(binary) = binary {
+        return binary.canonicalize().with_context(|| format!("--binary {}", binary.display()));
+    }
+    cargo(&[&["build", "--package", "roundtrip"], options].concat())?;
+    let profile = if options.contains(&"--release") { "release" } else { "debug" };
+    Ok(target_dir().join(profile).join("roundtrip"))
 }
 
 fn measure_beside(asked: &Asked, program: &Path, folder: &Path) -> Result<Vec<Row>> {

@@ -16,8 +16,9 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use super::measure::{end, injector, victims};
-use crate::shell::{self, cargo, is_root, say, target_dir};
+use super::measure::{end, explained, injector, victims};
+use super::prepared;
+use crate::shell::{self, say};
 use cases::{CASES, Case, Of, Setting, WRITER, WRITES};
 
 const HELP: &str = "\
@@ -127,15 +128,7 @@ impl Tally {
 }
 
 fn measure_all(asked: &Asked) -> Result<()> {
-    ensure!(is_root(), "needs root");
-    ensure!(std::thread::available_parallelism()?.get() >= 2, "needs two CPUs");
-    let program = match &asked.binary {
-        Some(binary) => binary.canonicalize().with_context(|| format!("--binary {}", binary.display()))?,
-        None => {
-            cargo(&["build", "--release", "--package", "roundtrip"])?;
-            target_dir().join("release/roundtrip")
-        }
-    };
+    let program = prepared(asked.binary.as_deref(), &["--release"])?;
     let folder = asked.directory.join(format!("roundtrip-without-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
     let measured = trials(asked, &program, &folder);
@@ -240,12 +233,9 @@ fn run(case: &Case, with: bool, program: &Path, folder: &Path, seconds: u32) -> 
     let output = child.wait_with_output()?;
     injectors.into_iter().try_for_each(end)?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let explained = Command::new(program).args(["explain", "--format", "json"]).arg(&run).output();
-    let explained = explained.context("start explain")?;
-    ensure!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
     let stored = fs::read(run.join("run.json")).context("read the run")?;
     Ok(Measured {
-        explained: serde_json::from_slice(&explained.stdout).context("the JSON of explain")?,
+        explained: explained(program, &[], &run)?,
         figures: figures(&serde_json::from_slice(&stored).context("the run's JSON")?, deadline_ms)?,
     })
 }
