@@ -121,8 +121,7 @@ pub fn timed(write: Write, deadline_ns: Option<u64>) -> Operation {
 /// those of the slowest writes, even if they met the deadline.
 #[must_use]
 pub fn without(across: &Across, result: &ObserveWritesResult, slowest: bool) -> Vec<Left> {
-    let mut durations = Histogram::growing();
-    result.rows.iter().for_each(|row| durations.merge(&row.latency));
+    let durations: Histogram = result.rows.iter().map(|row| &row.latency).collect();
     let missed = (!slowest).then(|| (result.plan.deadline.ns, result.missed()));
     let whole = Whole { durations: &durations, missed, elapsed_ns: result.elapsed_ns };
     crate::without::without(across, whole)

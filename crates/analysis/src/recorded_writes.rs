@@ -105,12 +105,11 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
     let layers: Vec<Layers> = layers.collect();
     let causes = if wanted.slowest { summed(&slow, &layers) } else { divider.causes().clone() };
     slow.iter_mut().for_each(|write| write.row = places[write.row]);
-    let ends = trace.events.first().zip(trace.events.last());
     Some(RecordedWrites {
         layers,
         result: ObserveWritesResult {
             plan: plan(wanted),
-            elapsed_ns: ends.map_or(0, |(first, last)| last.time_ns - first.time_ns),
+            elapsed_ns: trace.length_ns(),
             devices: Vec::new(),
             rows,
             slow_writes: slow,

@@ -18,13 +18,13 @@ const MOST: usize = 5;
 /// The percentile that is predicted.
 pub const PERCENT: f64 = 99.9;
 
-/// The numbers of longest operations from which the worst one of as many again is extrapolated.
+/// From how many of the longest operations the maximum is extrapolated. The largest result counts.
 const LONGEST: [f64; 4] = [5.0, 10.0, 20.0, 50.0];
 
 /// By how much durations of the same thing differ from one run to the next, at most: by this share.
 const RUNS_DIFFER: f64 = 0.15;
 
-/// How seldom the worst one may lie beyond what is extrapolated.
+/// The probability that the maximum exceeds the extrapolated one.
 const BEYOND: f64 = 0.025;
 
 /// All operations, slow or not.
@@ -65,8 +65,8 @@ pub struct Left {
     pub worst_ns: Expected,
 }
 
-/// What would be left without each of the main causes, the one to which most time was lost first.
-/// Empty if the sums do not say it.
+/// Predicts what would be left without each of the main causes, sorted by the time lost to them.
+/// Empty if the sums have no durations.
 #[must_use]
 pub fn without(across: &Across, whole: Whole<'_>) -> Vec<Left> {
     let can_go =
@@ -106,33 +106,23 @@ impl Distribution {
     /// like the others; for upper ends, those stay that took longer than all whose cause is known.
     fn without(row: &Row, timed: &Timed, whole: Whole<'_>) -> [Self; 2] {
         let mut likely: BTreeMap<u64, f64> = BTreeMap::new();
-        let mut add = |part: &Histogram, times: f64| {
-            for (ns, count) in part.buckets() {
-                *likely.entry(ns).or_default() += count as f64 * times;
-            }
-        };
-        add(whole.durations, 1.0);
+        add(&mut likely, whole.durations, 1.0);
         let slow = match whole.missed {
-            Some((_, missed)) => missed,
+            Some((deadline_ns, missed)) => {
+                // The bucket with the deadline may have some that missed it.
+                likely.retain(|ns, _| *ns <= deadline_ns);
+                missed as f64
+            }
             None => {
-                add(&timed.known, -1.0);
-                add(&timed.unknown, -1.0);
-                timed.known.count() + timed.unknown.count()
+                add(&mut likely, &timed.known, -1.0);
+                add(&mut likely, &timed.unknown, -1.0);
+                timed.known.count() as f64 + timed.unknown.count() as f64
             }
         };
-        if let Some((deadline_ns, _)) = whole.missed {
-            // The bucket with the deadline may have some that missed it.
-            likely.retain(|ns, _| *ns <= deadline_ns);
-        }
-        let times = slow as f64 / timed.known.count().max(1) as f64;
-        let mut add = |part: &Histogram, times: f64| {
-            for (ns, count) in part.buckets() {
-                *likely.entry(ns).or_default() += count as f64 * times;
-            }
-        };
-        add(&timed.known, times);
-        add(&row.without.took, -times);
-        add(&row.without.would_take, times);
+        let times = slow / timed.known.count().max(1) as f64;
+        add(&mut likely, &timed.known, times);
+        add(&mut likely, &row.without.took, -times);
+        add(&mut likely, &row.without.would_take, times);
         let longest_known_ns = timed.known.buckets().last().map_or(0, |(ns, _)| ns);
         let mut at_most = likely.clone();
         for (ns, count) in whole.durations.buckets().filter(|(ns, _)| *ns > longest_known_ns) {
@@ -198,6 +188,13 @@ impl Distribution {
         // Even none in this run may be too many in the next.
         let high = if fewer > 0.0 { at_most.ranked(fewer) } else { at_most.most() };
         Some(durations(estimate, low, high))
+    }
+}
+
+/// Adds a multiple of a histogram's counts to those in the buckets.
+fn add(buckets: &mut BTreeMap<u64, f64>, part: &Histogram, times: f64) {
+    for (ns, count) in part.buckets() {
+        *buckets.entry(ns).or_default() += count as f64 * times;
     }
 }
 

@@ -67,6 +67,11 @@ pub fn interleave(
         let of = directory.join(subject.name);
         std::fs::create_dir(&of).map_err(|cause| Error::file("create", &of, cause))?;
     }
+    let values: Vec<Option<(&str, &str)>> = match scan {
+        Some(Scan { option, values }) => values.iter().map(|value| Some((&**option, &**value))).collect(),
+        None => vec![None],
+    };
+    let runs = 2 * values.len() as u64;
     let mut shuffle = Shuffle::new();
     let mut order = shuffle.order(2);
     for pair in 0..pairs {
@@ -75,15 +80,7 @@ pub fn interleave(
         } else {
             order.reverse();
         }
-        let values = scan.map_or_else(Vec::new, |scan| {
-            scan.values.iter().map(|value| (&*scan.option, &**value)).collect()
-        });
-        let values: Vec<Option<(&str, &str)>> = match values.as_slice() {
-            [] => vec![None],
-            values => values.iter().copied().map(Some).collect(),
-        };
         let each = values.iter().flat_map(|value| order.iter().map(move |&which| (*value, which)));
-        let runs = 2 * values.len() as u64;
         for (done, (value, which)) in (0..).zip(each) {
             let subject = &subjects[which];
             let value_text = value.map_or_else(String::new, |(_, value)| format!(", {value}"));

@@ -54,7 +54,7 @@ impl<'a> ProgressLine<'a> {
         writeln!(self.err, "{erase}{line}")
     }
 
-    /// Prints a line that stays, unless nothing is shown. Ignores write errors.
+    /// Prints a line that is not overwritten, unless this line is hidden. Ignores write errors.
     pub(crate) fn tell(&mut self, line: &str) {
         if !self.hidden {
             let _ = self.say(line);

@@ -260,6 +260,15 @@ impl Default for Histogram {
     }
 }
 
+/// All durations of several histograms. Its memory grows as that of [`Histogram::growing`].
+impl<'a> FromIterator<&'a Self> for Histogram {
+    fn from_iter<I: IntoIterator<Item = &'a Self>>(parts: I) -> Self {
+        let mut all = Self::growing();
+        parts.into_iter().for_each(|part| all.merge(part));
+        all
+    }
+}
+
 impl FromIterator<u64> for Histogram {
     fn from_iter<I: IntoIterator<Item = u64>>(values_ns: I) -> Self {
         let mut histogram = Self::new();

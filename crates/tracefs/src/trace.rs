@@ -69,6 +69,13 @@ impl Trace {
         self.packed.len() + self.events.len()
     }
 
+    /// From the first event to the last, in nanoseconds; 0 without events.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        let last = self.events.last().copied().or_else(|| self.packed.iter().last());
+        self.all().next().zip(last).map_or(0, |(first, last)| last.time_ns - first.time_ns)
+    }
+
     /// Unpacks the events, so that all are in [`Trace::events`].
     pub fn unpack(&mut self) {
         if !self.packed.is_empty() {

@@ -92,7 +92,8 @@ fn runs_at(path: &Path) -> Vec<PathBuf> {
 /// are OPTION=VALUE, and their paths.
 fn scanned(path: &Path) -> Vec<(String, PathBuf)> {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-    if name.is_empty() || !name.iter().all(u8::is_ascii_digit) {
+    let is_run = path.join(roundtrip_run::FILE_NAME).exists();
+    if is_run || name.is_empty() || !name.iter().all(u8::is_ascii_digit) {
         return Vec::new();
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -105,8 +106,7 @@ fn scanned(path: &Path) -> Vec<(String, PathBuf)> {
 }
 
 fn measured(path: PathBuf) -> Result<Measured> {
-    let scanned = if path.join(roundtrip_run::FILE_NAME).exists() { Vec::new() } else { scanned(&path) };
-    let parts = scanned.into_iter().map(|(name, path)| {
+    let parts = scanned(&path).into_iter().map(|(name, path)| {
         let mut part = one_run(path)?;
         part.figures.iter_mut().for_each(|figure| figure.of.push(("scan", name.clone())));
         Ok::<_, Error>(part)

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use roundtrip_latency::{Histogram, Placement, Policy, Sample};
+use roundtrip_latency::{Placement, Policy, Sample};
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{CallCounters, RoundTrip, Side, Timeline};
 use roundtrip_run::Scheduling;
@@ -20,9 +20,11 @@ pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
     let plan = result.plan.explain.as_ref();
     let calls = explained.misses.iter().map(|miss| slow_call(result, miss, virtualised));
     let not_recorded = explained.not_recorded.clone();
+    let pairs = result.series.iter().flat_map(|series| &series.pairs);
+    let callers = pairs.flat_map(|pair| &pair.callers);
     let kept = Kept {
         calls: calls.collect(),
-        durations: durations(result),
+        durations: callers.map(|caller| &caller.latency).collect(),
         elapsed_ns: 0,
         deadline_ns: result.plan.deadline.ns,
         slowest: plan.is_some_and(|plan| plan.trigger != Trigger::Deadline),
@@ -35,13 +37,6 @@ pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
             .unwrap_or_else(|| "Roundtrip was still storing another call's recording".into()),
     };
     Some(kept.ranked())
-}
-
-fn durations(result: &LatencyResult) -> Histogram {
-    let mut all = Histogram::growing();
-    let pairs = result.series.iter().flat_map(|series| &series.pairs);
-    pairs.flat_map(|pair| &pair.callers).for_each(|caller| all.merge(&caller.latency));
-    all
 }
 
 fn slow_call(result: &LatencyResult, miss: &Miss, virtualised: bool) -> SlowCall {

@@ -1,7 +1,7 @@
 //! Slow calls among the observed calls of other programs. Only the kernel's events are known about
 //! them.
 
-use roundtrip_latency::{Deadline, Histogram};
+use roundtrip_latency::Deadline;
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{Basis, RoundTrip, Side};
 use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process, SlowCall as Observed};
@@ -29,7 +29,7 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     });
     let kept = Kept {
         calls: calls.collect(),
-        durations: durations(result),
+        durations: result.flows.iter().map(|flow| &flow.latency).collect(),
         elapsed_ns: result.elapsed_ns,
         deadline_ns: result.plan.deadline.ns,
         slowest: false,
@@ -41,12 +41,6 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
         not_recorded: result.not_recorded.clone().unwrap_or_else(|| "it was not recorded".into()),
     };
     Some(kept.ranked())
-}
-
-fn durations(result: &ObserveResult) -> Histogram {
-    let mut all = Histogram::growing();
-    result.flows.iter().for_each(|flow| all.merge(&flow.latency));
-    all
 }
 
 /// What delayed observed calls that missed the deadline, without their details.

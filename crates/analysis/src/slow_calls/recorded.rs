@@ -65,16 +65,10 @@ pub fn recorded(trace: &Trace, wanted: Wanted) -> Recorded {
         of.percentile_ns(50.0).filter(|&ns| ns <= deadline_ns)
     };
     let slow = found.slowest.values().map(|call| slow_call(&threads, call, deadline_ns, usual_ns(call)));
-    let mut durations = Histogram::growing();
-    found.flows.values().for_each(|flow| durations.merge(flow));
     let kept = Kept {
         calls: slow.collect(),
-        durations,
-        elapsed_ns: trace
-            .events
-            .first()
-            .zip(trace.events.last())
-            .map_or(0, |(first, last)| last.time_ns - first.time_ns),
+        durations: found.flows.values().collect(),
+        elapsed_ns: trace.length_ns(),
         deadline_ns,
         slowest,
         limit,

@@ -20,7 +20,7 @@ use crate::terminal::{Exit, Terminal};
 /// machine's noise.
 const PAIRS: u64 = 10;
 
-/// After how many pairs it is said what all of them will find.
+/// The number of pairs after which the command says what all of them will find.
 const OUTLOOK_AFTER: u64 = 4;
 
 /// The most values of a scan.

@@ -68,7 +68,7 @@ impl Across {
         self.add_any(None, reasons);
     }
 
-    /// Adds an operation with its times, so that it is known what would be left without a cause.
+    /// Adds an operation with its start and duration, on which predictions rest.
     pub fn add_timed(&mut self, of: Operation, reasons: &Reasons) {
         let unknown = reasons.unknown_ns() * 100 > reasons.delay_ns() * UNKNOWN_PERCENT;
         self.timed.add(of, unknown);

@@ -207,6 +207,14 @@ pub(crate) fn group(kind: ReasonKind, subject: &Subject) -> String {
     }
 }
 
+/// The name of the process that a subject is, and its class, for programs.
+pub(crate) fn process_of(subject: &Subject) -> (Option<String>, Option<String>) {
+    match subject {
+        Subject::Process { name, class } => (Some(name.clone()), Some(class.name())),
+        Subject::Reason(_) | Subject::Words(_) | Subject::Unknown => (None, None),
+    }
+}
+
 fn brackets(text: String) -> String {
     if text.is_empty() { text } else { format!(" ({text})") }
 }

@@ -1,20 +1,20 @@
-//! What mending a cause would bring: a table, a sentence for the first cause, and what they do not
-//! know. Pure: predictions in, text out.
+//! The predictions of what is left without a cause: a table, a sentence about the first cause, and
+//! the limits of both. Pure: predictions in, text out.
 
 use roundtrip_analysis::without::{Expected, Left};
-use roundtrip_layers::reasons::{ReasonKind, Subject};
+use roundtrip_layers::reasons::ReasonKind;
 use serde::Serialize;
 
 use super::names;
 use crate::text::quantity::duration;
 use crate::text::table::{Column, Table};
 
-/// The heading of the table. `what` the operations are, in the plural.
+/// The heading of the table. `what` names the operations in the plural: "calls".
 pub(crate) fn heading(what: &str) -> String {
     format!("What mending one cause would leave, in as many {what} again (95% intervals)")
 }
 
-/// What the predictions do not know, as a sentence.
+/// The limits of the predictions.
 pub(crate) fn caveat(what: &str) -> String {
     format!(
         "Not known: what {what} that met the deadline lost to it, and whether it hides another cause. Slow {what} \
@@ -99,10 +99,7 @@ pub(crate) struct Json {
 
 impl From<&Left> for Json {
     fn from(left: &Left) -> Self {
-        let (process, class) = match &left.subject {
-            Subject::Process { name, class } => (Some(name.clone()), Some(class.name())),
-            Subject::Reason(_) | Subject::Words(_) | Subject::Unknown => (None, None),
-        };
+        let (process, class) = names::process_of(&left.subject);
         Self {
             kind: left.kind,
             cause: names::group(left.kind, &left.subject),
@@ -117,7 +114,7 @@ impl From<&Left> for Json {
 
 #[cfg(test)]
 mod tests {
-    use roundtrip_layers::reasons::Class;
+    use roundtrip_layers::reasons::{Class, Subject};
 
     use super::*;
 

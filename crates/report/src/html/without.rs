@@ -1,4 +1,5 @@
-//! What mending a cause would bring, on the page: a table, and a sentence beside the advice.
+//! The predictions of what is left without a cause, on the page: a table, and a sentence beside the
+//! advice.
 
 use roundtrip_analysis::slow_calls::Kept;
 use roundtrip_analysis::without::Left;
@@ -8,7 +9,7 @@ use super::subject::Subject;
 use crate::explanation::{summary, without};
 use crate::storage::slow_writes;
 
-/// Adds the table, if there is anything to say. `what` the operations are, in the plural.
+/// Adds the table, unless it would be empty. `what` names the operations in the plural: "calls".
 pub(super) fn section(page: &mut Page, left: &[Left], what: &str) {
     if !left.is_empty() {
         page.table(&without::heading(what), &without::table(left));

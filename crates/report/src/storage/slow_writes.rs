@@ -133,8 +133,7 @@ pub fn without(analysed: &Analysed<'_>, causes: &Across) -> Vec<Left> {
     if let Some(result) = &results.observed_writes {
         return roundtrip_analysis::observed_writes::without(causes, result, false);
     }
-    let mut durations = Histogram::growing();
-    analysed.layers.iter().for_each(|one| durations.merge(&one.series.latency));
+    let durations: Histogram = analysed.layers.iter().map(|one| &one.series.latency).collect();
     let whole = Whole { durations: &durations, missed: None, elapsed_ns: 0 };
     roundtrip_analysis::without::without(causes, whole)
 }

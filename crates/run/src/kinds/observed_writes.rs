@@ -39,8 +39,7 @@ impl Tested for ObserveWritesResult {
         let groups = sums.into_iter().map(|((process, call, file), rows)| {
             let labels = [("process", process.clone()), ("call", call.clone()), ("file", file.clone())];
             let mut group = Group::new(labels);
-            let mut latency = Histogram::growing();
-            rows.iter().for_each(|row| latency.merge(&row.latency));
+            let latency: Histogram = rows.iter().map(|row| &row.latency).collect();
             let sum = |of: fn(&WriteRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
             let calls = latency.count();
             if seconds > 0.0 {

@@ -1,10 +1,10 @@
 //! Reasons and causes as JSON.
 
 use roundtrip_layers::Thread;
-use roundtrip_layers::reasons::{OfKind, OfProcess, ReasonKind, Row, Subject};
+use roundtrip_layers::reasons::{OfKind, OfProcess, ReasonKind, Row};
 use serde::Serialize;
 
-use crate::explanation::names::{group, thing};
+use crate::explanation::names::{group, process_of, thing};
 
 /// A [`Row`], with its name.
 #[derive(Serialize)]
@@ -20,15 +20,12 @@ pub(crate) struct RowJson {
 
 impl From<&Row> for RowJson {
     fn from(row: &Row) -> Self {
-        let (process, of) = match &row.subject {
-            Subject::Process { name, class: of } => (Some(name.clone()), Some(of.name())),
-            Subject::Reason(_) | Subject::Words(_) | Subject::Unknown => (None, None),
-        };
+        let (process, class) = process_of(&row.subject);
         Self {
             kind: row.kind,
             cause: group(row.kind, &row.subject),
             process,
-            class: of,
+            class,
             calls: row.operations,
             lost_ns: row.lost_ns,
             worst_ns: row.worst_ns,

@@ -12,7 +12,7 @@ fn number(of: &Value) -> u64 {
     of.as_u64().unwrap()
 }
 
-/// The rows without the times of each write, of which a run stores only some.
+/// The rows without their predictions, which a run stores for the first ones only.
 fn sums(of: &Across) -> Vec<(ReasonKind, Subject, u64, u64, u64)> {
     let rows = of.rows().into_iter();
     rows.map(|row| (row.kind, row.subject.clone(), row.operations, row.lost_ns, row.worst_ns)).collect()
