@@ -3,6 +3,7 @@
 //! recorded, nor what a call or a write is used for.
 
 pub mod calls;
+mod lost;
 pub mod system_calls;
 mod unmatched;
 pub mod writes;

@@ -74,6 +74,7 @@ struct Observer<'a> {
 
 impl watch::Observer for Observer<'_> {
     fn round(&mut self, watch: &mut Watch, trace: &Trace) -> Result<()> {
+        self.matcher.lost(&trace.losses);
         for event in &trace.events {
             if let Some(call) = self.matcher.add(event)
                 && watch.process_is_observed(self.subject, call.tid)

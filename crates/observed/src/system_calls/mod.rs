@@ -5,8 +5,9 @@ mod names;
 
 use std::collections::HashMap;
 
-use roundtrip_tracefs::{Body, Event};
+use roundtrip_tracefs::{Body, Event, Loss};
 
+use crate::lost::Lost;
 pub use crate::unmatched::Unmatched;
 pub use names::name;
 
@@ -40,6 +41,7 @@ pub struct Matcher {
     most: usize,
     /// By thread: the number of the call in flight, and when it began.
     calls: HashMap<u32, (i64, u64)>,
+    lost: Lost,
     unmatched: Unmatched,
 }
 
@@ -47,13 +49,18 @@ impl Matcher {
     /// A matcher that tracks at most `most` calls at a time.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { most, calls: HashMap::new(), unmatched: Unmatched::default() }
+        Self { most, calls: HashMap::new(), lost: Lost::default(), unmatched: Unmatched::default() }
     }
 
     /// Counts of what could not be matched so far.
     #[must_use]
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched
+    }
+
+    /// Takes the losses of a recording, sorted by their begin, before the events after them.
+    pub fn lost(&mut self, losses: &[Loss]) {
+        self.lost.add(losses);
     }
 
     /// Takes the next event of a trace, in time order. Returns the call that it ends, if any.
@@ -71,7 +78,9 @@ impl Matcher {
             }
             Body::SysExit { number: returned, result } => match self.calls.remove(&tid) {
                 // A return from a signal's handler has the number -1 on x86-64.
-                Some((number, start_ns)) if number == returned || returned < 0 => {
+                Some((number, start_ns))
+                    if (number == returned || returned < 0) && !self.lost.within(start_ns, time_ns) =>
+                {
                     Some(Returned { tid, number, latency_ns: time_ns.saturating_sub(start_ns), result })
                 }
                 Some(_) => {

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use roundtrip_tracefs::{Body, Event, Numbers, OffCpu, Trace};
+use roundtrip_tracefs::{Body, Event, Loss, Numbers, OffCpu, Trace};
 
 use super::observed::{Asked, FileId, Observed};
 use super::operation::Operation;
+use crate::lost::Lost;
 use crate::unmatched::Unmatched;
 
 /// `RWF_DSYNC | RWF_SYNC` (`include/uapi/linux/fs.h`).
@@ -43,6 +44,7 @@ pub struct Matcher {
     workers: HashMap<u32, u32>,
     /// Whether the file systems' events replace system calls, which were not recorded.
     within_file_systems: bool,
+    lost: Lost,
     unmatched: Unmatched,
 }
 
@@ -60,6 +62,7 @@ impl Matcher {
             performed: HashMap::new(),
             workers: HashMap::new(),
             within_file_systems: false,
+            lost: Lost::default(),
             unmatched: Unmatched::default(),
         }
     }
@@ -89,6 +92,11 @@ impl Matcher {
     pub fn oldest_ns(&self) -> Option<u64> {
         let all = self.calls.values().chain(self.operations.values());
         all.map(|(call, _)| call.start_ns).min()
+    }
+
+    /// Takes the losses of a recording, sorted by their begin, before the events after them.
+    pub fn lost(&mut self, losses: &[Loss]) {
+        self.lost.add(losses);
     }
 
     /// Takes the next event of a trace, in time order. Calls `tell` with the write that the event
@@ -163,7 +171,16 @@ impl Matcher {
             return;
         };
         if call.asked != Asked::Unknown || waited || call.throttled {
-            tell(Observed { end_ns, result, ..call });
+            self.ended(Observed { end_ns, result, ..call }, tell);
+        }
+    }
+
+    /// Tells of a call, if it is one: with a loss in between, the end may be that of another.
+    fn ended(&mut self, call: Observed, tell: &mut dyn FnMut(Observed)) {
+        if self.lost.within(call.start_ns, call.end_ns) {
+            self.unmatched.not_ended += 1;
+        } else {
+            tell(call);
         }
     }
 
@@ -179,7 +196,7 @@ impl Matcher {
         match self.calls.remove(&event.tid) {
             Some((call, _)) => {
                 let result = result.map_or(0, u64::cast_signed);
-                tell(Observed { end_ns: event.time_ns, result, ..call });
+                self.ended(Observed { end_ns: event.time_ns, result, ..call }, tell);
             }
             None => self.unmatched.begun_before += 1,
         }
@@ -277,7 +294,7 @@ impl Matcher {
                 let begun = begun.or_else(|| operation(number("opcode"), event));
                 if let Some(begun) = begun {
                     let result = number("error").map_or(0, u64::cast_signed);
-                    tell(Observed { end_ns: event.time_ns, result, ..begun });
+                    self.ended(Observed { end_ns: event.time_ns, result, ..begun }, tell);
                 }
             }
             "io_uring/io_uring_file_get" => {
@@ -304,7 +321,7 @@ impl Matcher {
                         self.performed.clear();
                     }
                     let result = number("res").map_or(0, u64::cast_signed);
-                    tell(Observed { end_ns: event.time_ns, result, ..begun });
+                    self.ended(Observed { end_ns: event.time_ns, result, ..begun }, tell);
                 }
             }
             _ => {}
