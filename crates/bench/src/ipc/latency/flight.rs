@@ -30,6 +30,9 @@ const MAX_SPARE_BYTES: u64 = 128 << 20;
 /// The longest time that storing those recordings may take in a run. Their clients wait meanwhile.
 const MAX_SPARE_TIME: Duration = Duration::from_secs(5);
 
+/// From which share of a run on it matters that clients wait while recordings are stored.
+const MUCH_STORING: f64 = 0.1;
+
 /// The recorder, and the slow calls kept so far.
 pub(super) struct Flight {
     plan: ExplainPlan,
@@ -44,7 +47,9 @@ pub(super) struct Flight {
     spare: Vec<Miss>,
     /// Whether there is no more space for them.
     spare_is_full: bool,
-    /// How long it took to store recordings while there were more calls than the plan's limit.
+    /// How long it took to store recordings.
+    stored_for: Duration,
+    /// How much of it while there were more calls than the plan's limit.
     spare_time: Duration,
     /// Start times of slow calls that have no recording, because the recording of another call was
     /// being collected.
@@ -77,6 +82,7 @@ impl Flight {
             misses: Vec::new(),
             spare: Vec::new(),
             spare_is_full: false,
+            stored_for: Duration::ZERO,
             spare_time: Duration::ZERO,
             while_busy: Vec::new(),
             recorded: Vec::new(),
@@ -166,6 +172,7 @@ impl Flight {
     fn take(&mut self, start_ns: u64, stopped_ns: u64) -> Result<Option<u32>> {
         let begin = Instant::now();
         let taken = self.take_snapshot(start_ns, stopped_ns);
+        self.stored_for += begin.elapsed();
         if self.misses.len() >= self.plan.most() {
             self.spare_time += begin.elapsed();
             self.spare_is_full |= self.spare_time >= MAX_SPARE_TIME;
@@ -312,6 +319,19 @@ impl Flight {
             tape.recorder.instance.off()?;
         }
         Ok(())
+    }
+
+    /// What a reader must know if clients waited long in a run of this length: whatever comes at
+    /// regular intervals has gone on meanwhile, and comes sooner after each wait.
+    pub(super) fn waited(&self, elapsed: Duration) -> Option<String> {
+        (self.stored_for.as_secs_f64() >= elapsed.as_secs_f64() * MUCH_STORING).then(|| {
+            format!(
+                "clients waited for {:.1} of {:.1} s while recordings of their slow calls were stored: causes that \
+                 come at regular intervals delayed a larger share of the calls than without recordings",
+                self.stored_for.as_secs_f64(),
+                elapsed.as_secs_f64(),
+            )
+        })
     }
 
     /// Ends recording. `missed` is the number of calls that missed the deadline, `slowest_ns` the

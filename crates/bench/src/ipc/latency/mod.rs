@@ -144,6 +144,8 @@ fn carry_out(
     let ended = take_turns(&mut setup, turns, &mut timetable, &mut series, &mut group, interrupts, notice)?;
     warnings.extend(plan.rate_per_s.iter().flat_map(|&rate| timetable.warnings(rate, &series)));
     warnings.append(&mut setup.disturbed.warnings);
+    let elapsed = Duration::from_nanos(clock::now_ns() - setup.start_ns);
+    warnings.extend(setup.flight.as_ref().and_then(|flight| flight.waited(elapsed)));
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
     let Served { wake_up, inherited_by_pi_futex } =
