@@ -1,4 +1,4 @@
-//! What mending a cause would bring: of as many operations again, how many would miss their
+//! What fixing a cause would bring: of as many operations again, how many would miss their
 //! deadline, and what their p99.9 and the worst would be. Must not know how causes are found or
 //! shown.
 //!
@@ -22,7 +22,7 @@ pub const PERCENT: f64 = 99.9;
 const LONGEST: [f64; 4] = [5.0, 10.0, 20.0, 50.0];
 
 /// By how much durations of the same thing differ from one run to the next, at most: by this share.
-const RUNS_DIFFER: f64 = 0.15;
+const RUNS_DIFFER: f64 = 0.12;
 
 /// The probability that the maximum exceeds the extrapolated one.
 const BEYOND: f64 = 0.025;

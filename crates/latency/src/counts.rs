@@ -13,6 +13,12 @@ pub const CLUMP: f64 = 30.0;
 /// The error probability of the interval.
 const ERROR: f64 = 0.05;
 
+/// The quantile of the normal distribution that goes with it.
+const Z: f64 = 1.959_963_985;
+
+/// From how many events on their number is taken as normally distributed.
+const MANY: f64 = 1e6;
+
 /// Events among calls, of one or more runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Events {
@@ -56,6 +62,11 @@ pub fn shares(subject: Events, baseline: Events, allowed: f64) -> Option<Shift> 
 #[must_use]
 pub fn again(events: f64, clump: f64) -> (f64, f64) {
     let known = events.max(0.0) / clump;
+    if known >= MANY {
+        // Where the difference is Z times its own standard deviation.
+        let apart = |sign: f64| (Z * Z + sign * Z * (Z * Z + 8.0 * known).sqrt()) / 2.0;
+        return (((known + apart(-1.0)) * clump).ceil(), ((known + apart(1.0)) * clump).floor());
+    }
     let below = |others: f64| beta(known, others + 1.0, 0.5) < ERROR / 2.0;
     let above = |others: f64| others > 0.0 && 1.0 - beta(known + 1.0, others, 0.5) < ERROR / 2.0;
     // Far beyond the end of the interval.
@@ -174,6 +185,11 @@ mod tests {
         assert!(clumped_low < 35.0 && clumped_high > 180.0, "{clumped_low} {clumped_high}");
         let (low, high) = again(1e6, 1.0);
         assert!((low - 997_230.0).abs() < 20.0 && (high - 1_002_775.0).abs() < 20.0, "{low} {high}");
+        // Almost the same without the normal distribution.
+        let (fewer_low, fewer_high) = again(999_999.0, 1.0);
+        assert!((low - fewer_low).abs() < 5.0 && (high - fewer_high).abs() < 5.0, "{low} {high}");
+        let (low, high) = again(1e18, 1.0);
+        assert!(1e18 - low < 3e9 && high - 1e18 < 3e9 && low < 1e18 && high > 1e18, "{low} {high}");
     }
 
     proptest! {

@@ -165,7 +165,8 @@ def storm(of):
 
 
 def threads(of):
-    """Many threads of one process, each with a name of its own."""
+    """Many threads of one process, each with a name of its own, one after the other."""
+    count = 6
     of.here()
     sys.setswitchinterval(0.0005)
     fifo()
@@ -174,13 +175,13 @@ def threads(of):
         rename(f"worker-{number}")
         while True:
             turn.wait()
-            end_ns = now() + FOR_NS
+            end_ns = now() + FOR_NS // count
             while now() < end_ns:
                 pass
             turn.wait()
 
-    turn = threading.Barrier(7)
-    for number in range(6):
+    turn = threading.Barrier(count + 1)
+    for number in range(count):
         threading.Thread(target=work, args=(number, turn), daemon=True).start()
     for _ in of.pulses():
         begin_ns = now()

@@ -215,7 +215,7 @@ mod tests {
         let said = report(&all, &kept);
         assert!(said.starts_with(expected), "{said}");
         let left = said.strip_prefix(expected).unwrap();
-        assert!(left.starts_with("What mending one cause would leave, in as many calls again"), "{left}");
+        assert!(left.starts_with("What fixing one cause would leave, in as many calls again"), "{left}");
         assert_eq!(line(&[], &kept), "No call was slow: none of 12 took longer than 2.50 ms.\n");
         kept.over_limit = 2;
         assert!(line(&all, &kept).starts_with("8 missed, 6 of them recorded (75.0%): 3 behind"));

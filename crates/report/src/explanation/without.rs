@@ -11,7 +11,7 @@ use crate::text::table::{Column, Table};
 
 /// The heading of the table. `what` names the operations in the plural: "calls".
 pub(crate) fn heading(what: &str) -> String {
-    format!("What mending one cause would leave, in as many {what} again (95% intervals)")
+    format!("What fixing one cause would leave, in as many {what} again (95% intervals)")
 }
 
 /// The limits of the predictions.
@@ -63,7 +63,7 @@ pub(crate) fn text(all: &[Left], what: &str) -> String {
     out + "  " + &caveat(what) + "\n"
 }
 
-/// What mending the first cause would bring, for a page, beside what can be done about it. `missed`
+/// What fixing the first cause would bring, for a page, beside what can be done about it. `missed`
 /// is how many operations missed the deadline.
 pub(crate) fn sentence(all: &[Left], missed: Option<u64>, what: &str) -> Option<String> {
     let left = all.first()?;
@@ -139,7 +139,7 @@ mod tests {
             },
         ];
         let text = text(&all, "calls");
-        let expected = "What mending one cause would leave, in as many calls again (95% intervals):\n\
+        let expected = "What fixing one cause would leave, in as many calls again (95% intervals):\n\
             \u{20}         missed                        p99.9                           max  without\n\
             \u{20}   12 (4 to 25)  1.20 ms (1.00 ms to 1.90 ms)  9.00 ms (6.00 ms to 12.0 ms)  behind rustc\n\
             \u{20} 100 (70 to 130)                           -  9.50 ms (6.00 ms to 12.0 ms)  ran long: server\n";

@@ -17,7 +17,7 @@ pub(super) fn section(page: &mut Page, left: &[Left], what: &str) {
     }
 }
 
-/// What mending the first cause of a run would bring.
+/// What fixing the first cause of a run would bring.
 pub(super) fn sentence(subject: &Subject<'_>) -> Option<String> {
     let run = subject.analysed.run;
     if let Some(kept) = Kept::of(run) {

@@ -27,7 +27,7 @@ fn a_runs_slow_writes_have_one_sentence_in_all_formats_and_reasons_that_add_up()
     let left = without(&analysed, &found);
     let summed = || Summed { causes: &found, left: &left, over_limit: Some(5) };
     let said = text(&all, summed(), None, Look::PLAIN);
-    assert!(said.contains("What mending one cause would leave, in as many writes again"), "{said}");
+    assert!(said.contains("What fixing one cause would leave, in as many writes again"), "{said}");
     assert!(said.ends_with("Not explained: 5 more slow writes, which were not kept.\n"), "{said}");
     let mut observed = run.results.observed_writes.clone().unwrap();
     observed.over_limit = 7;

@@ -241,5 +241,5 @@ fn what_is_left_without_an_injected_cause_is_what_its_log_does_not_explain() {
     assert!(estimate.abs_diff(left) <= 1 + calls.len() as u64 / 10, "{left} are left: {missed}");
     assert!(low <= estimate && estimate <= high && high >= 5, "{missed}");
     let said = String::from_utf8(run.explain("").stdout).unwrap();
-    assert!(said.contains("What mending one cause would leave, in as many calls again"), "{said}");
+    assert!(said.contains("What fixing one cause would leave, in as many calls again"), "{said}");
 }
