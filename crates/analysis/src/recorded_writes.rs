@@ -83,6 +83,7 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
     if within_file_systems {
         matcher = matcher.within_file_systems();
     }
+    matcher.lost(&trace.losses);
     let mut observed = Vec::new();
     trace.events.iter().for_each(|event| matcher.add(trace, event, &mut |write| observed.push(write)));
 

@@ -97,6 +97,7 @@ struct Observer<'a> {
 
 impl watch::Observer for Observer<'_> {
     fn round(&mut self, watch: &mut Watch, trace: &Trace) -> Result<()> {
+        self.matcher.lost(&trace.losses);
         let mut ended = Vec::new();
         for event in &trace.events {
             self.matcher.add(trace, event, &mut |observed| ended.push(observed));
