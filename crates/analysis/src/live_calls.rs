@@ -43,6 +43,15 @@ impl Current {
     fn new() -> Self {
         Self { latency: Histogram::growing(), behind_pool_ns: (0, 0), missed: 0, oneway: 0, failed: 0 }
     }
+
+    fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        let (sum_ns, count) = other.behind_pool_ns;
+        self.behind_pool_ns = (self.behind_pool_ns.0.saturating_add(sum_ns), self.behind_pool_ns.1 + count);
+        self.missed += other.missed;
+        self.oneway += other.oneway;
+        self.failed += other.failed;
+    }
 }
 
 /// One session in which calls are observed.
@@ -63,17 +72,32 @@ impl Session {
         Self { deadline, current: Vec::new(), last: Vec::new(), intervals: 0 }
     }
 
+    /// The rows have new places, by their places before. Those with the same place are one row.
+    pub fn moved(&mut self, places: &[usize]) {
+        for (current, place) in std::mem::take(&mut self.current).iter().zip(places) {
+            self.current(*place).merge(current);
+        }
+        for point in &mut self.last {
+            point.flow = places.get(point.flow).copied().unwrap_or(point.flow);
+        }
+    }
+
+    fn current(&mut self, flow: usize) -> &mut Current {
+        if self.current.len() <= flow {
+            self.current.resize_with(flow + 1, Current::new);
+        }
+        &mut self.current[flow]
+    }
+
     /// Adds completed transactions, each with its row, to the current interval.
     pub fn add(&mut self, ended: &[(usize, Observed)]) {
+        let deadline = self.deadline;
         for (flow, observed) in ended {
-            if self.current.len() <= *flow {
-                self.current.resize_with(*flow + 1, Current::new);
-            }
-            let Some(current) = self.current.get_mut(*flow) else { continue };
+            let current = self.current(*flow);
             match observed {
                 Observed::Call(call) => {
                     current.latency.record(call.latency_ns());
-                    current.missed += u64::from(self.deadline.missed(call.latency_ns()));
+                    current.missed += u64::from(deadline.missed(call.latency_ns()));
                     if let Some(behind_ns) = call.behind_pool_ns {
                         let (sum_ns, count) = current.behind_pool_ns;
                         current.behind_pool_ns = (sum_ns.saturating_add(behind_ns), count + 1);
@@ -152,5 +176,12 @@ mod tests {
         assert_eq!(session.last.iter().map(|row| row.flow).collect::<Vec<_>>(), [1]);
         session.end_interval();
         assert!(session.last.is_empty() && session.intervals == 3);
+        session.add(&[(1, call(50, None)), (3, call(600, None)), (4, call(70, Some(5)))]);
+        session.moved(&[0, 0, 0, 1, 0]);
+        session.end_interval();
+        let rows: Vec<_> = session.last.iter().map(|row| (row.flow, row.calls, row.missed)).collect();
+        assert_eq!(rows, [(1, 1, 1), (0, 2, 0)]);
+        session.moved(&[2, 3]);
+        assert_eq!(session.last.iter().map(|row| row.flow).collect::<Vec<_>>(), [3, 2]);
     }
 }

@@ -2,6 +2,7 @@
 //! writes again from a run's recording. Must not know how anything is recorded or shown.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 
 use roundtrip_latency::Histogram;
@@ -54,7 +55,18 @@ impl Divider {
             layers.usual_ns = self.usual_ns(row);
             self.slow.add_timed(timed(write, Some(self.deadline_ns)), &layers.summed());
         }
-        self.rows.entry(row).or_default().add(write, layers);
+        self.rows.entry(row).or_insert_with(Breakdown::only_totals).add(write, layers);
+    }
+
+    /// The rows have new places, by their places before. Those with the same place are merged.
+    pub fn moved(&mut self, places: &[usize]) {
+        for (row, breakdown) in std::mem::take(&mut self.rows) {
+            let Some(&place) = places.get(row) else { continue };
+            match self.rows.entry(place) {
+                Entry::Vacant(free) => drop(free.insert(breakdown)),
+                Entry::Occupied(mut with) => with.get_mut().merge(&breakdown),
+            }
+        }
     }
 
     /// What delayed the writes that missed the deadline.
@@ -207,5 +219,11 @@ mod tests {
         assert_eq!(rows.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
         let only = rows[2].as_ref().unwrap();
         assert_eq!((only.calls, only.sum_ns, only.layers["unexplained"].sum_ns), (1, 4, 4));
+        divider.add(&Trace::default(), &[], [(1, Write { start_ns: 5, end_ns: 7, tid: 2 })].into_iter());
+        divider.moved(&[0, 1, 1]);
+        let rows = divider.finish();
+        let both = rows[1].as_ref().unwrap();
+        assert_eq!((rows.len(), both.calls, both.sum_ns), (2, 2, 6));
+        assert_eq!(both.layers["unexplained"].calls.count(), 2);
     }
 }

@@ -88,16 +88,17 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
     trace.events.iter().for_each(|event| matcher.add(trace, event, &mut |write| observed.push(write)));
 
     let indexed = Writes::new(trace, Devices::of_recording(trace));
-    let (rows, divider, mut slow) = count(trace, wanted, &indexed, &observed);
+    let (rows, mut divider, mut slow) = count(trace, wanted, &indexed, &observed);
     let unmatched = matcher.unmatched();
     let unseen = UnseenWrites {
         lost_events: 0,
         begun_before: unmatched.begun_before,
         not_ended: unmatched.not_ended,
         forgotten: unmatched.forgotten,
-        other_rows: rows.others(),
     };
-    let (rows, places) = rows.finish(divider.finish());
+    let (mut rows, places) = rows.finish();
+    moved(&places, &mut divider, &mut slow);
+    rows.iter_mut().zip(divider.finish()).for_each(|(row, divided)| row.divided = divided);
     let over_limit = keep_slowest(&mut slow, wanted);
     let layers = slow.iter().map(|write| Layers {
         usual_ns: divider.usual_ns(write.row),
@@ -105,7 +106,6 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
     });
     let layers: Vec<Layers> = layers.collect();
     let causes = if wanted.slowest { summed(&slow, &layers) } else { divider.causes().clone() };
-    slow.iter_mut().for_each(|write| write.row = places[write.row]);
     Some(RecordedWrites {
         layers,
         result: ObserveWritesResult {
@@ -160,8 +160,8 @@ fn plan(wanted: Wanted) -> ObserveWritesPlan {
     }
 }
 
-/// Counts the writes and attributes their time to layers. The slow writes contain the row numbers
-/// of [`Rows::add`].
+/// Counts the writes and attributes their time to layers. The slow writes contain the places of
+/// [`Rows::add`].
 fn count(
     trace: &Trace,
     wanted: Wanted,
@@ -190,13 +190,22 @@ fn count(
         };
         let deadline = Deadline { ns: wanted.deadline_ns };
         let name = || threads.name_at(tid, start_ns).to_owned();
-        let Some(row) = rows.add(key, name, counted, deadline) else { continue };
+        let row = rows.add(key, name, counted, deadline);
         divider.divided(row, of(start_ns, end_ns, tid), layers);
         if wanted.slowest || write.latency_ns() > wanted.deadline_ns {
             slow.push(SlowWrite { row, tid, start_ns, end_ns, snapshot: None });
         }
+        if rows.is_full() {
+            moved(&rows.shrink(), &mut divider, &mut slow);
+        }
     }
     (rows, divider, slow)
+}
+
+/// The rows have new places, by their places before.
+fn moved(places: &[usize], divider: &mut Divider, slow: &mut [SlowWrite]) {
+    divider.moved(places);
+    slow.iter_mut().for_each(|write| write.row = places[write.row]);
 }
 
 fn of(start_ns: u64, end_ns: u64, tid: u32) -> Write {

@@ -48,6 +48,7 @@ mod directory;
 pub mod environment;
 mod error;
 pub mod figures;
+pub mod heaviest;
 pub mod injection;
 pub mod ipc;
 mod kinds;

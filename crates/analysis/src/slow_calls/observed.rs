@@ -17,11 +17,16 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     }
     let calls = result.slow_calls.iter().filter_map(|slow| {
         let flow = result.flows.get(slow.flow)?;
-        let kind_name = format!("{} to {}", name(&flow.client), name(&flow.server));
+        let (kind_name, code) = match flow.stands_for {
+            0 => {
+                (format!("{} to {}", name(&flow.client), name(&flow.server)), format!(", code {}", flow.code))
+            }
+            _ => ("others".to_owned(), String::new()),
+        };
         Some(SlowCall {
             number: 0,
             kind: (slow.flow, 0),
-            what: format!("{kind_name}, node {}, code {}", slow.node, flow.code),
+            what: format!("{kind_name}, node {}{code}", slow.node),
             kind_name,
             trip: trip(flow, slow, result.plan.deadline, virtualised),
             snapshot: slow.snapshot,

@@ -24,9 +24,11 @@ use crate::worker::Interrupts;
 pub struct Round<'a> {
     /// How long the observer has run, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The rows of the table so far, in the order in which they were created.
+    /// The new place of each row, by its place in the last round; empty if they are the same.
+    pub moved: &'a [usize],
+    /// The rows of the table so far. The first one is the sum of all without a row of their own.
     pub flows: &'a [Flow],
-    /// The transactions that have ended since the last round, each with the index of its row.
+    /// The transactions that have ended since the last round, each with the place of its row.
     pub ended: &'a [(usize, Observed)],
     /// Events that the kernel had to drop so far.
     pub lost_events: u64,
@@ -74,6 +76,7 @@ pub fn run(
         has_enough: false,
         matcher: Matcher::new(roundtrip_observed::MAX_IN_FLIGHT),
         flows: Flows::default(),
+        moved: Vec::new(),
         timeline: Timeline::new(begin_ns),
         slow: Slow::new(plan.limit, recording),
         classify,
@@ -102,6 +105,8 @@ struct Observer<'a> {
     has_enough: bool,
     matcher: Matcher,
     flows: Flows,
+    /// The new places of the rows since the last round; empty if they are the same.
+    moved: Vec<usize>,
     timeline: Timeline,
     slow: Slow<SlowCall>,
     classify: &'a mut dyn Classify,
@@ -118,17 +123,24 @@ impl watch::Observer for Observer<'_> {
         let counted =
             ended.into_iter().filter_map(|observed| Some((self.count(&observed, watch)?, observed)));
         let ended: Vec<_> = counted.collect();
-        if self.unclassified.is_due(watch.taken_bytes) {
+        let is_full = self.flows.is_full();
+        if self.unclassified.is_due(watch.taken_bytes) || is_full {
             self.classify(watch)?;
         }
         self.slow.keep(|from_ns| watch.snapshot(from_ns));
         let round = Round {
             elapsed_ns: now_ns().saturating_sub(self.begin_ns),
+            moved: &self.moved,
             flows: self.flows.rows(),
             ended: &ended,
             lost_events: watch.lost_events,
         };
         self.has_enough |= (self.each)(&round).is_break();
+        self.moved.clear();
+        if is_full {
+            self.moved = self.flows.shrink();
+            self.slow.moved(&self.moved);
+        }
         Ok(())
     }
 
@@ -138,7 +150,7 @@ impl watch::Observer for Observer<'_> {
 }
 
 impl Observer<'_> {
-    /// Counts a transaction that has ended, if the plan observes it. Returns the index of its row.
+    /// Counts a transaction that has ended, if the plan observes it. Returns the place of its row.
     fn count(&mut self, observed: &Observed, watch: &mut Watch) -> Option<usize> {
         let (to_process, node, code) =
             observed.sent().map_or((0, 0, 0), |sent| (sent.to_process, sent.node, sent.code));
@@ -152,7 +164,7 @@ impl Observer<'_> {
         let ends = Ends { client, server, pool };
         match observed {
             Observed::Call(call) => {
-                let flow = self.flows.call(ends, call, self.plan.deadline)?;
+                let flow = self.flows.call(ends, call, self.plan.deadline);
                 let missed = self.plan.deadline.missed(call.latency_ns());
                 self.timeline.record(call.sent.start_ns, call.latency_ns(), missed);
                 if missed {
@@ -164,8 +176,8 @@ impl Observer<'_> {
                 }
                 Some(flow)
             }
-            Observed::Oneway(oneway) => self.flows.oneway(ends, oneway),
-            Observed::Failed(_) => self.flows.failed(ends, node, code),
+            Observed::Oneway(oneway) => Some(self.flows.oneway(ends, oneway)),
+            Observed::Failed(_) => Some(self.flows.failed(ends, node, code)),
         }
     }
 
@@ -177,20 +189,17 @@ impl Observer<'_> {
     }
 
     fn finish(self, elapsed_ns: u64, watch: &Watch) -> ObserveResult {
-        let Observer { plan, matcher, flows, timeline, slow, classify, .. } = self;
+        let Observer { plan, matcher, flows, timeline, mut slow, classify, .. } = self;
         let unmatched = matcher.unmatched();
         let unseen = Unseen {
             lost_events: watch.lost_events,
             begun_before: unmatched.received + unmatched.replies,
             not_ended: unmatched.ended,
             forgotten: unmatched.forgotten,
-            other_flows: flows.others,
         };
         let (flows, places) = flows.finish();
-        let (mut slow_calls, over_limit, not_recorded) = slow.finish(&watch.folder);
-        for call in &mut slow_calls {
-            call.flow = places[call.flow];
-        }
+        slow.moved(&places);
+        let (slow_calls, over_limit, not_recorded) = slow.finish(&watch.folder);
         ObserveResult {
             plan: plan.clone(),
             elapsed_ns,

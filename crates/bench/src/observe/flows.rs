@@ -1,10 +1,11 @@
-//! Aggregates transactions by client, server, pool of threads, node and method. The number of rows
-//! bounds the memory.
+//! Aggregates transactions by client, server, pool of threads, node and method. Those with the most
+//! time have rows of their own.
 
 use std::collections::{HashMap, HashSet};
 
-use roundtrip_latency::{Deadline, Histogram};
+use roundtrip_latency::Deadline;
 use roundtrip_observed::calls::{Call, Oneway};
+use roundtrip_run::heaviest::{Finished, Heaviest, OTHERS, Others};
 use roundtrip_run::ipc::observe::{Flow, MAX_FLOWS, MAX_THREADS, Process};
 
 use super::pools::Pools;
@@ -31,118 +32,139 @@ struct Key {
 }
 
 /// The rows so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Flows {
-    rows: Vec<Flow>,
+    table: Heaviest<Key, Flow>,
     /// For each row, the threads that served its transactions.
     threads: Vec<HashSet<u32>>,
-    places: HashMap<Key, usize>,
     /// How many nodes have rows, by the rest of the key.
     nodes: HashMap<Key, u32>,
     pools: Pools,
-    /// Transactions that no row counts, because there was no room for another row.
-    pub(super) others: u64,
+}
+
+impl Default for Flows {
+    /// Without transactions.
+    fn default() -> Self {
+        let others = Flow::new((Process::default(), Process::default()), None, None, 0);
+        Self {
+            table: Heaviest::new(MAX_FLOWS, Flow { stands_for: 1, ..others }),
+            threads: vec![HashSet::new()],
+            nodes: HashMap::new(),
+            pools: Pools::default(),
+        }
+    }
 }
 
 impl Flows {
-    /// The rows so far, in the order in which they were created.
+    /// The rows by their place. The first one is the sum of all without a row of their own.
     pub(super) fn rows(&self) -> &[Flow] {
-        &self.rows
+        self.table.rows()
     }
 
-    /// The index of a transaction's row. Creates the row if there is room.
-    fn row(&mut self, mut ends: Ends, node: i32, code: u32) -> Option<usize> {
-        let has_room = self.rows.len() < MAX_FLOWS;
-        ends.pool = self.pools.known(ends.server.pid, ends.pool, has_room);
+    /// The place of a transaction's row, which is made if there is none.
+    fn place(&mut self, mut ends: Ends, node: i32, code: u32) -> usize {
+        ends.pool = self.pools.known(ends.server.pid, ends.pool);
         let mut key = Key { ends, node: Some(node), code };
-        if let Some(&place) = self.places.get(&key) {
-            return Some(place);
+        if let Some(place) = self.table.find(&key) {
+            return place;
         }
         let others = Key { node: None, ..key.clone() };
         let known = self.nodes.get(&others).copied().unwrap_or(0);
         if known >= MOST_NODES {
-            key = others.clone();
-            if let Some(&place) = self.places.get(&key) {
-                return Some(place);
+            key = others;
+            if let Some(place) = self.table.find(&key) {
+                return place;
             }
+        } else {
+            self.nodes.insert(others, known + 1);
         }
-        if !has_room {
-            self.others += 1;
-            return None;
-        }
-        self.nodes.insert(others, known + 1);
-        let place = self.rows.len();
-        let Key { ends: Ends { client, server, pool }, node, .. } = key.clone();
-        self.places.insert(key, place);
-        self.threads.push(HashSet::new());
-        self.rows.push(Flow {
-            client,
-            server,
-            pool,
-            node,
-            code,
-            latency: Histogram::growing(),
-            request: Histogram::growing(),
-            handling: Histogram::growing(),
-            reply: Histogram::growing(),
-            behind_pool: Histogram::growing(),
-            missed: 0,
-            nested: 0,
-            oneway: Histogram::growing(),
-            failed: 0,
-            server_threads: 0,
+        let place = self.table.place(key, |key| {
+            let Key { ends: Ends { client, server, pool }, node, code } = key.clone();
+            Flow::new((client, server), pool, node, code)
         });
-        Some(place)
-    }
-
-    /// Counts a round trip and returns the index of its row.
-    pub(super) fn call(&mut self, ends: Ends, call: &Call, deadline: Deadline) -> Option<usize> {
-        let place = self.row(ends, call.sent.node, call.sent.code)?;
-        let flow = &mut self.rows[place];
-        flow.latency.record(call.latency_ns());
-        flow.request.record(call.received_ns.saturating_sub(call.sent.start_ns));
-        flow.handling.record(call.replied_ns.saturating_sub(call.received_ns));
-        flow.reply.record(call.end_ns.saturating_sub(call.replied_ns));
-        if let Some(behind_ns) = call.behind_pool_ns {
-            flow.behind_pool.record(behind_ns);
+        if place == self.threads.len() {
+            self.threads.push(HashSet::new());
         }
-        flow.missed += u64::from(call.latency_ns() > deadline.ns);
-        flow.nested += u64::from(call.sent.parent.is_some());
+        place
+    }
+
+    /// Counts a round trip and returns the place of its row.
+    pub(super) fn call(&mut self, ends: Ends, call: &Call, deadline: Deadline) -> usize {
+        let place = self.place(ends, call.sent.node, call.sent.code);
+        if let Some(flow) = self.table.at(place) {
+            flow.latency.record(call.latency_ns());
+            flow.request.record(call.received_ns.saturating_sub(call.sent.start_ns));
+            flow.handling.record(call.replied_ns.saturating_sub(call.received_ns));
+            flow.reply.record(call.end_ns.saturating_sub(call.replied_ns));
+            if let Some(behind_ns) = call.behind_pool_ns {
+                flow.behind_pool.record(behind_ns);
+            }
+            flow.missed += u64::from(call.latency_ns() > deadline.ns);
+            flow.nested += u64::from(call.sent.parent.is_some());
+        }
         self.served(place, call.server);
-        Some(place)
+        place
     }
 
-    /// Counts a oneway transaction and returns the index of its row.
-    pub(super) fn oneway(&mut self, ends: Ends, oneway: &Oneway) -> Option<usize> {
-        let place = self.row(ends, oneway.sent.node, oneway.sent.code)?;
-        self.rows[place].oneway.record(oneway.received_ns.saturating_sub(oneway.sent.start_ns));
+    /// Counts a oneway transaction and returns the place of its row.
+    pub(super) fn oneway(&mut self, ends: Ends, oneway: &Oneway) -> usize {
+        let place = self.place(ends, oneway.sent.node, oneway.sent.code);
+        if let Some(flow) = self.table.at(place) {
+            flow.oneway.record(oneway.received_ns.saturating_sub(oneway.sent.start_ns));
+        }
         self.served(place, oneway.server);
-        Some(place)
+        place
     }
 
-    /// Counts a failed call and returns the index of its row.
-    pub(super) fn failed(&mut self, ends: Ends, node: i32, code: u32) -> Option<usize> {
-        let place = self.row(ends, node, code)?;
-        self.rows[place].failed += 1;
-        Some(place)
+    /// Counts a failed call and returns the place of its row.
+    pub(super) fn failed(&mut self, ends: Ends, node: i32, code: u32) -> usize {
+        let place = self.place(ends, node, code);
+        self.table.at(place).into_iter().for_each(|flow| flow.failed += 1);
+        place
     }
 
     fn served(&mut self, place: usize, thread: u32) {
         let threads = &mut self.threads[place];
         if threads.len() < MAX_THREADS && threads.insert(thread) {
-            self.rows[place].server_threads += 1;
+            self.table.at(place).into_iter().for_each(|flow| flow.server_threads += 1);
         }
     }
 
-    /// The rows, sorted by total latency in descending order, and for each old index the new one.
-    pub(super) fn finish(self) -> (Vec<Flow>, Vec<usize>) {
-        let mut rows: Vec<(usize, Flow)> = (0..).zip(self.rows).collect();
-        rows.sort_by_key(|(place, flow)| (std::cmp::Reverse(flow.latency.sum_ns()), *place));
-        let mut places = vec![0; rows.len()];
-        for (now, (before, _)) in rows.iter().enumerate() {
-            places[*before] = now;
+    /// Whether there are so many rows that they should be merged.
+    pub(super) fn is_full(&self) -> bool {
+        self.table.is_full()
+    }
+
+    /// Merges the rows with the least time. Returns the new place of each row, by its place before.
+    pub(super) fn shrink(&mut self) -> Vec<usize> {
+        let places = self.table.shrink();
+        let before = std::mem::take(&mut self.threads);
+        self.threads.resize_with(self.table.rows().len(), HashSet::new);
+        for (threads, &place) in before.into_iter().zip(&places) {
+            let room = MAX_THREADS - self.threads[place].len();
+            self.threads[place].extend(threads.into_iter().take(room));
         }
-        (rows.into_iter().map(|(_, flow)| flow).collect(), places)
+        let others = self.threads[OTHERS].len() as u32;
+        self.table.at(OTHERS).into_iter().for_each(|flow| flow.server_threads = others);
+        self.nodes.clear();
+        for key in self.table.keys().filter(|key| key.node.is_some()) {
+            *self.nodes.entry(Key { node: None, ..key.clone() }).or_default() += 1;
+        }
+        self.pools.keep(&self.table.rows().iter().map(|flow| flow.server.pid).collect());
+        places
+    }
+
+    /// The rows, sorted by total time in descending order, with the sum of all others last. Also
+    /// returns the new place of each row, by its place before.
+    pub(super) fn finish(mut self) -> (Vec<Flow>, Vec<usize>) {
+        let shrunk = self.shrink();
+        let Finished { mut rows, places, others } = self.table.finish();
+        rows.extend(others.map(|Others { row, rows, beyond_ns }| Flow {
+            stands_for: rows,
+            beyond_ns,
+            ..row
+        }));
+        (rows, shrunk.into_iter().map(|place| places[place]).collect())
     }
 }
 
@@ -187,27 +209,44 @@ mod tests {
             })
             .collect();
         assert_eq!(rows, [("Binder:#_#", 3, 2, 300), ("main", 1, 1, 100)]);
-        assert_eq!(places, [0, 1]);
+        assert_eq!(places, [2, 0, 1], "there are no others");
     }
 
     #[test]
-    fn rows_nodes_and_threads_are_bounded_and_what_has_no_room_is_counted() {
+    fn rows_nodes_and_threads_are_bounded_and_what_has_no_row_is_in_the_sum_of_others() {
         let mut flows = Flows::default();
         let deadline = Deadline { ns: 1 };
         for node in 0..100 {
             flows.call(ends("a"), &call(node, 2), deadline);
         }
-        let nodes: Vec<_> = flows.rows().iter().map(|flow| flow.node).collect();
+        let nodes: Vec<_> = flows.rows()[1..].iter().map(|flow| flow.node).collect();
         assert_eq!((nodes.len(), nodes[16]), (17, None));
-        assert_eq!(flows.rows()[16].latency.count(), 84);
+        assert_eq!(flows.rows()[17].latency.count(), 84);
         for thread in 0..MAX_THREADS as u32 + 10 {
             flows.call(ends("a"), &call(0, thread), deadline);
         }
-        assert_eq!(flows.rows()[0].server_threads, MAX_THREADS as u32);
-        for client in 0..MAX_FLOWS as u32 {
+        assert_eq!(flows.rows()[1].server_threads, MAX_THREADS as u32);
+        for client in 0..3 * MAX_FLOWS as u32 {
             let client = Process { pid: 10 + client, name: String::new() };
             flows.call(Ends { client, ..ends("a") }, &call(0, 2), deadline);
+            if flows.is_full() {
+                let places = flows.shrink();
+                assert_eq!((places.len(), flows.rows().len()), (2 * MAX_FLOWS + 1, MAX_FLOWS + 1));
+            }
         }
-        assert_eq!((flows.rows().len(), flows.others), (MAX_FLOWS, 17));
+        let (rows, places) = flows.finish();
+        assert_eq!(rows.len(), MAX_FLOWS + 1);
+        assert!(places.iter().all(|place| *place <= MAX_FLOWS));
+        let (first, others) = (&rows[0], &rows[MAX_FLOWS]);
+        assert_eq!(
+            (first.latency.count(), first.server_threads),
+            (MAX_THREADS as u64 + 11, MAX_THREADS as u32)
+        );
+        assert_eq!(
+            (others.stands_for, others.server_threads),
+            (1 + 16 + 3 * MAX_FLOWS as u64 - MAX_FLOWS as u64, 1)
+        );
+        let calls = rows.iter().map(|flow| flow.latency.count()).sum::<u64>();
+        assert_eq!(calls, 100 + MAX_THREADS as u64 + 10 + 3 * MAX_FLOWS as u64);
     }
 }

@@ -1,7 +1,7 @@
 //! Groups a server's threads into pools by name: the names of a pool's threads differ only in
 //! numbers. Must not know how a thread's name is found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use roundtrip_run::ipc::observe::MAX_POOLS;
 
@@ -35,16 +35,21 @@ pub(super) struct Pools(HashMap<u32, Vec<String>>);
 
 impl Pools {
     /// The pool, unless it is new to this server and there is no room for it.
-    pub(super) fn known(&mut self, server: u32, pool: Option<String>, has_room: bool) -> Option<String> {
+    pub(super) fn known(&mut self, server: u32, pool: Option<String>) -> Option<String> {
         let pool = pool?;
         let pools = self.0.get(&server).map_or(&[][..], Vec::as_slice);
         if !pools.contains(&pool) {
-            if pools.len() >= MAX_POOLS || !has_room {
+            if pools.len() >= MAX_POOLS {
                 return None;
             }
             self.0.entry(server).or_default().push(pool.clone());
         }
         Some(pool)
+    }
+
+    /// Forgets all other servers.
+    pub(super) fn keep(&mut self, servers: &HashSet<u32>) {
+        self.0.retain(|server, _| servers.contains(server));
     }
 }
 
@@ -70,9 +75,11 @@ mod tests {
     fn a_server_with_a_name_for_each_request_has_a_bounded_number_of_pools() {
         let mut pools = Pools::default();
         let name = |at: usize| Some("x".repeat(at + 1));
-        let known: Vec<_> = (0..MAX_POOLS + 5).filter_map(|at| pools.known(1, name(at), true)).collect();
+        let known: Vec<_> = (0..MAX_POOLS + 5).filter_map(|at| pools.known(1, name(at))).collect();
         assert_eq!(known.len(), MAX_POOLS);
-        assert_eq!((pools.known(1, name(0), false), pools.known(2, name(90), true)), (name(0), name(90)));
-        assert_eq!((pools.known(1, None, true), pools.known(3, name(0), false)), (None, None));
+        assert_eq!((pools.known(1, name(0)), pools.known(2, name(90))), (name(0), name(90)));
+        assert_eq!((pools.known(1, None), pools.known(1, name(90))), (None, None));
+        pools.keep(&[2].into());
+        assert_eq!((pools.0.len(), pools.known(1, name(90))), (1, name(90)));
     }
 }

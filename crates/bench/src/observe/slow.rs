@@ -16,11 +16,17 @@ pub(super) trait Timed {
     fn latency_ns(&self) -> u64;
     /// The number of its snapshot, if it was recorded.
     fn snapshot(&mut self) -> &mut Option<u32>;
+    /// The place of the row that counts it.
+    fn row(&mut self) -> &mut usize;
 }
 
 impl Timed for SlowCall {
     fn start_ns(&self) -> u64 {
         self.start_ns
+    }
+
+    fn row(&mut self) -> &mut usize {
+        &mut self.flow
     }
 
     fn latency_ns(&self) -> u64 {
@@ -35,6 +41,10 @@ impl Timed for SlowCall {
 impl Timed for SlowWrite {
     fn start_ns(&self) -> u64 {
         self.start_ns
+    }
+
+    fn row(&mut self) -> &mut usize {
+        &mut self.row
     }
 
     fn latency_ns(&self) -> u64 {
@@ -114,6 +124,11 @@ impl<C: Timed> Slow<C> {
             }
             self.kept.push(call);
         }
+    }
+
+    /// The rows have new places, by their places before.
+    pub(super) fn moved(&mut self, places: &[usize]) {
+        self.kept.iter_mut().chain(&mut self.fresh).for_each(|call| *call.row() = places[*call.row()]);
     }
 
     /// Stores a snapshot and returns its number.

@@ -23,7 +23,7 @@ use crate::worker::Interrupts;
 /// A completed write and the row that counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The index of the row, from 0, in the order in which rows were created.
+    /// The place of the row, until [`Divide::moved`] is told another one.
     pub row: usize,
     /// Entry into the kernel, in nanoseconds of CLOCK_BOOTTIME.
     pub start_ns: u64,
@@ -37,6 +37,9 @@ pub struct Ended {
 pub trait Divide {
     /// Divides these writes. The trace covers them and some time before.
     fn divide(&mut self, trace: &Trace, devices: &[Device], writes: &[Ended]);
+
+    /// The rows have new places, by their places before. Those with the same place are merged.
+    fn moved(&mut self, places: &[usize]);
 
     /// The totals of each row; `None` for a row without divided writes.
     fn finish(&mut self) -> Vec<Option<Divided>>;
@@ -113,10 +116,16 @@ impl watch::Observer for Observer<'_> {
         for observed in ended {
             self.count(&observed, watch);
         }
-        if self.undivided.is_due(watch.taken_bytes) {
+        let is_full = self.rows.is_full();
+        if self.undivided.is_due(watch.taken_bytes) || is_full {
             self.divide(watch)?;
         }
         self.slow.keep(|from_ns| watch.snapshot(from_ns));
+        if is_full {
+            let places = self.rows.shrink();
+            self.divide.moved(&places);
+            self.slow.moved(&places);
+        }
         Ok(())
     }
 }
@@ -160,12 +169,11 @@ impl Observer<'_> {
             writes: write.operation.writes(),
             throttled: write.throttled,
         };
-        if let Some(row) = self.rows.add(key, thread, counted, self.plan.deadline) {
-            let Observed { tid, start_ns, end_ns, .. } = *write;
-            self.undivided.add(start_ns, Ended { row, start_ns, end_ns, tid });
-            if write.latency_ns() > self.plan.deadline.ns {
-                self.slow.add(SlowWrite { row, tid, start_ns, end_ns, snapshot: None });
-            }
+        let row = self.rows.add(key, thread, counted, self.plan.deadline);
+        let Observed { tid, start_ns, end_ns, .. } = *write;
+        self.undivided.add(start_ns, Ended { row, start_ns, end_ns, tid });
+        if write.latency_ns() > self.plan.deadline.ns {
+            self.slow.add(SlowWrite { row, tid, start_ns, end_ns, snapshot: None });
         }
     }
 
@@ -180,21 +188,20 @@ impl Observer<'_> {
     }
 
     fn finish(self, elapsed_ns: u64, watch: &Watch) -> ObserveWritesResult {
-        let Observer { plan, matcher, devices, rows, slow, divide, .. } = self;
+        let Observer { plan, matcher, devices, rows, mut slow, divide, .. } = self;
         let unmatched = matcher.unmatched();
         let unseen = UnseenWrites {
             lost_events: watch.lost_events,
             begun_before: unmatched.begun_before,
             not_ended: unmatched.not_ended,
             forgotten: unmatched.forgotten,
-            other_rows: rows.others(),
         };
-        let (rows, places) = rows.finish(divide.finish());
+        let (mut rows, places) = rows.finish();
+        divide.moved(&places);
+        rows.iter_mut().zip(divide.finish()).for_each(|(row, divided)| row.divided = divided);
         let causes = Some(divide.causes());
-        let (mut slow_writes, over_limit, not_recorded) = slow.finish(&watch.folder);
-        for write in &mut slow_writes {
-            write.row = places[write.row];
-        }
+        slow.moved(&places);
+        let (slow_writes, over_limit, not_recorded) = slow.finish(&watch.folder);
         ObserveWritesResult {
             plan: plan.clone(),
             elapsed_ns,

@@ -59,6 +59,9 @@ impl Live {
 
     /// Adds a round. If an interval has ended, updates the view.
     pub(super) fn round(&mut self, round: &Round<'_>, out: &mut dyn Write) -> ControlFlow<()> {
+        if !round.moved.is_empty() {
+            self.session.moved(round.moved);
+        }
         self.session.add(round.ended);
         match self.update(round, out) {
             Ok(going_on) => going_on,

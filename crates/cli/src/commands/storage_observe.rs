@@ -122,6 +122,10 @@ impl Divide for Dividing {
         self.0.add(trace, devices, writes);
     }
 
+    fn moved(&mut self, places: &[usize]) {
+        self.0.moved(places);
+    }
+
     fn finish(&mut self) -> Vec<Option<Divided>> {
         self.0.finish()
     }

@@ -19,6 +19,14 @@ pub struct InterruptUse {
     pub handled_ns: u64,
 }
 
+impl InterruptUse {
+    /// Adds other interrupts.
+    pub(super) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.handled_ns += other.handled_ns;
+    }
+}
+
 /// The interrupts of a call, by CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interruptions {

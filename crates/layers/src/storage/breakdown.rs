@@ -1,6 +1,8 @@
 //! Combines many calls: the time in each layer, the slowest calls in full, and how reliable the
 //! figures are. Must not know how they are shown.
 
+mod merge;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use roundtrip_latency::{Histogram, resolvable};
@@ -9,13 +11,19 @@ use serde::Serialize;
 use super::host::HostShares;
 use crate::reasons::{Across, ReasonKind, Reasons};
 
-use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, Missing, OthersCommit, Piece, Request, Write};
+use super::{
+    Begin, Doubt, End, InterruptUse, Interruptions, Layer, Layers, Missing, OthersCommit, Piece, Request,
+    Write,
+};
 
 /// If more than this percentage of a call is unexplained, the whole call counts as unexplained.
 const UNEXPLAINED_PERCENT: u64 = 1;
 
 /// The least number of calls that show what is usual.
 const MANY: u64 = 10;
+
+/// The most threads whose commits are told apart. What more of them started is taken together.
+const MOST_COMMITTERS: usize = 200;
 
 /// The time of many calls in one layer, or for one kind of reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +46,12 @@ impl LayerTimes {
     fn add(&mut self, ns: u64) {
         self.sum_ns += ns;
         self.calls.record(ns);
+    }
+
+    /// Adds other calls.
+    fn merge(&mut self, other: &Self) {
+        self.sum_ns += other.sum_ns;
+        self.calls.merge(&other.calls);
     }
 }
 
@@ -105,7 +119,8 @@ pub struct Breakdown {
     /// The host's share of each call's own time, which excludes waiting behind other tasks.
     pub host_shares: HostShares,
     /// Commits of other threads that these calls waited for, by the thread that started the commit
-    /// (id and name; 0 if unknown): the number of waits, and their total duration in nanoseconds.
+    /// (id and name; 0 if unknown, or if it is one of too many): the number of waits, and their
+    /// total duration in nanoseconds.
     pub others_commits: BTreeMap<(u32, String), (u64, u64)>,
     /// Why the figures are uncertain: what the recordings lack.
     pub doubts: BTreeSet<Doubt>,
@@ -113,6 +128,8 @@ pub struct Breakdown {
     pub slowest: Vec<SlowCall>,
     /// How many of the slowest calls to keep.
     keep: usize,
+    /// Whether it lacks what takes memory for each call or kind of reason.
+    only_totals: bool,
 }
 
 impl Breakdown {
@@ -120,6 +137,13 @@ impl Breakdown {
     #[must_use]
     pub fn keeping(keep: usize) -> Self {
         Self { keep, ..Self::default() }
+    }
+
+    /// An empty breakdown whose `kinds`, `reasons`, `boundaries`, `host_shares` and `slowest` stay
+    /// empty. Its memory does not grow with the number of calls.
+    #[must_use]
+    pub fn only_totals() -> Self {
+        Self { only_totals: true, ..Self::default() }
     }
 
     /// Adds a call.
@@ -140,7 +164,7 @@ impl Breakdown {
             u64::from(had(Layer::Unexplained) * 100 > duration_ns * UNEXPLAINED_PERCENT);
         self.disturbed_calls +=
             u64::from(layers.behind_others_ns + had(Layer::Preempted) + had(Layer::Stolen) > 0);
-        if layers.missing.is_none() {
+        if layers.missing.is_none() && !self.only_totals {
             self.host_shares.add(
                 duration_ns,
                 had(Layer::Device),
@@ -155,8 +179,7 @@ impl Breakdown {
         self.host.add(duration_ns - had(Layer::Device));
         self.count(&layers);
         for OthersCommit { by, comm, waited_ns } in &layers.others_commits {
-            let sum = self.others_commits.entry((by.unwrap_or(0), comm.clone())).or_default();
-            *sum = (sum.0 + 1, sum.1 + waited_ns);
+            self.waited_for((by.unwrap_or(0), comm), (1, *waited_ns));
         }
         let place =
             self.slowest.partition_point(|slow| slow.write.end_ns - slow.write.start_ns >= duration_ns);
@@ -166,14 +189,26 @@ impl Breakdown {
         }
     }
 
+    /// Adds waits for the commits of a thread: their number and total time, in nanoseconds.
+    fn waited_for(&mut self, (tid, comm): (u32, &str), (waits, waited_ns): (u64, u64)) {
+        let mut by = (tid, comm.to_owned());
+        if self.others_commits.len() >= MOST_COMMITTERS && !self.others_commits.contains_key(&by) {
+            by = (0, "others".to_owned());
+        }
+        let sum = self.others_commits.entry(by).or_default();
+        *sum = (sum.0 + waits, sum.1 + waited_ns);
+    }
+
     fn add_reasons(&mut self, layers: &Layers) {
         let reasons = Reasons::of(&layers.reasons, 0);
-        for of in &reasons.kinds {
-            self.kinds.entry(of.kind).or_default().add(of.sum_ns);
+        if !self.only_totals {
+            for of in &reasons.kinds {
+                self.kinds.entry(of.kind).or_default().add(of.sum_ns);
+            }
+            self.reasons.add(&reasons);
         }
         let usual = reasons.kinds.iter().filter(|of| of.kind.is_usual());
         self.usual.add(usual.map(|of| of.sum_ns).sum());
-        self.reasons.add(&reasons);
         for layer in Layer::ALL {
             let ns = layers.behind_ns(layer);
             if ns > 0 {
@@ -185,7 +220,9 @@ impl Breakdown {
     fn count(&mut self, layers: &Layers) {
         let leaves = layers.requests.iter().filter(|request| request.leaf);
         for Request { flush, write, interrupt_cpu, completed_cpu, begin, end, .. } in leaves {
-            *self.boundaries.entry((*begin, *end)).or_default() += 1;
+            if !self.only_totals {
+                *self.boundaries.entry((*begin, *end)).or_default() += 1;
+            }
             *(if *flush { &mut self.flushes } else { &mut self.requests }) += 1;
             self.reads += u64::from(!write && !flush);
             if let Some(cpu) = interrupt_cpu {
@@ -193,14 +230,9 @@ impl Breakdown {
                 self.completed_elsewhere += u64::from(cpu != completed_cpu);
             }
         }
-        let sum = |total: &mut InterruptUse, by_cpu: &BTreeMap<u32, InterruptUse>| {
-            for one in by_cpu.values() {
-                total.count += one.count;
-                total.handled_ns += one.handled_ns;
-            }
-        };
-        sum(&mut self.controller_interrupts, &layers.interruptions.controller);
-        sum(&mut self.cpu_interrupts, &layers.interruptions.from_cpus);
+        let Interruptions { controller, from_cpus, .. } = &layers.interruptions;
+        controller.values().for_each(|of| self.controller_interrupts.add(*of));
+        from_cpus.values().for_each(|of| self.cpu_interrupts.add(*of));
     }
 
     /// How long a call usually runs and is being woken, in nanoseconds: the median; 0 if there are

@@ -30,7 +30,12 @@ pub(crate) fn parts(result: &ObserveResult, rows: usize) -> (Table, String) {
         notes.push_str(&line);
         notes.push('\n');
     }
-    if let Some(more) = result.flows.len().checked_sub(rows).filter(|&more| more > 0) {
+    let others = result.flows.last().filter(|flow| flow.stands_for > 0);
+    if let Some(flow) = others {
+        let _ = writeln!(notes, "{}", others_note(flow.stands_for, flow.beyond_ns));
+    }
+    let own = result.flows.len() - usize::from(others.is_some());
+    if let Some(more) = own.checked_sub(rows).filter(|&more| more > 0) {
         let _ = writeln!(notes, "{more} more rows are not shown: --format json prints all.");
     }
     if !result.flows.is_empty() {
@@ -69,6 +74,25 @@ pub fn answer(result: &ObserveResult) -> String {
     out
 }
 
+/// The name of the row that is the sum of others.
+pub(crate) const OTHERS: &str = "others";
+
+/// What that row is. None of the rows in it has more time than `beyond_ns`.
+pub(crate) fn others_note(rows: u64, beyond_ns: u64) -> String {
+    format!(
+        "{OTHERS}: the sum of {}, each with at most {}; a row that was among them before lacks at most as much.",
+        count(rows, "further row"),
+        duration(beyond_ns as f64)
+    )
+}
+
+/// Those of the rows, sorted by total time, that are shown if at most `most` are: the first ones,
+/// and the sum of others if it is the last one.
+pub(crate) fn shown<R>(rows: &[R], most: usize, is_sum: impl Fn(&R) -> bool) -> impl Iterator<Item = &R> {
+    let sum = rows.last().filter(|row| rows.len() > most && is_sum(row));
+    rows.iter().take(most).chain(sum)
+}
+
 /// "1 call", "2 calls".
 pub(crate) fn count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -86,6 +110,9 @@ pub(crate) fn most_time(result: &ObserveResult, most: usize) -> impl Iterator<It
 
 /// "system_server (812) to surfaceflinger (420), code 7, by Binder:#_#".
 pub(crate) fn name(flow: &Flow) -> String {
+    if flow.stands_for > 0 {
+        return OTHERS.to_owned();
+    }
     let by = flow.pool.as_deref().map(|pool| format!(", by {}", inert::line(pool))).unwrap_or_default();
     format!("{} to {}, code {}{by}", process(&flow.client), process(&flow.server), code(flow.code))
 }
@@ -133,12 +160,21 @@ fn calls(result: &ObserveResult, rows: usize) -> Table {
         Column::number("failed", ""),
     ]);
     let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
-    for flow in result.flows.iter().take(rows) {
+    for flow in shown(&result.flows, rows, |flow| flow.stands_for > 0) {
+        let [client, server, node, code] = match flow.stands_for {
+            0 => [
+                process(&flow.client),
+                process(&flow.server),
+                flow.node.map_or_else(|| OTHERS.to_owned(), |node| node.to_string()),
+                code(flow.code),
+            ],
+            _ => [OTHERS, "", "", ""].map(str::to_owned),
+        };
         table.row([
-            process(&flow.client),
-            process(&flow.server),
-            flow.node.map_or_else(|| "others".to_owned(), |node| node.to_string()),
-            code(flow.code),
+            client,
+            server,
+            node,
+            code,
             flow.latency.count().to_string(),
             three_digits(flow.latency.count() as f64 / seconds),
             microseconds(flow.latency.percentile_ns(50.0)),
@@ -190,7 +226,6 @@ fn unseen(result: &ObserveResult) -> Vec<String> {
         ),
         line(unseen.not_ended, "transactions have no recorded end: a process exited, or an event was lost"),
         line(unseen.forgotten, "transactions were left out, because too many were in progress"),
-        line(unseen.other_flows, "transactions were left out, because the table has too many rows"),
         line(result.over_limit, "more calls missed the deadline; they are counted, not kept"),
         result.not_recorded.as_ref().map(|why| inert::line(why).into_owned()),
     ]
@@ -219,6 +254,21 @@ mod tests {
         let more = result.flows.len() - MOST_ROWS;
         assert!(text.contains(&format!("\n{more} more rows are not shown")), "{text}");
         assert!(answer(&result).contains("300 oneway transactions; 1 call failed"), "{}", answer(&result));
+    }
+
+    #[test]
+    fn the_sum_of_others_is_the_last_row_and_a_note_says_how_much_each_may_have() {
+        let mut result = result();
+        let others = result.flows.last_mut().unwrap();
+        (others.stands_for, others.beyond_ns) = (81, 3_000_000);
+        let text = tables(&result, Look::PLAIN);
+        let rows: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+        assert!(rows.last().unwrap().starts_with("others "), "{text}");
+        assert_eq!(rows.iter().filter(|row| row.starts_with("rsb-")).count(), MOST_ROWS);
+        let note = "\nothers: the sum of 81 further rows, each with at most 3.00 ms; a row that was among them before";
+        assert!(text.contains(note), "{text}");
+        let more = result.flows.len() - 1 - MOST_ROWS;
+        assert!(text.contains(&format!("\n{more} more rows are not shown")), "{text}");
     }
 
     #[test]

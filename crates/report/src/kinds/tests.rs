@@ -141,6 +141,8 @@ fn observed_calls(count: u64) -> ObserveResult {
         oneway: times(0),
         failed: 0,
         server_threads: 1,
+        stands_for: 0,
+        beyond_ns: 0,
     };
     ObserveResult {
         plan: Default::default(),
@@ -170,6 +172,8 @@ fn observed_writes(count: u64) -> ObserveWritesResult {
         failed: 0,
         throttled: 0,
         divided: None,
+        stands_for: 0,
+        beyond_ns: 0,
     };
     ObserveWritesResult {
         plan: Default::default(),

@@ -9,7 +9,7 @@ use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::observe::{Divided, Durable, ObserveWritesResult, WriteRow};
 
-use crate::ipc::observed_calls::{count, process, subject};
+use crate::ipc::observed_calls::{OTHERS, count, others_note, process, shown, subject};
 use crate::storage::{why, words};
 use crate::text::inert;
 use crate::text::look::Look;
@@ -55,6 +55,9 @@ pub(crate) fn most_time(result: &ObserveWritesResult, most: usize) -> impl Itera
 
 /// "postgres (812), fdatasync of /srv/pg_wal/1".
 pub(crate) fn name(row: &WriteRow) -> String {
+    if row.stands_for > 0 {
+        return OTHERS.to_owned();
+    }
     let of = if row.file.is_empty() { String::new() } else { format!(" of {}", inert::name(&row.file)) };
     format!("{}, {}{of}", process(&row.process), call(row))
 }
@@ -142,7 +145,10 @@ pub(crate) struct Parts {
 
 pub(crate) fn parts(result: &ObserveWritesResult, rows: usize) -> Parts {
     let mut notes: Vec<String> = commits(result).into_iter().chain(unseen(result)).collect();
-    if let Some(more) = result.rows.len().checked_sub(rows).filter(|&more| more > 0) {
+    let others = result.rows.last().filter(|row| row.stands_for > 0);
+    notes.extend(others.map(|row| others_note(row.stands_for, row.beyond_ns)));
+    let own = result.rows.len() - usize::from(others.is_some());
+    if let Some(more) = own.checked_sub(rows).filter(|&more| more > 0) {
         notes.push(format!("{more} more rows are not shown: --format json prints all."));
     }
     if !result.rows.is_empty() {
@@ -171,11 +177,11 @@ fn calls(result: &ObserveWritesResult, rows: usize) -> Table {
         Column::number("failed", ""),
     ]);
     let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
-    for (number, row) in (1..).zip(&result.rows).take(rows) {
+    for (number, row) in numbered(result, rows) {
         let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| three_digits(ns as f64 / 1000.0));
         table.row([
             format!("{number}"),
-            process(&row.process),
+            if row.stands_for > 0 { OTHERS.to_owned() } else { process(&row.process) },
             thread(row),
             call(row),
             inert::name(&row.file),
@@ -191,8 +197,16 @@ fn calls(result: &ObserveWritesResult, rows: usize) -> Table {
     table
 }
 
+/// The rows that are shown if at most so many are, each with its number.
+fn numbered(result: &ObserveWritesResult, rows: usize) -> impl Iterator<Item = (usize, &WriteRow)> {
+    (1..).zip(shown(&result.rows, rows, |row| row.stands_for > 0))
+}
+
 /// "walwriter (812)", or just the id if the thread has its process's name.
 fn thread(row: &WriteRow) -> String {
+    if row.stands_for > 0 {
+        return String::new();
+    }
     if row.thread.is_empty() || row.thread == row.process.name {
         return row.tid.to_string();
     }
@@ -202,6 +216,7 @@ fn thread(row: &WriteRow) -> String {
 /// "pwrite64, O_DSYNC".
 pub(crate) fn call(row: &WriteRow) -> String {
     match row.durable {
+        _ if row.stands_for > 0 => String::new(),
         Durable::Call => row.call.clone(),
         Durable::Flag => format!("{}, O_DSYNC", row.call),
         Durable::No => format!("{}, buffered", row.call),
@@ -223,7 +238,7 @@ fn layers(result: &ObserveWritesResult, rows: usize) -> Table {
         Column::narrow("flushes/call", ""),
     ];
     let mut table = Table::new(head.into_iter().chain(columns).chain(tail));
-    for (number, row) in (1..).zip(&result.rows).take(rows) {
+    for (number, row) in numbered(result, rows) {
         let Some(divided) = &row.divided else { continue };
         let calls = divided.calls.max(1) as f64;
         let us = |ns: u64| three_digits(ns as f64 / calls / 1000.0);
@@ -252,6 +267,7 @@ fn commits(result: &ObserveWritesResult) -> Option<String> {
     sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
     let one = |((tid, thread), (waits, ns)): ((u32, &str), (u64, u64))| {
         let whose = match tid {
+            0 if !thread.is_empty() => "of many more threads".to_owned(),
             0 => "of unknown origin (usually the journal's own commit interval)".to_owned(),
             tid => format!("that {} ({tid}) had started", inert::name(thread)),
         };
@@ -309,7 +325,6 @@ fn unseen(result: &ObserveWritesResult) -> Vec<String> {
         line(unseen.begun_before, "call", "had begun before the recording"),
         line(unseen.not_ended, "call", "were not seen to return: their thread exited, or an event was lost"),
         line(unseen.forgotten, "call", "were left out because too many were in flight"),
-        line(unseen.other_rows, "call", "were left out because the table has too many rows"),
         line(result.over_limit, "further write", "missed the deadline; what delayed them is counted")
             .filter(|_| result.causes.is_some()),
         line(result.over_limit, "further write", "missed the deadline; they are counted, but not kept")

@@ -1,11 +1,10 @@
-//! `storage observe` during a flood of events: events that do not fit the buffer are counted as
-//! lost, and take no memory. The only test of its program, because other observers would lose
-//! events too.
+//! `storage observe` during floods. Events that do not fit the buffer are counted as lost, and take
+//! no memory. Threads that do not fit the table are summed up.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::observed::{has, number, roundtrip, text};
+use crate::support::observed::{APPENDER, counted, has, number, observe, roundtrip, rows, text};
 use crate::support::storage::folder;
 use serde_json::Value;
 
@@ -50,5 +49,44 @@ fn a_flood_of_events_is_counted_as_lost_and_takes_no_memory() {
     assert!(number(&unseen["lost_events"]) > 100_000, "{unseen}");
     assert!(run["warnings"].to_string().contains("events of the kernel were lost"), "{}", run["warnings"]);
     assert!(most_kb < 200 << 10, "{most_kb} kB");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Threads that write once each, a hundred at a time: to a file, as many as wanted.
+const THREADS: &str = "\
+import os, sys, threading
+file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_DSYNC, 0o600)
+for _ in range(int(sys.argv[2]) // 100):
+    threads = [threading.Thread(target=os.pwrite, args=(file, b'x', 0)) for _ in range(100)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+";
+
+#[test]
+fn a_flood_of_threads_does_not_hide_the_program_that_writes_after_it() {
+    if !has(&["python3"]) {
+        return;
+    }
+    let directory = folder("observed-threads");
+    std::fs::write(directory.join("threads.py"), THREADS).unwrap();
+    std::fs::write(directory.join("append.py"), APPENDER).unwrap();
+    let shell =
+        "python3 threads.py many 1400; python3 append.py database 200; python3 threads.py more 100; sleep 1";
+    let observed = observe(&directory, &[], shell);
+    let rows = rows(&observed);
+    // Only the second program calls fsync.
+    let calls = counted(&observed);
+    assert_eq!(calls["fsync"], 200, "{calls:?}");
+    let others = rows.last().unwrap();
+    assert_eq!(rows.len(), 501);
+    assert!(number(&others["stands_for"]) >= 1001, "{others}");
+    assert!(number(&others["beyond_ns"]) > 0 && others["file"] == "", "{others}");
+    // Nothing is missing, neither in the table nor in the layers.
+    assert_eq!(calls.values().sum::<u64>(), 1400 + 200 + 100, "{calls:?}");
+    for row in rows {
+        assert_eq!(row["divided"]["calls"], row["latency"]["count"], "{row}");
+        assert_eq!(row["divided"]["sum_ns"], row["latency"]["sum_ns"], "{row}");
+    }
+    assert_eq!(number(&observed["unseen"]["lost_events"]), 0, "{}", observed["unseen"]);
     std::fs::remove_dir_all(&directory).unwrap();
 }

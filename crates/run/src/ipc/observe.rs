@@ -7,10 +7,12 @@ use roundtrip_latency::{Deadline, Histogram, Timeline};
 use serde::{Deserialize, Serialize};
 
 use crate::causes::Causes;
+use crate::heaviest::Row;
 pub use crate::observe::{Process, Subject};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 
-/// The maximum number of rows in the table. Calls that would need further rows are only counted.
+/// The maximum number of rows in the table, those with the most time. One further row is the sum of
+/// all others.
 pub const MAX_FLOWS: usize = 500;
 
 /// The maximum number of thread pools of a server. There is a limit because some programs name
@@ -90,6 +92,68 @@ pub struct Flow {
     pub failed: u64,
     /// How many threads served, at most [`MAX_THREADS`].
     pub server_threads: u32,
+    /// How many rows this one is the sum of: the last row, which has no processes and no method. 0
+    /// for all others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stands_for: u64,
+    /// None of these had more time than this, in nanoseconds. A row of its own that was one of
+    /// them before lacks at most as much.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub beyond_ns: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Flow {
+    /// A flow without calls.
+    #[must_use]
+    pub fn new(
+        (client, server): (Process, Process),
+        pool: Option<String>,
+        node: Option<i32>,
+        code: u32,
+    ) -> Self {
+        Self {
+            client,
+            server,
+            pool,
+            node,
+            code,
+            latency: Histogram::growing(),
+            request: Histogram::growing(),
+            handling: Histogram::growing(),
+            reply: Histogram::growing(),
+            behind_pool: Histogram::growing(),
+            missed: 0,
+            nested: 0,
+            oneway: Histogram::growing(),
+            failed: 0,
+            server_threads: 0,
+            stands_for: 0,
+            beyond_ns: 0,
+        }
+    }
+}
+
+impl Row for Flow {
+    fn sum_ns(&self) -> u64 {
+        self.latency.sum_ns().saturating_add(self.oneway.sum_ns())
+    }
+
+    /// Not the number of threads that served: some may have served both.
+    fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.request.merge(&other.request);
+        self.handling.merge(&other.handling);
+        self.reply.merge(&other.reply);
+        self.behind_pool.merge(&other.behind_pool);
+        self.oneway.merge(&other.oneway);
+        self.missed += other.missed;
+        self.nested += other.nested;
+        self.failed += other.failed;
+    }
 }
 
 /// A call that missed the deadline.
@@ -141,8 +205,6 @@ pub struct Unseen {
     pub not_ended: u64,
     /// Transactions that were dropped because too many were in progress.
     pub forgotten: u64,
-    /// Calls of flows beyond [`MAX_FLOWS`].
-    pub other_flows: u64,
 }
 
 /// The result.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use roundtrip_latency::Histogram;
 
-use super::{Number, RATE, count, share, unseen, unseen_name};
+use super::{Number, OTHERS, RATE, count, share, unseen, unseen_name};
 use crate::figures::Group;
 use crate::ipc::observe::{Flow, ObserveResult};
 use crate::test::{Recording, Test, Tested};
@@ -39,12 +39,15 @@ impl Tested for ObserveResult {
     fn groups(&self) -> Vec<Group<'_>> {
         let mut sums: BTreeMap<_, Vec<&Flow>> = BTreeMap::new();
         for flow in &self.flows {
-            let key = (&flow.client.name, &flow.server.name, flow.code);
+            let [client, server] = [&flow.client, &flow.server]
+                .map(|process| if flow.stands_for > 0 { OTHERS } else { &process.name });
+            let key = (client, server, flow.code);
             sums.entry(key).or_default().push(flow);
         }
         let seconds = self.elapsed_ns as f64 / 1e9;
         let groups = sums.into_iter().map(|((client, server, code), flows)| {
-            let labels = [("client", client.clone()), ("server", server.clone()), ("code", code.to_string())];
+            let labels =
+                [("client", client.to_owned()), ("server", server.to_owned()), ("code", code.to_string())];
             let mut group = Group::new(labels);
             let merged = |of: fn(&Flow) -> &Histogram| -> Cow<'_, Histogram> {
                 Cow::Owned(flows.iter().map(|flow| of(flow)).collect())

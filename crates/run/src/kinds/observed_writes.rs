@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use roundtrip_latency::Histogram;
 
-use super::{Number, RATE, count, share, unseen, unseen_name};
+use super::{Number, OTHERS, RATE, count, share, unseen, unseen_name};
 use crate::figures::Group;
 use crate::storage::observe::{ObserveWritesResult, WriteRow};
 use crate::test::{Recording, Test, Tested};
@@ -33,11 +33,12 @@ impl Tested for ObserveWritesResult {
     fn groups(&self) -> Vec<Group<'_>> {
         let mut sums: BTreeMap<_, Vec<&WriteRow>> = BTreeMap::new();
         for row in &self.rows {
-            sums.entry((&row.process.name, &row.call, &row.file)).or_default().push(row);
+            let process = if row.stands_for > 0 { OTHERS } else { &row.process.name };
+            sums.entry((process, &row.call, &row.file)).or_default().push(row);
         }
         let seconds = self.elapsed_ns as f64 / 1e9;
         let groups = sums.into_iter().map(|((process, call, file), rows)| {
-            let labels = [("process", process.clone()), ("call", call.clone()), ("file", file.clone())];
+            let labels = [("process", process.to_owned()), ("call", call.clone()), ("file", file.clone())];
             let mut group = Group::new(labels);
             let latency: Histogram = rows.iter().map(|row| &row.latency).collect();
             let sum = |of: fn(&WriteRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();

@@ -16,7 +16,8 @@ use crate::recorder::RecorderInfo;
 
 pub use rows::{Counted, RowKey, Rows};
 
-/// The maximum number of rows in the table. Calls that would need further rows are only counted.
+/// The maximum number of rows in the table, those with the most time. One further row is the sum of
+/// all others.
 pub const MAX_ROWS: usize = 500;
 
 /// What to observe.
@@ -98,6 +99,14 @@ pub struct WriteRow {
     pub throttled: u64,
     /// How their time is divided among the layers.
     pub divided: Option<Divided>,
+    /// How many rows this one is the sum of: the last row, which has no thread, call or file. 0 for
+    /// all others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stands_for: u64,
+    /// None of these had more time than this, in nanoseconds. A row of its own that was one of
+    /// them before lacks at most as much.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub beyond_ns: u64,
 }
 
 /// Calls divided among the layers.
@@ -196,8 +205,6 @@ pub struct UnseenWrites {
     pub not_ended: u64,
     /// Calls dropped because too many were in flight.
     pub forgotten: u64,
-    /// Calls that would have needed a row beyond [`MAX_ROWS`].
-    pub other_rows: u64,
 }
 
 /// The writes that were observed.
