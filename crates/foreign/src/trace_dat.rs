@@ -33,7 +33,7 @@ struct Parts<'a> {
     header_page: String,
     header_event: String,
     /// System, event, format.
-    formats: Vec<(String, String, String)>,
+    formats: Vec<(Rc<str>, String, String)>,
     kallsyms: String,
     printk: String,
     cmdlines: String,
@@ -53,6 +53,8 @@ struct Parts<'a> {
     in_order: bool,
     /// Why pages could not be read to their end.
     cut: Rc<OnceCell<String>>,
+    /// How many bytes of the file its pages had so far.
+    page_bytes: u64,
 }
 
 impl<'a> Parts<'a> {
@@ -60,8 +62,18 @@ impl<'a> Parts<'a> {
         self.damage.get_or_insert(what.into());
     }
 
+    /// Counts the bytes of a CPU's pages. Those of different CPUs do not overlap, so all of them
+    /// are no longer than the file.
+    fn spend(&mut self, length: u64, file: u64) -> Result<(), &'static str> {
+        self.page_bytes = self.page_bytes.saturating_add(length);
+        if self.page_bytes > file { Err("they are also those of another CPU") } else { Ok(()) }
+    }
+
     /// The pages of a CPU, so many bytes from this place on, as far as the file contains them.
     fn pages(&mut self, cpu: u32, place: &Bytes<'a>, length: u64) {
+        if let Err(what) = self.spend(length.min(place.rest()), place.length()) {
+            return self.damaged(format!("in the pages of CPU {cpu}: {what}"));
+        }
         let (reader, whole) = place.reader(length);
         if !whole {
             self.damaged(format!("it is cut off in the pages of CPU {cpu}"));
@@ -179,7 +191,7 @@ fn formats(parts: &Parts<'_>) -> Result<Formats, roundtrip_tracefs::Error> {
         let number = text.lines().find_map(|line| line.strip_prefix("ID:"));
         wanted(system, event) && number.is_some_and(|number| numbers.insert(number.trim().to_owned()))
     });
-    let events = events.map(|(system, event, text)| (system.as_str(), event.as_str(), text.as_str()));
+    let events = events.map(|(system, event, text)| (&**system, event.as_str(), text.as_str()));
     let formats = Formats::parse(&parts.header_page, &parts.header_event, events, &parts.printk)?;
     Ok(formats.with_kallsyms(&parts.kallsyms))
 }

@@ -37,7 +37,13 @@ impl<'a> Bytes<'a> {
         Ok(Self { all: self.all.clone(), at: offset })
     }
 
-    fn rest(&self) -> u64 {
+    /// The length of the file, in bytes.
+    pub(super) fn length(&self) -> u64 {
+        self.all.length()
+    }
+
+    /// How many bytes are left.
+    pub(super) fn rest(&self) -> u64 {
         self.all.length() - self.at
     }
 

@@ -200,3 +200,79 @@ fn pages_that_end_early_are_read_as_far_as_they_go_and_the_cpu_is_named() {
     let damage = foreign.damage.unwrap_or_default();
     assert!(damage.starts_with("in the pages of CPU 0: at byte "), "{damage}");
 }
+
+/// A file of version 7 without compression: `many` options point to the same section of formats.
+fn shared_section(many: usize, padding: usize) -> Vec<u8> {
+    let mut file = b"\x17\x08\x44tracing7\0\0\x08\x00\x10\x00\x00none\x001\0".to_vec();
+    let place = file.len();
+    file.extend(0_u64.to_le_bytes());
+    let section = |file: &mut Vec<u8>, id: u16, contents: &[u8]| {
+        let at = file.len() as u64;
+        file.extend([id, 0].map(u16::to_le_bytes).concat());
+        file.extend(0_u32.to_le_bytes());
+        file.extend((contents.len() as u64).to_le_bytes());
+        file.extend(contents);
+        at
+    };
+    let symbols = [&(padding as u32).to_le_bytes()[..], &vec![b'x'; padding]].concat();
+    let shared = section(&mut file, 19, &symbols);
+    let mut options = Vec::new();
+    for _ in 0..many {
+        options.extend([&19_u16.to_le_bytes()[..], &8_u32.to_le_bytes(), &shared.to_le_bytes()].concat());
+    }
+    let at = section(&mut file, 0, &options);
+    file[place..place + 8].copy_from_slice(&at.to_le_bytes());
+    file
+}
+
+#[test]
+fn a_section_that_many_options_share_is_refused_instead_of_read_again_and_again() {
+    let refused = |many, padding| read(&shared_section(many, padding)).unwrap_err().to_string();
+    assert!(refused(1, 1 << 20).contains("no recording of events"));
+    assert!(refused(60_000, 1 << 20).contains("its sections overlap"), "{}", refused(60_000, 1 << 20));
+    // A chain of options that points to itself.
+    let mut file = shared_section(1, 10);
+    let own = file.len() as u64 - 30;
+    file.truncate(file.len() - 14);
+    file.extend([&0_u16.to_le_bytes()[..], &8_u32.to_le_bytes(), &own.to_le_bytes()].concat());
+    assert!(read(&file).unwrap_err().to_string().contains("its sections overlap"));
+}
+
+#[test]
+fn pages_that_several_cpus_share_are_read_once() {
+    let whole = version6();
+    let begin = whole.len() - 2 * pages().len();
+    let mut shared = whole.clone();
+    // Both CPUs have the pages of both: twice as many as the file has.
+    for cpu in 0..2 {
+        let at = begin - 32 + cpu * 16;
+        let place = [begin as u64, 2 * pages().len() as u64];
+        shared[at..at + 16].copy_from_slice(&place.map(u64::to_le_bytes).concat());
+    }
+    let foreign = read(&shared).unwrap();
+    let damage = foreign.damage.unwrap_or_default();
+    assert_eq!(damage, "in the pages of CPU 1: they are also those of another CPU");
+    assert!(foreign.trace.events.iter().all(|event| event.cpu == 0));
+    // The same with compressed pages, which take only part of the file.
+    let (mut shared, chunks) = (version7(), chunks());
+    let first = shared.windows(chunks.len()).position(|bytes| bytes == chunks).unwrap();
+    let second = first + chunks.len();
+    let place = (second as u64).to_le_bytes();
+    let at = shared.windows(8).rposition(|bytes| bytes == place).unwrap();
+    shared[at..at + 8].copy_from_slice(&(first as u64).to_le_bytes());
+    assert_eq!(read(&shared).unwrap().trace.events.len() as u64, 2 * PAGES, "as long as there are no more");
+}
+
+#[test]
+fn more_systems_and_formats_than_a_kernel_has_are_refused() {
+    let of = |formats: &[u8]| {
+        let mut file = b"\x17\x08\x44tracing6\0\0\x08\x00\x10\x00\x00".to_vec();
+        file.extend([&headers()[..], formats].concat());
+        read(&file).unwrap_err().to_string()
+    };
+    let zero = 0_u32.to_le_bytes();
+    let systems = [&zero[..], &u32::MAX.to_le_bytes()].concat();
+    assert!(of(&systems).contains("more than any kernel"), "{}", of(&systems));
+    let formats = [&100_000_u32.to_le_bytes()[..], &long("name:a").repeat(100_000)].concat();
+    assert!(of(&formats).contains("more than have numbers"), "{}", of(&formats));
+}

@@ -1,8 +1,16 @@
 //! Version 6: the contents are in a fixed order, without compression.
 
+use std::rc::Rc;
+
 use super::Parts;
 use super::bytes::{Bytes, Found};
 use crate::collect::MOST_CPUS;
+
+/// The most systems of events. Kernels have about 150.
+const MOST_SYSTEMS: u32 = 10_000;
+
+/// The most formats of events: an event's number has 16 bits.
+const MOST_FORMATS: usize = 1 << 16;
 
 /// The part of the file after the page size.
 pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
@@ -61,15 +69,20 @@ pub(super) fn headers(bytes: &mut Bytes<'_>, parts: &mut Parts<'_>) -> Found<()>
 }
 
 pub(super) fn ftrace_events(bytes: &mut Bytes<'_>, parts: &mut Parts<'_>) -> Found<()> {
+    let system = Rc::from("ftrace");
     for _ in 0..bytes.u32()? {
-        format("ftrace", bytes.long_text(true)?, parts)?;
+        format(&system, bytes.long_text(true)?, parts)?;
     }
     Ok(())
 }
 
 pub(super) fn event_formats(bytes: &mut Bytes<'_>, parts: &mut Parts<'_>) -> Found<()> {
-    for _ in 0..bytes.u32()? {
-        let system = bytes.text()?;
+    let systems = bytes.u32()?;
+    if systems > MOST_SYSTEMS {
+        return Err(format!("it has events of {systems} systems, more than any kernel"));
+    }
+    for _ in 0..systems {
+        let system = Rc::from(bytes.text()?);
         for _ in 0..bytes.u32()? {
             format(&system, bytes.long_text(true)?, parts)?;
         }
@@ -78,10 +91,13 @@ pub(super) fn event_formats(bytes: &mut Bytes<'_>, parts: &mut Parts<'_>) -> Fou
 }
 
 /// The format of an event. Its first line has the name.
-fn format(system: &str, text: String, parts: &mut Parts<'_>) -> Found<()> {
+fn format(system: &Rc<str>, text: String, parts: &mut Parts<'_>) -> Found<()> {
     let name = text.lines().find_map(|line| line.strip_prefix("name:"));
     let name = name.ok_or_else(|| format!("a format of {system} names no event"))?.trim().to_owned();
-    parts.formats.push((system.to_owned(), name, text));
+    if parts.formats.len() >= MOST_FORMATS {
+        return Err(format!("it has more than {MOST_FORMATS} formats of events, more than have numbers"));
+    }
+    parts.formats.push((Rc::clone(system), name, text));
     Ok(())
 }
 

@@ -19,6 +19,9 @@ const MOST_SECTIONS: usize = 1000;
 /// ten pages at a time.
 const MOST_CHUNK_BYTES: usize = 16 << 20;
 
+/// The bytes before a chunk of compressed pages: its two lengths.
+const CHUNK_HEADER_BYTES: u64 = 8;
+
 struct Reader<'a> {
     file: Bytes<'a>,
     method: Option<Method>,
@@ -27,6 +30,10 @@ struct Reader<'a> {
     parts: Parts<'a>,
     /// Whether the buffer of the top instance was read.
     top: bool,
+    /// How many bytes of the file its sections had so far.
+    sections: u64,
+    /// The same of compressed pages.
+    taken: Rc<Cell<u64>>,
 }
 
 /// The part of the file after the page size.
@@ -40,7 +47,15 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
     bytes.text()?;
     let mut next = bytes.u64()?;
     let budget = Rc::new(Cell::new(MOST_UNPACKED_BYTES));
-    let mut reader = Reader { file: bytes, method, budget, parts: Parts::default(), top: false };
+    let mut reader = Reader {
+        file: bytes,
+        method,
+        budget,
+        parts: Parts::default(),
+        top: false,
+        sections: 0,
+        taken: Rc::default(),
+    };
     // Pages are read last, because they depend on the other contents.
     let mut buffers = Vec::new();
     for _ in 0..MOST_SECTIONS {
@@ -73,11 +88,23 @@ impl<'a> Reader<'a> {
             return Err(format!("at byte {offset}: section {id} in place of {wanted}"));
         }
         if flags & 1 == 0 {
+            self.spend(offset, length)?;
             return place.take(length);
         }
         let (packed, _unpacked) = (place.u32()?, place.u32()?);
+        self.spend(offset, packed.into())?;
         let bytes = place.take(packed.into())?;
         self.unpack(&bytes, offset).map(Cow::Owned)
+    }
+
+    /// Counts the bytes of a section. Sections do not overlap, so all of them are no longer than
+    /// the file: a file whose options point to one section many times would take forever.
+    fn spend(&mut self, offset: u64, length: u64) -> Found<()> {
+        self.sections = self.sections.saturating_add(length);
+        if self.sections > self.file.length() {
+            return Err(format!("at byte {offset}: its sections overlap"));
+        }
+        Ok(())
     }
 
     fn unpack(&mut self, bytes: &[u8], offset: u64) -> Found<Vec<u8>> {
@@ -109,7 +136,10 @@ impl<'a> Reader<'a> {
                 20 => self.parts.printk = self.long_text(offset()?, id, false)?,
                 21 => self.parts.cmdlines = self.long_text(offset()?, id, true)?,
                 // Since trace-cmd 3.2.
-                23 => self.parts.tgids = self.long_text(offset()?, id, true).unwrap_or_default(),
+                23 => match self.long_text(offset()?, id, true) {
+                    Ok(tgids) => self.parts.tgids = tgids,
+                    Err(what) => self.parts.damaged(format!("in the processes of threads: {what}")),
+                },
                 _ => v6::option(id, &data, &mut self.parts),
             }
         }
@@ -154,8 +184,9 @@ impl<'a> Reader<'a> {
         if !packed {
             return self.parts.pages(cpu, &place, length);
         }
-        let (method, budget) = (self.method, Rc::clone(&self.budget));
-        let reader = Chunks { place, offset, method, budget, left: None, chunk: io::Cursor::default() };
+        let (method, budget, taken) = (self.method, Rc::clone(&self.budget), Rc::clone(&self.taken));
+        let chunk = io::Cursor::default();
+        let reader = Chunks { place, taken, offset, method, budget, left: None, chunk };
         self.parts.cpus.insert(cpu, Box::new(Noting { reader, cpu, cut: Rc::clone(&self.parts.cut) }));
     }
 }
@@ -172,6 +203,8 @@ fn unpacked(method: Method, bytes: &[u8], budget: &Cell<usize>, most: usize) -> 
 /// A reader of a CPU's compressed pages: chunks after their number.
 struct Chunks<'a> {
     place: Bytes<'a>,
+    /// How many bytes of the file the chunks of all CPUs had so far.
+    taken: Rc<Cell<u64>>,
     offset: u64,
     method: Option<Method>,
     budget: Rc<Cell<usize>>,
@@ -193,6 +226,12 @@ impl Chunks<'_> {
         }
         let (packed, _unpacked) = (self.place.u32()?, self.place.u32()?);
         let offset = self.offset;
+        // Some versions of trace-cmd store a wrong length of a CPU's pages. But chunks do not
+        // overlap, so all of them are no longer than the file.
+        self.taken.set(self.taken.get().saturating_add(CHUNK_HEADER_BYTES + u64::from(packed)));
+        if self.taken.get() > self.place.length() {
+            return Err(format!("at byte {offset}: its compressed pages overlap"));
+        }
         if packed as usize > MOST_CHUNK_BYTES {
             return Err(format!("at byte {offset}: {packed} bytes of compressed pages, more than any"));
         }
