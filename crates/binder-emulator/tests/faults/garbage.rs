@@ -60,7 +60,7 @@ fn act(driver: &Emulated, serves: bool) {
     ];
     let as_sent: Vec<Vec<u8>> = calls.iter().map(|call| call.memory().concat()).collect();
     // All received data is in one area of this length, at an unknown address.
-    let mut window: Option<(usize, usize)> = None;
+    let mut window: Option<(u64, u64)> = None;
     if serves {
         commands.push(Command::EnterLooper);
     }
@@ -79,7 +79,7 @@ fn act(driver: &Emulated, serves: bool) {
                 Return::Transaction(transaction) | Return::Reply(transaction) => {
                     if let Some(bytes) = driver.received(transaction.buffer, transaction.data_size) {
                         std::hint::black_box(bytes.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
-                        let (begin, end) = (bytes.as_ptr() as usize, bytes.as_ptr_range().end as usize);
+                        let (begin, end) = (transaction.buffer, transaction.buffer + transaction.data_size);
                         let (first, last) = window.unwrap_or((begin, end));
                         window = Some((first.min(begin), last.max(end)));
                     }
@@ -95,7 +95,7 @@ fn act(driver: &Emulated, serves: bool) {
         }
     }
     let (first, last) = window.unwrap_or_default();
-    assert!(last - first <= AREA as usize, "what was received lies between {first:#x} and {last:#x}");
+    assert!(last - first <= AREA, "what was received lies between {first:#x} and {last:#x}");
     let after: Vec<Vec<u8>> = calls.iter().map(|call| call.memory().concat()).collect();
     assert!(as_sent == after, "another process has written to this process's own memory");
 }
