@@ -19,8 +19,8 @@ pub(crate) fn show() -> Result<Outcome> {
     // The newer symbol format shows for which types generic code was compiled.
     let named = format!("target.{target}.rustflags = ['-Csymbol-mangling-version=v0']");
     run(cargo_command()
-        .args(["--config", &named, "build", "--release", "--package", "roundtrip", "--target", target])
-        .args(["--config", "profile.release.strip = 'none'", "--target-dir"])
+        .args(["--config", &named, "build", "--release", "--package", "roundtrip", "--no-default-features"])
+        .args(["--target", target, "--config", "profile.release.strip = 'none'", "--target-dir"])
         .arg(&folder))?;
     let binary = folder.join(target).join("release/roundtrip");
     let binary = binary.to_str().with_context(|| format!("{} is not UTF-8", binary.display()))?;
