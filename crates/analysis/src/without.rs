@@ -24,6 +24,9 @@ const LONGEST: [f64; 4] = [5.0, 10.0, 20.0, 50.0];
 /// By how much durations of the same thing differ from one run to the next, at most: by this share.
 const RUNS_DIFFER: f64 = 0.12;
 
+/// The largest share of the operations' time that counts as lost to one cause.
+const MOST_FREED: f64 = 0.9;
+
 /// The probability that the maximum exceeds the extrapolated one.
 const BEYOND: f64 = 0.025;
 
@@ -84,14 +87,23 @@ fn left(row: &Row, across: &Across, whole: Whole<'_>) -> Left {
         missed: whole.missed.map(|(_, all)| {
             // Those whose cause is not known are like the others, and for the upper end, they stay.
             let (all, saved) = (all as f64, saved.sum() as f64);
-            let likely = (all - saved * all / timed.known.count().max(1) as f64).max(0.0);
-            let (low, high) =
-                (counts::again(likely, clump).0, counts::again((all - saved).max(0.0), clump).1);
+            let times = all / timed.known.count().max(1) as f64;
+            let likely = (all - saved * times).max(0.0);
+            let at_most = (all - saved).max(0.0) / (1.0 - freed(row, times, whole));
+            let (low, high) = (counts::again(likely, clump).0, counts::again(at_most, clump).1);
             Expected { estimate: likely.round() as u64, low: low as u64, high: high as u64 }
         }),
         tail_ns: likely.tail(&at_most, clump),
         worst_ns: likely.worst(&at_most, clump),
     }
+}
+
+/// Which share of the operations' time the cause took, if each that is known stands for so many. In
+/// this time there may be more operations, and other causes delay more of them.
+fn freed(row: &Row, times: f64, whole: Whole<'_>) -> f64 {
+    let lost_ns = row.without.took.sum_ns().saturating_sub(row.without.would_take.sum_ns());
+    let time_ns = whole.durations.sum_ns().max(whole.elapsed_ns).max(1);
+    (lost_ns as f64 * times / time_ns as f64).min(MOST_FREED)
 }
 
 /// Durations without a cause, the longest first: the highest value of a bucket in nanoseconds, and
@@ -285,6 +297,19 @@ mod tests {
         assert!(tail_ns.estimate.abs_diff(next_ns) <= next_ns / 1000 && holds(tail_ns, next_ns), "{left:?}");
         assert!(holds(left.worst_ns, durations.max_ns().unwrap()), "{left:?}");
         assert!(left.worst_ns.high < 2 * left.worst_ns.low, "{left:?}");
+    }
+
+    #[test]
+    fn a_cause_that_took_much_time_leaves_room_for_more_calls_that_others_delay() {
+        let (across, durations, missed) = measured(10_000, true, |_| true);
+        let high = |elapsed_ns| {
+            let whole = Whole { durations: &durations, missed: Some((DEADLINE_NS, missed)), elapsed_ns };
+            without(&across, whole)[0].missed.unwrap().high
+        };
+        // The hog took 2.5 s. 200 calls are left, and in half the time again, twice as many.
+        let (long, short) = (high(250_000_000_000), high(5_000_000_000));
+        assert!((230..300).contains(&long), "{long}");
+        assert!((430..560).contains(&short), "{short}");
     }
 
     #[test]

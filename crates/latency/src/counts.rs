@@ -58,7 +58,7 @@ pub fn shares(subject: Events, baseline: Events, allowed: f64) -> Option<Shift> 
 
 /// The 95% interval of the number of events in as many calls again, if nothing changes: from what
 /// number of events on the two would differ, by the same test as in [`shares`]. `events` may be an
-/// estimate. `clump` is how much more their number varies than if each came by itself: 1 or more.
+/// estimate. `clump` is the variance of their number divided by its mean: 1 if each comes by itself.
 #[must_use]
 pub fn again(events: f64, clump: f64) -> (f64, f64) {
     let known = events.max(0.0) / clump;

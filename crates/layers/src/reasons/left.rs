@@ -6,6 +6,13 @@ use std::collections::BTreeMap;
 
 use roundtrip_latency::Histogram;
 
+/// The least that [`OverTime::clumps`] returns. Operations that came at regular intervals may come
+/// less regularly in another run.
+const REGULAR: f64 = 0.5;
+
+/// How much more the numbers in 64 stretches may vary than they seem to, if they vary little.
+const SEEMS_REGULAR: f64 = 1.5;
+
 /// A slow operation, as far as its time matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -180,19 +187,21 @@ impl OverTime {
         self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// How much more the number of operations in a stretch varies than if each came by itself: its
-    /// variance divided by its mean, at least 1. The operations are these without `others`, which
-    /// are some of them. They came within `elapsed_ns`, if that is longer than from the first to
-    /// the last stretch.
+    /// How the number of operations in a stretch varies, compared with operations that each come by
+    /// themselves at any time: its variance divided by its mean. More than 1 if they come in
+    /// clumps, less if they come at regular intervals, but 0.5 at the least. The operations are
+    /// these without `others`, which are some of them. They came within `elapsed_ns`, if that is
+    /// longer than from the first to the last stretch.
     ///
     /// The variance is half the mean square of the differences between neighbouring stretches
     /// (J. von Neumann, 1941), which does not take a slow change of the rate for clumps.
     #[must_use]
     pub fn clumps(&self, others: &Self, elapsed_ns: u64) -> f64 {
-        [16, 64]
+        let found = [16, 64]
             .map(|stretches| self.clumps_in(stretches, others, elapsed_ns))
             .into_iter()
-            .fold(1.0, f64::max)
+            .fold(0.0, f64::max);
+        if found < 1.0 { (found * SEEMS_REGULAR).clamp(REGULAR, 1.0) } else { found }
     }
 
     /// The same in at most so many stretches.
@@ -263,15 +272,28 @@ mod tests {
     }
 
     #[test]
-    fn operations_at_equal_distances_are_no_clumps_and_those_of_one_moment_are_one() {
+    fn operations_at_equal_distances_are_regular_and_those_of_one_moment_are_a_clump() {
         let regular = over_time((0..200).map(|number| number * 50));
-        assert_eq!(regular.clumps(&OverTime::default(), 10_000_000_000), 1.0);
+        assert_eq!(regular.clumps(&OverTime::default(), 10_000_000_000), REGULAR);
         let together = over_time((0..10).flat_map(|clump| (0..20).map(move |ms| clump * 1_000 + 7 + ms)));
         let clumps = together.clumps(&OverTime::default(), 10_000_000_000);
         assert!((10.0..25.0).contains(&clumps), "{clumps}");
-        // Without all but one of each clump, what is left is regular.
+        // Without all but one of each clump, too few are left to be sure that they are regular.
         let others = over_time((0..10).flat_map(|clump| (1..20).map(move |ms| clump * 1_000 + 7 + ms)));
         assert_eq!(together.clumps(&others, 10_000_000_000), 1.0);
+        // At any time, each by itself: a linear congruential generator.
+        let mut seed = 1_u64;
+        let any_time: Vec<f64> = (0..100)
+            .map(|_| {
+                let starts = (0..200).map(|_| {
+                    seed =
+                        seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (seed >> 33) % 10_000
+                });
+                over_time(starts.collect::<Vec<_>>()).clumps(&OverTime::default(), 10_000_000_000)
+            })
+            .collect();
+        assert!(any_time.iter().filter(|clumps| **clumps >= 1.0).count() >= 90, "{any_time:?}");
         // A burst at the start of a long run is one clump.
         assert!(over_time(0..100).clumps(&OverTime::default(), 60_000_000_000) > 40.0);
         assert_eq!(OverTime::default().clumps(&OverTime::default(), 0), 1.0);
