@@ -1,4 +1,5 @@
-//! Whether a call spans a loss of events, in which it may have ended and another one begun.
+//! Finds the calls during which events were lost. Such a call may have ended unseen, and the end
+//! that was recorded may be that of a later call.
 
 use std::collections::VecDeque;
 
@@ -7,16 +8,16 @@ use roundtrip_tracefs::Loss;
 /// The losses of a recording, on all CPUs: its threads may have run on any of them.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
-    /// Begin and end of those that begin after the last call that was asked about, in nanoseconds,
-    /// in chronological order.
+    /// The losses that [`Lost::within`] has not reached yet: begin and end in nanoseconds, in
+    /// chronological order.
     ahead: VecDeque<(u64, u64)>,
-    /// The latest end of the others.
+    /// The latest end of the losses before them, in nanoseconds.
     until_ns: u64,
 }
 
 impl Lost {
-    /// Adds losses, sorted by their begin. Those without an end are left out: where in the rest of
-    /// the recording they are is not known, and no call would be left.
+    /// Adds losses, sorted by their begin. Ignores those without an end: they may be anywhere in
+    /// the rest of the recording, so every later call would count as spanning one.
     pub(crate) fn add(&mut self, losses: &[Loss]) {
         let bounded = losses.iter().filter(|loss| loss.before_ns < u64::MAX);
         self.ahead.extend(bounded.map(|loss| (loss.after_ns, loss.before_ns)));

@@ -58,7 +58,7 @@ impl Matcher {
         self.unmatched
     }
 
-    /// Takes the losses of a recording, sorted by their begin, before the events after them.
+    /// Adds losses of events, sorted by their begin. Call it before adding any later event.
     pub fn lost(&mut self, losses: &[Loss]) {
         self.lost.add(losses);
     }

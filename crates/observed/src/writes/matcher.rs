@@ -94,7 +94,7 @@ impl Matcher {
         all.map(|(call, _)| call.start_ns).min()
     }
 
-    /// Takes the losses of a recording, sorted by their begin, before the events after them.
+    /// Adds losses of events, sorted by their begin. Call it before adding any later event.
     pub fn lost(&mut self, losses: &[Loss]) {
         self.lost.add(losses);
     }
@@ -175,7 +175,7 @@ impl Matcher {
         }
     }
 
-    /// Tells of a call, if it is one: with a loss in between, the end may be that of another.
+    /// Passes on a call, unless events were lost since its start: the end may be another call's.
     fn ended(&mut self, call: Observed, tell: &mut dyn FnMut(Observed)) {
         if self.lost.within(call.start_ns, call.end_ns) {
             self.unmatched.not_ended += 1;
@@ -261,6 +261,13 @@ impl Matcher {
         did.pop_front()
     }
 
+    /// A thread no longer tries to perform an operation itself.
+    fn no_longer_tried(submitted: &mut HashMap<u32, u64>, tid: u32, request: u64) {
+        if submitted.get(&tid) == Some(&request) {
+            submitted.remove(&tid);
+        }
+    }
+
     fn throttled(&mut self, trace: &Trace, event: &Event) {
         // In jiffies. If it is below 1, the write does not sleep.
         let pause = trace.field(event, "pause").and_then(|value| value.number());
@@ -305,14 +312,14 @@ impl Matcher {
                 }
             }
             "io_uring/io_uring_queue_async_work" => {
-                if let Some((_, by_worker)) = self.operations.get_mut(&request) {
+                if let Some((begun, by_worker)) = self.operations.get_mut(&request) {
                     *by_worker = true;
-                    self.submitted.retain(|_, submitted| *submitted != request);
+                    Self::no_longer_tried(&mut self.submitted, begun.tid, request);
                 }
             }
             "io_uring/io_uring_complete" => {
                 if let Some((mut begun, by_worker)) = self.operations.remove(&request) {
-                    self.submitted.retain(|_, submitted| *submitted != request);
+                    Self::no_longer_tried(&mut self.submitted, begun.tid, request);
                     if let Some(did) = self.done_for((&begun, by_worker), event.tid) {
                         did.note(&mut begun);
                     }
