@@ -4,6 +4,7 @@
 
 use roundtrip_latency::{Deadline, Histogram};
 use roundtrip_observed::calls::Observed;
+use roundtrip_sorting::SmallSort as _;
 
 /// The figures of one row in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -131,7 +132,7 @@ impl Session {
             };
             seen.push((latency.sum_ns(), point));
         }
-        seen.sort_by_key(|(sum_ns, point)| (std::cmp::Reverse(*sum_ns), point.flow));
+        seen.small_sort_by_key(|(sum_ns, point)| (std::cmp::Reverse(*sum_ns), point.flow));
         self.last = seen.into_iter().map(|(_, point)| point).collect();
     }
 }

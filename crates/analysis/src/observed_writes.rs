@@ -11,6 +11,7 @@ use roundtrip_layers::storage::{Breakdown, Devices, Layers, Missing, Write, Writ
 use roundtrip_run::RECORDING;
 use roundtrip_run::storage::Device;
 use roundtrip_run::storage::observe::{Divided, LayerTime, ObserveWritesResult, OthersCommits, SlowWrite};
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::{Recording, Trace};
 
 use crate::damage::{Readable, read_whole};
@@ -92,7 +93,7 @@ impl Divider {
 /// The machine's devices, with the names that events use.
 fn known(devices: &[Device]) -> Devices {
     let mut leaves: Vec<&Device> = devices.iter().flat_map(Device::leaves).collect();
-    leaves.sort_by_key(|device| device.dev);
+    leaves.small_sort_by_key(|device| device.dev);
     leaves.dedup_by_key(|device| device.dev);
     of_devices(&leaves, devices.iter().flat_map(Device::partitions).collect())
 }
@@ -179,7 +180,7 @@ pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Readable<S
             Slow { write, layers: Layers { usual_ns, ..writes.layers(Write { start_ns, end_ns, tid }) } }
         }));
     }
-    out.results.sort_by_key(|slow| std::cmp::Reverse(slow.write.latency_ns()));
+    out.results.small_sort_by_key(|slow| std::cmp::Reverse(slow.write.latency_ns()));
     out
 }
 

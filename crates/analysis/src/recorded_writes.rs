@@ -11,6 +11,7 @@ use roundtrip_run::observe::Process;
 use roundtrip_run::storage::observe::{
     Counted, Durable, ObserveWritesPlan, ObserveWritesResult, RowKey, Rows, SlowWrite, UnseenWrites,
 };
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::{Numbers, Trace};
 
 use crate::observed_writes::{Divider, Slow, timed};
@@ -133,7 +134,7 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
 /// Sorts the slow writes, the slowest first, and keeps the wanted number. Returns how many writes
 /// over the deadline were dropped.
 fn keep_slowest(slow: &mut Vec<SlowWrite>, wanted: Wanted) -> u64 {
-    slow.sort_by_key(|write| (std::cmp::Reverse(write.latency_ns()), write.start_ns));
+    slow.small_sort_by_key(|write| (std::cmp::Reverse(write.latency_ns()), write.start_ns));
     let most = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
     let over_limit = if wanted.slowest { 0 } else { slow.len().saturating_sub(most) as u64 };
     slow.truncate(most);

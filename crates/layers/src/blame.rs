@@ -1,6 +1,8 @@
 //! The reasons of a call thread by thread, and circumstances to know. Must not know how parts or
 //! reasons were found.
 
+use roundtrip_sorting::SmallSort as _;
+
 use crate::evidence::FIRST_ORDINARY_PRIO;
 use crate::explanation::{Cause, Flag, Kind, Owner, Part, State, Thread, What};
 use crate::reasons::{Reason, ReasonKind, Reasons, Role, Stop, Why};
@@ -19,7 +21,7 @@ pub(crate) fn causes(reasons: &Reasons, ordinary: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let cannot_tell = reasons.unknown_ns() * 2 > reasons.delay_ns();
     let mut kinds: Vec<_> = reasons.kinds.iter().collect();
-    kinds.sort_by_key(|of| (of.kind == ReasonKind::Unknown) != cannot_tell);
+    kinds.small_sort_by_key(|of| (of.kind == ReasonKind::Unknown) != cannot_tell);
     for of in kinds {
         for process in &of.processes {
             // All time of a process that is lost, thread by thread.

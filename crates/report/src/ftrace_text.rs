@@ -7,6 +7,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::{Body, Event, EventContext, Name, ThreadRef, Trace, Value};
 
 use crate::text::inert;
@@ -27,7 +28,7 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     let threads = trace.threads();
     // In reverse order, so that used ones can be popped.
     let mut losses: Vec<_> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
-    losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
+    losses.small_sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
     let mut line = String::new();
     for event in &trace.events {
         while let Some(loss) = losses.pop_if(|loss| loss.before_ns <= event.time_ns) {

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use roundtrip_latency::Histogram;
 use roundtrip_run::Run;
 use roundtrip_run::figures::{Limit, Times};
+use roundtrip_sorting::SmallSort as _;
 
 use crate::text::inert;
 use crate::text::look::Look;
@@ -38,7 +39,7 @@ pub fn page(run: &Run, look: Look) -> String {
             let times = group.times.iter().filter(shown).filter(|times| !times.histogram.is_empty());
             all.extend(times.map(|times| (title(&group.name(), times.prefix), times)));
         }
-        all.sort_by_key(|(_, times)| std::cmp::Reverse(times.histogram.sum_ns()));
+        all.small_sort_by_key(|(_, times)| std::cmp::Reverse(times.histogram.sum_ns()));
         for (title, times) in all.iter().take(MOST_HISTOGRAMS) {
             let _ = write!(out, "\n{}", text(title, &times.histogram, times.limit, (look, MOST_ROWS)));
         }

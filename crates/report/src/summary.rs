@@ -16,6 +16,7 @@ use roundtrip_run::storage::StorageResult;
 use roundtrip_run::storage::interference::Condition;
 use roundtrip_run::storage::observe::ObserveWritesResult;
 use roundtrip_run::storage::system_calls::SystemCallsResult;
+use roundtrip_sorting::SmallSort as _;
 
 use crate::ipc::latency::inheritance_of;
 use crate::ipc::observed_calls;
@@ -179,7 +180,7 @@ pub(crate) fn storage(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> St
         if let Some(SeriesLayers { breakdown, .. }) = divided {
             let mut shares: Vec<_> =
                 Layer::ALL.into_iter().map(|layer| (layer, breakdown.share(layer))).collect();
-            shares.sort_by(|one, other| other.1.total_cmp(&one.1));
+            shares.small_sort_by(|one, other| other.1.total_cmp(&one.1));
             let shares = shares.iter().take(LAYERS).filter(|(_, share)| *share >= 0.01);
             let shares: Vec<String> =
                 shares.map(|(layer, share)| format!("{:.0}% {}", share * 100.0, layer.name())).collect();

@@ -9,6 +9,7 @@ mod side;
 
 use roundtrip_latency::counts::{self, Events};
 use roundtrip_latency::two_samples::{self, Shift};
+use roundtrip_sorting::SmallSort as _;
 
 pub use comparable::{Difference, differences};
 pub use outlook::{Outlook, SMALL, outlook};
@@ -300,7 +301,7 @@ fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
 /// Corrects the probabilities for the number of comparisons.
 fn correct(all: &mut [Compared]) {
     let mut order: Vec<usize> = (0..all.len()).filter(|&at| all[at].p.is_some()).collect();
-    order.sort_by(|&one, &other| all[one].p.unwrap_or(1.0).total_cmp(&all[other].p.unwrap_or(1.0)));
+    order.small_sort_by(|&one, &other| all[one].p.unwrap_or(1.0).total_cmp(&all[other].p.unwrap_or(1.0)));
     let count = order.len();
     let mut at_least = 0.0_f64;
     for (rank, &at) in order.iter().enumerate() {

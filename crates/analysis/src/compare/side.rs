@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use roundtrip_run::Run;
+use roundtrip_sorting::SmallSort as _;
 
 use super::{Changed, google};
 use crate::analysed::Analysed;
@@ -113,7 +114,7 @@ fn measured(path: PathBuf) -> Result<Measured> {
     });
     let mut parts = parts.collect::<Result<Vec<Measured>>>()?;
     // In the order in which they were measured.
-    parts.sort_by(|one, other| one.date.cmp(&other.date));
+    parts.small_sort_by(|one, other| one.date.cmp(&other.date));
     let mut parts = parts.into_iter();
     let Some(mut all) = parts.next() else { return one_run(path) };
     all.figures.extend(parts.flat_map(|part| part.figures));

@@ -8,6 +8,7 @@ use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{CallCounters, RoundTrip, Side, Timeline};
 use roundtrip_run::Scheduling;
 use roundtrip_run::ipc::latency::{CallsOf, LatencyResult, Miss, ThreadId, Trigger};
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::Recording;
 
 use super::{Kept, SlowCall, timed};
@@ -83,7 +84,7 @@ pub fn sum_up_others(
 fn explained_others(mut calls: Vec<SlowCall>, recording: &Path) -> Result<Across> {
     let recording = Recording::open(recording)?;
     let mut across = Across::default();
-    calls.sort_by_key(|call| (call.snapshot, call.trip.start_ns));
+    calls.small_sort_by_key(|call| (call.snapshot, call.trip.start_ns));
     for some in calls.chunk_by(|one, other| one.snapshot == other.snapshot) {
         let trace = some[0].snapshot.map(|number| recording.read(number)).transpose()?;
         let timeline = trace.as_ref().map(Timeline::new);

@@ -12,6 +12,7 @@ use roundtrip_latency::Histogram;
 use roundtrip_layers::reasons::{Across, Operation};
 use roundtrip_layers::{Explanation, RoundTrip, Timeline};
 use roundtrip_run::{RECORDING, Run};
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::{Recording, Trace};
 
 use crate::damage::refuse_damage;
@@ -100,7 +101,7 @@ impl Kept {
     /// Numbers the calls, slowest first. Calls of the same duration stay in the stored order, which
     /// is chronological.
     fn ranked(mut self) -> Self {
-        self.calls.sort_by_key(|call| std::cmp::Reverse(call.trip.duration_ns()));
+        self.calls.small_sort_by_key(|call| std::cmp::Reverse(call.trip.duration_ns()));
         (1..).zip(&mut self.calls).for_each(|(number, call)| call.number = number);
         self
     }

@@ -8,6 +8,7 @@ use roundtrip_latency::Histogram;
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{Basis, RoundTrip, Side};
 use roundtrip_observed::calls::{Call, Matcher, Observed, Unmatched};
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::{Threads, Trace};
 
 use super::{Explained, Kept, MANY, SlowCall, timed};
@@ -149,7 +150,7 @@ fn at_once(calls: usize) -> usize {
 pub fn classify(basis: &Basis<'_>, trips: &[RoundTrip]) -> Across {
     let mut across = Across::default();
     let mut trips: Vec<&RoundTrip> = trips.iter().collect();
-    trips.sort_by_key(|trip| trip.start_ns);
+    trips.small_sort_by_key(|trip| trip.start_ns);
     for some in trips.chunks(at_once(trips.len())) {
         let stretches: Vec<_> = some.iter().map(|trip| (trip.start_ns, trip.end_ns)).collect();
         let timeline = basis.within(&stretches);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use roundtrip_run::environment::Change;
+use roundtrip_sorting::SmallSort as _;
 
 use super::Reading;
 
@@ -89,7 +90,7 @@ impl Changes {
 
     /// All changes, by time.
     pub(super) fn finish(mut self) -> Vec<Change> {
-        self.changes.sort_by_key(|change| change.from_ns);
+        self.changes.small_sort_by_key(|change| change.from_ns);
         self.changes
     }
 }

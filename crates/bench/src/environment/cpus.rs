@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use roundtrip_run::cpus::cpu_list;
 use roundtrip_run::environment::{Cache, Cpus};
+use roundtrip_sorting::SmallSort as _;
 
 use crate::kernel::root::Root;
 
@@ -97,7 +98,7 @@ fn caches(root: &Root) -> Vec<Cache> {
             })
         })
         .collect();
-    caches.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
+    caches.small_sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
     caches
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use roundtrip_run::ipc::observe::SlowCall;
 use roundtrip_run::storage::observe::SlowWrite;
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::{Recording, Snapshot};
 
 use crate::directory::scratch::Folder;
@@ -92,7 +93,7 @@ impl<C: Timed> Slow<C> {
     }
 
     fn shorten_fresh(&mut self) {
-        self.fresh.sort_by_key(|call| std::cmp::Reverse(call.latency_ns()));
+        self.fresh.small_sort_by_key(|call| std::cmp::Reverse(call.latency_ns()));
         self.over_limit += self.fresh.len().saturating_sub(self.limit) as u64;
         self.fresh.truncate(self.limit);
     }
@@ -106,7 +107,7 @@ impl<C: Timed> Slow<C> {
         self.shorten_fresh();
         let mut all: Vec<(bool, C)> = self.kept.drain(..).map(|call| (false, call)).collect();
         all.extend(self.fresh.drain(..).map(|call| (true, call)));
-        all.sort_by_key(|(_, call)| std::cmp::Reverse(call.latency_ns()));
+        all.small_sort_by_key(|(_, call)| std::cmp::Reverse(call.latency_ns()));
         let mut gone = all.split_off(all.len().min(self.limit));
         self.over_limit += gone.len() as u64;
         let used: HashSet<u32> = all.iter_mut().filter_map(|(_, call)| *call.snapshot()).collect();

@@ -9,6 +9,7 @@ use roundtrip_run::observe::Subject;
 use roundtrip_run::storage::system_calls::{
     SystemCallRow, SystemCallsPlan, SystemCallsResult, UnseenSystemCalls,
 };
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::Trace;
 
 use super::following;
@@ -48,7 +49,7 @@ pub fn run(plan: &SystemCallsPlan, report: &mut dyn FnMut(Progress<'_>)) -> Resu
     let Observer { matcher, rows, .. } = observer;
     let unmatched = matcher.unmatched();
     let mut rows: Vec<SystemCallRow> = rows.into_values().collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.latency.sum_ns()));
+    rows.small_sort_by_key(|row| std::cmp::Reverse(row.latency.sum_ns()));
     Ok(SystemCallsResult {
         plan: plan.clone(),
         elapsed_ns,

@@ -19,6 +19,7 @@ use crate::trace_file::{self, Form};
 use roundtrip_analysis::slow_calls::{self, Explained, Kept, SlowCall};
 use roundtrip_report::explanation::Shown;
 use roundtrip_report::text::inert;
+use roundtrip_sorting::SmallSort as _;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -273,7 +274,7 @@ fn trace(
     };
     let recording = Recording::open(&directory.join(RECORDING))?;
     let mut explained = slow_calls::explain(kept, directory, |call| call.snapshot == Some(snapshot), None)?;
-    explained.sort_by_key(|one| one.explanation.start_ns);
+    explained.small_sort_by_key(|one| one.explanation.start_ns);
     let calls = run.results.latency.as_ref();
     let calls =
         calls.map(|result| slow_calls::recorded_calls(result, &recording, snapshot)).transpose()?.flatten();

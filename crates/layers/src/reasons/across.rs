@@ -1,6 +1,8 @@
 //! Adds up the reasons of many operations: by kind, and by the name and class of the process,
 //! whatever its ids and threads.
 
+use roundtrip_sorting::SmallSort as _;
+
 use super::{Class, OfKind, OfProcess, Operation, Reason, ReasonKind, Reasons, Timed, Without};
 
 /// If more than this percentage of an operation's delay is unknown, what would be left without a
@@ -144,7 +146,7 @@ impl Across {
     #[must_use]
     pub fn rows(&self) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().collect();
-        rows.sort_by_key(|row| std::cmp::Reverse((row.lost_ns, row.operations)));
+        rows.small_sort_by_key(|row| std::cmp::Reverse((row.lost_ns, row.operations)));
         rows
     }
 

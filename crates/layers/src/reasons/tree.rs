@@ -1,6 +1,8 @@
 //! Adds up stretches by kind of reason, then by process, then by thread. Sums are exact at each
 //! level.
 
+use roundtrip_sorting::SmallSort as _;
+
 use super::{Process, Reason, ReasonKind, Stretch, Why};
 use crate::explanation::Thread;
 
@@ -125,7 +127,7 @@ impl Reasons {
             };
             of.order();
         }
-        self.kinds.sort_by_key(|of| std::cmp::Reverse(of.lost_ns));
+        self.kinds.small_sort_by_key(|of| std::cmp::Reverse(of.lost_ns));
     }
 }
 
@@ -164,11 +166,11 @@ impl OfKind {
             of.lost_ns = share(before_ns, of.sum_ns, sum_ns, lost_ns);
             before_ns += of.sum_ns;
             for thread in &mut of.threads {
-                thread.why.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+                thread.why.small_sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
             }
-            of.threads.sort_by_key(|thread| std::cmp::Reverse(thread.sum_ns));
+            of.threads.small_sort_by_key(|thread| std::cmp::Reverse(thread.sum_ns));
         }
-        self.processes.sort_by_key(|of| std::cmp::Reverse(of.sum_ns));
+        self.processes.small_sort_by_key(|of| std::cmp::Reverse(of.sum_ns));
     }
 
     /// All circumstances with their time, in no particular order.

@@ -3,6 +3,7 @@
 use roundtrip_analysis::compare::{Compared, Verdict};
 use roundtrip_analysis::figures::Unit;
 use roundtrip_run::TESTS;
+use roundtrip_sorting::SmallSort as _;
 
 use super::Comparison;
 use crate::text::inert;
@@ -64,7 +65,7 @@ fn sentence(comparison: &Comparison<'_>, [base, new]: &[String; 2], name: &str) 
     let all: Vec<&Compared> = comparison.figures.iter().filter(|compared| compared.name == name).collect();
     let ratio = |compared: &Compared| compared.ratio.unwrap_or(1.0);
     let mut found: Vec<&Compared> = all.iter().copied().filter(|compared| differs(compared)).collect();
-    found.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+    found.small_sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
     let ends = [found.first(), found.last()].map(|end| end.map_or(1.0, |end| ratio(end)));
     let amount = Amount::of(ends);
     let [low, high] = ends.map(|ratio| amount.text(ratio));

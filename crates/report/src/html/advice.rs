@@ -6,6 +6,7 @@ use roundtrip_analysis::slow_calls::Explained;
 use roundtrip_layers::{Cause, Kind, Thread};
 use roundtrip_run::Run;
 use roundtrip_run::ipc::latency::{CallerResult, LatencyResult};
+use roundtrip_sorting::SmallSort as _;
 
 mod writes;
 
@@ -72,7 +73,7 @@ fn against_delays(explained: &[Explained]) -> Vec<String> {
         }
     }
     // The steps for one cause stay in order.
-    steps.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    steps.small_sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     steps.into_iter().map(|(step, _)| step).collect()
 }
 

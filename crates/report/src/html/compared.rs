@@ -2,6 +2,7 @@
 //! of each figure as an interval, and how reliable the comparison is. Must not know any run.
 
 use roundtrip_analysis::compare::{Compared, Verdict};
+use roundtrip_sorting::SmallSort as _;
 use serde_json::{Map, json};
 
 use super::assets;
@@ -121,7 +122,7 @@ fn carrying<'a>(comparison: &Comparison<'a>) -> Vec<&'a Compared> {
     let change = |compared: &Compared| compared.ratio.map_or(0.0, |ratio| ratio.ln().abs());
     let mut all: Vec<&Compared> =
         comparison.figures.iter().filter(|compared| compared.ratio.is_some()).collect();
-    all.sort_by(|one, other| rank(one).cmp(&rank(other)).then(change(other).total_cmp(&change(one))));
+    all.small_sort_by(|one, other| rank(one).cmp(&rank(other)).then(change(other).total_cmp(&change(one))));
     all.truncate(3);
     all
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use roundtrip_layers::{Explanation, Owner, Part, State, Thread};
+use roundtrip_sorting::SmallSort as _;
 use serde_json::{Value, json};
 
 use super::chart::{round_ticks, short_duration};
@@ -143,7 +144,7 @@ pub(super) fn of_call(explanation: &Explanation, words: impl Fn(&State) -> Strin
     let cpus: BTreeSet<u32> = all().filter_map(|part| part.cpu).collect();
     for cpu in cpus {
         let mut of_cpu: Vec<Stretch> = all().filter(|part| part.cpu == Some(cpu)).map(on_cpu).collect();
-        of_cpu.sort_by_key(|one| one.begin_ns);
+        of_cpu.small_sort_by_key(|one| one.begin_ns);
         lanes.push(lane(&format!("CPU {cpu}"), of_cpu));
     }
     drawable(lanes, explanation.duration_ns())

@@ -3,6 +3,7 @@
 
 use roundtrip_run::baseline::{BaselineResult, FUTEX};
 use roundtrip_run::ipc::throughput::{Batch, ThroughputResult};
+use roundtrip_sorting::SmallSort as _;
 
 use super::bars::{Range, Ranges, Scale};
 use super::chart::{Axis, Chart, Kind, Line, durations};
@@ -195,7 +196,7 @@ fn table_by_size(lines: &[Line], sizes: &[usize]) -> Table {
 }
 
 fn line(label: String, mut points: Vec<(f64, f64, String)>) -> Line {
-    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    points.small_sort_by(|one, other| one.0.total_cmp(&other.0));
     Line { label, points, apart: false, colour: None }
 }
 

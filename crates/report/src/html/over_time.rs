@@ -7,6 +7,7 @@ use roundtrip_latency::{Bin, Deadline, Timeline};
 use roundtrip_layers::Explanation;
 use roundtrip_layers::reasons::ReasonKind;
 use roundtrip_run::environment::Environment;
+use roundtrip_sorting::SmallSort as _;
 
 use super::chart::{Axis, Chart, Kind, Line, Scale, durations, round_ticks, short_duration};
 use super::colours::{self, Colour, LEGEND};
@@ -105,7 +106,7 @@ fn lines_of(calls: &[Calls]) -> impl Iterator<Item = Line> {
 fn slow_lines(slow: &[Slow], start_ns: u64) -> impl Iterator<Item = Line> {
     LEGEND.into_iter().filter_map(move |(colour, meaning)| {
         let mut ours: Vec<&Slow> = slow.iter().filter(|one| one.colour == colour).collect();
-        ours.sort_by_key(|one| one.start_ns);
+        ours.small_sort_by_key(|one| one.start_ns);
         let point = |one: &&Slow| ((one.start_ns - start_ns) as f64, one.took_ns as f64, one.text.clone());
         let points: Vec<_> = ours.iter().map(point).collect();
         let label = format!("slow: {meaning}");

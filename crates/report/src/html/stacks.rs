@@ -1,6 +1,7 @@
 //! Stacked bars: each row consists of consecutive parts, and all rows have one scale. Must not know
 //! any run.
 
+use roundtrip_sorting::SmallSort as _;
 use serde_json::{Value, json};
 
 use super::colours::{self, Colour};
@@ -46,7 +47,7 @@ impl Stack {
     /// Its parts that have a size, those of one colour beside each other.
     fn drawn(&self) -> Vec<&Segment> {
         let mut parts: Vec<&Segment> = self.parts.iter().filter(|part| part.size > 0.0).collect();
-        parts.sort_by_key(|part| colours::rank(part.colour));
+        parts.small_sort_by_key(|part| colours::rank(part.colour));
         parts
     }
 }
@@ -61,7 +62,7 @@ fn legend(rows: &[Stack]) -> Vec<(Colour, String)> {
             None => out.push((part.colour, vec![part.name])),
         }
     }
-    out.sort_by_key(|(colour, _)| colours::rank(colour));
+    out.small_sort_by_key(|(colour, _)| colours::rank(colour));
     out.into_iter().map(|(colour, names)| (colour, names.join(", "))).collect()
 }
 

@@ -5,6 +5,7 @@ use roundtrip_analysis::storage::SeriesLayers;
 use roundtrip_latency::Timeline;
 use roundtrip_layers::storage::{Layer, SlowCall};
 use roundtrip_run::storage::StorageResult;
+use roundtrip_sorting::SmallSort as _;
 
 use super::chart::Chart;
 use super::over_time;
@@ -191,7 +192,7 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
 fn slowest(page: &mut Page, who: &str, ours: &[&SeriesLayers<'_>]) {
     let mut calls: Vec<(&SeriesLayers<'_>, &SlowCall)> =
         ours.iter().flat_map(|one| one.breakdown.slowest.iter().map(move |slow| (*one, slow))).collect();
-    calls.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.write.end_ns - slow.write.start_ns));
+    calls.small_sort_by_key(|(_, slow)| std::cmp::Reverse(slow.write.end_ns - slow.write.start_ns));
     let drawn = calls.into_iter().map(|(one, slow)| Drawn {
         heading: measured::slow_heading(one.series.size_bytes, slow),
         lines: vec![measured::slow_layers(slow)],

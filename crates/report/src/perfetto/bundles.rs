@@ -10,6 +10,7 @@ use std::io;
 
 use roundtrip_perfetto::schema::{bundle, interned, interned_string, packet};
 use roundtrip_perfetto::write::Message;
+use roundtrip_sorting::SmallSort as _;
 use roundtrip_tracefs::{Loss, Name, Trace};
 
 use super::ftrace;
@@ -41,7 +42,7 @@ pub(super) fn write(packets: &mut Packets<'_>, trace: &Trace, coding: Coding) ->
     }
     // Events that were overwritten before the start of the recording are not a gap.
     let mut losses: Vec<&Loss> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
-    losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
+    losses.small_sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
     for loss in losses {
         pending.entry(loss.cpu).or_default().losses.push(*loss);
     }

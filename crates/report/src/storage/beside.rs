@@ -8,6 +8,7 @@ use roundtrip_latency::{Interval, median_interval};
 use roundtrip_layers::reasons::ReasonKind;
 use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::interference::{Condition, Measured, Pair};
+use roundtrip_sorting::SmallSort as _;
 
 /// A condition must change the mean at least by this ratio to be reported.
 const NOTABLE: f64 = 1.1;
@@ -78,7 +79,7 @@ pub(crate) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
         let ratio = one.change.ratio();
         (ratio > 1.0, ratio.ln().abs())
     };
-    out.sort_by(|one, other| {
+    out.small_sort_by(|one, other| {
         let (one, other) = (order(one), order(other));
         other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
     });

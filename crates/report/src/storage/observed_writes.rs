@@ -8,6 +8,7 @@ use roundtrip_analysis::observed_writes::{Slow, without};
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::Layer;
 use roundtrip_run::storage::observe::{Divided, Durable, ObserveWritesResult, WriteRow};
+use roundtrip_sorting::SmallSort as _;
 
 use crate::ipc::observed_calls::{OTHERS, count, others_note, process, shown, subject};
 use crate::storage::{why, words};
@@ -264,7 +265,7 @@ fn commits(result: &ObserveWritesResult) -> Option<String> {
         *sum = (sum.0 + other.waits, sum.1 + other.waited_ns);
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
+    sums.small_sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
     let one = |((tid, thread), (waits, ns)): ((u32, &str), (u64, u64))| {
         let whose = match tid {
             0 if !thread.is_empty() => "of many more threads".to_owned(),

@@ -12,6 +12,7 @@ use roundtrip_latency::Histogram;
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::{Layer, Layers, Write};
 use roundtrip_run::storage::observe::ObserveWritesResult;
+use roundtrip_sorting::SmallSort as _;
 
 mod json;
 
@@ -104,7 +105,7 @@ fn observed<'a>(result: &ObserveWritesResult, slow: &'a Slow<'_>) -> Option<Slow
 }
 
 fn numbered(mut all: Vec<SlowWrite<'_>>) -> Vec<SlowWrite<'_>> {
-    all.sort_by_key(|slow| std::cmp::Reverse(slow.latency_ns()));
+    all.small_sort_by_key(|slow| std::cmp::Reverse(slow.latency_ns()));
     (1..).zip(&mut all).for_each(|(number, slow)| slow.number = number);
     all
 }

@@ -4,6 +4,7 @@
 use roundtrip_analysis::without::Left;
 use roundtrip_layers::reasons::{Across, Place, Process, ReasonKind, Reasons, Subject, Why};
 use roundtrip_layers::storage::{Breakdown, Layer, Layers};
+use roundtrip_sorting::SmallSort as _;
 
 use crate::explanation::names::{self, process, thing};
 use crate::explanation::sentence::of_write;
@@ -26,7 +27,7 @@ pub(crate) fn sentence(layers: &Layers) -> String {
 pub(crate) fn of_layers(layers: &Layers, whole_ns: u64) -> String {
     let mut parts: Vec<(Layer, u64)> =
         Layer::ALL.into_iter().map(|layer| (layer, layers.total_ns(layer))).collect();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.1));
+    parts.small_sort_by_key(|part| std::cmp::Reverse(part.1));
     let parts = parts.iter().filter(|part| part.1 > 0 && part.1 * 50 >= whole_ns);
     let parts = parts
         .map(|(layer, ns)| format!("{} {}{}", layer.name(), duration(*ns as f64), behind(layers, *layer)));

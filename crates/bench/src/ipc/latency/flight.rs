@@ -17,6 +17,7 @@ use crate::recorder::{Recorder, without_events};
 use roundtrip_run::RecorderInfo;
 use roundtrip_run::ipc::latency::{Amount, LatencyPlan};
 use roundtrip_run::ipc::latency::{ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
+use roundtrip_sorting::SmallSort as _;
 
 /// A client's slowest calls count as slow only after this many calls, or fewer in a short run.
 const COMPARED_WITH: u64 = 100;
@@ -30,7 +31,7 @@ const MAX_SPARE_BYTES: u64 = 128 << 20;
 /// The longest time that storing those recordings may take in a run. Their clients wait meanwhile.
 const MAX_SPARE_TIME: Duration = Duration::from_secs(5);
 
-/// From which share of a run on it matters that clients wait while recordings are stored.
+/// If clients wait for this share of a run or more while recordings are stored, the run warns.
 const MUCH_STORING: f64 = 0.1;
 
 /// The recorder, and the slow calls kept so far.
@@ -321,8 +322,8 @@ impl Flight {
         Ok(())
     }
 
-    /// What a reader must know if clients waited long in a run of this length: whatever comes at
-    /// regular intervals has gone on meanwhile, and comes sooner after each wait.
+    /// A warning if clients waited for much of a run of this length. Periodic causes go on during a
+    /// wait, so they delay a larger share of the calls that are made.
     pub(super) fn waited(&self, elapsed: Duration) -> Option<String> {
         (self.stored_for.as_secs_f64() >= elapsed.as_secs_f64() * MUCH_STORING).then(|| {
             format!(
@@ -358,7 +359,7 @@ impl Flight {
                 not_recorded.get_or_insert(format!("the recording is lost: {error}"));
             }
         }
-        misses.sort_by_key(|miss| miss.sample.start_ns);
+        misses.small_sort_by_key(|miss| miss.sample.start_ns);
         let kept = misses.len() as u64;
         let (over_limit, before_comparison) = match plan.trigger {
             Trigger::Deadline => (missed.saturating_sub(kept), 0),

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 
 use roundtrip_run::ipc::latency::Miss;
+use roundtrip_sorting::SmallSort as _;
 
 /// Which calls to drop, the last one first, to keep the `most` of the highest rank. If none of
 /// these was recorded, the highest-ranked recorded call stays as well: it is the only one that can
 /// be explained.
 pub(super) fn too_many(calls: &[((bool, u64), bool)], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..calls.len()).collect();
-    order.sort_by_key(|&index| Reverse(calls[index].0));
+    order.small_sort_by_key(|&index| Reverse(calls[index].0));
     let mut dropped = order.split_off(most.min(order.len()));
     if !order.iter().any(|&index| calls[index].1)
         && let Some(spare) = dropped.iter().position(|&index| calls[index].1)

@@ -18,6 +18,7 @@ use crate::worker::is_stopped;
 use roundtrip_run::Scheduling;
 use roundtrip_run::ThreadCounters;
 use roundtrip_run::ipc::latency::Amount;
+use roundtrip_sorting::SmallSort as _;
 
 /// The longest time that a caller sleeps, in nanoseconds, before it checks whether to stop.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
@@ -103,7 +104,7 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
         let threads = threads?;
         // Joins every thread. The first error is reported, because it may have caused later ones.
         let mut ends: Vec<Result<()>> = threads.into_iter().map(join).collect();
-        ends.sort_by_key(Result::is_ok);
+        ends.small_sort_by_key(Result::is_ok);
         ends.into_iter().next().unwrap_or(Ok(()))
     })
 }

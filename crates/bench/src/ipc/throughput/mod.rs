@@ -23,6 +23,7 @@ use crate::{clock, load, sched};
 use client::{Ask, Service};
 use roundtrip_run::cpus::place;
 use roundtrip_run::ipc::{Mode, Stack};
+use roundtrip_sorting::SmallSort as _;
 
 /// The name under which each server registers.
 const INSTANCE: &str = "throughput";
@@ -70,7 +71,7 @@ pub fn run(
         let stack = plan.stacks.iter().position(|&stack| stack == row.stack);
         (stack, plan.sizes_bytes.iter().position(|&size| size == row.size_bytes))
     };
-    rows.sort_by_key(position);
+    rows.small_sort_by_key(position);
     Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits, wake_up })
 }
 

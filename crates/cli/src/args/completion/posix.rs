@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use roundtrip_sorting::SmallSort as _;
+
 use super::super::{Command, Doc, ValueKind};
 use super::{Behind, all_words, behind, docs, next_words, prefixes};
 
@@ -60,7 +62,7 @@ fn script(shell: &Shell, commands: &[&dyn Command], old_names: &[&dyn Command]) 
     let mut out = format!("{}_roundtrip() {{\n{}  case $typed in\n", shell.answers, shell.typed);
     // Longest first, so that no path is hidden by its own prefix.
     let mut by_length: Vec<&Doc> = commands.iter().collect();
-    by_length.sort_by_key(|doc| std::cmp::Reverse(doc.path.len()));
+    by_length.small_sort_by_key(|doc| std::cmp::Reverse(doc.path.len()));
     for doc in by_length {
         let _ = writeln!(out, "  '{} '*)", doc.words());
         body(&mut out, doc, &commands);

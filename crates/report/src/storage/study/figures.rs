@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use roundtrip_analysis::interference::{Explained, Side};
 use roundtrip_latency::{Comparison, Interval, median_interval};
 use roundtrip_run::storage::interference::{InterferenceResult, Measured, Pair};
+use roundtrip_sorting::SmallSort as _;
 use serde_json::{Value, json};
 
 use super::SIZE_BYTES;
@@ -58,7 +59,7 @@ pub(crate) fn of<'a>(result: &InterferenceResult, all: &'a [Explained<'a>]) -> V
                 sizes.push(Size { control, hog });
             }
         }
-        sizes.sort_by_key(Size::bytes);
+        sizes.small_sort_by_key(Size::bytes);
         let who = format!("{}, {}", writer.api, writer.durability);
         (sizes.len() > 1).then_some(Figures { who, sizes })
     };
