@@ -1,7 +1,7 @@
 //! The buffers of one trace, an instance's or the global one: switches recording on and off, and
 //! takes out the contents page by page. Must not know which events it records, nor who created it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::error::{Error, Result};
 use crate::mount::{read, write};
 use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
+use crate::who;
 
 /// A trace's directory.
 #[derive(Debug, Clone)]
@@ -88,7 +89,7 @@ impl Buffers {
     /// empty buffers. At `stopped_ns`, it had certainly stopped.
     pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
         let cpus = self.take(None)?;
-        let (processes, comms) = self.who_is_who();
+        let (processes, comms) = self.who_is_who(&cpus);
         Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
     }
 
@@ -139,24 +140,12 @@ impl Buffers {
         self.directory.join(format!("per_cpu/cpu{cpu}/{file}"))
     }
 
-    /// The processes of the threads that the kernel noted while recording, and the names of
-    /// processes that still exist. Unknown ones are left out.
-    pub(crate) fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
-        let text = read(&self.root.join("saved_tgids")).unwrap_or_default();
-        let processes: BTreeMap<u32, u32> = text
-            .lines()
-            .filter_map(|line| {
-                let (tid, pid) = line.trim().split_once(' ')?;
-                Some((tid.parse().ok()?, pid.trim().parse().ok().filter(|&pid| pid != 0)?))
-            })
-            .collect();
-        let pids: BTreeSet<u32> = processes.values().copied().collect();
-        let comms = pids.into_iter().filter_map(|pid| {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-            Some((pid, name.trim_end_matches('\n').to_owned()))
-        });
-        let comms = comms.collect();
-        (processes, comms)
+    /// The processes of the threads that occur in the pages, and the names of those processes that
+    /// still exist.
+    pub(crate) fn who_is_who(&self, cpus: &[CpuSnapshot]) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
+        let processes = who::mentioned(&self.root, cpus);
+        let names = who::names(&processes);
+        (processes, names)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::readers::Readers;
 use crate::recording::Header;
 use crate::selection::Selection;
 use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
+use crate::who;
 
 /// The prefix of our instances' names.
 const PREFIX: &str = "roundtrip-";
@@ -235,11 +236,17 @@ impl Instance {
         self.taking(|| self.buffers.take(Some(now_ns())))
     }
 
-    /// The processes of the recorded threads, as far as the kernel knows them, and the names of
-    /// those processes that still exist.
+    /// The processes of the threads that occur in these pages, as far as the kernel knows them, and
+    /// the names of those processes that still exist.
     #[must_use]
-    pub fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
-        self.buffers.who_is_who()
+    pub fn who_is_who(&self, cpus: &[CpuSnapshot]) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
+        self.buffers.who_is_who(cpus)
+    }
+
+    /// The processes of all threads that the kernel knows.
+    #[must_use]
+    pub fn processes(&self) -> BTreeMap<u32, u32> {
+        who::processes(&self.buffers.root)
     }
 
     /// Discards what was recorded.

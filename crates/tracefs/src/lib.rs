@@ -67,6 +67,8 @@ mod status;
 mod stream;
 mod threads;
 mod trace;
+#[cfg(feature = "live")]
+mod who;
 
 pub use context::EventContext;
 pub use error::{Error, Result};

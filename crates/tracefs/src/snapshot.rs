@@ -56,7 +56,7 @@ pub struct Snapshot {
     pub started_ns: Option<u64>,
     /// By CPU.
     pub cpus: Vec<CpuSnapshot>,
-    /// The process of each known thread.
+    /// The process of each thread that occurs in the pages, if it is known.
     pub processes: BTreeMap<u32, u32>,
     /// Names of processes when the snapshot was taken. Those of threads are in the events.
     pub comms: BTreeMap<u32, String>,

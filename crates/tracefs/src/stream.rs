@@ -171,15 +171,17 @@ impl Stream {
         Snapshot { started_ns, cpus: cpus.collect(), ..Snapshot::default() }
     }
 
-    /// Reads the kept pages from an instant on, including events that were already returned.
+    /// Reads a snapshot of the kept pages, including events that were already returned.
     ///
     /// # Errors
     /// As [`read`].
-    pub fn window(&self, from_ns: u64) -> Result<Trace, Error> {
-        let Snapshot { cpus, started_ns, .. } = self.snapshot(from_ns);
-        let pages: Vec<CpuPages<'_>> =
-            cpus.iter().map(|one| CpuPages { cpu: one.cpu, bytes: &one.pages, dropped: 0 }).collect();
-        read(&self.formats, &pages, Period { started_ns, stopped_ns: None })
+    pub fn read(&self, snapshot: &Snapshot) -> Result<Trace, Error> {
+        let pages: Vec<CpuPages<'_>> = snapshot
+            .cpus
+            .iter()
+            .map(|one| CpuPages { cpu: one.cpu, bytes: &one.pages, dropped: 0 })
+            .collect();
+        read(&self.formats, &pages, Period { started_ns: snapshot.started_ns, stopped_ns: None })
     }
 
     /// How many bytes are kept.

@@ -232,8 +232,7 @@ impl Watch {
 
     fn pid_of(&mut self, tid: u32) -> u32 {
         let Self { recorder, saved, processes, .. } = self;
-        let mut pid_of =
-            |tid| saved.get_or_insert_with(|| recorder.instance.who_is_who().0).get(&tid).copied();
+        let mut pid_of = |tid| saved.get_or_insert_with(|| recorder.instance.processes()).get(&tid).copied();
         processes.pid_of(tid, &mut pid_of)
     }
 
@@ -246,18 +245,20 @@ impl Watch {
     /// The events since an instant, in nanoseconds, for this machine's system calls. With the names
     /// of all processes if `named`: reading them takes time.
     pub(super) fn window(&self, from_ns: u64, named: bool) -> Result<Trace> {
-        let mut trace = self.stream.window(from_ns)?;
+        let kept = self.stream.snapshot(from_ns);
+        let mut trace = self.stream.read(&kept)?;
         std::env::consts::ARCH.clone_into(&mut trace.machine);
         if named {
-            (trace.processes, trace.comms) = self.recorder.instance.who_is_who();
+            (trace.processes, trace.comms) = self.recorder.instance.who_is_who(&kept.cpus);
         }
         Ok(trace)
     }
 
     /// Everything recorded since an instant, in nanoseconds, with the names of threads.
     pub(super) fn snapshot(&self, from_ns: u64) -> Snapshot {
-        let (processes, comms) = self.recorder.instance.who_is_who();
-        Snapshot { processes, comms, ..self.stream.snapshot(from_ns) }
+        let mut snapshot = self.stream.snapshot(from_ns);
+        (snapshot.processes, snapshot.comms) = self.recorder.instance.who_is_who(&snapshot.cpus);
+        snapshot
     }
 }
 
