@@ -28,6 +28,9 @@ pub(crate) const RELAYS: u64 = 200;
 pub(crate) const NOTES: u64 = 300;
 pub(crate) const SLOW: u64 = 40;
 
+/// How many calls the driver refuses, because they are larger than the service's buffer.
+const REFUSED: u64 = 5;
+
 /// How many calls each client makes to flood the observer.
 const FLOOD: u64 = 5000;
 
@@ -156,6 +159,10 @@ pub(crate) fn call(out: &str, fewer: u64) -> Result<()> {
         load.burn()?;
         load.crowd()?;
     }
+    let too_large = "x".repeat(2 << 20);
+    for _ in 0..REFUSED {
+        ensure!(load.echo(&too_large).is_err(), "a call larger than the buffer");
+    }
     ensure!(load.die().is_err(), "the service is still alive");
     let at = |percent: usize| took_ns[took_ns.len() * percent / 100];
     let own = json!({ "pid": std::process::id(), "echo_p50_ns": at(50), "echo_p99_ns": at(99) });
@@ -223,9 +230,14 @@ fn counts(own: &Value) -> Result<()> {
     flows.expect(CLIENT, SERVER, 3, "/oneway/count", NOTES)?;
     flows.expect(SERVER, CLIENT, 1, "/latency/count", RELAYS)?;
     flows.expect(SERVER, CLIENT, 1, "/nested", RELAYS)?;
-    flows.expect(CLIENT, SERVER, 7, "/failed", 1)?;
+    for (code, failed, dead) in [(1, REFUSED, 0), (7, 1, 1)] {
+        flows.expect(CLIENT, SERVER, code, "/failed", failed)?;
+        flows.expect(CLIENT, SERVER, code, "/dead", dead)?;
+    }
     let pid = number(own, "/pid")?;
-    let echo = flows.between(CLIENT, SERVER, 1);
+    // No thread took the calls that the driver refused, so their row has no pool.
+    let mut echo = flows.between(CLIENT, SERVER, 1);
+    echo.retain(|flow| flow["latency"]["count"] != 0);
     let is_clients = |flow: &&Value| flow["client"]["pid"].as_f64() == Some(pid);
     ensure!(echo.iter().all(is_clients), "rows of another client: {echo:?}");
     let pools: Vec<&str> = echo.iter().filter_map(|flow| flow["pool"].as_str()).collect();
@@ -233,7 +245,11 @@ fn counts(own: &Value) -> Result<()> {
     for lost in ["lost_events", "forgotten"] {
         ensure!(observed["unseen"][lost] == 0, "{}", observed["unseen"]);
     }
-    println!("{} calls, {NOTES} oneway and 1 failed: equal to the client's counts", flows.calls());
+    println!(
+        "{} calls, {NOTES} oneway and {} failed: equal to the client's counts",
+        flows.calls(),
+        REFUSED + 1
+    );
     // The client's time also includes the work of its library around the driver's call.
     for (percent, own_ns) in [("50", number(own, "/echo_p50_ns")?), ("99", number(own, "/echo_p99_ns")?)] {
         let all = echo[0]["latency"]["percentiles"].as_array().context("no percentiles")?;

@@ -152,8 +152,7 @@ impl watch::Observer for Observer<'_> {
 impl Observer<'_> {
     /// Counts a transaction that has ended, if the plan observes it. Returns the place of its row.
     fn count(&mut self, observed: &Observed, watch: &mut Watch) -> Option<usize> {
-        let (to_process, node, code) =
-            observed.sent().map_or((0, 0, 0), |sent| (sent.to_process, sent.node, sent.code));
+        let to_process = observed.sent().map_or(0, |sent| sent.to_process);
         let client = watch.process_of(observed.client());
         let server = watch.processes.of_process(to_process);
         let subject = &self.plan.subject;
@@ -177,7 +176,7 @@ impl Observer<'_> {
                 Some(flow)
             }
             Observed::Oneway(oneway) => Some(self.flows.oneway(ends, oneway)),
-            Observed::Failed(_) => Some(self.flows.failed(ends, node, code)),
+            Observed::Failed(failed) => Some(self.flows.failed(ends, failed)),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use roundtrip_latency::Deadline;
-use roundtrip_observed::calls::{Call, Oneway};
+use roundtrip_observed::calls::{Call, DEAD_REPLY, FROZEN_REPLY, Failed, Oneway};
 use roundtrip_run::heaviest::{Finished, Heaviest, OTHERS, Others};
 use roundtrip_run::ipc::observe::{Flow, MAX_FLOWS, MAX_THREADS, Process};
 
@@ -117,9 +117,17 @@ impl Flows {
     }
 
     /// Counts a failed call and returns the place of its row.
-    pub(super) fn failed(&mut self, ends: Ends, node: i32, code: u32) -> usize {
+    pub(super) fn failed(&mut self, ends: Ends, failed: &Failed) -> usize {
+        let (node, code) = failed.sent.map_or((0, 0), |sent| (sent.node, sent.code));
         let place = self.place(ends, node, code);
-        self.table.at(place).into_iter().for_each(|flow| flow.failed += 1);
+        if let Some(flow) = self.table.at(place) {
+            flow.failed += 1;
+            *match failed.command {
+                DEAD_REPLY => &mut flow.dead,
+                FROZEN_REPLY => &mut flow.frozen,
+                _ => &mut flow.refused,
+            } += 1;
+        }
         place
     }
 
@@ -210,6 +218,19 @@ mod tests {
             .collect();
         assert_eq!(rows, [("Binder:#_#", 3, 2, 300), ("main", 1, 1, 100)]);
         assert_eq!(places, [2, 0, 1], "there are no others");
+    }
+
+    #[test]
+    fn a_failed_call_is_in_the_row_of_its_request_with_its_reason() {
+        let mut flows = Flows::default();
+        let sent = call(7, 2).sent;
+        for (sent, command) in [(Some(sent), 0x7211), (Some(sent), FROZEN_REPLY), (None, DEAD_REPLY)] {
+            flows.failed(ends("a"), &Failed { client: 1, sent, command, at_ns: 9 });
+        }
+        let (rows, _) = flows.finish();
+        let counts =
+            rows.iter().map(|row| (row.node, row.code, row.failed, [row.dead, row.frozen, row.refused]));
+        assert_eq!(counts.collect::<Vec<_>>(), [(Some(7), 3, 2, [0, 1, 1]), (Some(0), 0, 1, [1, 0, 0])]);
     }
 
     #[test]

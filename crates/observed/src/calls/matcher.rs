@@ -6,9 +6,15 @@ use roundtrip_tracefs::{Body, Event};
 
 use super::observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};
 
-/// The return commands that end a call without a reply (linux/android/binder.h): `BR_DEAD_REPLY`,
-/// `BR_FAILED_REPLY`, `BR_FROZEN_REPLY`.
-pub const FAILURES: [u32; 3] = [0x7205, 0x7211, 0x7212];
+/// `BR_DEAD_REPLY` (linux/android/binder.h): the server is dead, or was when the call began.
+pub const DEAD_REPLY: u32 = 0x7205;
+
+/// `BR_FROZEN_REPLY`: the server is frozen.
+pub const FROZEN_REPLY: u32 = 0x7212;
+
+/// The return commands that end a call without a reply. The second one is `BR_FAILED_REPLY`: the
+/// driver has refused the call or its reply.
+pub const FAILURES: [u32; 3] = [DEAD_REPLY, 0x7211, FROZEN_REPLY];
 
 /// Counts of what could not be matched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +51,11 @@ struct Reply {
 struct Thread {
     /// Its calls in progress, outermost first.
     calls: Vec<Sent>,
+    /// Calls of which the driver no longer knows anything: it has refused the last one, and returns
+    /// the error next, or the end was not recorded.
+    gone: Vec<Sent>,
+    /// The oneway request that it sent last, until the driver returns whether it accepts it.
+    oneway: Option<Sent>,
     /// The requests it is serving, outermost first.
     serves: Vec<Served>,
     /// When it last began to wait for work in the driver.
@@ -53,7 +64,11 @@ struct Thread {
 
 impl Thread {
     fn is_idle(&self) -> bool {
-        self.calls.is_empty() && self.serves.is_empty() && self.wait_ns.is_none()
+        self.calls.is_empty()
+            && self.gone.is_empty()
+            && self.oneway.is_none()
+            && self.serves.is_empty()
+            && self.wait_ns.is_none()
     }
 }
 
@@ -86,7 +101,8 @@ impl Matcher {
     /// Counts of what could not be matched so far.
     #[must_use]
     pub fn unmatched(&self) -> Unmatched {
-        self.unmatched
+        let gone: usize = self.threads.values().map(|thread| thread.gone.len()).sum();
+        Unmatched { ended: self.unmatched.ended + gone as u64, ..self.unmatched }
     }
 
     /// Takes the next event, in time order. Calls `tell` with each transaction that the event
@@ -114,21 +130,27 @@ impl Matcher {
             Body::BinderWait { transaction_stack, .. } => {
                 let thread = self.threads.entry(tid).or_default();
                 thread.wait_ns = Some(time_ns);
+                self.unmatched.ended += thread.gone.drain(..).len() as u64;
                 if !transaction_stack {
                     // All its earlier calls and served requests have ended, even if their end was
-                    // not recorded.
-                    self.unmatched.ended += (thread.calls.len() + thread.serves.len()) as u64;
-                    thread.calls.clear();
-                    thread.serves.clear();
+                    // not recorded. If the driver has refused the last call, it says so next.
+                    thread.gone.append(&mut thread.calls);
+                    self.unmatched.ended += thread.serves.drain(..).len() as u64;
                 }
             }
             Body::BinderReturn { command } if FAILURES.contains(&command) => {
                 let sent = self.failed(tid);
                 tell(Observed::Failed(Failed { client: tid, sent, command, at_ns: time_ns }));
             }
+            Body::BinderReturn { .. } => {
+                let thread = self.threads.get_mut(&tid);
+                if thread.is_some_and(|thread| thread.oneway.take().is_some()) {
+                    self.forget_idle(tid);
+                }
+            }
             Body::Exit => {
-                if let Some(thread) = self.threads.remove(&tid) {
-                    self.unmatched.ended += (thread.calls.len() + thread.serves.len()) as u64;
+                if let Some(Thread { calls, gone, serves, .. }) = self.threads.remove(&tid) {
+                    self.unmatched.ended += (calls.len() + gone.len() + serves.len()) as u64;
                 }
             }
             _ => {}
@@ -136,10 +158,14 @@ impl Matcher {
     }
 
     fn sent(&mut self, mut sent: Sent) {
-        let serves = self.threads.get(&sent.client).and_then(|thread| thread.serves.last());
-        sent.parent = serves.map(|served| served.sent.id);
+        let thread = self.threads.entry(sent.client).or_default();
+        sent.parent = thread.serves.last().map(|served| served.sent.id);
+        self.unmatched.ended += thread.gone.drain(..).len() as u64;
         if sent.flags & TF_ONE_WAY == 0 {
-            self.threads.entry(sent.client).or_default().calls.push(sent);
+            thread.calls.push(sent);
+            thread.oneway = None;
+        } else {
+            thread.oneway = Some(sent);
         }
         self.sent.insert(sent.id, sent);
         self.unmatched.forgotten += forget(&mut self.sent, self.most);
@@ -195,22 +221,27 @@ impl Matcher {
             self.unmatched.ended += (thread.calls.len() - at - 1) as u64;
             thread.calls.truncate(at);
         }
-        if thread.is_idle() {
-            self.threads.remove(&client);
+        self.forget_idle(client);
+    }
+
+    fn forget_idle(&mut self, tid: u32) {
+        if self.threads.get(&tid).is_some_and(Thread::is_idle) {
+            self.threads.remove(&tid);
         }
     }
 
-    /// The call that a returned error ends; `None` if there is none. A call that the driver refuses
-    /// at once leaves no event. So the error belongs to the thread's last call only if the thread
-    /// has taken no request since that call.
+    /// The request that a returned error ends; `None` if there is none. A request to a handle that
+    /// is unknown, or whose server is dead, leaves no event. So the error belongs to the thread's
+    /// last request only if the driver has not accepted that one yet, or the thread waits for its
+    /// reply and has taken no request since.
     fn failed(&mut self, tid: u32) -> Option<Sent> {
         let thread = self.threads.get_mut(&tid)?;
-        let &sent = thread.calls.last()?;
         let within = thread.serves.last().map(|served| served.sent.id);
-        if sent.parent != within {
-            return None;
-        }
+        let refused = thread.oneway.take().or_else(|| thread.gone.pop());
+        let sent = refused.or_else(|| thread.calls.last().copied().filter(|call| call.parent == within))?;
         self.sent.remove(&sent.id);
+        // The reply may be what the driver has refused.
+        self.replies.retain(|_, reply| reply.served.sent.id != sent.id);
         self.ended(tid, sent.id);
         Some(sent)
     }

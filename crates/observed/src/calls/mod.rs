@@ -33,5 +33,5 @@
 mod matcher;
 mod observed;
 
-pub use matcher::{FAILURES, Matcher, Unmatched};
+pub use matcher::{DEAD_REPLY, FAILURES, FROZEN_REPLY, Matcher, Unmatched};
 pub use observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};

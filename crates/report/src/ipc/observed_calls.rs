@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process, Subject};
+use roundtrip_sorting::SmallSort as _;
 
 use crate::text::inert;
 use crate::text::look::Look;
@@ -38,6 +39,9 @@ pub(crate) fn parts(result: &ObserveResult, rows: usize) -> (Table, String) {
     if let Some(more) = own.checked_sub(rows).filter(|&more| more > 0) {
         let _ = writeln!(notes, "{more} more rows are not shown: --format json prints all.");
     }
+    failures(&result.flows).iter().for_each(|line| {
+        let _ = writeln!(notes, "{line}");
+    });
     if !result.flows.is_empty() {
         let deadline = duration(result.plan.deadline.ns as f64);
         let _ = writeln!(
@@ -72,6 +76,44 @@ pub fn answer(result: &ObserveResult) -> String {
         let _ = write!(out, "; {} failed", count(failed, "call"));
     }
     out
+}
+
+/// Of how many servers the failed calls are listed, those with the most failed calls.
+const MOST_FAILED: usize = 10;
+
+/// The failed calls by server and reason, one line each.
+fn failures(flows: &[Flow]) -> Vec<String> {
+    let mut sums: Vec<(String, [u64; 4])> = Vec::new();
+    for flow in flows.iter().filter(|flow| flow.failed > 0) {
+        let server = match flow.server.pid {
+            _ if flow.stands_for > 0 => OTHERS.to_owned(),
+            0 => "an unknown handle or a server that had ended".to_owned(),
+            _ => process(&flow.server),
+        };
+        let Flow { dead, frozen, refused, .. } = *flow;
+        let counts = [dead, frozen, refused, flow.failed.saturating_sub(dead + frozen + refused)];
+        match sums.iter_mut().find(|(known, _)| *known == server) {
+            Some((_, sum)) => sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count),
+            None => sums.push((server, counts)),
+        }
+    }
+    sums.small_sort_by_key(|(_, counts)| std::cmp::Reverse(counts.iter().sum::<u64>()));
+    let line = |(server, counts): &(String, [u64; 4])| {
+        let reasons = [
+            "because it was dead",
+            "because it was frozen",
+            "refused by the driver",
+            "for a reason not stored",
+        ];
+        let counts = counts.iter().zip(reasons).filter(|(count, _)| **count > 0);
+        let counts: Vec<String> = counts.map(|(count, why)| format!("{count} {why}")).collect();
+        format!("failed calls to {server}: {}.", counts.join(", "))
+    };
+    let mut lines: Vec<String> = sums.iter().take(MOST_FAILED).map(line).collect();
+    if let Some(more) = sums.len().checked_sub(MOST_FAILED).filter(|&more| more > 0) {
+        lines.push(format!("failed calls to {more} more servers: see the column."));
+    }
+    lines
 }
 
 /// The name of the row that is the sum of others.
@@ -269,6 +311,23 @@ mod tests {
         assert!(text.contains(note), "{text}");
         let more = result.flows.len() - 1 - MOST_ROWS;
         assert!(text.contains(&format!("\n{more} more rows are not shown")), "{text}");
+    }
+
+    #[test]
+    fn failed_calls_are_listed_by_server_and_reason() {
+        let mut result = result();
+        for (flow, counts) in result.flows.iter_mut().zip([[1, 2, 2, 0], [0, 0, 4, 3], [3, 0, 0, 0]]) {
+            [flow.dead, flow.frozen, flow.refused, _] = counts;
+            flow.failed = counts.iter().sum();
+            flow.server = Process { pid: 9, name: "srv\u{1b}".into() };
+        }
+        result.flows[2].server.pid = 0;
+        result.flows[3..].iter_mut().for_each(|flow| flow.failed = 0);
+        let text = tables(&result, Look::PLAIN);
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("failed calls")).collect();
+        let of_srv = "failed calls to srv\\u001b (9): 1 because it was dead, 2 because it was frozen, 6 refused by the driver, 3 for a reason not stored.";
+        let unknown = "failed calls to an unknown handle or a server that had ended: 3 because it was dead.";
+        assert_eq!(lines, [of_srv, unknown]);
     }
 
     #[test]

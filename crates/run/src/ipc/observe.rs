@@ -90,6 +90,15 @@ pub struct Flow {
     pub oneway: Histogram,
     /// Calls that ended with an error from the driver.
     pub failed: u64,
+    /// Those of them whose server was dead.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dead: u64,
+    /// Those of them whose server was frozen.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub frozen: u64,
+    /// Those of them that the driver refused. Older versions stored no reasons.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused: u64,
     /// How many threads served, at most [`MAX_THREADS`].
     pub server_threads: u32,
     /// How many rows this one is the sum of: the last row, which has no processes and no method. 0
@@ -130,6 +139,9 @@ impl Flow {
             nested: 0,
             oneway: Histogram::growing(),
             failed: 0,
+            dead: 0,
+            frozen: 0,
+            refused: 0,
             server_threads: 0,
             stands_for: 0,
             beyond_ns: 0,
@@ -153,6 +165,9 @@ impl Row for Flow {
         self.missed += other.missed;
         self.nested += other.nested;
         self.failed += other.failed;
+        self.dead += other.dead;
+        self.frozen += other.frozen;
+        self.refused += other.refused;
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::*;
 
-const DEAD_REPLY: u32 = 0x7205;
+const FAILED_REPLY: u32 = 0x7211;
+const TRANSACTION_COMPLETE: u32 = 0x7206;
+/// The process to which everything is sent.
+const SERVER: u32 = 90;
 
 /// Events of threads, one nanosecond apart, and the transactions that the matcher finds in them.
 struct Driver {
@@ -33,7 +36,7 @@ impl Driver {
         let body = Body::BinderTransaction {
             debug_id,
             target_node: 7,
-            to_proc: 90,
+            to_proc: SERVER,
             to_thread: 0,
             reply: false,
             code: 3,
@@ -177,6 +180,54 @@ fn a_failed_call_is_reported_with_its_request_if_it_had_one() {
 }
 
 #[test]
+fn a_request_that_the_driver_refuses_is_reported_with_its_server() {
+    let refused = |driver: &mut Driver| {
+        driver.wait(81, false);
+        driver.event(81, Body::BinderReturn { command: FAILED_REPLY });
+        let Some(Observed::Failed(failed)) = driver.observed.pop() else { panic!("{:?}", driver.observed) };
+        failed.sent.map(|sent| (sent.id, sent.to_process))
+    };
+    let mut driver = Driver::new();
+    // Too large: the driver forgets the call before the thread reads the error.
+    driver.send(81, 1, 0);
+    assert_eq!(refused(&mut driver), Some((1, SERVER)));
+    // No room for oneway requests. The first one was accepted.
+    driver.send(81, 2, TF_ONE_WAY);
+    driver.wait(81, false);
+    driver.event(81, Body::BinderReturn { command: TRANSACTION_COMPLETE });
+    driver.send(81, 3, TF_ONE_WAY);
+    assert_eq!(refused(&mut driver), Some((3, SERVER)));
+    driver.receive(91, 2);
+    assert!(matches!(driver.observed[..], [Observed::Oneway(_)]), "{:?}", driver.observed);
+    driver.observed.clear();
+    // To an unknown handle, after an accepted request: without an event.
+    driver.send(81, 4, TF_ONE_WAY);
+    driver.event(81, Body::BinderReturn { command: TRANSACTION_COMPLETE });
+    assert_eq!(refused(&mut driver), None);
+    // The reply is too large: the server has replied, and its client gets the error.
+    driver.send(81, 5, 0);
+    driver.receive(91, 5);
+    driver.reply(91, 6, 81);
+    driver.event(81, Body::BinderReturn { command: FAILED_REPLY });
+    assert!(matches!(driver.observed[..], [Observed::Failed(Failed { sent: Some(Sent { id: 5, .. }), .. })]));
+    assert_eq!(driver.matcher.replies.len(), 0);
+    assert_eq!(driver.matcher.unmatched(), Unmatched::default());
+}
+
+#[test]
+fn a_call_without_a_recorded_end_is_counted_once() {
+    let mut driver = Driver::new();
+    driver.send(81, 1, 0);
+    driver.wait(81, false);
+    assert_eq!(driver.matcher.unmatched().ended, 1);
+    driver.send(81, 2, 0);
+    driver.wait(81, true);
+    assert_eq!(driver.matcher.unmatched().ended, 1);
+    driver.event(81, Body::Exit);
+    assert_eq!(driver.matcher.unmatched().ended, 2);
+}
+
+#[test]
 fn an_error_in_a_nested_call_is_not_attributed_to_the_outer_call() {
     let mut driver = Driver::new();
     driver.send(81, 1, 0);
@@ -221,7 +272,9 @@ fn unseen_and_lost_events_are_counted_and_affect_no_later_call() {
 fn memory_is_bounded_and_dropped_requests_are_counted() {
     let mut driver = Driver::new();
     for id in 1..=20 {
-        driver.send(100 + u32::try_from(id).unwrap(), id, TF_ONE_WAY);
+        let client = 100 + u32::try_from(id).unwrap();
+        driver.send(client, id, TF_ONE_WAY);
+        driver.event(client, Body::BinderReturn { command: TRANSACTION_COMPLETE });
     }
     assert_eq!(driver.matcher.unmatched().forgotten, 12);
     driver.receive(91, 1);
