@@ -7,6 +7,9 @@ use roundtrip_run::{Cause, Causes};
 /// What names a reason if no process does.
 pub type Words = dyn Fn(&Reason) -> String;
 
+/// What a run stores for [`Subject::Others`]. No other cause is called this.
+pub const OTHERS: &str = "others";
+
 /// Of how many causes, those to which most time was lost, a run stores what would be left without
 /// them.
 const STORED_WITHOUT: usize = 10;
@@ -21,6 +24,7 @@ pub fn stored(across: &Across, words: &Words) -> Causes {
             Subject::Reason(reason) => (None, None, Some(words(reason))),
             Subject::Words(what) => (None, None, Some(what.clone())),
             Subject::Unknown => (None, None, None),
+            Subject::Others => (None, None, Some(OTHERS.to_owned())),
         };
         let Row { operations, lost_ns, worst_ns, .. } = *row;
         let without = (place < STORED_WITHOUT && !row.without.took.is_empty()).then(|| {
@@ -62,6 +66,7 @@ pub fn read(causes: &Causes) -> Across {
                 let class = cause.class.as_deref().map_or(Class::Unknown, Class::of_name);
                 Subject::Process { name: name.clone(), class }
             }
+            (None, Some(what)) if what == OTHERS => Subject::Others,
             (None, Some(what)) => Subject::Words(what.clone()),
             (None, None) => Subject::Unknown,
         };

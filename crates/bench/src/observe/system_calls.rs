@@ -22,8 +22,8 @@ use crate::worker::Interrupts;
 /// The machine whose numbers the system calls have.
 const MACHINE: &str = std::env::consts::ARCH;
 
-/// The maximum number of rows. A kernel has about 400 system calls, but programs may call any
-/// number.
+/// The maximum number of rows, besides one for all other system calls. A kernel has about 400, but
+/// programs may call any number.
 const MAX_ROWS: usize = 1000;
 
 /// Observes until the plan's time is up, its command has ended, or a signal arrives.
@@ -70,7 +70,8 @@ struct Observer<'a> {
     /// Whether the program to observe runs: the calls that start it are this program's.
     runs: bool,
     matcher: Matcher,
-    rows: BTreeMap<i64, SystemCallRow>,
+    /// By number; `None` for those without a row of their own.
+    rows: BTreeMap<Option<i64>, SystemCallRow>,
 }
 
 impl watch::Observer for Observer<'_> {
@@ -92,15 +93,42 @@ impl Observer<'_> {
         let Returned { number, latency_ns, .. } = call;
         let name = name(MACHINE, number);
         self.runs |= name.is_some_and(|name| name.starts_with("execve")) && !call.failed();
-        if !self.runs || (self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&number)) {
+        if !self.runs {
             return;
         }
-        let row = self.rows.entry(number).or_insert_with(|| SystemCallRow {
-            call: name.map_or_else(|| format!("system call {number}"), str::to_owned),
+        let has_row = self.rows.len() < MAX_ROWS || self.rows.contains_key(&Some(number));
+        let row = self.rows.entry(has_row.then_some(number)).or_insert_with(|| SystemCallRow {
+            call: match name {
+                _ if !has_row => "other system calls".to_owned(),
+                Some(name) => name.to_owned(),
+                None => format!("system call {number}"),
+            },
             latency: Histogram::growing(),
             failed: 0,
         });
         row.latency.record(latency_ns);
         row.failed += u64::from(call.failed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_with_any_number_are_counted_and_those_without_a_row_are_in_one() {
+        let mut observer = Observer {
+            subject: &Subject::Everyone,
+            runs: true,
+            matcher: Matcher::new(1),
+            rows: BTreeMap::new(),
+        };
+        for number in (0..1_500).chain([3, 1_400]) {
+            observer.count(Returned { tid: 1, number, latency_ns: 10, result: 0 });
+        }
+        let counts: Vec<u64> = observer.rows.values().map(|row| row.latency.count()).collect();
+        assert_eq!((counts.len(), counts[0], counts[4]), (MAX_ROWS + 1, 501, 2));
+        assert_eq!(counts.iter().sum::<u64>(), 1_502);
+        assert_eq!(observer.rows[&None].call, "other system calls");
     }
 }

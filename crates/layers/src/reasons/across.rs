@@ -9,6 +9,10 @@ use super::{Class, OfKind, OfProcess, Operation, Reason, ReasonKind, Reasons, Ti
 /// cause is not known.
 const UNKNOWN_PERCENT: u64 = 10;
 
+/// How many rows are kept, those to which most time was lost. There may be twice as many for a
+/// while: programs have any number of names.
+const MOST_ROWS: usize = 500;
+
 /// What a row is about, besides its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
@@ -25,6 +29,8 @@ pub enum Subject {
     Words(String),
     /// Time that no event shows, for whatever reason.
     Unknown,
+    /// Everything to which too little time was lost for a row of its own.
+    Others,
 }
 
 impl Subject {
@@ -93,6 +99,18 @@ impl Across {
                 }
             }
         }
+        self.shrink();
+    }
+
+    /// Adds up the rows to which least time was lost, by kind. What would be left without all of
+    /// them is not known.
+    fn shrink(&mut self) {
+        if self.rows.len() > 2 * MOST_ROWS {
+            self.rows.small_sort_by_key(|row| std::cmp::Reverse(row.lost_ns));
+            for row in self.rows.split_off(MOST_ROWS) {
+                self.add_row(Row { subject: Subject::Others, without: Without::default(), ..row });
+            }
+        }
     }
 
     /// Stored sums. `ordinary` of the operations lost nothing.
@@ -122,6 +140,7 @@ impl Across {
         self.ordinary += other.ordinary;
         self.timed.merge(&other.timed);
         other.rows.iter().for_each(|row| self.add_row(row.clone()));
+        self.shrink();
     }
 
     fn add_row(&mut self, of: Row) {

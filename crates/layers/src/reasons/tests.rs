@@ -178,6 +178,32 @@ fn a_compile_is_one_group_and_programs_of_another_class_are_another() {
 }
 
 #[test]
+fn programs_of_any_number_leave_rows_to_those_that_cost_most_and_nothing_is_lost() {
+    let mut across = Across::default();
+    let mut lost_ns = 0;
+    for number in 0..5_000_u32 {
+        // Every tenth waits for the same program.
+        let (name, length_ns) =
+            if number % 10 == 0 { ("hog".to_owned(), 900) } else { (number.to_string(), 1_000) };
+        let process = Process { pid: number, name, class: Class::Ordinary(0) };
+        let why = Why { process: Some(process), ..why(Reason::Cpu, None) };
+        let reasons = Reasons::of(&[Stretch { begin_ns: 0, end_ns: length_ns, why }], 0);
+        let of = Operation { start_ns: 0, duration_ns: length_ns, deadline_ns: None };
+        across.add_timed(of, &reasons);
+        lost_ns += length_ns;
+    }
+    let rows = across.rows();
+    assert!(rows.len() <= 1_000, "{}", rows.len());
+    assert_eq!(across.lost_ns(), lost_ns);
+    assert_eq!(rows.iter().map(|row| row.operations).sum::<u64>(), 5_000);
+    let named = |row: &&&Row| matches!(&row.subject, Subject::Process { name, .. } if name == "hog");
+    assert_eq!(rows.iter().find(named).map(|row| (row.operations, row.lost_ns)), Some((500, 450_000)));
+    let others = rows.iter().find(|row| row.subject == Subject::Others).unwrap();
+    assert_eq!((others.kind, others.worst_ns), (ReasonKind::Cpu, 1_000));
+    assert!(others.operations >= 3_500 && others.without == Without::default(), "{others:?}");
+}
+
+#[test]
 fn mostly_is_said_if_the_unknown_part_could_change_the_order() {
     let of = |lengths: &[(u32, u32, u64)]| {
         let reasons = Reasons::of(&operation(lengths), 0);

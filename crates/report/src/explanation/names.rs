@@ -1,6 +1,7 @@
 //! The names of processes and things in sentences, and of rows over many operations. Pure: reasons
 //! in, text out.
 
+use roundtrip_analysis::causes::OTHERS;
 use roundtrip_layers::reasons::{
     Alike, Class, Io, Limit, Most, OfKind, OfProcess, Process, Reason, ReasonKind, Stop, Subject, WakeUpStep,
 };
@@ -184,8 +185,9 @@ pub(crate) fn group(kind: ReasonKind, subject: &Subject) -> String {
         Subject::Reason(reason) => thing(reason),
         Subject::Words(what) => what.clone(),
         Subject::Unknown => String::new(),
+        Subject::Others => OTHERS.to_owned(),
     };
-    let is_process = matches!(subject, Subject::Process { .. });
+    let is_process = matches!(subject, Subject::Process { .. } | Subject::Others);
     match kind {
         ReasonKind::OwnWork => format!("ran long: {name}"),
         ReasonKind::SlowCpu => format!("ran slowly: {name}"),
@@ -211,7 +213,7 @@ pub(crate) fn group(kind: ReasonKind, subject: &Subject) -> String {
 pub(crate) fn process_of(subject: &Subject) -> (Option<String>, Option<String>) {
     match subject {
         Subject::Process { name, class } => (Some(name.clone()), Some(class.name())),
-        Subject::Reason(_) | Subject::Words(_) | Subject::Unknown => (None, None),
+        Subject::Reason(_) | Subject::Words(_) | Subject::Unknown | Subject::Others => (None, None),
     }
 }
 

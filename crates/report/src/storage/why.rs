@@ -1,6 +1,7 @@
 //! Why writes did not move, in words: the waits for a CPU beside the layers of a write, its course,
 //! and the rows of many writes. The sentence is that of calls. Pure: reasons in, text out.
 
+use roundtrip_analysis::causes::OTHERS;
 use roundtrip_analysis::without::Left;
 use roundtrip_layers::reasons::{Across, Place, Process, ReasonKind, Reasons, Subject, Why};
 use roundtrip_layers::storage::{Breakdown, Layer, Layers};
@@ -79,6 +80,7 @@ fn subject(kind: ReasonKind, subject: &Subject) -> String {
             let of = Process { pid: 0, name: name.clone(), class: *class };
             inert::name(&process(&of))
         }
+        (_, Subject::Others) => OTHERS.to_owned(),
         (ReasonKind::OwnWork | ReasonKind::CpuGone, _) | (_, Subject::Unknown) => String::new(),
         (ReasonKind::Cpu, _) => "unknown threads".to_owned(),
         (ReasonKind::BehindIo, _) => "unknown processes".to_owned(),
