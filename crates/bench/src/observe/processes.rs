@@ -26,13 +26,16 @@ pub(super) struct Processes {
     comms: HashMap<u32, String>,
     /// The pool of each thread, by its name.
     pools: HashMap<u32, Option<String>>,
-    /// The command that was started, and all processes that it forked.
+    /// The command that was started.
+    command: Option<u32>,
+    /// The command and all processes that it forked.
     descendants: HashSet<u32>,
 }
 
 impl Processes {
     /// From now on, processes that this one forks belong to the command.
     pub(super) fn follow(&mut self, pid: u32) {
+        self.command = Some(pid);
         self.descendants.insert(pid);
     }
 
@@ -41,8 +44,13 @@ impl Processes {
     pub(super) fn learn(&mut self, trace: &Trace) {
         for event in &trace.events {
             match event.body {
-                Body::Fork { child, .. } if self.descendants.contains(&event.tid) => {
-                    self.descendants.insert(child);
+                Body::Fork { child, .. } => {
+                    if self.descendants.contains(&event.tid) {
+                        self.descendants.insert(child);
+                    } else if self.command != Some(child) {
+                        // It has the id of a descendant that has ended.
+                        self.descendants.remove(&child);
+                    }
                 }
                 Body::Rename { tid, .. } => {
                     self.names.remove(&tid);
@@ -58,7 +66,7 @@ impl Processes {
         }
         if self.pids.len().max(self.comms.len()).max(self.pools.len()) > MOST_THREADS {
             let descendants = std::mem::take(&mut self.descendants);
-            *self = Self { descendants, ..Self::default() };
+            *self = Self { command: self.command, descendants, ..Self::default() };
         }
     }
 
@@ -159,6 +167,8 @@ fn first_argument(pid: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use roundtrip_tracefs::{Event, Name};
+
     use super::*;
 
     #[test]
@@ -174,6 +184,24 @@ mod tests {
         assert!(!processes.is_observed(&Subject::Command(Vec::new()), pid));
         processes.follow(own.pid);
         assert!(processes.is_observed(&Subject::Command(Vec::new()), pid));
+    }
+
+    #[test]
+    fn a_process_with_the_id_of_an_ended_descendant_does_not_belong_to_the_command() {
+        let fork =
+            |tid, child| Event { time_ns: 0, cpu: 0, tid, body: Body::Fork { child, comm: Name::default() } };
+        let mut processes = Processes::default();
+        processes.follow(100);
+        processes.learn(&Trace {
+            events: vec![fork(7, 100), fork(100, 101), fork(101, 102), fork(7, 8)],
+            ..Trace::default()
+        });
+        let mut observed = |pid| processes.is_observed(&Subject::Command(Vec::new()), pid);
+        // The command itself is a child of the observer, which is not observed.
+        assert_eq!([100, 101, 102, 7, 8].map(&mut observed), [true, true, true, false, false]);
+        processes.learn(&Trace { events: vec![fork(7, 102), fork(102, 103)], ..Trace::default() });
+        let mut observed = |pid| processes.is_observed(&Subject::Command(Vec::new()), pid);
+        assert_eq!([101, 102, 103].map(&mut observed), [true, false, false]);
     }
 
     #[test]
