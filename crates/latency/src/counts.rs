@@ -58,14 +58,14 @@ pub fn shares(subject: Events, baseline: Events, allowed: f64) -> Option<Shift> 
 
 /// The 95% interval of the number of events in as many calls again, if nothing changes: from what
 /// number of events on the two would differ, by the same test as in [`shares`]. `events` may be an
-/// estimate. `clump` is the variance of their number divided by its mean: 1 if each comes by itself.
+/// estimate. `clump` is the variance of their number divided by its mean: 1 if each comes alone.
 #[must_use]
 pub fn again(events: f64, clump: f64) -> (f64, f64) {
     let known = events.max(0.0) / clump;
     if known >= MANY {
         // Where the difference is Z times its own standard deviation.
         let apart = |sign: f64| (Z * Z + sign * Z * (Z * Z + 8.0 * known).sqrt()) / 2.0;
-        return (((known + apart(-1.0)) * clump).ceil(), ((known + apart(1.0)) * clump).floor());
+        return whole((known + apart(-1.0)) * clump, (known + apart(1.0)) * clump);
     }
     let below = |others: f64| beta(known, others + 1.0, 0.5) < ERROR / 2.0;
     let above = |others: f64| others > 0.0 && 1.0 - beta(known + 1.0, others, 0.5) < ERROR / 2.0;
@@ -73,9 +73,13 @@ pub fn again(events: f64, clump: f64) -> (f64, f64) {
     let most = 4.0 * known + 50.0;
     let low = if known > 0.0 && below(0.0) { bisect(|share| below(share * most)) * most } else { 0.0 };
     let high = bisect(|share| !above(share * most)) * most;
-    // Rounding must not exclude a whole number.
+    whole(low * clump, high * clump)
+}
+
+/// The whole numbers at the ends of an interval. Inaccuracy must not exclude one.
+fn whole(low: f64, high: f64) -> (f64, f64) {
     const NOTHING: f64 = 1e-6;
-    ((low * clump - NOTHING).ceil().max(0.0), (high * clump + NOTHING).floor())
+    ((low - NOTHING).ceil().max(0.0), (high + NOTHING).floor())
 }
 
 /// The share from 0 to 1 up to which `below` is true.

@@ -173,9 +173,10 @@ impl Flight {
     fn take(&mut self, start_ns: u64, stopped_ns: u64) -> Result<Option<u32>> {
         let begin = Instant::now();
         let taken = self.take_snapshot(start_ns, stopped_ns);
-        self.stored_for += begin.elapsed();
+        let took = begin.elapsed();
+        self.stored_for += took;
         if self.misses.len() >= self.plan.most() {
-            self.spare_time += begin.elapsed();
+            self.spare_time += took;
             self.spare_is_full |= self.spare_time >= MAX_SPARE_TIME;
         }
         taken
