@@ -36,7 +36,7 @@ def finish(process, how):
     return said
 
 
-def wait(done, seconds=20):
+def wait(done, seconds=60):
     """Waits until a condition is true."""
     end = time.monotonic() + seconds
     while True:

@@ -130,7 +130,7 @@ def test_a_reservation_selects_its_place(tmp_path, binaries, scratch, lab):
 
 @pytest.mark.parametrize(("how", "name"), [("signal", "remote"), ("timeout", "board-1"), ("killed", "board-1")])
 def test_a_place_is_released_after_any_end_of_the_run(tmp_path, binaries, scratch, lab, how, name):
-    limit = "5" if how == "timeout" else "60"
+    limit = "20" if how == "timeout" else "60"
     process = start("--into", tmp_path / "runs", "--binaries", binaries, "--timeout", limit, "--retries", "0",
                     "-t", f"labgrid:{name}", "--", *ENDLESS)  # fmt: skip
     wait(lambda: any(scratch.glob("*/log")))
