@@ -28,14 +28,14 @@ pub struct Heaviest<K, R> {
     most: usize,
     /// The first one is [`OTHERS`].
     rows: Vec<R>,
-    /// How much of its time each of them may lack, in nanoseconds.
+    /// By row: how much time it may lack at the most, because it was merged before, in nanoseconds.
     lacks_ns: Vec<u64>,
     places: HashMap<K, usize>,
     /// How many rows were merged.
     merged: u64,
     /// Whether anything is in the first row.
     has_others: bool,
-    /// The most time of anything without a row when rows were last merged, in nanoseconds.
+    /// When rows were last merged, no key without a row had more time than this, in nanoseconds.
     beyond_ns: u64,
     /// The time of the first row then, in nanoseconds.
     others_ns: u64,
@@ -64,7 +64,8 @@ pub struct Others<R> {
 }
 
 impl<K: Eq + Hash, R: Row> Heaviest<K, R> {
-    /// An empty table for `most` rows, one or more. `others` is an empty row.
+    /// An empty table that keeps `most` rows, at least one. `others` is an empty row, to which
+    /// everything else is added.
     #[must_use]
     pub fn new(most: usize, others: R) -> Self {
         Self {
@@ -90,7 +91,7 @@ impl<K: Eq + Hash, R: Row> Heaviest<K, R> {
         self.rows.get_mut(place)
     }
 
-    /// The place of the row with this key, if there is one.
+    /// The place of the row with this key; `None` if it has no row.
     #[must_use]
     pub fn find(&self, key: &K) -> Option<usize> {
         self.places.get(key).copied()
@@ -218,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A table to which these times of keys are added. It shrinks whenever it is full.
+    /// A table with these keys and times, shrunk whenever it is full.
     fn table(most: usize, times: impl IntoIterator<Item = (u32, u64)>) -> Heaviest<u32, Sum> {
         let mut table = Heaviest::new(most, Sum::default());
         for (key, ns) in times {

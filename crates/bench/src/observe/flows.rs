@@ -61,7 +61,7 @@ impl Flows {
         self.table.rows()
     }
 
-    /// The place of a transaction's row, which is made if there is none.
+    /// Returns the place of a transaction's row, and makes the row if there is none.
     fn place(&mut self, mut ends: Ends, node: i32, code: u32) -> usize {
         ends.pool = self.pools.known(ends.server.pid, ends.pool);
         let mut key = Key { ends, node: Some(node), code };
@@ -138,7 +138,7 @@ impl Flows {
         }
     }
 
-    /// Whether there are so many rows that they should be merged.
+    /// Whether the table should be shrunk.
     pub(super) fn is_full(&self) -> bool {
         self.table.is_full()
     }

@@ -253,7 +253,7 @@ fn pages_that_several_cpus_share_are_read_once() {
     let damage = foreign.damage.unwrap_or_default();
     assert_eq!(damage, "in the pages of CPU 1: they are also those of another CPU");
     assert!(foreign.trace.events.iter().all(|event| event.cpu == 0));
-    // The same with compressed pages, which take only part of the file.
+    // Compressed pages are small, so two CPUs may share them before they exceed the file.
     let (mut shared, chunks) = (version7(), chunks());
     let first = shared.windows(chunks.len()).position(|bytes| bytes == chunks).unwrap();
     let second = first + chunks.len();

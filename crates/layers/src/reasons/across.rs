@@ -9,8 +9,8 @@ use super::{Class, OfKind, OfProcess, Operation, Reason, ReasonKind, Reasons, Ti
 /// cause is not known.
 const UNKNOWN_PERCENT: u64 = 10;
 
-/// How many rows are kept, those to which most time was lost. There may be twice as many for a
-/// while: programs have any number of names.
+/// The number of rows that are kept: those to which most time was lost. Programs have any number of
+/// names, so rows are merged when there are twice as many.
 const MOST_ROWS: usize = 500;
 
 /// What a row is about, besides its kind.

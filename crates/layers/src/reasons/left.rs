@@ -281,7 +281,7 @@ mod tests {
         // Without all but one of each clump, too few are left to be sure that they are regular.
         let others = over_time((0..10).flat_map(|clump| (1..20).map(move |ms| clump * 1_000 + 7 + ms)));
         assert_eq!(together.clumps(&others, 10_000_000_000), 1.0);
-        // At any time, each by itself: a linear congruential generator.
+        // Independent operations at random times (a linear congruential generator) are neither.
         let mut seed = 1_u64;
         let any_time: Vec<f64> = (0..100)
             .map(|_| {

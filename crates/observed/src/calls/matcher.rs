@@ -230,10 +230,10 @@ impl Matcher {
         }
     }
 
-    /// The request that a returned error ends; `None` if there is none. A request to a handle that
-    /// is unknown, or whose server is dead, leaves no event. So the error belongs to the thread's
-    /// last request only if the driver has not accepted that one yet, or the thread waits for its
-    /// reply and has taken no request since.
+    /// The request that a returned error ends; `None` if the driver recorded none: a request to an
+    /// unknown handle, or to a dead server, leaves no event. So the error ends the thread's last
+    /// recorded request only in two cases: the driver has not accepted that request yet, or the
+    /// thread still waits for its reply and has taken no other request since.
     fn failed(&mut self, tid: u32) -> Option<Sent> {
         let thread = self.threads.get_mut(&tid)?;
         let within = thread.serves.last().map(|served| served.sent.id);

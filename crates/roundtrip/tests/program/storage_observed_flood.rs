@@ -52,7 +52,7 @@ fn a_flood_of_events_is_counted_as_lost_and_takes_no_memory() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Threads that write once each, a hundred at a time: to a file, as many as wanted.
+/// Starts as many threads as wanted, a hundred at a time. Each of them writes to a file once.
 const THREADS: &str = "\
 import os, sys, threading
 file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_DSYNC, 0o600)

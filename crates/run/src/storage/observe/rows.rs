@@ -76,7 +76,7 @@ impl Rows {
         place
     }
 
-    /// Whether there are so many that they should be merged.
+    /// Whether the table should be shrunk.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
