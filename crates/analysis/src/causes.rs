@@ -2,13 +2,10 @@
 //! which the caller supplies.
 
 use roundtrip_layers::reasons::{Across, Class, OverTime, Reason, ReasonKind, Row, Subject, Timed, Without};
-use roundtrip_run::{Cause, Causes};
+use roundtrip_run::{Cause, Causes, OTHERS};
 
 /// What names a reason if no process does.
 pub type Words = dyn Fn(&Reason) -> String;
-
-/// What a run stores for [`Subject::Others`]. No other cause is called this.
-pub const OTHERS: &str = "others";
 
 /// Of how many causes, those to which most time was lost, a run stores what would be left without
 /// them.

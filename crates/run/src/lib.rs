@@ -76,5 +76,6 @@ pub use load::Load;
 pub use plan_fault::{Counted, PlanFault, TextFault, Unknown};
 pub use recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 pub use results::{NAMES, Results, TESTS};
+pub use roundtrip_vocabulary::OTHERS;
 pub use scheduling::{RealtimePermission, Scheduling};
 pub use test::{Recording, TIMES, Test, Tested};

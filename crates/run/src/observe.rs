@@ -27,6 +27,11 @@ impl Subject {
     }
 }
 
+/// Whether a field is left out of JSON.
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// A process, as it was when it was first observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Process {

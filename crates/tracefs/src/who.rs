@@ -10,7 +10,7 @@ use crate::snapshot::CpuSnapshot;
 /// The processes of all threads that ran while any trace was recorded since the machine started.
 /// Unknown ones are left out. `root` is that of tracefs.
 pub(crate) fn processes(root: &Path) -> BTreeMap<u32, u32> {
-    saved(&read(&root.join("saved_tgids")).unwrap_or_default()).collect()
+    saved(&saved_tgids(root)).collect()
 }
 
 /// The same of the threads that occur in these pages only. On a machine that has run for long,
@@ -19,7 +19,12 @@ pub(crate) fn processes(root: &Path) -> BTreeMap<u32, u32> {
 /// The pages are not decoded: every thread id in an event is an aligned 32-bit word, in the running
 /// machine's byte order. A few other threads are returned because other words look like their ids.
 pub(crate) fn mentioned(root: &Path, cpus: &[CpuSnapshot]) -> BTreeMap<u32, u32> {
-    mentioned_in(&read(&root.join("saved_tgids")).unwrap_or_default(), cpus)
+    mentioned_in(&saved_tgids(root), cpus)
+}
+
+/// Empty if the kernel saves none.
+fn saved_tgids(root: &Path) -> String {
+    read(&root.join("saved_tgids")).unwrap_or_default()
 }
 
 fn mentioned_in(saved_tgids: &str, cpus: &[CpuSnapshot]) -> BTreeMap<u32, u32> {

@@ -13,3 +13,6 @@ pub use counters::CallCounters;
 pub use features::{Features, Language};
 pub use inherit_by::InheritBy;
 pub use stack::Stack;
+
+/// The name of everything that has no row of its own in a table.
+pub const OTHERS: &str = "others";

@@ -21,7 +21,7 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
             0 => {
                 (format!("{} to {}", name(&flow.client), name(&flow.server)), format!(", code {}", flow.code))
             }
-            _ => ("others".to_owned(), String::new()),
+            _ => (roundtrip_run::OTHERS.to_owned(), String::new()),
         };
         Some(SlowCall {
             number: 0,

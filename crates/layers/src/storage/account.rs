@@ -54,9 +54,8 @@ pub(super) fn count(writes: &Writes<'_>, write: Write) -> Interruptions {
                 Source::Vector(kind) if is_from_cpus(names.text(kind)) => &mut out.from_cpus,
                 _ => continue,
             };
-            let own = by_cpu.entry(cpu).or_default();
-            own.count += 1;
-            own.handled_ns += stretch.end_ns - stretch.begin_ns;
+            let handled_ns = stretch.end_ns - stretch.begin_ns;
+            by_cpu.entry(cpu).or_default().add(InterruptUse { count: 1, handled_ns });
         }
     }
     out

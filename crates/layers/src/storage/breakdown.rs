@@ -189,11 +189,12 @@ impl Breakdown {
         }
     }
 
-    /// Adds waits for the commits of a thread: their number and total time, in nanoseconds.
+    /// Counts waits for commits that a thread started: their number, and their total time in
+    /// nanoseconds.
     fn waited_for(&mut self, (tid, comm): (u32, &str), (waits, waited_ns): (u64, u64)) {
         let mut by = (tid, comm.to_owned());
         if self.others_commits.len() >= MOST_COMMITTERS && !self.others_commits.contains_key(&by) {
-            by = (0, "others".to_owned());
+            by = (0, roundtrip_vocabulary::OTHERS.to_owned());
         }
         let sum = self.others_commits.entry(by).or_default();
         *sum = (sum.0 + waits, sum.1 + waited_ns);

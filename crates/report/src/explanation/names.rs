@@ -1,10 +1,10 @@
 //! The names of processes and things in sentences, and of rows over many operations. Pure: reasons
 //! in, text out.
 
-use roundtrip_analysis::causes::OTHERS;
 use roundtrip_layers::reasons::{
     Alike, Class, Io, Limit, Most, OfKind, OfProcess, Process, Reason, ReasonKind, Stop, Subject, WakeUpStep,
 };
+use roundtrip_run::OTHERS;
 
 use super::words::{interrupt, system_call, unknown};
 use crate::text::quantity::duration;

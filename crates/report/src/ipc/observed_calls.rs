@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use roundtrip_run::OTHERS;
 use roundtrip_run::ipc::observe::{Flow, ObserveResult, Process, Subject};
 use roundtrip_sorting::SmallSort as _;
 
@@ -116,9 +117,6 @@ fn failures(flows: &[Flow]) -> Vec<String> {
     lines
 }
 
-/// The name of the row that is the sum of others.
-pub(crate) const OTHERS: &str = "others";
-
 /// What that row is. None of the rows in it has more time than `beyond_ns`.
 pub(crate) fn others_note(rows: u64, beyond_ns: u64) -> String {
     format!(
@@ -128,8 +126,8 @@ pub(crate) fn others_note(rows: u64, beyond_ns: u64) -> String {
     )
 }
 
-/// Those of the rows, sorted by total time, that are shown if at most `most` are: the first ones,
-/// and the sum of others if it is the last one.
+/// The rows to show, of rows sorted by total time: the first `most`, and the last one if it is the
+/// sum of others.
 pub(crate) fn shown<R>(rows: &[R], most: usize, is_sum: impl Fn(&R) -> bool) -> impl Iterator<Item = &R> {
     let sum = rows.last().filter(|row| rows.len() > most && is_sum(row));
     rows.iter().take(most).chain(sum)

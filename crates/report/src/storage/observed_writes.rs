@@ -7,10 +7,11 @@ use std::fmt::Write as _;
 use roundtrip_analysis::observed_writes::{Slow, without};
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::Layer;
+use roundtrip_run::OTHERS;
 use roundtrip_run::storage::observe::{Divided, Durable, ObserveWritesResult, WriteRow};
 use roundtrip_sorting::SmallSort as _;
 
-use crate::ipc::observed_calls::{OTHERS, count, others_note, process, shown, subject};
+use crate::ipc::observed_calls::{count, others_note, process, shown, subject};
 use crate::storage::{why, words};
 use crate::text::inert;
 use crate::text::look::Look;

@@ -1,10 +1,10 @@
 //! Why writes did not move, in words: the waits for a CPU beside the layers of a write, its course,
 //! and the rows of many writes. The sentence is that of calls. Pure: reasons in, text out.
 
-use roundtrip_analysis::causes::OTHERS;
 use roundtrip_analysis::without::Left;
 use roundtrip_layers::reasons::{Across, Place, Process, ReasonKind, Reasons, Subject, Why};
 use roundtrip_layers::storage::{Breakdown, Layer, Layers};
+use roundtrip_run::OTHERS;
 use roundtrip_sorting::SmallSort as _;
 
 use crate::explanation::names::{self, process, thing};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::causes::Causes;
 use crate::heaviest::Row;
+use crate::observe::is_zero;
 pub use crate::observe::{Process, Subject};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 
@@ -109,10 +110,6 @@ pub struct Flow {
     /// them before lacks at most as much.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub beyond_ns: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Flow {

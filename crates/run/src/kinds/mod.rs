@@ -53,9 +53,6 @@ fn unseen_name(subject: &Subject, what: &str, is_empty: bool) -> Option<String> 
     }
 }
 
-/// The name of what has no row of its own in a table.
-const OTHERS: &str = "others";
-
 /// Calls per second.
 const RATE: Number = ("rate", Unit::PerSecond, Better::Higher);
 

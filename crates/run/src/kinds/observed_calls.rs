@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use roundtrip_latency::Histogram;
+use roundtrip_vocabulary::OTHERS;
 
-use super::{Number, OTHERS, RATE, count, share, unseen, unseen_name};
+use super::{Number, RATE, count, share, unseen, unseen_name};
 use crate::figures::Group;
 use crate::ipc::observe::{Flow, ObserveResult};
 use crate::test::{Recording, Test, Tested};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Device;
 use crate::causes::Causes;
-use crate::observe::{Process, Subject};
+use crate::observe::{Process, Subject, is_zero};
 use crate::recorder::RecorderInfo;
 
 pub use rows::{Counted, RowKey, Rows};
@@ -138,10 +138,6 @@ pub struct Divided {
     pub usual_ns: u64,
     /// Journal commits that other threads had started and that these calls had to wait for.
     pub others_commits: Vec<OthersCommits>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// The time in one layer.
