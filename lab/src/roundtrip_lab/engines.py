@@ -74,10 +74,6 @@ class Engine:
         """What to join rows by that are equal in these columns: values by name."""
         return {name: rows[name] for name in columns}
 
-    def group(self, rows: ir.Table, columns: list[str], **figures: ir.Value) -> ir.Table:
-        """The figures of each group of rows that are equal in these columns. For many groups of long names."""
-        return rows.group_by(columns).agg(**figures)
-
     def run(self, expression: ir.Table) -> pd.DataFrame:
         """Runs an expression."""
         return self.fetch(expression).to_pandas()
@@ -139,10 +135,6 @@ class DuckDb(Engine):
         """A hash of 64 bits. It costs a third of comparing names; that two of a million groups share one has a
         probability of 3e-8."""
         return {"key": ibis.struct({name: rows[name] for name in columns}).hash()}
-
-    def group(self, rows: ir.Table, columns: list[str], **figures: ir.Value) -> ir.Table:
-        names = {name: rows[name].arbitrary() for name in columns}
-        return rows.group_by(**self.key(rows, columns)).agg(**names, **figures).drop("key")
 
     def fetch(self, expression: ir.Table) -> pa.Table:
         try:

@@ -97,7 +97,7 @@ def first_days(engine: Engine) -> pd.DataFrame:
     """For each build its devices, and the end of the first quarter of the days on which they first ran it."""
     rows = engine.series
     rows = rows.filter(rows.day.notnull())
-    first = engine.group(rows, ["build", "device"], day=rows.day.min())
+    first = rows.group_by(["build", "device"]).agg(day=rows.day.min())
     counted = engine.run(first.group_by(["build", "day"]).agg(devices=first.count())).sort_values(["build", "day"])
     found = []
     for build, of in counted.groupby("build"):

@@ -32,9 +32,7 @@ LEAST_SKEW = 1e-4
 def worst_devices(engine: Engine, filters: Filters = Filters(), limit: int = 20) -> pd.DataFrame:
     """Devices by share of missed deadlines (the lower end of its interval), then by mean."""
     rows = filters.of(engine.series)
-    each = engine.group(
-        rows,
-        ["series", "device"],
+    each = rows.group_by(["series", "device"]).agg(
         runs=rows.count(),
         calls=rows.calls.sum(),
         missed=rows.missed.sum(),
@@ -74,7 +72,7 @@ def outliers(engine: Engine, filters: Filters = Filters(), alpha: float = ALPHA)
     rows = rows.join(peers, list(compared))
     rows = rows.mutate(**{name: rows[name] - rows[f"{name}_peers"] for name in FIGURES})
     powers = {f"{n}_{power}": (rows[n] ** power if power > 1 else rows[n]).mean() for n in FIGURES for power in POWERS}
-    every = engine.run(engine.group(rows, ["series", "model", "device"], nights=rows.count(), **powers))
+    every = engine.run(rows.group_by(["series", "model", "device"]).agg(nights=rows.count(), **powers))
     devices = every[every["nights"] >= LEAST_NIGHTS]
     tests = [judged(group, name) for _, group in devices.groupby(["series", "model"]) if len(group) >= LEAST_PEERS
              for name in FIGURES]  # fmt: skip

@@ -30,9 +30,11 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
         # Few rows match, so they are read only once.
         engine = Fetched(engine.fetch(rows.select(*KEYS, *COUNTED, "buckets")), engine.data)
         rows = engine.series
-    counted = engine.run(counts(rows))
-    found = engine.run(ranks(rows))
-    answer = counted.merge(found, on=KEYS, how="left").sort_values(KEYS, ignore_index=True)
+    key = engine.key(rows, KEYS)
+    rows = rows.mutate(**key)
+    counted = engine.run(counts(rows, list(dict.fromkeys([*KEYS, *key]))))
+    found = engine.run(ranks(rows, list(key)))
+    answer = counted.merge(found, on=list(key), how="left").sort_values(KEYS, ignore_index=True)
     for name, percent in PERCENTS.items():
         # The highest value of a bucket may be above the longest call.
         found = answer[name].clip(answer["min_ns"], answer["max_ns"]).astype("Int64")
@@ -56,7 +58,7 @@ def misses(engine: Engine, by: str = "build", filters: Filters = Filters()) -> p
     """Calls that took longer than their deadline, by series and one more column, the largest share first."""
     rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
     rows = rows.filter(rows.deadline_ns.notnull())
-    answer = with_misses(engine.run(counts(rows))).merge(worst(engine, rows, KEYS), on=KEYS, how="left")
+    answer = with_misses(engine.run(counts(rows, KEYS))).merge(worst(engine, rows, KEYS), on=KEYS, how="left")
     answer = answer.sort_values(["missed_share", *KEYS], ascending=[False, True, True], ignore_index=True)
     columns = [*KEYS, "runs", "calls", "deadline_ns", "missed", "missed_share", "low", "high", "worst_ns", "worst"]
     answer = answer[columns].rename(columns={"group": by})
@@ -78,11 +80,11 @@ def of_devices(by: str, filters: Filters) -> bool:
     return by in names or bool(filters.devices) or any(f"label:{key}" in names for key, _ in filters.labels)
 
 
-def counts(rows: ir.Table) -> ir.Table:
+def counts(rows: ir.Table, keys: list[str]) -> ir.Table:
     """The aggregates of a group."""
     # A run has one row in each series.
     runs = rows.runs.sum() if "runs" in rows.columns else rows.count()
-    return rows.group_by(KEYS).agg(
+    return rows.group_by(keys).agg(
         runs=runs,
         calls=rows.calls.sum(),
         missed=rows.missed.sum(),
@@ -92,21 +94,21 @@ def counts(rows: ir.Table) -> ir.Table:
     )
 
 
-def ranks(rows: ir.Table) -> ir.Table:
+def ranks(rows: ir.Table, keys: list[str]) -> ir.Table:
     """The bucket in which the call of each rank lies, as `roundtrip` reads one histogram."""
-    each = rows.select(*KEYS, bucket=rows.buckets.unnest())
-    each = each.select(*KEYS, le=each.bucket["le_ns"], n=each.bucket["count"])
-    merged = each.group_by([*KEYS, "le"]).agg(n=each.n.sum())
-    ascending = ibis.window(group_by=KEYS, order_by="le", preceding=None, following=0)
+    each = rows.select(*keys, bucket=rows.buckets.unnest())
+    each = each.select(*keys, le=each.bucket["le_ns"], n=each.bucket["count"])
+    merged = each.group_by([*keys, "le"]).agg(n=each.n.sum().cast("int64"))
+    ascending = ibis.window(group_by=keys, order_by="le", preceding=None, following=0)
     merged = merged.mutate(
-        reached=merged.n.sum().over(ascending), total=merged.n.sum().over(ibis.window(group_by=KEYS))
+        reached=merged.n.sum().over(ascending), total=merged.n.sum().over(ibis.window(group_by=keys))
     )
     # As in Roundtrip's own: 99.9% of 1000 is a little above 999 in binary.
     wanted = {
         name: merged.le.min(where=merged.reached >= (merged.total.cast("float64") * (percent / 100) * (1 - 1e-12)).ceil())
         for name, percent in PERCENTS.items()
     }
-    return merged.group_by(KEYS).agg(**wanted)
+    return merged.group_by(keys).agg(**wanted)
 
 
 def with_misses(answer: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def regressions(
     in_order = of_two(base, new) if new else branches
     every = filters.of(engine.series)
     every = every.filter(every.day.notnull() & (every.p50_ns > 0))
-    rows = every.filter(every.build.isin(list(in_order["build"])))
+    rows = every.filter(every.build.isin([base, new])) if new else every
     keys = label_keys(engine, {"build", order.branch}) if "labels" in rows.columns else []
     others = {name: (lambda rows, name=name: rows[name].max()) for name in ("kernel", "model", "machine")}
     others |= {f"label {key}": (lambda rows, key=key: label(rows, key).max()) for key in keys}

@@ -43,9 +43,8 @@ def steps(
     `builds` says the branch and the place of each build that takes part.
     """
     figures, others = of(rows), others or {}
-    each = engine.fetch(
-        engine.group(rows, ["series", "build", "device"], **figures, **{name: make(rows) for name, make in others.items()})
-    )
+    made = {name: make(rows) for name, make in others.items()}
+    each = engine.fetch(rows.group_by(["series", "build", "device"]).agg(**figures, **made))
     builds = builds[builds["place"].notna()]
     place, branch = (dict(zip(builds["build"], builds[name], strict=True)) for name in ("place", "branch"))
     codes = {name: encoded(each[name]) for name in ("series", "build", "device", *others)}
