@@ -3,8 +3,8 @@
 //! must not know any of them.
 
 mod args;
-mod asked_for;
 mod atrace;
+mod available;
 mod commands;
 #[cfg(feature = "foreign")]
 mod foreign_file;

@@ -143,9 +143,9 @@ mod tests {
     use super::*;
 
     /// A queued request, with or without its numbers.
-    struct Said(bool);
+    struct QueuedRequest(bool);
 
-    impl Fields for Said {
+    impl Fields for QueuedRequest {
         fn int(&self, name: &str) -> Option<i64> {
             let value = match name {
                 "sector" => -1,
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_like_a_record_of_the_kernel() {
         let mut trace = Trace { others: others(), ..Trace::default() };
-        assert_eq!(body("block_bio_queue", &Said(false), &mut trace), None);
-        assert_eq!(body("mmc_request_start", &Said(true), &mut trace), None);
-        let body = body("block_bio_queue", &Said(true), &mut trace).unwrap();
+        assert_eq!(body("block_bio_queue", &QueuedRequest(false), &mut trace), None);
+        assert_eq!(body("mmc_request_start", &QueuedRequest(true), &mut trace), None);
+        let body = body("block_bio_queue", &QueuedRequest(true), &mut trace).unwrap();
         let event = Event { time_ns: 5, cpu: 0, tid: 7, body };
         let number = |name| trace.field(&event, name).and_then(|value| value.number());
         assert_eq!(

@@ -5,12 +5,12 @@
 
 mod calls;
 mod dump;
+mod event_text;
 mod latency;
 mod line;
 mod perf;
 mod plain;
 mod report;
-mod said;
 mod storage;
 
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ use crate::opening::failure;
 use crate::{Foreign, Tool};
 use dump::Dump;
 pub(crate) use dump::program;
+use event_text::EventText;
 use line::Line;
-use said::Said;
 
 /// A file with at least this many unreadable lines counts as damaged. Fewer are normal: Android's
 /// tools print a few lines between the kernel's.
@@ -212,7 +212,7 @@ impl Reader {
         // it.
         let name = if line.event == "tracing_mark_write" { "print" } else { line.event };
         let rewritten = report::in_the_kernels_form(name, line.said);
-        let said = Said::new(name, rewritten.as_deref().unwrap_or(line.said), line.context);
+        let said = EventText::new(name, rewritten.as_deref().unwrap_or(line.said), line.context);
         let system = bodies::system(name);
         let found = match calls::call(name, line.said) {
             None if !bodies::decodes(name) => {

@@ -47,7 +47,7 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
         };
         let time_us = (event.time_ns + 500) / 1000;
         let (s, us) = (time_us / 1_000_000, time_us % 1_000_000);
-        let (said, flags) = (Said { trace, event }, flags(event));
+        let (said, flags) = (EventLine { trace, event }, flags(event));
         line.clear();
         let _ = write!(
             line,
@@ -79,12 +79,12 @@ fn lost(out: &mut dyn Write, loss: &roundtrip_tracefs::Loss) -> io::Result<()> {
 }
 
 /// What follows the time in a line: the event's name and fields.
-struct Said<'a> {
+struct EventLine<'a> {
     trace: &'a Trace,
     event: &'a Event,
 }
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for EventLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let said = self.scheduling(f).or_else(|| self.interrupt(f)).or_else(|| self.other(f));
         // A kind of event that is newer than this file must not be omitted silently.
@@ -92,7 +92,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-impl Said<'_> {
+impl EventLine<'_> {
     /// Events of the scheduler, and of the start and end of threads.
     fn scheduling(&self, f: &mut fmt::Formatter<'_>) -> Option<fmt::Result> {
         let text = |name: Name| self.trace.names.text(name);

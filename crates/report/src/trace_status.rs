@@ -11,7 +11,7 @@ use crate::text::table::{Column, Table};
 /// A few lines about the trace, and one line for each CPU.
 #[must_use]
 pub fn text(status: &Status) -> String {
-    let state = if status.on { "is running" } else { "was stopped, and was stopped; its events are kept" };
+    let state = if status.on { "is running" } else { "is stopped; its events are kept" };
     let mut out = format!(
         "The trace in {} {state}; started {} ago.\n{} events, {} kB for each CPU, clock {}.\n",
         status.root.display(),
@@ -57,7 +57,7 @@ mod tests {
             cpus: vec![(0, stats), (1, CpuStats::default())],
         };
         let expected = "\
-The trace in /sys/kernel/tracing was stopped, and was stopped; its events are kept; started 2.50 s ago.
+The trace in /sys/kernel/tracing is stopped; its events are kept; started 2.50 s ago.
 2 events, 8000 kB for each CPU, clock boot.
 This kernel has no events of: binder_driver.
 CPU  events  overwritten  lost

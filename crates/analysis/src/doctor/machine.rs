@@ -91,13 +91,14 @@ fn steal(environment: &Environment) -> Judged {
     };
     let found = format!("{:.1}% of all CPU time {when}", share * 100.0);
     if share >= STOLEN_SHARE {
-        let advice = "Measure on a host with fewer guests, or on hardware. Compare only figures that were measured in turn.";
+        let advice =
+            "Measure on a host with fewer guests, or on hardware. Compare only figures of alternating runs.";
         return Ok(Verdict::lengthens(found, advice).command("roundtrip survey"));
     }
     // A guest also reads 0 if its host does not report steal time.
     if share == 0.0 && environment.cpus.virtualised != Some(false) {
         return Err(match environment.cpus.virtualised {
-            Some(true) => "this machine is virtual, and its host reports no such time".to_owned(),
+            Some(true) => "this machine is virtual, and its hypervisor does not report it".to_owned(),
             _ => "none is reported, and this machine does not show whether it is virtual".to_owned(),
         });
     }

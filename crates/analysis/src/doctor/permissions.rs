@@ -44,7 +44,7 @@ pub(super) static RIGHTS: &[Check] = &[
     Check {
         name: "tracefs",
         title: "kernel's events",
-        why: "They explain slow calls and writes. While they are off, they cost nothing.",
+        why: "They explain slow calls and writes. Events that are off cost nothing.",
         source: "Documentation/trace/ftrace.rst",
         judge: tracefs,
     },

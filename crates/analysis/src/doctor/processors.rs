@@ -133,7 +133,7 @@ fn idle(environment: &Environment) -> Judged {
     let latency_us = facts.whole("idle_exit_latency_us")?;
     let found = format!("deepest {}, {latency_us} us to leave it", facts.text("idle_deepest_state")?);
     Ok(if latency_us > LONG_EXIT_US {
-        let advice = "Switch deep states off while you measure, or compare only runs with the same states.";
+        let advice = "Disable deep idle states while you measure, or compare only runs with the same ones.";
         Verdict::lengthens(found, advice).command(
             "for state in /sys/devices/system/cpu/cpu*/cpuidle/state[1-9]; do echo 1 > $state/disable; done",
         )

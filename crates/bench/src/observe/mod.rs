@@ -5,7 +5,7 @@ mod calls;
 mod files;
 mod flows;
 mod following;
-mod gives_way;
+mod low_priority;
 mod pools;
 mod processes;
 mod slow;

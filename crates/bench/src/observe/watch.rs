@@ -12,7 +12,7 @@ use roundtrip_tracefs::{CpuSnapshot, Recording, Selection, Snapshot, Stream, Tra
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::following::{self, Headless};
-use super::gives_way::GivesWay;
+use super::low_priority::LowPriority;
 use super::processes::Processes;
 use crate::clock::now_ns;
 use crate::conditions;
@@ -133,7 +133,8 @@ impl Watch {
         report: &mut dyn FnMut(Progress<'_>),
     ) -> Result<()> {
         let ends_ns = watched.duration_ns.map(|most_ns| start_ns.saturating_add(most_ns));
-        let gives_way = GivesWay::begin(interrupts, command.as_ref().map(|started| &started.0), ends_ns)?;
+        let low_priority =
+            LowPriority::begin(interrupts, command.as_ref().map(|started| &started.0), ends_ns)?;
         loop {
             let now_ns = now_ns();
             let elapsed_ns = now_ns.saturating_sub(start_ns);
@@ -147,10 +148,10 @@ impl Watch {
                 return Ok(());
             }
             if command.as_mut().is_some_and(Started::has_ended) {
-                *until_ns = gives_way.command_ended_ns().unwrap_or(now_ns);
+                *until_ns = low_priority.command_ended_ns().unwrap_or(now_ns);
                 return Ok(());
             }
-            gives_way.turn(now_ns);
+            low_priority.turn(now_ns);
             let paused = pause(interrupts, left_ns.min(EVERY_NS));
             self.round(observer)?;
             self.check(true);

@@ -88,7 +88,7 @@ impl Strace {
         Ok(calls)
     }
 
-    /// Asks strace to detach, which it does at the writer's next stop at the latest.
+    /// Asks strace to detach. It does so when the writer next stops, if not before.
     fn end(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::INT);

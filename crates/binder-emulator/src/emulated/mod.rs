@@ -119,7 +119,7 @@ impl Emulated {
         match &self.no_seccomp {
             Some(reason) => format!("by a futex, on a CPU that the kernel chooses ({reason})"),
             None if self.region.wakers().uses_seccomp() => {
-                "on the caller's CPU, by seccomp user notification where a futex would not".into()
+                "on the caller's CPU, through seccomp if a futex would use another CPU".into()
             }
             None => {
                 "by a futex, on a CPU that the kernel chooses (another seccomp filter overrides this one)"

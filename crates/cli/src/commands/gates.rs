@@ -7,7 +7,7 @@ use roundtrip_analysis::gate::{Gate, Requirement};
 use roundtrip_run::Scheduling;
 
 use crate::args::{Group, Opt, Usage};
-use crate::asked_for;
+use crate::available;
 use crate::terminal::{Exit, Terminal};
 
 /// The arguments as typed.
@@ -79,7 +79,7 @@ impl Gates {
         if realtime.peek().is_none() {
             return Err(Usage("--require realtime: no caller has a real-time policy".to_owned()));
         }
-        realtime.try_for_each(|caller| asked_for::scheduling("--require realtime", caller))
+        realtime.try_for_each(|caller| available::scheduling("--require realtime", caller))
     }
 }
 

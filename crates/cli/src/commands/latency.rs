@@ -21,7 +21,7 @@ use super::latency_options::Typed;
 use super::output::{Directory, RunOutput};
 use super::{driver, gates, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
-use crate::asked_for;
+use crate::available;
 use crate::terminal::{Exit, Terminal};
 
 /// The command.
@@ -204,15 +204,15 @@ pub(super) fn driver_of(result: &LatencyResult) -> String {
 /// they adapt to what is possible.
 pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
     typed.common.gates.check_callers(&plan.callers)?;
-    asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
+    available::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
     let mut callers = typed.callers.iter().flatten();
-    callers.try_for_each(|caller| asked_for::scheduling("--callers", caller))?;
-    asked_for::loads(&plan.loads)?;
+    callers.try_for_each(|caller| available::scheduling("--callers", caller))?;
+    available::loads(&plan.loads)?;
     let Some(injection) = &plan.injection else { return Ok(()) };
     if injection.starts_hogs() {
-        asked_for::scheduling("--inject", &injection.scheduling)?;
+        available::scheduling("--inject", &injection.scheduling)?;
     }
-    injection.cpus.as_ref().map_or(Ok(()), |cpus| asked_for::cpus("--inject", cpus))
+    injection.cpus.as_ref().map_or(Ok(()), |cpus| available::cpus("--inject", cpus))
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {

@@ -8,7 +8,7 @@ use roundtrip_run::storage::{Api, Durability, Java, MAX_CALLS, Position, Storage
 
 use crate::args::values::set;
 use crate::args::{Opt, Usage, values};
-use crate::asked_for;
+use crate::available;
 
 /// The arguments as typed.
 #[derive(Default)]
@@ -36,12 +36,12 @@ impl StorageOptions {
     /// Rejects requests that this machine cannot satisfy.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         if let Some(cpus) = &self.cpus {
-            asked_for::cpus("--cpus", cpus)?;
+            available::cpus("--cpus", cpus)?;
         }
         if let Some(scheduling) = &self.scheduling {
-            asked_for::scheduling("--policy", scheduling)?;
+            available::scheduling("--policy", scheduling)?;
         }
-        self.java.as_ref().map_or(Ok(()), asked_for::java)
+        self.java.as_ref().map_or(Ok(()), available::java)
     }
 
     /// What was typed, with the plan's defaults for the rest.

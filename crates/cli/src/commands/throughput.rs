@@ -13,7 +13,7 @@ use super::measure::{Common, Measures};
 use super::output;
 use crate::args::values::{push, put, set};
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
-use crate::asked_for;
+use crate::available;
 use crate::google_benchmark::Output;
 use crate::google_benchmark::flags::{Flags, FormatName};
 use crate::terminal::{Exit, Terminal};
@@ -198,8 +198,8 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
-    asked_for::loads(&plan.loads)?;
+    available::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
+    available::loads(&plan.loads)?;
     let common = &typed.common;
     let place = common.output.place()?;
     let run = common.record(terminal, |environment, progress| {

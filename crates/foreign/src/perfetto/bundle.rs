@@ -164,7 +164,7 @@ impl Reader {
             let (number, Value::Bytes(inner)) = field? else { continue };
             let inner_fields = Fields::read(inner)?;
             let symbols = |id: u64| self.symbols.get(&(sequence, id)).map(String::as_str);
-            let said = Said {
+            let said = EventMessage {
                 fields: &inner_fields,
                 inner,
                 context,
@@ -188,7 +188,7 @@ impl Reader {
 }
 
 /// The message of an event, with fields named as in the kernel.
-struct Said<'a> {
+struct EventMessage<'a> {
     known: Option<&'static schema::Event>,
     /// Whether it is an event without its own message, from before Perfetto 50.
     generic: bool,
@@ -200,7 +200,7 @@ struct Said<'a> {
     symbols: &'a dyn Fn(u64) -> Option<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> EventMessage<'a> {
     fn name(&self) -> Option<&'a str> {
         if self.generic {
             return self.fields.text(1);
@@ -231,7 +231,7 @@ fn generic<'a>(bytes: &'a [u8], name: &str) -> Option<Value<'a>> {
     })
 }
 
-impl Named for Said<'_> {
+impl Named for EventMessage<'_> {
     fn int(&self, name: &str) -> Option<i64> {
         match self.value(name)? {
             Value::Number(value) => Some(value.cast_signed()),

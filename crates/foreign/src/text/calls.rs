@@ -5,7 +5,7 @@
 
 use roundtrip_tracefs::Body;
 
-use super::said::hexadecimal;
+use super::event_text::hexadecimal;
 
 /// Calls that write or wait for a device, with their numbers
 /// (`arch/x86/entry/syscalls/syscall_64.tbl`). Others are skipped.

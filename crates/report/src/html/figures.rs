@@ -96,7 +96,7 @@ pub(crate) fn storage(subject: &Subject<'_>) -> Vec<Figure> {
         all.extend(subject.analysed.layers.iter().find(same).map(|one| {
             let value = one.breakdown.host_share() * 100.0;
             Figure {
-                name: "of it on the host, the rest with the device".into(),
+                name: "of the time on the host, the rest in the device".into(),
                 text: format!("{value:.1}%"),
                 value,
                 unit: "%",

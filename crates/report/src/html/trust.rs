@@ -80,7 +80,7 @@ fn spread(results: &Results) -> Option<String> {
             .fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))));
         return Some(match most {
             Some(percent) => format!("The pairs' medians differ by up to {}%.", three_digits(percent)),
-            None => "One run of one pair: it does not show how much repetitions differ.".to_owned(),
+            None => "One run of one pair: how much repetitions differ is unknown.".to_owned(),
         });
     }
     let result = results.throughput.as_ref()?;
@@ -90,7 +90,7 @@ fn spread(results: &Results) -> Option<String> {
     });
     let most = spreads.fold(0.0_f64, f64::max);
     Some(match result.plan.repetitions {
-        0 | 1 => "One repetition: it does not show how much repetitions differ.".to_owned(),
+        0 | 1 => "One repetition: how much repetitions differ is unknown.".to_owned(),
         repetitions => {
             format!("{repetitions} repetitions; half their interquartile range is up to {most:.0}%.")
         }

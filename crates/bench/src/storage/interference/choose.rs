@@ -12,14 +12,14 @@ use roundtrip_run::storage::interference::Condition;
 
 use super::background::Work;
 use super::limit::Limit;
-use super::means::{Machine, Means};
+use super::recipe::{Machine, Recipe};
 use super::setting::{Claim, OF_ANOTHER_RUN};
 use crate::kernel::cgroup;
 use crate::storage::run::cannot_poll;
 use crate::storage::writer::no_uring;
 
-/// The means of a condition and their description, or the reason why there are none.
-type Choice = Result<(Means, String), String>;
+/// The recipe of a condition and its description, or the reason why there is none.
+type Choice = Result<(Recipe, String), String>;
 
 /// What the memory load always leaves free, and the least amount that is worth filling.
 const LEAVE_BYTES: u64 = 256 << 20;
@@ -42,9 +42,9 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// The reason why it cannot be produced.
-    pub(super) fn means(&self, condition: Condition) -> Choice {
+    pub(super) fn recipe(&self, condition: Condition) -> Choice {
         match condition {
-            Condition::Alone => Ok((Means::Nothing, "the control: alone against alone".into())),
+            Condition::Alone => Ok((Recipe::Nothing, "the control: alone against alone".into())),
             Condition::HogSame | Condition::HogOther | Condition::HogAll => self.hogs(condition),
             Condition::Timers => Ok(self.where_interrupts_come(|_, _, _| Work::Timers)),
             Condition::Network => Ok(self.where_interrupts_come(|_, _, _| Work::Network)),
@@ -55,7 +55,7 @@ impl Machine<'_> {
                 let device = self.device()?;
                 let limit = Limit::make(&self.root, device.dev, self.plan.io_limit_bytes_per_s)?;
                 let what = format!("{} bytes a second to {}", self.plan.io_limit_bytes_per_s, device.name);
-                Ok((Means::Limit(limit), what))
+                Ok((Recipe::Limit(limit), what))
             }
             Condition::RqAffinity0 | Condition::RqAffinity1 | Condition::RqAffinity2 => {
                 self.completion_cpu(condition)
@@ -83,11 +83,11 @@ impl Machine<'_> {
         }
         let names: Vec<String> = cpus.iter().map(u32::to_string).collect();
         let what = format!("on CPU {}", names.join(","));
-        Ok((Means::Hogs(cpus), what))
+        Ok((Recipe::Hogs(cpus), what))
     }
 
     /// A load on the CPU that handles the device's interrupts.
-    fn where_interrupts_come(&self, work: fn(PathBuf, u64, u64) -> Work) -> (Means, String) {
+    fn where_interrupts_come(&self, work: fn(PathBuf, u64, u64) -> Work) -> (Recipe, String) {
         let (cpu, whose) = match self.interrupt_cpu().filter(|cpu| self.cpus.contains(cpu)) {
             Some(cpu) => (cpu, "the device's interrupt's"),
             None => (
@@ -95,8 +95,8 @@ impl Machine<'_> {
                 "the writer's, because the interrupt's is not known",
             ),
         };
-        let means = Means::Background { work, cpus: vec![cpu], folder: false, bytes: (0, 0) };
-        (means, format!("on CPU {cpu}, {whose}"))
+        let recipe = Recipe::Background { work, cpus: vec![cpu], folder: false, bytes: (0, 0) };
+        (recipe, format!("on CPU {cpu}, {whose}"))
     }
 
     /// A load that fills part of the free memory.
@@ -115,7 +115,7 @@ impl Machine<'_> {
         let leave = ((left - bytes) / 2).max(LEAVE_BYTES / 2);
         let what = format!("{} of {} MiB of free memory, on any CPU", bytes >> 20, left >> 20);
         let work = |_, bytes, leave| Work::Memory(bytes, leave);
-        Ok((Means::Background { work, cpus: Vec::new(), folder: false, bytes: (bytes, leave) }, what))
+        Ok((Recipe::Background { work, cpus: Vec::new(), folder: false, bytes: (bytes, leave) }, what))
     }
 
     /// Where the block layer completes requests (Documentation/block/queue-sysfs.rst, rq_affinity).
@@ -127,8 +127,8 @@ impl Machine<'_> {
             format!("sys/dev/block/{major}:{minor}/queue/rq_affinity").into()
         });
         let names: Vec<&str> = leaves.iter().map(|device| device.name.as_str()).collect();
-        let means = self.settings(files.collect(), &wanted, "the setting of its queue")?;
-        Ok((means, format!("the queue of {}", names.join(", "))))
+        let recipe = self.settings(files.collect(), &wanted, "the setting of its queue")?;
+        Ok((recipe, format!("the queue of {}", names.join(", "))))
     }
 
     fn governor(&self, condition: Condition) -> Choice {
@@ -145,8 +145,8 @@ impl Machine<'_> {
             return Err("this kernel does not have that frequency governor".into());
         }
         let files = policies.iter().map(|name| format!("{POLICIES}/{name}/scaling_governor").into());
-        let means = self.settings(files.collect(), condition.name(), "the governor of all CPUs")?;
-        Ok((means, "the governor of all CPUs".into()))
+        let recipe = self.settings(files.collect(), condition.name(), "the governor of all CPUs")?;
+        Ok((recipe, "the governor of all CPUs".into()))
     }
 
     /// Writes that poll for their completion, compared with writes completed by interrupt.
@@ -166,7 +166,7 @@ impl Machine<'_> {
         match no_uring(true) {
             Some(reason) => Err(reason),
             None => {
-                Ok((Means::Polled, "io_uring with O_DIRECT: polled completions against interrupts".into()))
+                Ok((Recipe::Polled, "io_uring with O_DIRECT: polled completions against interrupts".into()))
             }
         }
     }
@@ -192,7 +192,7 @@ impl Machine<'_> {
 
     /// The changes that give these files the value `wanted`. Fails if a file cannot be written, or
     /// if all have that value already.
-    fn settings(&self, files: Vec<PathBuf>, wanted: &str, what: &str) -> Result<Means, String> {
+    fn settings(&self, files: Vec<PathBuf>, wanted: &str, what: &str) -> Result<Recipe, String> {
         let mut changes = Vec::new();
         for file in files {
             if !self.root.has(&file) {
@@ -210,7 +210,7 @@ impl Machine<'_> {
         if changes.is_empty() {
             Err(format!("it is {what} now: {COMPARED_WITH_IT}"))
         } else {
-            Ok(Means::Settings(changes))
+            Ok(Recipe::Settings(changes))
         }
     }
 
@@ -226,7 +226,7 @@ impl Machine<'_> {
 }
 
 /// A load that writes to the measured file system.
-fn beside_the_file(work: fn(PathBuf, u64, u64) -> Work) -> (Means, String) {
-    let means = Means::Background { work, cpus: Vec::new(), folder: true, bytes: (0, 0) };
-    (means, "in the same file system, on any CPU".into())
+fn beside_the_file(work: fn(PathBuf, u64, u64) -> Work) -> (Recipe, String) {
+    let recipe = Recipe::Background { work, cpus: Vec::new(), folder: true, bytes: (0, 0) };
+    (recipe, "in the same file system, on any CPU".into())
 }

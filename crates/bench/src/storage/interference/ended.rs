@@ -4,7 +4,7 @@
 use roundtrip_run::cpus::ranges;
 use roundtrip_run::storage::interference::Condition;
 
-use super::means::Means;
+use super::recipe::Recipe;
 use crate::error::{Disturbance, Error, Result};
 use crate::sched;
 
@@ -13,9 +13,9 @@ use crate::sched;
 pub(super) struct Ended(Vec<(usize, String)>);
 
 impl Ended {
-    /// Whether a condition, given by its means' index, has ended.
-    pub(super) fn contains(&self, means: usize) -> bool {
-        self.0.iter().any(|(ended, _)| *ended == means)
+    /// Whether a condition, given by its recipe's index, has ended.
+    pub(super) fn contains(&self, recipe: usize) -> bool {
+        self.0.iter().any(|(ended, _)| *ended == recipe)
     }
 
     /// Ends a condition if one of its CPUs is gone.
@@ -25,10 +25,10 @@ impl Ended {
     pub(super) fn end(
         &mut self,
         index: usize,
-        (condition, means): (Condition, &Means),
+        (condition, recipe): (Condition, &Recipe),
         error: Error,
     ) -> Result<()> {
-        let cpus = means.cpus();
+        let cpus = recipe.cpus();
         let usable = sched::allowed_cpus(0)?;
         let gone: Vec<u32> = cpus.iter().copied().filter(|cpu| !usable.contains(cpu)).collect();
         let why = match &error {
@@ -60,13 +60,13 @@ mod tests {
     #[test]
     fn a_condition_ends_with_its_cpu_and_other_errors_end_the_run() {
         let mut ended = Ended::default();
-        let gone = Means::Hogs(vec![1 << 20]);
+        let gone = Recipe::Hogs(vec![1 << 20]);
         ended.end(3, (Condition::HogOther, &gone), Error::Orphaned).unwrap();
         assert!(ended.contains(3) && !ended.contains(2));
-        let own = Means::Hogs(sched::allowed_cpus(0).unwrap());
+        let own = Recipe::Hogs(sched::allowed_cpus(0).unwrap());
         ended.end(2, (Condition::HogAll, &own), moved()).unwrap();
         assert!(ended.end(1, (Condition::HogAll, &own), Error::Orphaned).is_err());
-        assert!(ended.end(1, (Condition::Files, &Means::Nothing), moved()).is_err());
+        assert!(ended.end(1, (Condition::Files, &Recipe::Nothing), moved()).is_err());
         let lines = ended.lines();
         assert!(
             lines[0].starts_with("hog-other ended early") && lines[0].contains("CPU 1048576: "),

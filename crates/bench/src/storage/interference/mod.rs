@@ -8,8 +8,8 @@ mod choose;
 mod disk;
 mod ended;
 mod limit;
-mod means;
 mod offered;
+mod recipe;
 mod run;
 mod setting;
 

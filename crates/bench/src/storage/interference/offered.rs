@@ -3,25 +3,25 @@
 use roundtrip_run::storage::interference::Condition;
 
 use super::choose::is_of_now;
-use super::means::{Machine, Means};
+use super::recipe::{Machine, Recipe};
 use crate::error::{NotHere, Result};
 use crate::kernel::root::Root;
 
-/// The control and every condition that this machine can produce, with means and description, and
-/// why it cannot produce the others.
+/// The control and every condition that this machine can produce, each with its recipe and
+/// description, and why the machine cannot produce the others.
 pub(super) fn conditions(
     machine: &Machine<'_>,
     not_possible: &mut Vec<String>,
-) -> Result<Vec<(Condition, Means, String)>> {
-    let mut all = vec![(Condition::Alone, Means::Nothing, "the control: alone against alone".to_owned())];
+) -> Result<Vec<(Condition, Recipe, String)>> {
+    let mut all = vec![(Condition::Alone, Recipe::Nothing, "the control: alone against alone".to_owned())];
     let mut reasons: Vec<String> = Vec::new();
     let mut lacking = false;
     for condition in Condition::ALL.into_iter().filter(|one| machine.plan.conditions.contains(one)) {
         if condition == Condition::Alone {
             continue;
         }
-        match machine.means(condition) {
-            Ok((means, what)) => all.push((condition, means, what)),
+        match machine.recipe(condition) {
+            Ok((recipe, what)) => all.push((condition, recipe, what)),
             Err(reason) => {
                 lacking |= !is_of_now(&reason);
                 // If there are no governors at all, that is reported only once.
@@ -35,7 +35,7 @@ pub(super) fn conditions(
     // The control on its own measures nothing, unless it was requested.
     let nothing = all.len() == 1 && !machine.plan.conditions.contains(&Condition::Alone);
     if !reasons.is_empty() && (nothing || lacking && machine.plan.all_conditions) {
-        let possible = Condition::ALL.into_iter().filter(|&one| machine.means(one).is_ok()).collect();
+        let possible = Condition::ALL.into_iter().filter(|&one| machine.recipe(one).is_ok()).collect();
         return Err(NotHere::Conditions { reasons, possible }.into());
     }
     not_possible.append(&mut reasons);

@@ -6,8 +6,8 @@ use rustix::fs::syncfs;
 
 use super::disk::disk;
 use super::ended::Ended;
-use super::means::{Done, Machine, Means, Presence};
 use super::offered::{autogroup, conditions};
+use super::recipe::{Done, Machine, Presence, Recipe};
 use super::setting::restored;
 use crate::clock::{self, now_ns};
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ const MEASURING_PERCENT: u64 = 85;
 /// A pair of blocks, over all rounds.
 struct Series {
     beside: Beside,
-    means: usize,
+    recipe: usize,
     /// The duration of the last calls, without and with the condition, in nanoseconds.
     call_ns: [u64; 2],
     /// The duration of a pair of the shortest blocks, including everything around them.
@@ -70,7 +70,7 @@ pub fn run(
     let all = conditions(&machine, &mut not_possible)?;
     notes.extend(autogroup(&machine.root));
     let own_writers = apis.len() * write.durabilities.len();
-    if all.iter().any(|(_, means, _)| matches!(means, Means::Polled)) {
+    if all.iter().any(|(_, recipe, _)| matches!(recipe, Recipe::Polled)) {
         apis.extend([Api::Uring, Api::UringPolled]);
     }
     let (writers, results) = start_writers(&write, &apis, &mut group, &target, file_bytes)?;
@@ -83,7 +83,7 @@ pub fn run(
         writers: &writers,
         recorder: recorder.as_mut(),
         target: &target,
-        means: &all,
+        recipes: &all,
         warm_up: write.warm_up,
         ended: Ended::default(),
     };
@@ -145,12 +145,12 @@ fn keep_measured(error: Error, series: &[Series]) -> Result<()> {
 }
 
 /// The comparisons: each condition, for each writer and size. The plan's own writers come first.
-fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &StoragePlan) -> Vec<Series> {
+fn comparisons(all: &[(Condition, Recipe, String)], own_writers: usize, write: &StoragePlan) -> Vec<Series> {
     let mut series = Vec::new();
-    for (index, (condition, means, what)) in all.iter().enumerate() {
-        let pairs: Vec<(usize, usize)> = match means {
+    for (index, (condition, recipe, what)) in all.iter().enumerate() {
+        let pairs: Vec<(usize, usize)> = match recipe {
             // The last writers: completion by interrupt and polled, for each durability.
-            Means::Polled => {
+            Recipe::Polled => {
                 let each = write.durabilities.len();
                 (0..each).map(|at| (own_writers + at, own_writers + each + at)).collect()
             }
@@ -160,7 +160,7 @@ fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &S
             series.extend(write.sizes_bytes.iter().map(|&size_bytes| {
                 let (condition, what, pairs) = (*condition, what.clone(), Vec::new());
                 let beside = Beside { condition, what, writer, writer_beside, size_bytes, pairs };
-                Series { beside, means: index, call_ns: [1_000_000; 2], cost_ns: 0 }
+                Series { beside, recipe: index, call_ns: [1_000_000; 2], cost_ns: 0 }
             }));
         }
     }
@@ -173,7 +173,7 @@ struct Run<'a> {
     writers: &'a [Writer],
     recorder: Option<&'a mut BlockRecorder>,
     target: &'a Target,
-    means: &'a [(Condition, Means, String)],
+    recipes: &'a [(Condition, Recipe, String)],
     warm_up: u32,
     ended: Ended,
 }
@@ -191,10 +191,10 @@ impl Run<'_> {
         let duration_ns = self.machine.plan.duration_ns;
         let (mut shuffle, begun_ns) = (Shuffle::new(), now_ns());
         let half_ns = begun_ns + end_ns.saturating_sub(begun_ns) / 2;
-        let mut costs_ns = vec![0; self.means.len()];
+        let mut costs_ns = vec![0; self.recipes.len()];
         let mut tried = 0;
         for index in 0..series.len() {
-            let condition = series[index].means;
+            let condition = series[index].recipe;
             // The control and one other condition are always tried.
             if condition > 1 && condition == tried && now_ns() > half_ns {
                 break;
@@ -204,7 +204,7 @@ impl Run<'_> {
             costs_ns[condition] += series[index].cost_ns;
             tried = condition + 1;
         }
-        let untried = (tried..self.means.len())
+        let untried = (tried..self.recipes.len())
             .map(|at| (at, "trying the other conditions took half of the time".to_owned()));
         let left_ns = end_ns.saturating_sub(now_ns());
         let Fit { left_out, .. } = fit(&costs_ns[..tried], left_ns, self.machine.plan.rounds);
@@ -213,10 +213,11 @@ impl Run<'_> {
             (at, format!("a round of it takes at least {took}, and {left} were left for all conditions"))
         });
         let left_out: Vec<(usize, String)> = too_long.chain(untried).collect();
-        series
-            .retain(|one| left_out.iter().all(|(at, _)| *at != one.means) && !self.ended.contains(one.means));
+        series.retain(|one| {
+            left_out.iter().all(|(at, _)| *at != one.recipe) && !self.ended.contains(one.recipe)
+        });
         let said = |(at, why): (usize, String)| {
-            let condition = self.means[at].0;
+            let condition = self.recipes[at].0;
             format!(
                 "{condition}: left out: {why} within {}; use a longer --duration or fewer --conditions",
                 seconds(duration_ns)
@@ -237,7 +238,7 @@ impl Run<'_> {
         let left_ns = || end_ns.saturating_sub(now_ns());
         let mut made = 0;
         for round in 0..rounds {
-            let goes_on = |one: &&Series| !self.ended.contains(one.means);
+            let goes_on = |one: &&Series| !self.ended.contains(one.recipe);
             let round_ns = series.iter().filter(goes_on).map(|one| one.cost_ns).sum();
             if round > 0 && round_ns > left_ns() {
                 break;
@@ -277,7 +278,7 @@ impl Run<'_> {
         shuffle: &mut Shuffle,
     ) -> Result<Option<Pair>> {
         self.group.look();
-        if self.ended.contains(series.means) {
+        if self.ended.contains(series.recipe) {
             return Ok(None);
         }
         let halves = shuffle.order(2);
@@ -287,8 +288,8 @@ impl Run<'_> {
             match self.block(series, half == 1, extra_ns, trial) {
                 Ok(block) => measured[half] = block,
                 Err(error) if half == 1 => {
-                    let (condition, means, _) = &self.means[series.means];
-                    self.ended.end(series.means, (*condition, means), error)?;
+                    let (condition, recipe, _) = &self.recipes[series.recipe];
+                    self.ended.end(series.recipe, (*condition, recipe), error)?;
                     return Ok(None);
                 }
                 Err(error) => return Err(error),
@@ -310,8 +311,8 @@ impl Run<'_> {
     /// Runs one block, with or without the condition.
     fn block(&mut self, series: &Series, is_beside: bool, extra_ns: u64, trial: bool) -> Result<Measured> {
         let Beside { writer, writer_beside, size_bytes, .. } = series.beside;
-        let means = is_beside.then(|| &self.means[series.means].1);
-        let (writer, call_ns) = match means {
+        let recipe = is_beside.then(|| &self.recipes[series.recipe].1);
+        let (writer, call_ns) = match recipe {
             None => (&self.writers[writer], series.call_ns[0]),
             Some(_) => (&self.writers[writer_beside], series.call_ns[1]),
         };
@@ -319,7 +320,7 @@ impl Run<'_> {
         // Flushes what the previous block or a background load has left to write, so that this
         // block does not pay for it. Failures are ignored.
         let _ = syncfs(self.target);
-        let presence = means.map(|means| self.machine.begin(means, writer.opened.pid)).transpose()?;
+        let presence = recipe.map(|recipe| self.machine.begin(recipe, writer.opened.pid)).transpose()?;
         let done = || presence.as_ref().map(Presence::done).unwrap_or_default();
         let block = Block { size_bytes, calls, warm_up: self.warm_up };
         let group = &mut *self.group;
@@ -354,7 +355,7 @@ impl Run<'_> {
             _ => write().map(|()| None)?,
         };
         if let Some(presence) = presence {
-            if !self.means[series.means].1.cpus().is_empty() {
+            if !self.recipes[series.recipe].1.cpus().is_empty() {
                 presence.is_in_place()?;
             }
             presence.end()?;

@@ -280,9 +280,8 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
     let cut = unmatched.received + unmatched.replies + unmatched.ended;
     if cut > 0 {
         let why = if foreign.clocks_disagree { "the clocks of their CPUs differ, or they" } else { "they" };
-        lines.push(format!(
-            "It has only a part of {cut} calls: {why} began before the recording or ended after it."
-        ));
+        lines
+            .push(format!("{cut} calls are incomplete: {why} began before the recording or ended after it."));
     }
     lines.extend(foreign.notes.iter().map(|note| inert::line(note).into_owned()));
     lines

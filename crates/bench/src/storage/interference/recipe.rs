@@ -34,7 +34,7 @@ const SETTLE: Duration = Duration::from_millis(10);
 
 /// How to produce one condition.
 #[derive(Debug)]
-pub(super) enum Means {
+pub(super) enum Recipe {
     Nothing,
     /// A CPU hog on each of these CPUs.
     Hogs(Vec<u32>),
@@ -53,7 +53,7 @@ pub(super) enum Means {
     Polled,
 }
 
-impl Means {
+impl Recipe {
     /// The CPUs that the condition needs; empty if it may run on any.
     pub(super) fn cpus(&self) -> &[u32] {
         match self {
@@ -81,11 +81,11 @@ impl Machine<'_> {
     ///
     /// # Errors
     /// If the condition cannot be produced. Then nothing of it remains.
-    pub(super) fn begin(&self, means: &Means, writer_pid: u32) -> Result<Presence> {
+    pub(super) fn begin(&self, recipe: &Recipe, writer_pid: u32) -> Result<Presence> {
         let mut presence = Presence::default();
-        match means {
-            Means::Nothing | Means::Polled => {}
-            Means::Hogs(cpus) => {
+        match recipe {
+            Recipe::Nothing | Recipe::Polled => {}
+            Recipe::Hogs(cpus) => {
                 let mut group = WorkerGroup::new(self.spawner.clone())?;
                 for &cpu in cpus {
                     let load = Load { hogs: 1, scheduling: Scheduling::other(0), cpus: Some(vec![cpu]) };
@@ -93,7 +93,7 @@ impl Machine<'_> {
                 }
                 presence.group = Some(group);
             }
-            Means::Background { work, cpus, folder, bytes } => {
+            Recipe::Background { work, cpus, folder, bytes } => {
                 let mut place = PathBuf::new();
                 if *folder {
                     let above = self.plan.write.file.parent().filter(|path| !path.as_os_str().is_empty());
@@ -114,8 +114,8 @@ impl Machine<'_> {
                 presence.workers.push(group.spawn_background("neighbour", &job)?);
                 presence.group = Some(group);
             }
-            Means::Limit(limit) => presence.held = Some(limit.hold(writer_pid)?),
-            Means::Settings(changes) => {
+            Recipe::Limit(limit) => presence.held = Some(limit.hold(writer_pid)?),
+            Recipe::Settings(changes) => {
                 for (claim, value, before) in changes {
                     presence.settings.push(Setting::change(claim, value, before.clone())?);
                 }

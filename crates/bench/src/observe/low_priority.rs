@@ -29,7 +29,7 @@ const CHECKED_EVERY_NS: i64 = 100_000_000;
 /// events may be lost, the second thread lets it compete at the lowest ordinary priority until its
 /// next round. Once the time is up, a signal asks to end or the observed command has ended, the
 /// observer gets its usual scheduling back.
-pub(super) struct GivesWay {
+pub(super) struct LowPriority {
     tid: u32,
     before: Option<Scheduling>,
     noted: Arc<Noted>,
@@ -47,7 +47,7 @@ struct Noted {
     ends: AtomicBool,
 }
 
-impl GivesWay {
+impl LowPriority {
     /// Begins, for the calling thread, which observes until `until_ns` at most.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl GivesWay {
     }
 }
 
-impl Drop for GivesWay {
+impl Drop for LowPriority {
     fn drop(&mut self) {
         // Restored first: otherwise, this thread might get no CPU while it waits for the second
         // one.
@@ -184,19 +184,19 @@ mod tests {
         let policy = || sched::scheduling(0).unwrap().policy;
         let before = policy();
         let mut command = Command::new("sleep").arg("0.2").spawn().unwrap();
-        let gives_way = GivesWay::begin(interrupts, Some(&command), None).unwrap();
+        let low_priority = LowPriority::begin(interrupts, Some(&command), None).unwrap();
         let begun_ns = now_ns();
-        gives_way.turn(begun_ns);
-        assert_eq!((policy(), gives_way.command_ended_ns()), (Policy::Idle, None));
+        low_priority.turn(begun_ns);
+        assert_eq!((policy(), low_priority.command_ended_ns()), (Policy::Idle, None));
         command.wait().unwrap();
         let begun = Instant::now();
-        while gives_way.command_ended_ns().is_none() {
+        while low_priority.command_ended_ns().is_none() {
             assert!(begun.elapsed() < Duration::from_secs(10));
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(gives_way.command_ended_ns().unwrap() >= begun_ns + 100_000_000);
-        gives_way.turn(now_ns());
-        drop(gives_way);
+        assert!(low_priority.command_ended_ns().unwrap() >= begun_ns + 100_000_000);
+        low_priority.turn(now_ns());
+        drop(low_priority);
         assert_eq!(policy(), before);
     }
 
@@ -205,13 +205,13 @@ mod tests {
         let interrupts = Interrupts::watch().unwrap();
         let policy = || sched::scheduling(0).unwrap().policy;
         let before = policy();
-        let gives_way = GivesWay::begin(interrupts, None, Some(now_ns())).unwrap();
+        let low_priority = LowPriority::begin(interrupts, None, Some(now_ns())).unwrap();
         let begun = Instant::now();
-        gives_way.turn(now_ns());
+        low_priority.turn(now_ns());
         while policy() != before {
             assert!(begun.elapsed() < Duration::from_secs(10));
             std::thread::sleep(Duration::from_millis(1));
         }
-        drop(gives_way);
+        drop(low_priority);
     }
 }

@@ -8,7 +8,7 @@ use super::storage;
 use crate::fields::Fields;
 
 /// An event's text, usually `key=value`.
-pub(super) struct Said<'a> {
+pub(super) struct EventText<'a> {
     event: &'a str,
     context: EventContext,
     text: &'a str,
@@ -16,7 +16,7 @@ pub(super) struct Said<'a> {
     next: Option<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> EventText<'a> {
     pub(super) fn new(event: &'a str, text: &'a str, context: EventContext) -> Self {
         let (text, next) = match text.rsplit_once(" ==> ") {
             Some((text, next)) if event == "sched_switch" => (text, Some(next)),
@@ -40,7 +40,7 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Fields for Said<'_> {
+impl Fields for EventText<'_> {
     fn int(&self, name: &str) -> Option<i64> {
         let words = || self.text.split([' ', ':', '(', ')', ',']).filter(|word| !word.is_empty());
         match (self.event, name) {
