@@ -165,7 +165,7 @@ fn a_device_with_a_context_manager_is_left_alone() {
 /// Like a running Android: every device has its service manager.
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
-fn on_a_phone_root_gets_a_private_binderfs_and_others_one_line_or_the_emulated_driver() {
+fn on_a_phone_root_gets_a_private_binderfs_and_others_the_emulated_driver() {
     let _managers = DEVICES.map(manager_of);
     // On Android, every user may open them.
     for device in DEVICES {

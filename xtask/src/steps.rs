@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failures_reason_is_printed_after_its_details_and_the_summary_has_only_the_reason() {
+    fn a_failures_reason_follows_its_details_and_is_all_of_the_summary() {
         let (text, _) = report(&[("a", || anyhow::bail!("it ended badly:\nmuch\noutput\n"))]);
         assert!(text.contains("much\noutput\nFAILED: it ended badly\n"), "{text}");
         assert_eq!(text.matches("output").count(), 1, "{text}");

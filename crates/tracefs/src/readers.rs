@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_buffers_were_cleared_counters_begin_anew_except_on_cpus_that_are_offline() {
+    fn after_a_clear_counters_begin_anew_except_on_offline_cpus() {
         let after = |read| {
             found(|readers| {
                 readers.clear();

@@ -202,7 +202,7 @@ fn the_drivers_features_name_its_language_and_what_it_lacks() {
 }
 
 #[test]
-fn newer_kernels_leave_real_time_throttling_to_the_fair_server_unless_they_have_groups() {
+fn newer_kernels_without_groups_leave_throttling_to_the_fair_server() {
     let mut machine = good();
     machine.kernel.release = "6.12.0".into();
     machine.kernel.sched_rt_runtime_us = Some(950_000);

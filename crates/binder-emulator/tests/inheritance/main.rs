@@ -55,7 +55,7 @@ fn context() -> Context {
 }
 
 #[test]
-fn a_server_inherits_its_callers_priority_through_a_pi_futex_without_a_policy_change() {
+fn a_pi_futex_passes_on_the_callers_priority_without_a_policy_change() {
     unprivileged(PRIORITY, || {
         let context = context();
         let server = Party::manager(&context);
@@ -150,7 +150,7 @@ fn a_thread_that_takes_a_queued_transaction_inherits_the_callers_priority() {
 }
 
 #[test]
-fn a_boosting_caller_is_notified_of_its_servers_death_and_a_server_survives_its_callers() {
+fn boosting_callers_notice_their_servers_death_and_servers_survive_theirs() {
     unprivileged(PRIORITY, || {
         let context = context();
         for round in 0..20 {

@@ -133,7 +133,7 @@ impl HwStub for Reads {
 }
 
 #[test]
-fn data_that_a_hwbinder_object_read_does_not_change_when_a_peer_overwrites_the_buffer() {
+fn what_a_hwbinder_object_read_stays_when_a_peer_overwrites_the_buffer() {
     const MARKER: &[u8] = b"a payload that is looked for in shared memory 2";
     let mut world = World::new();
     world.manager(roundtrip_binder::Service::hwbinder(Reads(MARKER)), 1);

@@ -23,7 +23,7 @@ fn whole(lines: &[String]) -> Vec<u8> {
 }
 
 #[test]
-fn a_cpu_that_is_idle_at_first_is_complete_if_the_header_says_that_nothing_was_overwritten() {
+fn a_cpu_that_is_idle_at_first_is_complete_if_nothing_was_overwritten() {
     let lines = [line(0, 100, SWITCH), line(1, 900, SWITCH)];
     let from = |bytes: &[u8]| read(bytes).trace.complete_from_ns.get(&1).copied();
     assert_eq!(from(&whole(&lines)), Some(100_000_100_000));

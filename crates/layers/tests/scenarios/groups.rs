@@ -206,7 +206,7 @@ fn moved(moved_us: u64, paths: &[&str]) -> Vec<Flag> {
 }
 
 #[test]
-fn a_move_to_another_control_group_is_said_where_a_thread_waited_for_a_cpu_afterwards() {
+fn a_move_to_another_control_group_is_said_where_a_thread_then_waited() {
     let said = |flags: &[Flag]| -> Vec<(u32, String, u32, i64)> {
         let of = |flag: &Flag| match flag {
             Flag::Moved { thread, group, by, after_ns } => {

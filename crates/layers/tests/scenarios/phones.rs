@@ -56,7 +56,7 @@ fn an_events_own_flags_name_the_waker_without_events_of_interrupts() {
 }
 
 #[test]
-fn a_chain_that_ends_in_an_unrecorded_interrupt_names_its_last_thread_and_what_is_missing() {
+fn a_chain_up_to_an_unrecorded_interrupt_names_its_last_thread() {
     let explanation = held(phone(true), |tape| {
         tape.switch(120, 0, SLEEPS, 0);
         tape.wake_in(3_900, 0, HOLDER, 0, EventContext::Interrupt);

@@ -109,7 +109,7 @@ fn mmc_done(written: &mut Written, time_ns: u64, opcode: u32, mrq: u64, status: 
 }
 
 #[test]
-fn a_cards_write_and_its_questions_for_the_status_are_one_request_and_a_busy_card_is_at_work() {
+fn a_cards_write_and_its_status_questions_are_one_request() {
     /// R1: state 7 (programming), not ready; state 4 (transfer), ready for data.
     const BUSY: &[u8] = &[0, 0x0e, 0, 0];
     const READY: &[u8] = &[0, 0x09, 0, 0];
@@ -166,7 +166,7 @@ fn nvme_on(
 }
 
 #[test]
-fn nvme_commands_are_joined_by_queue_and_number_and_end_with_their_own_queues_interrupt() {
+fn nvme_commands_are_joined_by_queue_and_number() {
     let mut written = Written::default();
     written.block(1_100, 0, WRITER, QUEUE, DISK, (80, 8, "WS"));
     written.block(1_150, 1, WRITER, QUEUE, DISK, (160, 8, "WS"));
@@ -247,7 +247,7 @@ fn scsi_commands_are_joined_by_unit_and_tag() {
 }
 
 #[test]
-fn without_events_of_the_bus_a_request_ends_with_the_interrupt_that_is_being_handled_where_it_completes() {
+fn without_events_of_the_bus_a_request_ends_with_the_current_interrupt() {
     let mut written = Written::default();
     for sector in [80, 160] {
         written.block(1_100 + sector, 0, WRITER, QUEUE, DISK, (sector, 8, "WS"));

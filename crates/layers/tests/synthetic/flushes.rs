@@ -35,7 +35,7 @@ fn flushed(flushes: &[(u64, u64)]) -> Layers {
 }
 
 #[test]
-fn who_asks_for_a_flush_when_one_is_ready_has_the_next_and_waits_in_the_block_layer_until_then() {
+fn who_asks_for_a_flush_when_one_is_ready_waits_for_the_next() {
     let layers = flushed(&[(3_000, 4_000), (6_000, 7_000)]);
     let of = |layer| layers.total_ns(layer);
     assert_eq!(of(Layer::Device), 7_000 - 6_000);

@@ -208,7 +208,7 @@ fn a_request_may_complete_before_the_writer_has_left_its_cpu() {
 }
 
 #[test]
-fn a_request_that_the_journal_queued_earlier_is_in_the_block_layer_until_it_is_issued() {
+fn a_request_that_the_journal_queued_is_in_the_block_layer_until_issued() {
     const JOURNAL: u32 = 80;
     const OTHER: u32 = 96;
     let mut written = Written::default();

@@ -32,7 +32,7 @@ fn woken(wakeups: &[u64]) -> Layers {
 }
 
 #[test]
-fn a_writer_that_is_woken_before_it_leaves_its_cpu_waits_for_its_wake_up_and_nothing_else() {
+fn a_writer_that_is_woken_before_it_leaves_its_cpu_waits_for_its_wake_up() {
     let layers = woken(&[4_000]);
     assert_eq!(layers.total_ns(Layer::Wake), 6_000 - 3_000);
     assert_eq!((layers.total_ns(Layer::Unexplained), layers.unrecorded_switches), (0, 0));

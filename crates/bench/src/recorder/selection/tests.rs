@@ -23,7 +23,7 @@ fn only_returns_of_failed_calls_are_recorded() {
 }
 
 #[test]
-fn without_explanations_only_creation_and_end_of_threads_are_recorded_of_the_scheduler() {
+fn without_explanations_the_scheduler_records_only_new_and_ended_threads() {
     let selection = transactions(false, |event| !event.starts_with("rust"), |_, field| field == "cmd");
     let expected = [
         "sched/sched_process_fork",

@@ -77,7 +77,7 @@ fn a_missed_deadline_stops_the_trace_and_prints_the_path_of_its_log() {
 const HALTED: &str = "deadline triggered: halt & stop trace\nlog:/sys/kernel/tracing/trace\n";
 
 #[test]
-fn under_the_old_names_only_a_real_time_callers_miss_stops_the_trace_and_the_report_follows() {
+fn under_the_old_names_only_a_real_time_callers_miss_stops_the_trace() {
     let args = "-trace -i 20 -deadline_us 0";
     let realtime = roundtrip_bench::sched::realtime_permission().max_priority().is_some();
     for name in ["schd-dbg", "libhwbinder_latency"] {
