@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use crate::shell::{self, cargo, is_root, say, target_dir};
 use cells::Cell;
@@ -146,11 +146,16 @@ impl Ended {
 
 /// Runs the command and disturbs it.
 fn run(cell: &Cell, binary: &Path) -> Result<Ended> {
-    let mut command = Command::new(binary);
-    command.args(cell.command.split(' ')).stdin(Stdio::null());
+    // A command that nohup started would ignore SIGHUP.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP").arg(binary).args(cell.command.split(' ')).stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     sleep(if cell.command.contains("java") { BEFORE_WITH_JAVA } else { BEFORE });
-    if let Err(error) = cell.act.on(&child, cell.victim) {
+    let acted = match child.try_wait()? {
+        Some(status) => Err(anyhow!("it had ended before, with {status}")),
+        None => cell.act.on(&child, cell.victim),
+    };
+    if let Err(error) = acted {
         child.kill()?;
         let output = child.wait_with_output()?;
         let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");

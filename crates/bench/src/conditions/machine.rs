@@ -6,6 +6,13 @@ use crate::kernel::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 
+const ONLINE: &str = "online CPUs";
+
+/// What can be read in some microseconds.
+pub(super) fn glimpse(root: &Root) -> Option<Reading> {
+    Some(Reading { what: ONLINE.to_owned(), pid: 0, value: root.read(format!("{CPU}/online"))? })
+}
+
 /// All conditions that can be read.
 pub(super) fn read(root: &Root) -> Vec<Reading> {
     let limits = cgroup::limits(root);
@@ -13,7 +20,7 @@ pub(super) fn read(root: &Root) -> Vec<Reading> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let quota = limits.cpu_quota_cpus.map_or("none".to_owned(), |cpus| format!("{cpus} CPUs"));
     let mut all: Vec<(String, Option<String>)> = [
-        ("online CPUs", root.read(format!("{CPU}/online"))),
+        (ONLINE, root.read(format!("{CPU}/online"))),
         ("CPUs of this process", allowed.map(|cpus| cpus.trim().to_owned())),
         ("CPUs of the control group", limits.cpuset_cpus),
         ("CPU quota", Some(quota)),
@@ -65,6 +72,7 @@ mod tests {
             ("sys/class/thermal/cooling_device2/type", "Fan\n"),
             ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-1\n"),
         ]);
+        assert_eq!(glimpse(&root).unwrap(), read(&root)[0]);
         let mut found: Vec<_> = read(&root).into_iter().map(|one| (one.what, one.value)).collect();
         found.sort();
         let expected = [

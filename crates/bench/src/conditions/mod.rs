@@ -209,7 +209,8 @@ impl Watch {
 
     fn glimpse(&mut self, processes: &[Process<'_>]) {
         let processes = &processes[..processes.len().min(MAX_GLIMPSED)];
-        let mut readings: Vec<_> = processes.iter().flat_map(|process| process.glimpse(&self.root)).collect();
+        let of_processes = processes.iter().flat_map(|process| process.glimpse(&self.root));
+        let mut readings: Vec<_> = machine::glimpse(&self.root).into_iter().chain(of_processes).collect();
         // A process that is not ready yet has conditions that are not its own.
         readings.retain(|reading| self.changes.knows(reading));
         let earlier_ns = std::mem::replace(&mut self.glimpsed_ns, now_ns());

@@ -84,14 +84,15 @@ pub enum Disturbance {
     NoLooper,
     /// A process may no longer use the CPUs on which the plan placed it.
     #[error(
-        "{role} may use CPUs {now} instead of {before}: another program moved it, or a CPU has gone offline"
+        "{role} may use {} instead of {before}: another program moved it, or a CPU has gone offline",
+        if now.is_empty() { "no online CPU".to_owned() } else { format!("CPUs {now}") }
     )]
     Moved {
         /// The worker's role.
         role: String,
         /// The CPUs it was placed on: "0-1".
         before: String,
-        /// The CPUs it may use now.
+        /// The online CPUs it may use now; empty if there are none.
         now: String,
     },
     /// No caller was scheduled as planned during any turn.

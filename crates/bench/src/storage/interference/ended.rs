@@ -73,5 +73,7 @@ mod tests {
             "{lines:?}"
         );
         assert!(lines[1].contains("hog 1 may use CPUs 0 instead of 1"), "{lines:?}");
+        let offline = Disturbance::Moved { role: "hog 1".into(), before: "1".into(), now: String::new() };
+        assert!(offline.to_string().starts_with("hog 1 may use no online CPU instead of 1"));
     }
 }
