@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use roundtrip_files::Owned;
+use rustix::io::Errno;
 
 use crate::buffers::{Buffers, now_ns};
 use crate::error::{Error, Result};
@@ -30,6 +31,9 @@ const SETTINGS: [&str; 6] =
 /// The threads whose events are recorded, and whether those that they create are added (Linux 4.7).
 const FOLLOWED: &str = "set_event_pid";
 const FORKS: &str = "options/event-fork";
+
+/// How much later than by our clock the kernel may date an event, in nanoseconds.
+const MARK_WITHIN_NS: u64 = 100_000;
 
 /// An instance that records the events of a selection into buffers of a fixed size.
 #[derive(Debug)]
@@ -145,6 +149,23 @@ impl Instance {
     pub fn on(&self) -> Result<u64> {
         self.turn(b"1")?;
         Ok(now_ns())
+    }
+
+    /// Like [`on`](Instance::on), with an event of its own at the beginning. If the next
+    /// [`snapshot`](Instance::snapshot) lacks it, another program has cleared the buffers meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::File`] if the kernel refuses.
+    pub fn on_marked(&self) -> Result<u64> {
+        let started_ns = self.on()?;
+        let marker = File::options().write(true).open(self.buffers.directory.join("trace_marker"));
+        self.readers().mark_ns = match marker.and_then(|mut file| file.write_all(b"roundtrip: recording")) {
+            Ok(()) => Some(now_ns() + MARK_WITHIN_NS),
+            // While buffers are cleared, nothing is recorded.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => Some(started_ns),
+            Err(_) => None,
+        };
+        Ok(started_ns)
     }
 
     /// Stops recording. Returns an instant at which it was certainly off, in nanoseconds of

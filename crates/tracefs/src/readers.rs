@@ -15,6 +15,8 @@ pub(crate) struct Readers {
     /// What the counters were before the buffers were cleared. Clearing does not reset those of
     /// CPUs that are offline (`tracing_reset_online_cpus` in the kernel's trace.c).
     before: BTreeMap<u32, u64>,
+    /// When the recording certainly had its first event, if this process recorded one.
+    pub(crate) mark_ns: Option<u64>,
     found: Option<&'static str>,
 }
 
@@ -51,7 +53,8 @@ impl Readers {
         overwritten: bool,
     ) {
         let first_ns = first_ns.unwrap_or(stopped_ns);
-        if !overwritten && first_ns > started_ns.saturating_add(FIRST_WITHIN_NS) {
+        let by_ns = self.mark_ns.take().unwrap_or(started_ns.saturating_add(FIRST_WITHIN_NS));
+        if !overwritten && first_ns > by_ns {
             self.found.get_or_insert("cleared the buffer");
         }
     }
@@ -104,6 +107,15 @@ mod tests {
         assert_eq!(of(Some(5 * second), true), None, "the buffer was full");
         assert_eq!(of(Some(5 * second), false), Some("cleared the buffer"));
         assert_eq!(of(None, false), Some("cleared the buffer"));
+        let marked = |first_ns| {
+            found(|readers| {
+                readers.mark_ns = Some(second + 10);
+                readers.recorded(second, second + 1_000, first_ns, false);
+            })
+        };
+        assert_eq!(marked(Some(second + 10)), None);
+        assert_eq!(marked(Some(second + 11)), Some("cleared the buffer"));
+        assert_eq!(marked(None), Some("cleared the buffer"));
         let short = |readers: &mut Readers| readers.recorded(second, second + 10, None, false);
         assert_eq!(found(short), None);
     }

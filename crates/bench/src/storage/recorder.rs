@@ -43,7 +43,7 @@ impl BlockRecorder {
         }
         let instance = &self.recorder.instance;
         instance.clear()?;
-        let started_ns = instance.on()?;
+        let started_ns = instance.on_marked()?;
         let written = write();
         let changed = self.recorder.changed(true);
         let stopped_ns = instance.off()?;

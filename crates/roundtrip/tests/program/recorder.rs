@@ -194,6 +194,28 @@ fn a_recording_that_another_program_disturbs_is_incomplete() {
 }
 
 #[test]
+fn a_recording_of_writes_that_is_cleared_within_a_block_ends() {
+    let Some(tracefs) = tracefs() else { return };
+    let folder = crate::support::storage::folder("cleared");
+    let mut command = roundtrip(
+        "storage layers --writers native --sizes 4k --calls 600 --rounds 60 --file-size 64K --file",
+    );
+    command.arg(folder.join("file")).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        for instance in instances(&tracefs, child.id()) {
+            let _ = std::fs::write(instance.join("trace"), "");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("another program cleared the buffer of this recording between"), "{said}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn without_root_slow_calls_are_kept_with_their_counters() {
     let mut command = roundtrip(
         "ipc latency --driver emulated --stack hwbinder --callers other --iterations 20 --deadline 1ns --explain \
