@@ -1,9 +1,9 @@
 //! Source files must be short enough to be read in one sitting: under 400 lines each. Long unit
 //! tests go into a separate file, and integration tests do not count.
 
+mod support;
+
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
 /// The length that no source file may reach.
 const LIMIT: usize = 400;
@@ -31,13 +31,9 @@ fn problems(lengths: &BTreeMap<String, usize>, exceptions: &[(&str, usize)]) -> 
 
 /// The lines of each source file that git knows.
 fn lengths() -> BTreeMap<String, usize> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
-    let listed = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root).output().expect("git");
-    let listed = String::from_utf8(listed.stdout).expect("paths are UTF-8");
-    let sources = listed.lines().filter(|path| path.starts_with("src/") || path.contains("/src/"));
-    // Files that were removed, but not committed, are still listed.
-    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
-    sources.filter_map(|path| Some((path.to_owned(), read(path)?.lines().count()))).collect()
+    let is_source = |path: &str| path.starts_with("src/") || path.contains("/src/");
+    let files = support::files("*.rs").into_iter().filter(|(path, _)| is_source(path));
+    files.map(|(path, text)| (path, text.lines().count())).collect()
 }
 
 #[test]

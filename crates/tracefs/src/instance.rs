@@ -32,7 +32,7 @@ const SETTINGS: [&str; 6] =
 const FOLLOWED: &str = "set_event_pid";
 const FORKS: &str = "options/event-fork";
 
-/// How much later than by our clock the kernel may date an event, in nanoseconds.
+/// How far the timestamps of events may be ahead of our clock, in nanoseconds.
 const MARK_WITHIN_NS: u64 = 100_000;
 
 /// An instance that records the events of a selection into buffers of a fixed size.
@@ -151,8 +151,8 @@ impl Instance {
         Ok(now_ns())
     }
 
-    /// Like [`on`](Instance::on), with an event of its own at the beginning. If the next
-    /// [`snapshot`](Instance::snapshot) lacks it, another program has cleared the buffers meanwhile.
+    /// Like [`on`](Instance::on), and records an event at once. If the next
+    /// [`snapshot`](Instance::snapshot) lacks it, another program has cleared the buffers.
     ///
     /// # Errors
     /// [`Error::File`] if the kernel refuses.

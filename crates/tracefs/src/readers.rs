@@ -15,7 +15,7 @@ pub(crate) struct Readers {
     /// What the counters were before the buffers were cleared. Clearing does not reset those of
     /// CPUs that are offline (`tracing_reset_online_cpus` in the kernel's trace.c).
     before: BTreeMap<u32, u64>,
-    /// When the recording certainly had its first event, if this process recorded one.
+    /// No first event is later than this, if this process recorded one at once.
     pub(crate) mark_ns: Option<u64>,
     found: Option<&'static str>,
 }

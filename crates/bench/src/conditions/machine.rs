@@ -6,11 +6,9 @@ use crate::kernel::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-const ONLINE: &str = "online CPUs";
-
 /// What can be read in some microseconds.
 pub(super) fn glimpse(root: &Root) -> Option<Reading> {
-    Some(Reading { what: ONLINE.to_owned(), pid: 0, value: root.read(format!("{CPU}/online"))? })
+    Some(Reading { what: "online CPUs".to_owned(), pid: 0, value: root.read(format!("{CPU}/online"))? })
 }
 
 /// All conditions that can be read.
@@ -20,7 +18,6 @@ pub(super) fn read(root: &Root) -> Vec<Reading> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let quota = limits.cpu_quota_cpus.map_or("none".to_owned(), |cpus| format!("{cpus} CPUs"));
     let mut all: Vec<(String, Option<String>)> = [
-        (ONLINE, root.read(format!("{CPU}/online"))),
         ("CPUs of this process", allowed.map(|cpus| cpus.trim().to_owned())),
         ("CPUs of the control group", limits.cpuset_cpus),
         ("CPU quota", Some(quota)),
@@ -36,7 +33,7 @@ pub(super) fn read(root: &Root) -> Vec<Reading> {
         all.push((format!("frequency limit of {policy}"), limit));
     }
     let known = all.into_iter().filter_map(|(what, value)| Some(Reading { what, pid: 0, value: value? }));
-    known.collect()
+    glimpse(root).into_iter().chain(known).collect()
 }
 
 /// Whether any device that cools by slowing down CPUs does so; `None` without such a device
