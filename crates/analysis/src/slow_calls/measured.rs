@@ -82,11 +82,12 @@ pub fn sum_up_others(
 }
 
 fn explained_others(mut calls: Vec<SlowCall>, recording: &Path) -> Result<Across> {
-    let recording = Recording::open(recording)?;
+    let recording = recording.exists().then(|| Recording::open(recording)).transpose()?;
     let mut across = Across::default();
     calls.small_sort_by_key(|call| (call.snapshot, call.trip.start_ns));
     for some in calls.chunk_by(|one, other| one.snapshot == other.snapshot) {
-        let trace = some[0].snapshot.map(|number| recording.read(number)).transpose()?;
+        let snapshot = recording.as_ref().zip(some[0].snapshot);
+        let trace = snapshot.map(|(recording, number)| recording.read(number)).transpose()?;
         let timeline = trace.as_ref().map(Timeline::new);
         for call in some {
             let explanation = match &timeline {

@@ -182,8 +182,11 @@ fn sum_up_others(result: &mut LatencyResult, virtualised: bool) {
     let words = roundtrip_report::explanation::thing;
     let summed = slow_calls::sum_up_others(result, virtualised, &folder, &words);
     let removed = summed.and_then(|unused| {
-        let recording = Recording::open(&folder)?;
-        unused.into_iter().try_for_each(|number| recording.remove(number))?;
+        // Without a slow call, there is no recording.
+        if !unused.is_empty() {
+            let recording = Recording::open(&folder)?;
+            unused.into_iter().try_for_each(|number| recording.remove(number))?;
+        }
         Ok(())
     });
     if let Err(error) = removed {

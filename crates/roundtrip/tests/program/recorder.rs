@@ -238,6 +238,7 @@ fn without_root_slow_calls_are_kept_with_their_counters() {
     assert!(why.contains("root"), "{why}");
     let said = stderr(&output);
     assert_eq!(said.matches(why).count(), 1, "it is said in one line: {said}");
+    assert!(!said.contains("beyond the limit is not known"), "the counters say it: {said}");
     let misses = explained["misses"].as_array().unwrap();
     assert_eq!((misses.len(), explained["over_limit"].as_u64()), (2, Some(18)));
     for miss in misses {
@@ -245,6 +246,15 @@ fn without_root_slow_calls_are_kept_with_their_counters() {
         assert!(miss["client_counters"]["cpu_ns"].is_u64(), "{miss}");
         assert!(miss["client_counters"]["voluntary_switches"].is_u64(), "{miss}");
     }
+}
+
+#[test]
+fn a_run_without_a_slow_call_has_no_warning_about_slow_calls() {
+    let command = "ipc latency --driver emulated --stack hwbinder --callers other --iterations 20 --deadline 1h --explain";
+    let output = roundtrip(command).output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("not known"), "{said}");
 }
 
 #[test]
