@@ -9,12 +9,9 @@ use crate::kernel::root::Root;
 /// The shortest span whose shares mean something: CPU time is counted in ticks of 10 ms.
 const MIN_SPAN_NS: u64 = 1_000_000_000;
 
-/// If other processes use at least this share of the CPU time of a span, that is a change. Over a
-/// whole run, less is a warning.
-const FOREIGN_SHARE: f64 = 0.2;
-
-/// The same for what the hypervisor takes.
-const STOLEN_SHARE: f64 = 0.05;
+/// If other processes or the hypervisor use at least this share of the CPU time of a span, that is
+/// a change. Over a whole run, less is a warning.
+const LARGE_SHARE: f64 = 0.2;
 
 /// What a share usually is, and what it was; when, in nanoseconds since the beginning of the run.
 type Span = (&'static str, [&'static str; 2], [u64; 2]);
@@ -36,11 +33,11 @@ impl Shares {
         let Some((last, last_ns)) = self.0.replace((times, at_ns)) else { return Vec::new() };
         let Some(shares) = last.shares_until(&times) else { return Vec::new() };
         let mut spans = Vec::new();
-        if shares.foreign >= FOREIGN_SHARE {
+        if shares.foreign >= LARGE_SHARE {
             spans.push((Change::FOREIGN_TIME, ["below 20%", "20% or more"], [last_ns, at_ns]));
         }
-        if shares.stolen >= STOLEN_SHARE {
-            spans.push((Change::STOLEN_TIME, ["below 5%", "5% or more"], [last_ns, at_ns]));
+        if shares.stolen >= LARGE_SHARE {
+            spans.push((Change::STOLEN_TIME, ["below 20%", "20% or more"], [last_ns, at_ns]));
         }
         spans
     }
@@ -77,7 +74,8 @@ mod tests {
         };
         assert_eq!(of(900, 10, 890), [""; 0]);
         assert_eq!(of(900, 10, 600), ["CPU time of other processes"]);
-        assert_eq!(of(100, 60, 100), ["CPU time taken by the hypervisor"]);
+        assert_eq!(of(900, 60, 890), [""; 0]);
+        assert_eq!(of(100, 250, 100), ["CPU time taken by the hypervisor"]);
     }
 
     #[test]

@@ -10,10 +10,15 @@ use crate::kernel::stat;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CpuTimes {
     all_ticks: u64,
+    /// Of processes, and of the kernel's threads.
     busy_ticks: u64,
+    kernel_ticks: u64,
     stolen_ticks: u64,
     own_ticks: u64,
 }
+
+/// The thread whose children are the kernel's other threads, and its name.
+const KERNELS_PARENT: (u32, &str) = (2, "kthreadd");
 
 impl CpuTimes {
     /// The times so far; `None` if /proc does not report them. A worker's time is included only
@@ -41,23 +46,35 @@ impl CpuTimes {
         let &[user, nice, system, idle, iowait, irq, softirq, stolen_ticks] = &numbers[..] else {
             return None;
         };
-        let busy_ticks = user + nice + system + irq + softirq;
+        let busy_ticks = user + nice + system;
 
         let children = children.map(|pid| ticks_below(root, pid, MAX_DEPTH)).sum::<Option<u64>>()?;
         let own_ticks = ticks_of(root, "self")? + children;
-        let all_ticks = busy_ticks + idle + iowait + stolen_ticks;
-        Some(Self { all_ticks, busy_ticks, stolen_ticks, own_ticks })
+        let all_ticks = busy_ticks + irq + softirq + idle + iowait + stolen_ticks;
+        let (parent, name) = KERNELS_PARENT;
+        let is_parent = root.read(format!("proc/{parent}/comm")).is_some_and(|comm| comm.trim() == name);
+        // In a container, they are not visible. Their time then counts as that of other processes.
+        let kernel_ticks = if is_parent { ticks_below(root, parent, 1).unwrap_or(0) } else { 0 };
+        Some(Self { all_ticks, busy_ticks, kernel_ticks, stolen_ticks, own_ticks })
     }
 
     /// The shares between this instant and a later one; `None` if there was no tick between them.
+    /// What the kernel's threads and interrupts do, they do for others, this program among them.
+    ///
+    /// The kernel counts by samples: whatever runs at a tick gets all of it. A share of other
+    /// processes that two standard errors of that can explain is 0, and so is a stolen tick on each
+    /// of two CPUs.
     #[must_use]
     pub fn shares_until(&self, later: &Self) -> Option<CpuShares> {
         // Idle times can go backwards by a tick or two.
         let ticks = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64;
         let all = ticks(later.all_ticks, self.all_ticks);
         let own = ticks(later.own_ticks, self.own_ticks);
-        let foreign = (ticks(later.busy_ticks, self.busy_ticks) - own).max(0.0);
+        let busy = ticks(later.busy_ticks, self.busy_ticks);
+        let foreign = busy - own - ticks(later.kernel_ticks, self.kernel_ticks);
+        let foreign = if foreign <= 2.0 * busy.sqrt() { 0.0 } else { foreign };
         let stolen = ticks(later.stolen_ticks, self.stolen_ticks);
+        let stolen = if stolen <= 2.0 { 0.0 } else { stolen };
         let share = |part: f64| (part / all).min(1.0);
         (all > 0.0).then(|| CpuShares { own: share(own), foreign: share(foreign), stolen: share(stolen) })
     }
@@ -102,10 +119,41 @@ mod tests {
     #[test]
     fn the_time_of_a_run_is_divided_into_own_foreign_and_stolen() {
         let before = times("100 0 50 1000 0 0 0 10 0 0", "1 2 3 4").unwrap();
-        let after = times("130 5 60 1130 10 3 2 20 0 0", "11 7 18 14").unwrap();
-        // 200 ticks in all, 50 of them busy, 40 of these our own.
+        let after = times("190 20 140 1730 0 50 50 110 0 0", "31 42 53 24").unwrap();
+        // 1130 ticks in all, 200 of them of processes, 140 of these our own.
         let shares = before.shares_until(&after).unwrap();
-        assert_eq!(shares, CpuShares { own: 0.2, foreign: 0.05, stolen: 0.05 });
+        let [own, foreign, stolen] = [140.0, 60.0, 100.0].map(|ticks| ticks / 1130.0);
+        assert_eq!(shares, CpuShares { own, foreign, stolen });
+    }
+
+    #[test]
+    fn what_rounding_explains_is_no_share_of_others() {
+        let before = times("0 0 0 0 0 0 0 0 0 0", "0 0 0 0").unwrap();
+        let shares = |cpu: &str, own: &str| before.shares_until(&times(cpu, own).unwrap()).unwrap();
+        // 18 of 36 ticks are busy, 10 of them our own: two standard errors are 8.5 ticks.
+        assert_eq!(shares("18 0 0 16 0 0 0 2 0 0", "10 0 0 0").foreign, 0.0);
+        assert_eq!(shares("18 0 0 16 0 0 0 2 0 0", "10 0 0 0").stolen, 0.0);
+        assert_eq!(shares("1800 0 0 1800 0 0 0 0 0 0", "1000 0 0 0").foreign, 800.0 / 3600.0);
+    }
+
+    #[test]
+    fn kernel_threads_and_interrupts_are_no_other_processes() {
+        let process =
+            |ticks: u64| format!("1 (x) S 1 1 1 0 -1 4194304 100 0 0 0 {ticks} 0 0 0 20 0 1 0 1 0 0\n");
+        let machine = |busy: u64, interrupts: u64, kernel: u64| {
+            let root = fixture(&[
+                ("proc/stat", &format!("cpu  {busy} 0 0 1000 0 0 {interrupts} 0 0 0\n")),
+                ("proc/self/stat", &process(0)),
+                ("proc/2/comm", "kthreadd\n"),
+                ("proc/2/stat", &process(0)),
+                ("proc/2/task/2/children", "3 4 \n"),
+                ("proc/3/stat", &process(kernel)),
+                ("proc/4/stat", &process(10)),
+            ]);
+            CpuTimes::read(&root).unwrap()
+        };
+        let shares = machine(100, 0, 0).shares_until(&machine(600, 500, 400)).unwrap();
+        assert_eq!(shares.foreign, 100.0 / 1000.0);
     }
 
     #[test]

@@ -59,11 +59,9 @@ pub struct Environment {
     pub missing: Vec<String>,
 }
 
-/// If other processes use at least this share of the CPU time, the run gets a warning.
-const FOREIGN_SHARE: f64 = 0.05;
-
-/// If the hypervisor takes at least this share of the CPU time, the run gets a warning.
-const STOLEN_SHARE: f64 = 0.01;
+/// If other processes, or the hypervisor, use at least this share of the CPU time, the run gets a
+/// warning. Less is usual on virtual machines, and slow calls say how much of it was theirs.
+const LARGE_SHARE: f64 = 0.05;
 
 impl Environment {
     /// Warnings about the environment, which make all figures of a run doubtful. If other programs
@@ -78,14 +76,14 @@ impl Environment {
         }
         let mut said = Vec::new();
         if let Some(shares) = self.cpu_shares {
-            if shares.foreign >= FOREIGN_SHARE && !observed {
+            if shares.foreign >= LARGE_SHARE && !observed {
                 said.push(Change::FOREIGN_TIME);
                 let percent = shares.foreign * 100.0;
                 warnings.push(format!(
                     "other processes used {percent:.0}% of all CPU time during the run: repeat it on a quieter machine"
                 ));
             }
-            if shares.stolen >= STOLEN_SHARE {
+            if shares.stolen >= LARGE_SHARE {
                 said.push(Change::STOLEN_TIME);
                 let percent = shares.stolen * 100.0;
                 warnings.push(format!("the hypervisor took {percent:.0}% of all CPU time during the run"));
@@ -109,13 +107,13 @@ mod tests {
     fn disturbances_of_a_run_are_warnings() {
         let mut environment = Environment { build_profile: "release".into(), ..Environment::default() };
         environment.cgroups.cpu_quota_cpus = None;
-        environment.cpu_shares = Some(CpuShares { own: 0.9, foreign: 0.01, stolen: 0.0 });
+        environment.cpu_shares = Some(CpuShares { own: 0.9, foreign: 0.04, stolen: 0.04 });
         assert_eq!(environment.warnings(false), Vec::<String>::new());
         environment.build_profile = "debug".into();
         environment.cgroups.cpu_quota_cpus = Some(0.5);
-        environment.cpu_shares = Some(CpuShares { own: 0.5, foreign: 0.12, stolen: 0.03 });
+        environment.cpu_shares = Some(CpuShares { own: 0.5, foreign: 0.12, stolen: 0.07 });
         let warnings = environment.warnings(false).join("\n");
-        for hint in ["debug build", "12%", "hypervisor took 3%", "0.5 CPUs"] {
+        for hint in ["debug build", "12%", "hypervisor took 7%", "0.5 CPUs"] {
             assert!(warnings.contains(hint), "{warnings}");
         }
     }
