@@ -107,7 +107,11 @@ impl Instance {
         for (event, filter) in &selection.filters {
             write(&directory.join("events").join(event).join("filter"), filter)?;
         }
-        for event in &selection.events {
+        let accepted = selection.filtered.iter().filter(|(event, filter)| {
+            write(&directory.join("events").join(event).join("filter"), filter).is_ok()
+        });
+        let accepted: Vec<&String> = accepted.map(|(event, _)| event).collect();
+        for event in selection.events.iter().chain(accepted) {
             write(&directory.join("events").join(event).join("enable"), "1")?;
             self.events.push(event.clone());
         }

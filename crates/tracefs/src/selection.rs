@@ -8,6 +8,8 @@ pub struct Selection {
     pub events: Vec<String>,
     /// Filters for some of them (Documentation/trace/events.rst, "Event filtering").
     pub filters: Vec<(String, String)>,
+    /// More events with filters that not every kernel knows. Those that it refuses are left out.
+    pub filtered: Vec<(String, String)>,
     /// Requested events that this kernel lacks.
     pub missing: Vec<String>,
     /// Whether only the events of chosen threads are recorded, and of the threads and processes

@@ -2,7 +2,7 @@
 //! untrusted text: code that shows them must escape them. Never waits for a file system: if another
 //! user serves it (FUSE), it may not answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use roundtrip_observed::writes::FileId;
@@ -10,6 +10,9 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 /// The most files whose names are remembered.
 const MOST_FILES: usize = 100_000;
+
+/// The most descriptors of a process among which a file is looked for.
+const MOST_SOUGHT: usize = 4096;
 
 /// The longest path that is kept, in bytes.
 const MOST_PATH_BYTES: usize = 400;
@@ -43,6 +46,8 @@ pub(super) struct Files {
     names: HashMap<FileId, String>,
     /// The directories of files with names.
     directories: HashMap<FileId, String>,
+    /// What was looked for among whose descriptors.
+    sought: HashSet<(u32, FileId)>,
 }
 
 impl Files {
@@ -52,6 +57,7 @@ impl Files {
         if self.names.len() > MOST_FILES {
             self.names.clear();
             self.directories.clear();
+            self.sought.clear();
         }
     }
 
@@ -78,6 +84,20 @@ impl Files {
             directory.and_then(|directory| Some((directory, look(directory)?)))
         {
             self.directories.insert(id, directory.to_string_lossy().into_owned());
+        }
+    }
+
+    /// Looks for a file among a thread's descriptors, once, unless it has a name already.
+    pub(super) fn seek(&mut self, tid: u32, id: FileId) {
+        if self.names.contains_key(&id) || self.sought.len() > MOST_FILES || !self.sought.insert((tid, id)) {
+            return;
+        }
+        let open = std::fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten();
+        let numbers = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        for descriptor in numbers.take(MOST_SOUGHT) {
+            if let Some(opened) = self.opened(tid, descriptor).filter(|opened| opened.is(id)) {
+                return self.learn(id, &opened.path);
+            }
         }
     }
 
@@ -164,5 +184,22 @@ mod tests {
         assert!(files.opened(own, i32::MAX).is_none());
         let (_, pipe) = std::io::pipe().unwrap();
         assert!(!files.opened(own, pipe.as_raw_fd()).unwrap().stored);
+    }
+
+    #[test]
+    fn a_file_without_a_descriptor_is_looked_for_once_among_those_of_its_thread() {
+        let path = std::env::temp_dir().join(format!("sought-{}", std::process::id()));
+        std::fs::write(&path, "").unwrap();
+        let (own, id) = (std::process::id(), id_of(&path).unwrap());
+        let mut files = Files::default();
+        files.seek(own, id);
+        let open = std::fs::File::open(&path).unwrap();
+        files.seek(own, id);
+        assert_eq!(files.name(id, None), id.to_string(), "it was not open at first");
+        let mut files = Files::default();
+        files.seek(own, id);
+        assert_eq!(Path::new(&files.name(id, None)), path);
+        drop(open);
+        std::fs::remove_file(&path).unwrap();
     }
 }

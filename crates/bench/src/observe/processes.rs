@@ -10,6 +10,7 @@ use roundtrip_run::observe::{Process, Subject};
 use roundtrip_tracefs::{Body, Trace};
 
 use super::pools::pool;
+use crate::kernel::stat;
 
 /// The most threads that are remembered. Beyond that, all are looked up again.
 const MOST_THREADS: usize = 100_000;
@@ -138,6 +139,15 @@ fn thread_group(tid: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
+/// Whether a process is a thread of the kernel (`PF_KTHREAD` in `include/linux/sched.h`).
+pub(super) fn is_of_kernel(pid: u32) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    // state ppid pgrp session tty_nr tpgid flags (proc_pid_stat(5)).
+    let flags = stat.and_then(|stat| stat::split(&stat)?.1.nth(6)?.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
 /// A process's name: its first argument without the folder, which Android sets to the package's
 /// name, else its main thread's name. If a server has written a title there, only its constant
 /// part: "postgres" of "postgres: walwriter".
@@ -184,6 +194,15 @@ mod tests {
         assert!(!processes.is_observed(&Subject::Command(Vec::new()), pid));
         processes.follow(own.pid);
         assert!(processes.is_observed(&Subject::Command(Vec::new()), pid));
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_is_no_program() {
+        assert!(!is_of_kernel(std::process::id()) && !is_of_kernel(u32::MAX));
+        // In a container, the kernel's threads are not visible.
+        if std::fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm == "kthreadd\n") {
+            assert!(is_of_kernel(2));
+        }
     }
 
     #[test]

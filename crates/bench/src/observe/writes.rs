@@ -10,6 +10,7 @@ use roundtrip_run::storage::observe::{
 use roundtrip_tracefs::Trace;
 
 use super::files::{self, Files, Opened};
+use super::processes::is_of_kernel;
 use super::slow::Slow;
 use super::together::Together;
 use super::watch::{self, Watch, Watched};
@@ -68,7 +69,7 @@ pub fn run(
         plan,
         file: plan.file.as_deref().and_then(files::id_of),
         file_below: None,
-        matcher: Matcher::new(machine, roundtrip_observed::MAX_IN_FLIGHT),
+        matcher: Matcher::new(machine, roundtrip_observed::MAX_IN_FLIGHT).with_other_calls(),
         devices: disks(&Root::real()),
         files: Files::default(),
         rows: Rows::default(),
@@ -136,9 +137,16 @@ impl Observer<'_> {
             return;
         }
         let process = watch.process_of(write.tid);
+        if write.operation == Operation::FileSync && is_of_kernel(process.pid) {
+            // What it does for others is a part of their writes.
+            return;
+        }
         let opened = write.descriptor.and_then(|descriptor| self.files.opened(write.tid, descriptor));
         let Some(durable) = durable(write, opened.as_ref()) else { return };
         let id = write.file.or_else(|| opened.as_ref().and_then(|opened| opened.id));
+        if let Some(file) = write.file.filter(|_| write.descriptor.is_none()) {
+            self.files.seek(write.tid, file);
+        }
         // The descriptor may have been reused since.
         let same = opened.filter(|opened| write.file.is_none_or(|file| opened.is(file)));
         if let Some((file, same)) =

@@ -264,7 +264,7 @@ fn only_pauses(selection: &mut Selection) {
 }
 
 /// Additional events for other programs' writes: the process of a thread, the file, journal
-/// commits, pauses for dirty pages, and io_uring operations.
+/// commits, pauses for dirty pages, and the operations of io_uring and Linux AIO.
 const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     (
         Lack::IsSaid,
@@ -280,11 +280,16 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
         Lack::IsNormal,
         &[
             "ext4/ext4_sync_file_enter",
+            "ext4/ext4_sync_file_exit",
             "f2fs/f2fs_sync_file_enter",
+            "f2fs/f2fs_sync_file_exit",
             "xfs/xfs_file_fsync",
             "btrfs/btrfs_sync_file",
             "jbd2/jbd2_start_commit",
             "jbd2/jbd2_end_commit",
+            // Linux 6.6.
+            "iomap/iomap_dio_rw_begin",
+            "iomap/iomap_dio_complete",
             "io_uring/io_uring_submit_req",
             "io_uring/io_uring_submit_sqe",
             "io_uring/io_uring_file_get",
@@ -293,6 +298,13 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
             "io_uring/io_uring_req_failed",
         ],
     ),
+];
+
+/// The works in which the kernel performs the fsyncs of Linux AIO.
+const AIO_FSYNCS: [&str; 3] = [
+    "workqueue/workqueue_queue_work",
+    "workqueue/workqueue_execute_start",
+    "workqueue/workqueue_execute_end",
 ];
 
 /// The events that show and divide other programs' synchronous writes. Only the system calls in
@@ -318,6 +330,10 @@ pub fn writes_of_others(calls: &[(&str, i64)], own: u32, has: impl Fn(&str) -> b
         selection.filters.extend(named.iter().map(|event| (event.clone(), not_own.clone())));
         selection.events.extend(named);
     }
+    // Linux 6.3.
+    let is_one = "function.function == aio_fsync_work";
+    let works = AIO_FSYNCS.into_iter().filter(|event| has(event));
+    selection.filtered = works.map(|event| (event.to_owned(), is_one.to_owned())).collect();
     only_pauses(&mut selection);
     Ok(selection)
 }

@@ -53,7 +53,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     summary: "shows where other programs' synchronous writes spend their time",
     description: "Observes the synchronous writes of other programs: fsync, fdatasync, sync_file_range, msync, sync and \
                   syncfs; writes to files opened with O_SYNC or O_DSYNC; pwritev2 with RWF_SYNC or RWF_DSYNC; and the \
-                  same through io_uring. Attributes the time of each to layers, as 'storage layers' does, and shows it \
+                  same through io_uring and Linux AIO. Attributes the time of each to layers, as 'storage layers' does, and shows it \
                   by thread, system call and file. Also shows buffered writes that had to wait for the device, and \
                   waits for journal commits that another thread started.\n\n\
                   The programs are neither stopped nor changed. Requires root and tracefs.",

@@ -3,6 +3,7 @@
 //! Must not know how they were recorded, nor how a layer is shown.
 
 mod account;
+mod asynchronous;
 mod breakdown;
 mod commands;
 mod commits;
@@ -14,7 +15,6 @@ mod partition;
 mod paths;
 mod recorded;
 mod requests;
-mod ring;
 mod throttled;
 mod walk;
 mod why;
@@ -23,7 +23,7 @@ use roundtrip_tracefs::Trace;
 use serde::Serialize;
 
 use crate::reasons::{Place, ReasonKind, Reasons, Stretch};
-use crate::timeline::{Timeline, WakingBy};
+use crate::timeline::Timeline;
 
 pub use account::{InterruptUse, Interruptions};
 pub use breakdown::{Breakdown, LayerTimes, SlowCall};
@@ -36,7 +36,6 @@ pub use doubts::{Doubt, Expected, InterruptKind};
 pub use host::{HostShare, HostShares};
 pub use requests::Request;
 use requests::Requests;
-use ring::Ring;
 use throttled::Throttled;
 
 /// The layer of a stretch of a write. If several apply at once, the first in this order wins.
@@ -279,7 +278,6 @@ pub struct Writes<'t> {
     requests: Requests,
     commits: Commits,
     throttled: Throttled,
-    ring: Ring,
 }
 
 impl<'t> Writes<'t> {
@@ -290,8 +288,8 @@ impl<'t> Writes<'t> {
         let requests = Requests::of(trace, &devices);
         let timeline = Timeline::new(trace);
         let commits = Commits::of(&timeline);
-        let (throttled, ring) = (Throttled::of(trace), Ring::of(trace));
-        Writes { commits, throttled, ring, timeline, devices, requests }
+        let throttled = Throttled::of(trace);
+        Writes { commits, throttled, timeline, devices, requests }
     }
 
     /// All completed requests in the order of completion, for any caller.
@@ -358,13 +356,8 @@ impl<'t> Writes<'t> {
         }
     }
 
-    /// The worker of io_uring that performed a write, and from when on: from the submitter's first
-    /// wakeup of it, or else from the start.
     fn worker(&self, write: Write) -> Option<(u32, u64)> {
-        let worker = self.ring.worker(write)?;
-        let wakings = self.timeline.wakings_of(worker, write.start_ns, write.end_ns);
-        let woken = wakings.iter().find(|waking| waking.by == WakingBy::Thread(write.tid));
-        Some((worker, woken.map_or(write.start_ns, |waking| waking.time_ns)))
+        asynchronous::worker(&self.timeline, write)
     }
 
     fn missing(&self, write: Write) -> Option<Missing> {

@@ -150,7 +150,7 @@ impl<'a> Follow<'a, '_> {
     /// lock.
     fn is_holder(&self, tid: u32, time_ns: u64) -> bool {
         // A new worker of io_uring has its program's name for a moment.
-        self.writes.ring.worker(self.write) != Some(tid)
+        self.writes.worker(self.write).is_none_or(|(worker, _)| worker != tid)
             && !kernel_names::works_for_writes(self.writes.timeline.name_at(tid, time_ns))
     }
 

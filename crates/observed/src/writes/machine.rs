@@ -24,7 +24,8 @@ pub fn machine_of(trace: &Trace) -> Option<String> {
     let mut votes = [0_u64; MACHINES.len()];
     let mut vote = |number: i64| {
         for (votes, machine) in votes.iter_mut().zip(MACHINES) {
-            *votes += u64::from(Operation::of_system_call(machine, number).is_some());
+            let operation = Operation::of_system_call(machine, number);
+            *votes += u64::from(operation.is_some_and(|operation| !operation.is_of_aio()));
         }
     };
     for event in &trace.events {
@@ -62,6 +63,7 @@ mod tests {
         assert_eq!(machine(&[enter(118), sleep]).as_deref(), Some("armv7l"));
         assert_eq!(machine(&[enter(344), sleep]).as_deref(), Some("i686"));
         assert_eq!(machine(&[enter(82)]), None);
+        assert_eq!(machine(&[enter(2), sleep]), None, "open(2), or io_submit(2) of arm64");
         let said = Trace { machine: "riscv64".into(), ..Trace::default() };
         assert_eq!(machine_of(&said).as_deref(), Some("riscv64"));
     }

@@ -1,13 +1,17 @@
 //! Matches the kernel's events into synchronous writes.
 
+mod aio;
+mod ring;
+
 use std::collections::{HashMap, VecDeque};
 
-use roundtrip_tracefs::{Body, Event, Loss, Numbers, OffCpu, Trace};
+use roundtrip_tracefs::{Body, Event, EventContext, Loss, Numbers, OffCpu, Trace};
 
 use super::observed::{Asked, FileId, Observed};
 use super::operation::Operation;
 use crate::lost::Lost;
 use crate::unmatched::Unmatched;
+use aio::Aio;
 
 /// `RWF_DSYNC | RWF_SYNC` (`include/uapi/linux/fs.h`).
 const RWF_DURABLE: u32 = 0x2 | 0x4;
@@ -42,8 +46,11 @@ pub struct Matcher {
     performed: HashMap<u32, VecDeque<Performed>>,
     /// io_uring's workers, and the thread that each one works for.
     workers: HashMap<u32, u32>,
+    aio: Aio,
     /// Whether the file systems' events replace system calls, which were not recorded.
     within_file_systems: bool,
+    /// Whether they do so for the system calls that are in no list.
+    for_other_calls: bool,
     lost: Lost,
     unmatched: Unmatched,
 }
@@ -61,7 +68,9 @@ impl Matcher {
             submitted: HashMap::new(),
             performed: HashMap::new(),
             workers: HashMap::new(),
+            aio: Aio::default(),
             within_file_systems: false,
+            for_other_calls: false,
             lost: Lost::default(),
             unmatched: Unmatched::default(),
         }
@@ -72,6 +81,13 @@ impl Matcher {
     #[must_use]
     pub fn within_file_systems(self) -> Self {
         Self { within_file_systems: true, ..self }
+    }
+
+    /// Also passes on what a file system makes durable for other system calls, and for kernel
+    /// threads.
+    #[must_use]
+    pub fn with_other_calls(self) -> Self {
+        Self { for_other_calls: true, ..self }
     }
 
     /// For recordings whose threads number their system calls by different tables.
@@ -90,13 +106,17 @@ impl Matcher {
     /// is.
     #[must_use]
     pub fn oldest_ns(&self) -> Option<u64> {
-        let all = self.calls.values().chain(self.operations.values());
-        all.map(|(call, _)| call.start_ns).min()
+        let all = self.calls.values().chain(self.operations.values()).map(|(call, _)| call);
+        all.chain(self.aio.in_flight()).map(|call| call.start_ns).min()
     }
 
     /// Adds losses of events, sorted by their begin. Call it before adding any later event.
     pub fn lost(&mut self, losses: &[Loss]) {
         self.lost.add(losses);
+        if !losses.is_empty() {
+            // Their ends may be lost, and no later event would show it.
+            self.unmatched.not_ended += std::mem::take(&mut self.aio).len() as u64;
+        }
     }
 
     /// Takes the next event of a trace, in time order. Calls `tell` with the write that the event
@@ -110,11 +130,10 @@ impl Matcher {
                 let asked = match operation {
                     Operation::Msync if third & MS_SYNC == 0 => return,
                     Operation::Pwritev2 if sixth & RWF_DURABLE != 0 => Asked::Flag,
-                    _ if operation.writes() => Asked::Unknown,
+                    _ if operation.writes() || operation.is_of_aio() => Asked::Unknown,
                     _ => Asked::Call,
                 };
-                #[expect(clippy::cast_possible_truncation, reason = "a descriptor is an int")]
-                let descriptor = operation.has_descriptor().then_some(first as i32);
+                let descriptor = operation.descriptor(first, third);
                 self.begun(tid, Observed { asked, descriptor, ..begun(operation, tid, time_ns) });
             }
             Body::SysExit { number, result } => self.returned(tid, number, result, time_ns, tell),
@@ -123,6 +142,11 @@ impl Matcher {
                     self.waited(prev.tid);
                 }
                 self.named(next.tid, || trace.names.text(next.comm));
+            }
+            Body::WorkStart { work, .. } => self.aio.starts(tid, work),
+            Body::WorkEnd { .. } => self.synced_for_aio(event, None, tell),
+            Body::Waking { thread, context: EventContext::Thread | EventContext::Unknown, .. } => {
+                self.synced_for_aio(event, Some(thread.tid), tell);
             }
             Body::Rename { tid, comm } => self.named(tid, || trace.names.text(comm)),
             Body::Exit => {
@@ -136,16 +160,19 @@ impl Matcher {
                     self.performed(tid, Performed { queued: true, ..Performed::default() })
                 }
                 kind if kind.starts_with("io_uring/") => self.operation(trace, event, kind, tell),
-                kind if MAKES_DURABLE.contains(&kind) => {
-                    if self.within_file_systems && MAKES_DURABLE[..2].contains(&kind) {
-                        let sync = begun(Operation::FileSync, tid, time_ns);
-                        self.begun(tid, Observed { asked: Asked::Call, ..sync });
+                "iomap/iomap_dio_rw_begin" => self.begins_direct(trace, event),
+                "iomap/iomap_dio_complete" => {
+                    if let Some(write) = self.aio.written(trace, event) {
+                        self.ended(write, tell);
                     }
-                    self.made_durable(trace, event);
                 }
-                kind if self.within_file_systems && MADE_DURABLE.contains(&kind) => {
-                    self.synced(trace, event, tell);
+                "workqueue/workqueue_queue_work" => {
+                    if let Some(start_ns) = self.submits(tid) {
+                        self.aio.queue(trace, event, start_ns);
+                    }
                 }
+                kind if MAKES_DURABLE.contains(&kind) => self.made_durable(trace, event, kind),
+                kind if MADE_DURABLE.contains(&kind) => self.synced(trace, event, tell),
                 _ => {}
             },
             _ => {}
@@ -170,7 +197,10 @@ impl Matcher {
             self.unmatched.begun_before += u64::from(operation != Operation::Msync);
             return;
         };
-        if call.asked != Asked::Unknown || waited || call.throttled {
+        // What io_submit returns is no number of bytes.
+        let result = if operation.is_of_aio() { result.min(0) } else { result };
+        let is_write = operation.writes() && (waited || call.throttled);
+        if call.asked != Asked::Unknown || is_write {
             self.ended(Observed { end_ns, result, ..call }, tell);
         }
     }
@@ -193,27 +223,70 @@ impl Matcher {
     /// Handles a file system's event that it made a file durable.
     fn synced(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let result = trace.field(event, "ret").and_then(|value| value.number());
-        match self.calls.remove(&event.tid) {
-            Some((call, _)) => {
+        match self.calls.get(&event.tid) {
+            Some(&(call, _)) if call.operation == Operation::FileSync => {
+                self.calls.remove(&event.tid);
                 let result = result.map_or(0, u64::cast_signed);
                 self.ended(Observed { end_ns: event.time_ns, result, ..call }, tell);
             }
-            None => self.unmatched.begun_before += 1,
+            None if self.within_file_systems => self.unmatched.begun_before += 1,
+            _ => {}
         }
     }
 
     /// Handles the event that the calling thread entered the file system's fsync.
-    fn made_durable(&mut self, trace: &Trace, event: &Event) {
+    fn made_durable(&mut self, trace: &Trace, event: &Event, kind: &str) {
+        let tid = event.tid;
         let number = |name| trace.field(event, name).and_then(|value| value.number());
-        let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
         let durable = Performed {
             synced: true,
             queued: false,
-            file: dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode }),
+            file: aio::file(trace, event),
             // The field's names in ext4 and in f2fs.
             directory: number("parent").or_else(|| number("pino")),
         };
-        self.performed(event.tid, durable);
+        if self.aio.performed(tid, durable) || self.aio.writes(tid, durable.file) {
+            return;
+        }
+        // A call that is in no list may be what closes a file of overlayfs, or a 32-bit program's.
+        let is_of_other =
+            self.for_other_calls && !self.calls.contains_key(&tid) && self.operations.is_empty();
+        if MAKES_DURABLE[..2].contains(&kind) && (self.within_file_systems || is_of_other) {
+            let sync = begun(Operation::FileSync, tid, event.time_ns);
+            self.begun(tid, Observed { asked: Asked::Call, ..sync });
+        }
+        self.performed(tid, durable);
+    }
+
+    /// A thread begins a direct write.
+    fn begins_direct(&mut self, trace: &Trace, event: &Event) {
+        if let Some(start_ns) = self.submits(event.tid) {
+            self.aio.write(trace, event, start_ns);
+        } else if self.submitted.contains_key(&event.tid) && aio::is_durable_write(trace, event) {
+            let file = aio::file(trace, event);
+            self.performed(event.tid, Performed { synced: true, file, ..Performed::default() });
+        }
+    }
+
+    /// Since when a thread submits operations of Linux AIO, in nanoseconds; `None` if it does not,
+    /// or if too many are in flight.
+    fn submits(&mut self, tid: u32) -> Option<u64> {
+        let (call, _) = self.calls.get(&tid).filter(|(call, _)| call.operation == Operation::IoSubmit)?;
+        if self.aio.len() < self.most {
+            return Some(call.start_ns);
+        }
+        self.unmatched.forgotten += 1;
+        None
+    }
+
+    /// A worker has done its work, or wakes a thread that waits for completions.
+    fn synced_for_aio(&mut self, event: &Event, woken: Option<u32>, tell: &mut dyn FnMut(Observed)) {
+        let waits = |tid| self.calls.get(&tid).is_some_and(|(call, _)| call.operation.is_of_aio());
+        if woken.is_none_or(waits)
+            && let Some(sync) = self.aio.done(event.tid, woken, event.time_ns)
+        {
+            self.ended(sync, tell);
+        }
     }
 
     /// Notes what a thread did in the call or the operation that wanted it.
@@ -238,36 +311,6 @@ impl Matcher {
         }
     }
 
-    /// A thread's name shows whether it is a worker of io_uring (`io_wq_worker`), and whose.
-    fn named<'n>(&mut self, tid: u32, name: impl FnOnce() -> &'n str) {
-        if !self.operations.is_empty()
-            && (self.workers.len() < self.most || self.workers.contains_key(&tid))
-            && let Some(of) = name().strip_prefix("iou-wrk-").and_then(|of| of.parse().ok())
-        {
-            self.workers.insert(tid, of);
-        }
-    }
-
-    /// What was done for an operation that a thread completes.
-    fn done_for(&mut self, (begun, by_worker): (&Observed, bool), completed_by: u32) -> Option<Performed> {
-        if completed_by != begun.tid {
-            // The worker itself. If it did more, that was for operations that others complete.
-            return self.performed.remove(&completed_by).and_then(|mut did| did.pop_back());
-        }
-        let of_ours = |tid: &u32| by_worker && self.workers.get(tid) == Some(&begun.tid);
-        let workers = self.performed.iter_mut().filter(|(tid, did)| of_ours(tid) && !did.is_empty());
-        // Another worker may not be done yet.
-        let (_, did) = workers.max_by_key(|(_, did)| did.front().is_some_and(|did| did.synced))?;
-        did.pop_front()
-    }
-
-    /// A thread no longer tries to perform an operation itself.
-    fn no_longer_tried(submitted: &mut HashMap<u32, u64>, tid: u32, request: u64) {
-        if submitted.get(&tid) == Some(&request) {
-            submitted.remove(&tid);
-        }
-    }
-
     fn throttled(&mut self, trace: &Trace, event: &Event) {
         // In jiffies. If it is below 1, the write does not sleep.
         let pause = trace.field(event, "pause").and_then(|value| value.number());
@@ -275,63 +318,6 @@ impl Matcher {
             && pause.is_some_and(|pause| pause.cast_signed() > 0)
         {
             call.throttled = true;
-        }
-    }
-
-    fn operation(&mut self, trace: &Trace, event: &Event, kind: &str, tell: &mut dyn FnMut(Observed)) {
-        let number = |name| trace.field(event, name).and_then(|value| value.number());
-        let Some(request) = number("req") else { return };
-        match kind {
-            // Linux 6.0 renamed the field.
-            "io_uring/io_uring_submit_req" | "io_uring/io_uring_submit_sqe" => {
-                // The thread has given the previous operation to a worker, or has performed it.
-                self.submitted.remove(&event.tid);
-                let Some(begun) = operation(number("opcode"), event) else { return };
-                if self.operations.len() >= self.most {
-                    self.unmatched.forgotten += 1;
-                    return;
-                }
-                self.submitted.insert(event.tid, request);
-                self.unmatched.not_ended +=
-                    u64::from(self.operations.insert(request, (begun, false)).is_some());
-            }
-            // The kernel refuses it before it counts as submitted.
-            "io_uring/io_uring_req_failed" => {
-                let begun = self.operations.remove(&request).map(|(begun, _)| begun);
-                let begun = begun.or_else(|| operation(number("opcode"), event));
-                if let Some(begun) = begun {
-                    let result = number("error").map_or(0, u64::cast_signed);
-                    self.ended(Observed { end_ns: event.time_ns, result, ..begun }, tell);
-                }
-            }
-            "io_uring/io_uring_file_get" => {
-                if let Some((begun, _)) = self.operations.get_mut(&request) {
-                    #[expect(clippy::cast_possible_truncation, reason = "a descriptor is an int")]
-                    let descriptor = number("fd").map(|fd| fd as i32);
-                    begun.descriptor = descriptor;
-                }
-            }
-            "io_uring/io_uring_queue_async_work" => {
-                if let Some((begun, by_worker)) = self.operations.get_mut(&request) {
-                    *by_worker = true;
-                    Self::no_longer_tried(&mut self.submitted, begun.tid, request);
-                }
-            }
-            "io_uring/io_uring_complete" => {
-                if let Some((mut begun, by_worker)) = self.operations.remove(&request) {
-                    Self::no_longer_tried(&mut self.submitted, begun.tid, request);
-                    if let Some(did) = self.done_for((&begun, by_worker), event.tid) {
-                        did.note(&mut begun);
-                    }
-                    if self.operations.is_empty() {
-                        // The rest was done for nobody in a ring.
-                        self.performed.clear();
-                    }
-                    let result = number("res").map_or(0, u64::cast_signed);
-                    self.ended(Observed { end_ns: event.time_ns, result, ..begun }, tell);
-                }
-            }
-            _ => {}
         }
     }
 }
@@ -367,13 +353,6 @@ impl Performed {
     }
 }
 
-/// An io_uring operation that an event begins; `None` if it neither writes nor makes durable.
-fn operation(opcode: Option<u64>, event: &Event) -> Option<Observed> {
-    let operation = opcode.and_then(Operation::of_opcode)?;
-    let asked = if operation.writes() { Asked::Unknown } else { Asked::Call };
-    Some(Observed { asked, ..begun(operation, event.tid, event.time_ns) })
-}
-
 /// Whether a request that a thread queues is a read (`blk_fill_rwbs` in `kernel/trace/blktrace.c`).
 fn reads(trace: &Trace, event: &Event) -> bool {
     trace.field(event, "rwbs").and_then(|kind| Some(kind.text()?.contains('R'))).unwrap_or(false)
@@ -395,5 +374,7 @@ fn begun(operation: Operation, tid: u32, start_ns: u64) -> Observed {
     }
 }
 
+#[cfg(test)]
+mod aio_tests;
 #[cfg(test)]
 mod tests;

@@ -26,20 +26,36 @@ pub enum Operation {
     Sync,
     /// syncfs(2).
     Syncfs,
+    /// splice(2), whose second file is the one that is written.
+    Splice,
+    /// copy_file_range(2).
+    CopyFileRange,
+    /// sendfile(2), whose first file is the one that is written.
+    Sendfile,
+    /// io_submit(2), which submits operations of Linux AIO, and performs some at once.
+    IoSubmit,
+    /// io_getevents(2), which waits for these operations.
+    IoGetevents,
+    /// io_pgetevents(2).
+    IoPgetevents,
+    /// A direct write of Linux AIO, from its submission to its completion.
+    AioWrite,
+    /// The same of Linux AIO's fsync or fdatasync.
+    AioFsync,
     /// io_uring's write of any kind, from its submission to its completion.
     UringWrite,
     /// io_uring's fsync or fdatasync.
     UringFsync,
     /// io_uring's sync_file_range.
     UringSyncFileRange,
-    /// A file system's fsync, if no system calls were recorded. The call that caused it is unknown.
+    /// A file system's fsync. The call that caused it is unknown.
     FileSync,
 }
 
 /// A system call, and its numbers on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`), on arm64
 /// and the other machines that share `include/uapi/asm-generic/unistd.h`, on 32-bit x86
 /// (`syscall_32.tbl`), and on 32-bit ARM (`arch/arm/tools/syscall.tbl`).
-const NUMBERS: [(Operation, [i64; 4]); 11] = [
+const NUMBERS: [(Operation, [i64; 4]); 17] = [
     (Operation::Write, [1, 64, 4, 4]),
     (Operation::Writev, [20, 66, 146, 146]),
     (Operation::Pwrite, [18, 68, 181, 181]),
@@ -51,6 +67,12 @@ const NUMBERS: [(Operation, [i64; 4]); 11] = [
     (Operation::Msync, [26, 227, 144, 144]),
     (Operation::Sync, [162, 81, 36, 36]),
     (Operation::Syncfs, [306, 267, 344, 373]),
+    (Operation::Splice, [275, 76, 313, 340]),
+    (Operation::CopyFileRange, [326, 285, 377, 391]),
+    (Operation::Sendfile, [40, 71, 239, 239]),
+    (Operation::IoSubmit, [209, 2, 248, 246]),
+    (Operation::IoGetevents, [208, 4, 247, 245]),
+    (Operation::IoPgetevents, [333, 292, 385, 399]),
 ];
 
 /// Opcodes of io_uring (`include/uapi/linux/io_uring.h`).
@@ -74,7 +96,7 @@ const IO_URING_ENTER: i64 = 426;
 #[must_use]
 pub fn system_calls(machine: &str) -> Vec<(&'static str, i64)> {
     let mut calls: Vec<(&str, i64)> =
-        NUMBERS.iter().filter_map(|row| Some((row.0.name(), number(row, machine)?))).collect();
+        NUMBERS.iter().filter_map(|row| Some((row.0.event(), number(row, machine)?))).collect();
     if !calls.is_empty() {
         calls.push(("io_uring_enter", IO_URING_ENTER));
     }
@@ -109,18 +131,43 @@ impl Operation {
     pub fn writes(self) -> bool {
         matches!(
             self,
-            Self::Write | Self::Writev | Self::Pwrite | Self::Pwritev | Self::Pwritev2 | Self::UringWrite
+            Self::Write
+                | Self::Writev
+                | Self::Pwrite
+                | Self::Pwritev
+                | Self::Pwritev2
+                | Self::Splice
+                | Self::CopyFileRange
+                | Self::Sendfile
+                | Self::AioWrite
+                | Self::UringWrite
         )
     }
 
-    /// Whether its first argument is a file descriptor.
-    #[must_use]
-    pub fn has_descriptor(self) -> bool {
-        !matches!(self, Self::Msync | Self::Sync | Self::FileSync)
+    /// Whether it is a system call that submits operations of Linux AIO or waits for them.
+    pub(crate) fn is_of_aio(self) -> bool {
+        matches!(self, Self::IoSubmit | Self::IoGetevents | Self::IoPgetevents)
     }
 
-    /// The name in the manual pages: "fdatasync". io_uring's operations have the prefix "io_uring":
-    /// "io_uring fsync".
+    /// The descriptor that it writes to or makes durable, from a system call's first and third
+    /// argument; `None` if it has none.
+    pub(crate) fn descriptor(self, first: u64, third: u32) -> Option<i32> {
+        match self {
+            Self::Msync | Self::Sync | Self::FileSync => None,
+            _ if self.is_of_aio() => None,
+            Self::Splice | Self::CopyFileRange => Some(third.cast_signed()),
+            #[expect(clippy::cast_possible_truncation, reason = "a descriptor is an int")]
+            _ => Some(first as i32),
+        }
+    }
+
+    /// The kernel's name of a system call.
+    fn event(self) -> &'static str {
+        if self == Self::Sendfile { "sendfile64" } else { self.name() }
+    }
+
+    /// The name in the manual pages: "fdatasync". The operations of io_uring and Linux AIO have
+    /// these as a prefix: "io_uring fsync".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -135,6 +182,14 @@ impl Operation {
             Self::Msync => "msync",
             Self::Sync => "sync",
             Self::Syncfs => "syncfs",
+            Self::Splice => "splice",
+            Self::CopyFileRange => "copy_file_range",
+            Self::Sendfile => "sendfile",
+            Self::IoSubmit => "io_submit",
+            Self::IoGetevents => "io_getevents",
+            Self::IoPgetevents => "io_pgetevents",
+            Self::AioWrite => "aio write",
+            Self::AioFsync => "aio fsync",
             Self::UringWrite => "io_uring write",
             Self::UringFsync => "io_uring fsync",
             Self::UringSyncFileRange => "io_uring sync_file_range",

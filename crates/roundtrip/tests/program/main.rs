@@ -36,6 +36,7 @@ mod storage_interference;
 mod storage_measured;
 mod storage_neighbour;
 mod storage_observed;
+mod storage_observed_aio;
 mod storage_observed_btt;
 mod storage_observed_busy;
 mod storage_observed_flood;

@@ -80,7 +80,7 @@ pub struct WriteRow {
     pub tid: u32,
     /// The thread's name.
     pub thread: String,
-    /// The system call: "fdatasync", "pwrite64", "io_uring fsync".
+    /// The system call: "fdatasync", "pwrite64", "io_uring fsync", "aio write".
     pub call: String,
     /// Why it waits for the device.
     pub durable: Durable,
