@@ -65,16 +65,18 @@ impl Act {
     /// Disturbs the process below a command whose name begins with `victim`, or the command.
     pub(super) fn on(self, child: &Child, victim: &str) -> Result<()> {
         match self {
-            Self::Recorder("tracing_on", value) => return recording(child, |path| switch_off(path, value)),
+            Self::Recorder(file @ "tracing_on", value) => {
+                return recording(child, |path| write_while_on(path, file, value));
+            }
             Self::Recorder(file, value) => return recording(child, |path| write(&path.join(file), value)),
             Self::ReadPipe => return recording(child, |path| read_for_a_moment(&path.join("trace_pipe"))),
-            Self::ClearBuffer => return recording(child, |path| write(&path.join("trace"), "")),
+            Self::ClearBuffer => return recording(child, |path| write_while_on(path, "trace", "")),
             Self::CpuOff => return cpu_off(),
             _ => {}
         }
         let pid = match victim {
             "roundtrip" => Pid::from_child(child),
-            name => below(child.id(), name).context("there is no such process")?,
+            name => soon(|| below(child.id(), name)).context("there is no such process")?,
         };
         let pid_text = pid.as_raw_nonzero().to_string();
         match self {
@@ -96,26 +98,39 @@ impl Act {
     }
 }
 
+/// How long to wait for what is disturbed. A comparison of writes first tries, without recording,
+/// what is possible.
+const WAIT: Duration = Duration::from_secs(30);
+
 fn write(path: &Path, value: &str) -> Result<()> {
     fs::write(path, format!("{value}\n")).with_context(|| path.display().to_string())
 }
 
-/// Waits until a recording is on, then switches it off. A command switches its recording off while
-/// it reads it, and switching it off then would have no effect.
-fn switch_off(recording: &Path, value: &str) -> Result<()> {
-    let switch = recording.join("tracing_on");
-    // A comparison of writes first tries, without recording, what is possible.
-    let until = Instant::now() + Duration::from_secs(30);
-    while fs::read_to_string(&switch)?.trim() != "1" {
-        ensure!(Instant::now() < until, "the recording is never on");
+/// Waits until something is there.
+fn soon<T>(find: impl Fn() -> Option<T>) -> Option<T> {
+    let until = Instant::now() + WAIT;
+    loop {
+        let found = find();
+        if found.is_some() || Instant::now() >= until {
+            return found;
+        }
+        sleep(Duration::from_millis(1));
     }
-    write(&switch, value)
+}
+
+/// Waits until a recording is on, and disturbs it then. A command switches its recording off while
+/// it reads it, and while it records nothing: then neither this nor clearing it would change
+/// anything.
+fn write_while_on(recording: &Path, file: &str, value: &str) -> Result<()> {
+    let is_on = || fs::read_to_string(recording.join("tracing_on")).is_ok_and(|on| on.trim() == "1");
+    soon(|| is_on().then_some(())).context("the recording is never on")?;
+    write(&recording.join(file), value)
 }
 
 /// Reads a file for a tenth of a second, again until it has had something.
 fn read_for_a_moment(path: &Path) -> Result<()> {
     let arguments = ["0.1", "cat", path.to_str().context("its name is not UTF-8")?];
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + WAIT;
     while Command::new("timeout").args(arguments).output().context("timeout")?.stdout.is_empty() {
         ensure!(Instant::now() < until && path.exists(), "{} had no events", path.display());
     }
