@@ -180,8 +180,13 @@ fn a_recording_that_another_program_disturbs_is_incomplete() {
     let Some(tracefs) = tracefs() else { return };
     let latency = "ipc latency --driver emulated --stack hwbinder --callers other --deadline 1s --explain --require events";
     let (calls, observed) = ("/latency/explained/not_recorded", "/system_calls/not_recorded");
-    // Without a slow call, the recorder is always on.
-    let off = |instance: &Path| std::fs::write(instance.join("tracing_on"), "0").unwrap();
+    // The recorder is off for a moment after each turn, when this has no effect.
+    let off = |instance: &Path| {
+        for _ in 0..20 {
+            std::fs::write(instance.join("tracing_on"), "0").unwrap();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
     let cleared = |instance: &Path| std::fs::write(instance.join("trace"), "").unwrap();
     for (line, at, says, disturb) in [
         (latency, calls, "changed tracing_on", &off as &dyn Fn(&Path)),
