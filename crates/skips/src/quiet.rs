@@ -51,20 +51,32 @@ impl Quiet {
     /// those that it started.
     #[must_use]
     pub fn disturbance(&self) -> Option<String> {
-        let (now, own) = (Cpus::now(), own().saturating_sub(self.own));
+        let (used, seconds) = self.used();
+        disturbance(used, own().saturating_sub(self.own), seconds)
+    }
+
+    /// The share of the CPU time that a hypervisor took since then, 0 to 1.
+    #[must_use]
+    pub fn stolen_share(&self) -> f64 {
+        let (used, seconds) = self.used();
+        used.stolen_share(seconds)
+    }
+
+    /// What was used since then, and for how many seconds.
+    fn used(&self) -> (Cpus, f64) {
+        let now = Cpus::now();
         let used = Cpus {
             count: now.count,
             busy: now.busy.saturating_sub(self.cpus.busy),
             stolen: now.stolen.saturating_sub(self.cpus.stolen),
         };
-        disturbance(used, own, self.start.elapsed().as_secs_f64())
+        (used, self.start.elapsed().as_secs_f64())
     }
 }
 
 fn disturbance(used: Cpus, own: u64, seconds: f64) -> Option<String> {
-    let whole = seconds * TICKS * used.count.max(1) as f64;
-    let others = used.busy.saturating_sub(own) as f64 / whole;
-    let stolen = used.stolen as f64 / whole;
+    let others = used.busy.saturating_sub(own) as f64 / used.all(seconds);
+    let stolen = used.stolen_share(seconds);
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
     if others > MAX_OTHERS {
         Some(format!(
@@ -82,6 +94,15 @@ fn disturbance(used: Cpus, own: u64, seconds: f64) -> Option<String> {
 }
 
 impl Cpus {
+    /// The time of all CPUs in so many seconds, in ticks.
+    fn all(self, seconds: f64) -> f64 {
+        seconds * TICKS * self.count.max(1) as f64
+    }
+
+    fn stolen_share(self, seconds: f64) -> f64 {
+        self.stolen as f64 / self.all(seconds)
+    }
+
     fn now() -> Self {
         Self::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
     }
@@ -156,6 +177,13 @@ mod tests {
         let text = "12 (a) b) S 7 12 12 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 9 0 0";
         assert_eq!(Process::parse(text), Some(Process { parent: 7, ticks: 10 }));
         assert_eq!(Process::parse("12 (a) S 7"), None);
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_all_time() {
+        let stolen_share = |stolen| Cpus { count: 2, busy: 0, stolen }.stolen_share(10.0);
+        assert_eq!(stolen_share(200), 0.1);
+        assert_eq!(stolen_share(0), 0.0);
     }
 
     #[test]
