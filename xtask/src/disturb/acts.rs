@@ -118,9 +118,8 @@ fn soon<T>(find: impl Fn() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Waits until a recording is on, and disturbs it then. A command switches its recording off while
-/// it reads it, and while it records nothing: then neither this nor clearing it would change
-/// anything.
+/// Writes to a file of a recording as soon as the recording is on. While it is off, neither
+/// switching it off nor clearing it would change anything.
 fn write_while_on(recording: &Path, file: &str, value: &str) -> Result<()> {
     let is_on = || fs::read_to_string(recording.join("tracing_on")).is_ok_and(|on| on.trim() == "1");
     soon(|| is_on().then_some(())).context("the recording is never on")?;

@@ -300,7 +300,7 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// The works in which the kernel performs the fsyncs of Linux AIO.
+/// The events of the work items in which the kernel performs the fsyncs of Linux AIO.
 const AIO_FSYNCS: [&str; 3] = [
     "workqueue/workqueue_queue_work",
     "workqueue/workqueue_execute_start",

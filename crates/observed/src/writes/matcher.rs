@@ -241,14 +241,14 @@ impl Matcher {
         let durable = Performed {
             synced: true,
             queued: false,
-            file: aio::file(trace, event),
+            file: file(trace, event),
             // The field's names in ext4 and in f2fs.
             directory: number("parent").or_else(|| number("pino")),
         };
         if self.aio.performed(tid, durable) || self.aio.writes(tid, durable.file) {
             return;
         }
-        // A call that is in no list may be what closes a file of overlayfs, or a 32-bit program's.
+        // For example the close of a file on overlayfs, or a call of a 32-bit program.
         let is_of_other =
             self.for_other_calls && !self.calls.contains_key(&tid) && self.operations.is_empty();
         if MAKES_DURABLE[..2].contains(&kind) && (self.within_file_systems || is_of_other) {
@@ -263,7 +263,7 @@ impl Matcher {
         if let Some(start_ns) = self.submits(event.tid) {
             self.aio.write(trace, event, start_ns);
         } else if self.submitted.contains_key(&event.tid) && aio::is_durable_write(trace, event) {
-            let file = aio::file(trace, event);
+            let file = file(trace, event);
             self.performed(event.tid, Performed { synced: true, file, ..Performed::default() });
         }
     }
@@ -279,7 +279,7 @@ impl Matcher {
         None
     }
 
-    /// A worker has done its work, or wakes a thread that waits for completions.
+    /// A worker has ended its work item, or wakes a thread that waits for completions.
     fn synced_for_aio(&mut self, event: &Event, woken: Option<u32>, tell: &mut dyn FnMut(Observed)) {
         let waits = |tid| self.calls.get(&tid).is_some_and(|(call, _)| call.operation.is_of_aio());
         if woken.is_none_or(waits)
@@ -351,6 +351,13 @@ impl Performed {
             (call.file, call.directory) = (self.file, self.directory);
         }
     }
+}
+
+/// The file that an event of a file system is about.
+fn file(trace: &Trace, event: &Event) -> Option<FileId> {
+    let number = |name| trace.field(event, name).and_then(|value| value.number());
+    let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
+    dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode })
 }
 
 /// Whether a request that a thread queues is a read (`blk_fill_rwbs` in `kernel/trace/blktrace.c`).

@@ -26,11 +26,11 @@ pub enum Operation {
     Sync,
     /// syncfs(2).
     Syncfs,
-    /// splice(2), whose second file is the one that is written.
+    /// splice(2). It writes to the second of its files.
     Splice,
     /// copy_file_range(2).
     CopyFileRange,
-    /// sendfile(2), whose first file is the one that is written.
+    /// sendfile(2). It writes to the first of its files.
     Sendfile,
     /// io_submit(2), which submits operations of Linux AIO, and performs some at once.
     IoSubmit,

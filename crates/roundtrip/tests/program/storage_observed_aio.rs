@@ -44,7 +44,7 @@ for at in range(times):
 time.sleep(2)
 "#;
 
-/// The call of each row, and the flag that asked for durability.
+/// Each row's call, and what asked for durability.
 fn durable(observed: &Value) -> Vec<(&str, &str)> {
     rows(observed)
         .iter()

@@ -1,12 +1,12 @@
-//! Linux AIO: what a thread submits with io_submit(2). The kernel's events of that call do not say
-//! what was submitted, so the events of direct writes do (iomap, Linux 6.6), and those of the works
-//! that make a file durable for it. Knows nothing of system calls.
+//! Linux AIO: what a thread submits with io_submit(2). The events of that call do not say what was
+//! submitted. The events of direct writes do (iomap, Linux 6.6), and so do those of the work items
+//! in which the kernel performs an fsync. Knows nothing of system calls.
 
 use std::collections::HashMap;
 
 use roundtrip_tracefs::{Event, Trace};
 
-use super::{Asked, FileId, Observed, Operation, Performed, begun};
+use super::{Asked, FileId, Observed, Operation, Performed, begun, file};
 
 /// `IOCB_WRITE` and `IOCB_DSYNC` (`include/linux/fs.h`), which every durable direct write has.
 const DURABLE_WRITE: u64 = 1 << 18 | 1 << 1;
@@ -17,9 +17,9 @@ pub(super) struct Aio {
     /// Durable direct writes by their file. Each has the first byte of the file that it writes, and
     /// the first one after it.
     writes: HashMap<FileId, Vec<(u64, u64, Observed)>>,
-    /// Fsyncs by the address of the kernel's work, and whether that has made the file durable.
+    /// Fsyncs by the address of their work item, and whether the file was made durable in it.
     syncs: HashMap<u64, (Observed, bool)>,
-    /// The workers that perform an fsync.
+    /// The work item of each worker that performs an fsync.
     workers: HashMap<u32, u64>,
 }
 
@@ -48,7 +48,7 @@ impl Aio {
         self.writes.entry(file).or_default().push((pos, pos.saturating_add(count), write));
     }
 
-    /// A direct write is done; the one of Linux AIO that this is.
+    /// Returns the write of Linux AIO that a direct write has completed.
     pub(super) fn written(&mut self, trace: &Trace, event: &Event) -> Option<Observed> {
         if self.writes.is_empty() {
             return None;
@@ -73,8 +73,8 @@ impl Aio {
         of_file.is_some_and(|writes| writes.iter().any(|(_, _, write)| write.tid == tid))
     }
 
-    /// A thread that submits operations since `start_ns` leaves work to the kernel's workers. It is
-    /// an fsync if it makes a file durable.
+    /// A thread that submits operations since `start_ns` queues a work item. It is an fsync if it
+    /// makes a file durable.
     pub(super) fn queue(&mut self, trace: &Trace, event: &Event, start_ns: u64) {
         let work = trace.field(event, "work").and_then(|value| value.number());
         if let Some(work) = work {
@@ -83,14 +83,14 @@ impl Aio {
         }
     }
 
-    /// A worker starts to work.
+    /// A worker starts a work item.
     pub(super) fn starts(&mut self, worker: u32, work: u64) {
         if self.syncs.contains_key(&work) {
             self.workers.insert(worker, work);
         }
     }
 
-    /// Notes what a worker does for the fsync that it performs. False if it performs none.
+    /// Notes what a worker did for its fsync. Returns false if the worker has none.
     pub(super) fn performed(&mut self, worker: u32, did: Performed) -> bool {
         let work = self.workers.get(&worker);
         let Some((sync, synced)) = work.and_then(|work| self.syncs.get_mut(work)) else { return false };
@@ -99,8 +99,8 @@ impl Aio {
         true
     }
 
-    /// A worker has done its work, or has woken the thread `woken` that waits for completions. The
-    /// fsync that is done, if any.
+    /// Returns the fsync that a worker has completed: it has ended its work item, or has woken the
+    /// thread `woken`, which waits for completions.
     pub(super) fn done(&mut self, worker: u32, woken: Option<u32>, time_ns: u64) -> Option<Observed> {
         let work = self.workers.get(&worker)?;
         if woken.is_some_and(|woken| self.syncs.get(work).is_none_or(|(sync, _)| sync.tid != woken)) {
@@ -112,16 +112,9 @@ impl Aio {
     }
 }
 
-/// Whether a direct write asks to be durable, and somebody else than its thread may complete it.
+/// Whether a direct write is asynchronous and must be durable.
 pub(super) fn is_durable_write(trace: &Trace, event: &Event) -> bool {
     let number = |name| trace.field(event, name).and_then(|value| value.number());
     let flags = number("ki_flags").unwrap_or_default();
     number("aio") == Some(1) && flags & DURABLE_WRITE == DURABLE_WRITE
-}
-
-/// The file that an event of a file system is about.
-pub(super) fn file(trace: &Trace, event: &Event) -> Option<FileId> {
-    let number = |name| trace.field(event, name).and_then(|value| value.number());
-    let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
-    dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode })
 }
