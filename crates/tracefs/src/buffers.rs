@@ -39,6 +39,11 @@ impl Buffers {
         self.directory.join("tracing_on")
     }
 
+    /// Whether it is on: no process has stopped it since.
+    pub(crate) fn is_on(&self) -> bool {
+        std::fs::read(self.switch()).is_ok_and(|on| on == b"1\n")
+    }
+
     pub(crate) fn set_on(&self, on: bool) -> Result<()> {
         write(&self.switch(), if on { "1" } else { "0" })
     }

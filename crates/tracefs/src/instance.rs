@@ -165,8 +165,10 @@ impl Instance {
         let marker = File::options().write(true).open(self.buffers.directory.join("trace_marker"));
         self.readers().mark_ns = match marker.and_then(|mut file| file.write_all(b"roundtrip: recording")) {
             Ok(()) => Some(now_ns() + MARK_WITHIN_NS),
-            // While buffers are cleared, nothing is recorded.
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => Some(started_ns),
+            // While another program clears the buffers, nothing is recorded either.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
+                self.buffers.is_on().then_some(started_ns)
+            }
             Err(_) => None,
         };
         Ok(started_ns)

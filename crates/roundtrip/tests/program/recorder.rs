@@ -5,7 +5,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::global_trace::settings;
@@ -198,25 +198,35 @@ fn a_recording_that_another_program_disturbs_is_incomplete() {
     }
 }
 
-#[test]
-fn a_recording_of_writes_that_is_cleared_within_a_block_ends() {
-    let Some(tracefs) = tracefs() else { return };
-    let folder = crate::support::storage::folder("cleared");
-    let mut command = roundtrip(
-        "storage layers --writers native --sizes 4k --calls 600 --rounds 60 --file-size 64K --file",
-    );
-    command.arg(folder.join("file")).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+/// Clears the buffer of a command again and again. Returns its status and error output.
+fn cleared(tracefs: &Tracefs, mut command: Command) -> (Option<i32>, String) {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     while child.try_wait().unwrap().is_none() {
-        for instance in instances(&tracefs, child.id()) {
+        for instance in instances(tracefs, child.id()) {
             let _ = std::fs::write(instance.join("trace"), "");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("another program cleared the buffer of this recording between"), "{said}");
+    (output.status.code(), stderr(&output))
+}
+
+#[test]
+fn a_recording_that_is_cleared_before_it_is_read_ends() {
+    let Some(tracefs) = tracefs() else { return };
+    let folder = crate::support::storage::folder("cleared");
+    let mut writes = roundtrip(
+        "storage layers --writers native --sizes 4k --calls 600 --rounds 60 --file-size 64K --file",
+    );
+    writes.arg(folder.join("file"));
+    let calls = roundtrip(
+        "ipc latency --driver emulated --stack hwbinder --callers other --duration 2s --explain-slowest 5 --require events",
+    );
+    for command in [writes, calls] {
+        let (status, said) = cleared(&tracefs, command);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("another program cleared the buffer of this recording between"), "{said}");
+    }
     std::fs::remove_dir_all(folder).unwrap();
 }
 

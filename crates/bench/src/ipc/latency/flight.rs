@@ -116,7 +116,7 @@ impl Flight {
     /// [`Error::Trace`] if the kernel refuses.
     pub(super) fn begin(&mut self) -> Result<()> {
         let Some(tape) = &mut self.tape else { return Ok(()) };
-        tape.armed_ns = tape.recorder.instance.on()?;
+        tape.armed_ns = tape.recorder.instance.on_marked()?;
         Ok(())
     }
 

@@ -92,7 +92,7 @@ impl Tape {
         self.last = Some((number, window));
         self.open.push(Open { number, window, calls: Vec::new() });
         // Taking the snapshot has emptied the buffers.
-        self.armed_ns = self.recorder.instance.on()?;
+        self.armed_ns = self.recorder.instance.on_marked()?;
         Ok(number)
     }
 
@@ -109,7 +109,7 @@ impl Tape {
     pub(super) fn restart(&mut self) -> roundtrip_tracefs::Result<()> {
         self.recorder.instance.off()?;
         self.recorder.instance.clear()?;
-        self.armed_ns = self.recorder.instance.on()?;
+        self.armed_ns = self.recorder.instance.on_marked()?;
         Ok(())
     }
 }
