@@ -287,9 +287,6 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
             "btrfs/btrfs_sync_file",
             "jbd2/jbd2_start_commit",
             "jbd2/jbd2_end_commit",
-            // Linux 6.6.
-            "iomap/iomap_dio_rw_begin",
-            "iomap/iomap_dio_complete",
             "io_uring/io_uring_submit_req",
             "io_uring/io_uring_submit_sqe",
             "io_uring/io_uring_file_get",
@@ -300,12 +297,18 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// The events of the work items in which the kernel performs the fsyncs of Linux AIO.
-const AIO_FSYNCS: [&str; 3] = [
-    "workqueue/workqueue_queue_work",
-    "workqueue/workqueue_execute_start",
-    "workqueue/workqueue_execute_end",
+/// Events and filters of asynchronous durable direct writes (Linux 6.6), and of the work items in
+/// which the kernel performs the fsyncs of Linux AIO (Linux 6.3).
+const ASYNCHRONOUS: [(&str, &str); 5] = [
+    ("iomap/iomap_dio_rw_begin", DURABLE),
+    ("iomap/iomap_dio_complete", DURABLE),
+    ("workqueue/workqueue_queue_work", FSYNC),
+    ("workqueue/workqueue_execute_start", FSYNC),
+    ("workqueue/workqueue_execute_end", FSYNC),
 ];
+/// `IOCB_DSYNC` (`include/linux/fs.h`).
+const DURABLE: &str = "aio == 1 && ki_flags & 0x2";
+const FSYNC: &str = "function.function == aio_fsync_work";
 
 /// The events that show and divide other programs' synchronous writes. Only the system calls in
 /// `calls`, by name and number, are recorded, and none of the process `own`.
@@ -330,10 +333,8 @@ pub fn writes_of_others(calls: &[(&str, i64)], own: u32, has: impl Fn(&str) -> b
         selection.filters.extend(named.iter().map(|event| (event.clone(), not_own.clone())));
         selection.events.extend(named);
     }
-    // Linux 6.3.
-    let is_one = "function.function == aio_fsync_work";
-    let works = AIO_FSYNCS.into_iter().filter(|event| has(event));
-    selection.filtered = works.map(|event| (event.to_owned(), is_one.to_owned())).collect();
+    let asynchronous = ASYNCHRONOUS.into_iter().filter(|(event, _)| has(event));
+    selection.filtered = asynchronous.map(|(event, filter)| (event.to_owned(), filter.to_owned())).collect();
     only_pauses(&mut selection);
     Ok(selection)
 }
