@@ -150,7 +150,8 @@ impl Matcher {
             }
             Body::Rename { tid, comm } => self.named(tid, || trace.names.text(comm)),
             Body::Exit => {
-                self.unmatched.not_ended += u64::from(self.calls.remove(&tid).is_some());
+                let call = self.calls.remove(&tid).filter(|(call, _)| !call.operation.waits_for_aio());
+                self.unmatched.not_ended += u64::from(call.is_some());
                 self.workers.remove(&tid);
             }
             Body::Other { event: kind, .. } => match trace.names.text(kind) {
@@ -194,7 +195,8 @@ impl Matcher {
         let under_way = self.calls.remove(&tid);
         let Some((call, waited)) = under_way.filter(|(call, _)| call.operation == operation) else {
             // An msync without MS_SYNC was never added, so its return is no surprise.
-            self.unmatched.begun_before += u64::from(operation != Operation::Msync);
+            let is_lost = operation != Operation::Msync && !operation.waits_for_aio();
+            self.unmatched.begun_before += u64::from(is_lost);
             return;
         };
         // What io_submit returns is no number of bytes.

@@ -146,7 +146,12 @@ impl Operation {
 
     /// Whether it is a system call that submits operations of Linux AIO or waits for them.
     pub(crate) fn is_of_aio(self) -> bool {
-        matches!(self, Self::IoSubmit | Self::IoGetevents | Self::IoPgetevents)
+        self == Self::IoSubmit || self.waits_for_aio()
+    }
+
+    /// Whether it is a system call that waits for operations of Linux AIO, and writes nothing.
+    pub(crate) fn waits_for_aio(self) -> bool {
+        matches!(self, Self::IoGetevents | Self::IoPgetevents)
     }
 
     /// The descriptor that it writes to or makes durable, from a system call's first and third

@@ -100,10 +100,11 @@ impl Aio {
     }
 
     /// Returns the fsync that a worker has completed: it has ended its work item, or has woken the
-    /// thread `woken`, which waits for completions.
+    /// thread `woken`, which waits for completions, after it made the file durable.
     pub(super) fn done(&mut self, worker: u32, woken: Option<u32>, time_ns: u64) -> Option<Observed> {
         let work = self.workers.get(&worker)?;
-        if woken.is_some_and(|woken| self.syncs.get(work).is_none_or(|(sync, _)| sync.tid != woken)) {
+        let wakes = |(sync, synced): &(Observed, bool)| *synced && woken == Some(sync.tid);
+        if woken.is_some() && !self.syncs.get(work).is_some_and(wakes) {
             return None;
         }
         let work = self.workers.remove(&worker)?;

@@ -135,12 +135,14 @@ fn an_fsync_ends_when_its_worker_wakes_who_waits_or_is_done() {
             kernel.enter(7, IO_GETEVENTS);
         }
         kernel.body(71, Body::WorkStart { work: 99, function });
+        // The fsync is not done yet.
+        kernel.wakes(71, 7);
         kernel.event(71, SYNC, 0, 0, 0);
         kernel.wakes(71, 8);
         kernel.wakes(71, 7);
         kernel.body(71, Body::WorkEnd { work: 99 });
-        // In io_getevents, it is woken by the eighth event. Else, that is the end of the work.
-        let end_ns = 8;
+        // In io_getevents, it is woken by the ninth event. Else, that is the end of the work.
+        let end_ns = 9;
         assert_eq!(kernel.told(), [(Operation::AioFsync, 7, 1, end_ns, 0)]);
         if waits {
             kernel.exit(7, IO_GETEVENTS, 1);
