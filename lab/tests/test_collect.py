@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+import time
+from collections import Counter
 
 import duckdb
 import pandas as pd
@@ -11,7 +13,7 @@ import pytest
 from recorded import BINDER, INTERFERENCE, RUNS
 
 from roundtrip_lab import engines, queries, schema
-from roundtrip_lab.dataset import MANY, DataSet, current
+from roundtrip_lab.dataset import MANY, QUIET_S, DataSet, current
 
 
 def series(path):
@@ -225,6 +227,31 @@ def test_many_small_files_are_merged_without_changing_counts(command, tmp_path, 
     place = data.files("series")[0].parent
     assert sorted(place.glob("*")) == current(place)
     assert {file.name for file in data.sums_of(place).glob("*")} == {file.name for file in current(place)}
+
+
+def test_files_of_earlier_days_are_merged_when_another_run_is_added(command, tmp_path, make_run):
+    for number, day in enumerate((1, 1, 1, 2, 2)):
+        make_run(f"r{number}", device=f"d{number}", date=f"2026-03-{day:02}T01:00:00Z")
+        command("collect", tmp_path / "runs" / f"r{number}", "--into", tmp_path / "set")
+    data = DataSet.open(tmp_path / "set")
+
+    def files():
+        counts = Counter(file.parent.parent.name.removeprefix("day_folder=") for file in data.files("series"))
+        return {day: counts[day] for day in sorted(counts)}
+
+    assert files() == {"2026-03-01": 3, "2026-03-02": 2}
+    before = queries.percentiles(engines.connect(None, data), "day")
+    for file in data.files("series"):
+        if "2026-03-01" in str(file):
+            os.utime(file, (time.time() - 2 * QUIET_S,) * 2)
+    command("collect", tmp_path / "runs" / "r4", "--into", tmp_path / "set")
+    assert files() == {"2026-03-01": 3, "2026-03-02": 2}, "nothing was added"
+    make_run("late", device="d9", date="2026-03-02T02:00:00Z")
+    command("collect", tmp_path / "runs" / "late", "--into", tmp_path / "set")
+    assert files() == {"2026-03-01": 1, "2026-03-02": 3}
+    after = queries.percentiles(engines.connect(None, data), "day")
+    of = [found[found["day"] == "2026-03-01"].reset_index(drop=True) for found in (before, after)]
+    pd.testing.assert_frame_equal(*of)
 
 
 def test_a_reader_lists_again_if_files_were_merged_after_it_had_listed_them(command, tmp_path, make_run):

@@ -55,6 +55,8 @@ def collect(given: Iterable[Path], path: str, program: str | None, batch_rows: i
         if sum(map(len, collector.rows)) >= batch_rows:
             collector.store()
     collector.store()
+    if collector.result.new:
+        collector.data.tidy()
     return collector.result
 
 

@@ -11,7 +11,7 @@ ignore it, and the next writer removes it. Writers add files under a lock, which
 writer dies. They never change an existing file.
 
 Many small files are slow to read. A writer that finds MANY in a folder writes their rows to one file of the
-next generation. Only the files of a folder's highest generation are valid, so renaming this file makes the
+next generation, and so does one that finds a folder with several files to which nobody has added for a while. Only the files of a folder's highest generation are valid, so renaming this file makes the
 others invalid. The writer then removes them: programs that know nothing of generations count each run once. A
 reader that had listed them lists again.
 
@@ -25,6 +25,7 @@ import hashlib
 import json
 import os
 import re
+import time
 import urllib.parse
 import uuid
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ TABLES = {"series": schema.SERIES, "sums": schema.SUMS}
 ROWS_PER_GROUP = 4096
 NO_DAY = "unknown"
 MANY = 32
+# A folder with several files is merged after so long without another. One writer merges at most so many of these.
+QUIET_S, MOST_MERGED = 3600, 16
 NAME = re.compile(r"([0-9]{4})-[0-9a-f]{32}\.parquet")
 
 
@@ -129,15 +132,29 @@ class DataSet:
             rows = rows.filter(pa.array(fresh))
             new, given = len(set(rows["run_id"].to_pylist())), len(set(ids))
             before = current(self.path / "series" / place)
-            generation = generation_of(before[0]) if before else 0
             if new and len(before) + 1 >= MANY and not any(map(newer, before)):
-                rows = pa.concat_tables([*(read_parquet(file) for file in before), rows])
-                generation += 1
-            if new:
-                self._commit(place, rows, generation)
-            if generation != (generation_of(before[0]) if before else 0):
-                self._sweep(place)
-        return new, given - new
+                self._merge(place, before, rows)
+            elif new:
+                self._commit(place, rows, generation_of(before[0]) if before else 0)
+            return new, given - new
+
+    def tidy(self, quiet_s: float = QUIET_S, most: int = MOST_MERGED) -> None:
+        """Merges the files of folders to which nobody has added for so long: of `most` folders, those of the last days."""
+        for place in sorted((self.path / "series").glob("day_folder=*/build_folder=*"), reverse=True):
+            if not most:
+                break
+            with self._locked():
+                files = current(place)
+                added_s = max((file.stat().st_mtime for file in files), default=0.0)
+                if len(files) > 1 and time.time() - added_s >= quiet_s and not any(map(newer, files)):
+                    self._merge(place.relative_to(self.path / "series"), files)
+                    most -= 1
+
+    def _merge(self, place: Path, files: list[Path], *rows: pa.Table) -> None:
+        """Writes the rows of all files of a folder to one file, and removes the others."""
+        every = pa.concat_tables([*(read_parquet(file) for file in files), *rows])
+        self._commit(place, every, generation_of(files[0]) + 1)
+        self._sweep(place)
 
     def _commit(self, place: Path, rows: pa.Table, generation: int) -> None:
         name = f"{generation:04d}-{uuid.uuid4().hex}.parquet"

@@ -6,6 +6,7 @@ not generated.
 
 import datetime
 import json
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -81,6 +82,8 @@ def simulate(given: Iterable[Path], path: str, plan: Plan) -> str:
     for table in nights(fleet):
         added, twice = data.append(table)
         new, known = new + added, known + twice
+    # Nothing will be added.
+    data.tidy(quiet_s=0, most=sys.maxsize)
     truth = {"plan": asdict(plan), "regressions": fleet.planted, "sick": fleet.sick}
     write_whole(data.path / "planted.json", (json.dumps(truth) + "\n").encode())
     return f"{new} runs of {plan.devices} devices in {path}, {known} duplicates recognised; planted: {len(fleet.planted)}"
