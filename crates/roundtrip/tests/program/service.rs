@@ -63,17 +63,35 @@ impl Running {
         }
     }
 
+    /// The pids of the workers whose names begin so.
+    fn workers(&self, name: &str) -> Vec<String> {
+        let workers = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id())).unwrap();
+        let is = |pid: &&str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with(name);
+        workers.split_whitespace().filter(is).map(str::to_owned).collect()
+    }
+
     /// The pids of the servers, one in each context.
     fn servers(&self) -> Vec<String> {
-        let workers = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id())).unwrap();
-        let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-        let servers: Vec<String> = workers
-            .split_whitespace()
-            .filter(|pid| name(pid).starts_with("server"))
-            .map(str::to_owned)
-            .collect();
-        assert_eq!(servers.len(), 2, "{workers}");
+        let servers = self.workers("server");
+        assert_eq!(servers.len(), 2, "{servers:?}");
         servers
+    }
+
+    /// Waits until a thread of a client has waited for several replies. Before, servers report
+    /// about themselves, for which they have to open files.
+    fn wait_for_calls(&self) {
+        let until = Instant::now() + Duration::from_secs(30);
+        let tids = |pid: String| {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+            tasks.filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok()).collect::<Vec<_>>()
+        };
+        let calls = |tid| {
+            roundtrip_bench::kernel::counters::of_thread(tid).is_ok_and(|now| now.voluntary_switches > 20)
+        };
+        while !self.workers("client").into_iter().flat_map(tids).any(calls) {
+            assert!(Instant::now() < until, "no client makes calls");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
@@ -151,11 +169,14 @@ fn a_server_that_can_open_no_more_files_refuses_a_dump_and_continues() {
             );
         }
     };
+    run.wait_for_calls();
     // A dump receives the descriptor to write to.
     limit("3");
     for (context, service) in &contexts {
         let (code, said) = refusal(&format!("service dump --context {context} {service}"));
-        assert!(code == Some(1) && said.lines().count() == 1 && said.contains(service), "{code:?} {said}");
+        assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
+        let why = format!("roundtrip: cannot ask {service} for its state: the driver refused call ");
+        assert!(said.starts_with(&why) && said.contains("out of file descriptors"), "{said}");
     }
     limit("1024");
     for (context, service) in &contexts {
