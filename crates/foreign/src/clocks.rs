@@ -132,7 +132,7 @@ fn key(trace: &Trace, event: &Event) -> Option<(Key, usize)> {
                 "block/block_rq_complete" => 1,
                 _ => return None,
             };
-            let number = |field| trace.field(event, field).and_then(|value| value.number());
+            let number = |field| trace.number(event, field);
             // A flush has no sector, so several would look alike.
             let sector =
                 number("sector").filter(|_| number("nr_sector").is_some_and(|sectors| sectors > 0))?;

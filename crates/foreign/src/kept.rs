@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(body("mmc_request_start", &QueuedRequest(true), &mut trace), None);
         let body = body("block_bio_queue", &QueuedRequest(true), &mut trace).unwrap();
         let event = Event { time_ns: 5, cpu: 0, tid: 7, body };
-        let number = |name| trace.field(&event, name).and_then(|value| value.number());
+        let number = |name| trace.number(&event, name);
         assert_eq!(
             (number("dev"), number("sector"), number("nr_sector")),
             (Some(8 << 20 | 1), Some(u64::MAX), Some(8))

@@ -119,6 +119,13 @@ impl Trace {
         self.others.field(event, name)
     }
 
+    /// The number in a field of a [`Body::Other`](crate::Body::Other) event. `None` also if the
+    /// field is no number.
+    #[must_use]
+    pub fn number(&self, event: &Event, name: &str) -> Option<u64> {
+        self.field(event, name)?.number()
+    }
+
     /// The format and the bytes of a [`Body::Other`](crate::Body::Other) event. `None` if the event
     /// has a decoded form or its format was not recorded.
     #[must_use]

@@ -140,7 +140,7 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn number(&self, name: &str) -> Option<u64> {
-        self.trace.field(self.event, name)?.number()
+        self.trace.number(self.event, name)
     }
 
     fn text(&self, name: &str) -> Option<String> {

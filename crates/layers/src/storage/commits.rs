@@ -51,7 +51,7 @@ impl Commits {
         let mut first: HashMap<Option<u64>, u32> = HashMap::new();
         for event in &trace.events {
             let Body::Other { event: kind, .. } = event.body else { continue };
-            let dev = || trace.field(event, "dev").and_then(|value| value.number());
+            let dev = || trace.number(event, "dev");
             match trace.names.text(kind) {
                 "ext4/ext4_sync_file_enter" => {
                     first.entry(dev()).or_insert(event.tid);

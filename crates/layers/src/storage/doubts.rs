@@ -194,7 +194,7 @@ impl Seen {
                     return;
                 };
                 if kind == Expected::RequestIssue && !self.leaf {
-                    let dev = trace.field(event, "dev").and_then(|value| value.number());
+                    let dev = trace.number(event, "dev");
                     self.leaf = dev.is_some_and(|dev| devices.is_leaf(devices.disk(dev as u32)));
                 }
                 kind

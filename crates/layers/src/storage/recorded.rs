@@ -129,6 +129,6 @@ fn major(dev: u32) -> u32 {
 
 /// The device, first sector and length of a block event.
 fn place(trace: &Trace, event: &Event) -> Option<(u32, u64, u64)> {
-    let number = |name: &str| trace.field(event, name).and_then(|value| value.number());
+    let number = |name: &str| trace.number(event, name);
     Some((u32::try_from(number("dev")?).ok()?, number("sector")?, number("nr_sector")?))
 }

@@ -228,7 +228,7 @@ impl Builder<'_> {
     }
 
     fn fields(&self, event: &Event) -> Option<Fields> {
-        let number = |name: &str| self.trace.field(event, name).and_then(|value| value.number());
+        let number = |name: &str| self.trace.number(event, name);
         let kind = self.trace.field(event, "rwbs");
         let kind = kind.as_ref().and_then(|value| value.text()).unwrap_or_default();
         let sectors = number("nr_sector")?;

@@ -75,7 +75,7 @@ impl Groups {
             }
             _ => return,
         };
-        let number = |field: &str| trace.field(event, field).and_then(|value| value.number());
+        let number = |field: &str| trace.number(event, field);
         match trace.names.text(name).strip_prefix("cgroup/") {
             Some("cgroup_attach_task" | "cgroup_transfer_tasks") => {
                 let group = self.number(trace, event, ["dst_root", "dst_path", "cname"]);
@@ -121,7 +121,7 @@ impl Groups {
     }
 
     fn number(&mut self, trace: &Trace, event: &Event, [root, path, older]: [&str; 3]) -> Option<usize> {
-        let root = trace.field(event, root)?.number()?;
+        let root = trace.number(event, root)?;
         let path = trace.field(event, path).or_else(|| trace.field(event, older))?.text()?.to_owned();
         let number = self.all.len();
         if let Some(&known) = self.numbers.get(&(root, path.clone())) {

@@ -224,7 +224,7 @@ impl Matcher {
 
     /// Handles a file system's event that it made a file durable.
     fn synced(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
-        let result = trace.field(event, "ret").and_then(|value| value.number());
+        let result = trace.number(event, "ret");
         match self.calls.get(&event.tid) {
             Some(&(call, _)) if call.operation == Operation::FileSync => {
                 self.calls.remove(&event.tid);
@@ -239,7 +239,7 @@ impl Matcher {
     /// Handles the event that the calling thread entered the file system's fsync.
     fn made_durable(&mut self, trace: &Trace, event: &Event, kind: &str) {
         let tid = event.tid;
-        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        let number = |name| trace.number(event, name);
         let durable = Performed {
             synced: true,
             queued: false,
@@ -315,7 +315,7 @@ impl Matcher {
 
     fn throttled(&mut self, trace: &Trace, event: &Event) {
         // In jiffies. If it is below 1, the write does not sleep.
-        let pause = trace.field(event, "pause").and_then(|value| value.number());
+        let pause = trace.number(event, "pause");
         if let Some((call, _)) = self.calls.get_mut(&event.tid)
             && pause.is_some_and(|pause| pause.cast_signed() > 0)
         {
@@ -357,7 +357,7 @@ impl Performed {
 
 /// The file that an event of a file system is about.
 fn file(trace: &Trace, event: &Event) -> Option<FileId> {
-    let number = |name| trace.field(event, name).and_then(|value| value.number());
+    let number = |name| trace.number(event, name);
     let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
     dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode })
 }

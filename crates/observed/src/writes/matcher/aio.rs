@@ -36,7 +36,7 @@ impl Aio {
 
     /// A thread that submits operations since `start_ns` begins a direct write.
     pub(super) fn write(&mut self, trace: &Trace, event: &Event, start_ns: u64) {
-        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        let number = |name| trace.number(event, name);
         if !is_durable_write(trace, event) {
             return;
         }
@@ -53,7 +53,7 @@ impl Aio {
         if self.writes.is_empty() {
             return None;
         }
-        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        let number = |name| trace.number(event, name);
         let (file, pos) = (file(trace, event)?, number("pos")?);
         let result = number("ret").map_or(0, u64::cast_signed);
         let of_file = self.writes.get_mut(&file)?;
@@ -76,7 +76,7 @@ impl Aio {
     /// A thread that submits operations since `start_ns` queues a work item. It is an fsync if it
     /// makes a file durable.
     pub(super) fn queue(&mut self, trace: &Trace, event: &Event, start_ns: u64) {
-        let work = trace.field(event, "work").and_then(|value| value.number());
+        let work = trace.number(event, "work");
         if let Some(work) = work {
             let sync = Observed { asked: Asked::Call, ..begun(Operation::AioFsync, event.tid, start_ns) };
             self.syncs.insert(work, (sync, false));
@@ -115,7 +115,7 @@ impl Aio {
 
 /// Whether a direct write is asynchronous and must be durable.
 pub(super) fn is_durable_write(trace: &Trace, event: &Event) -> bool {
-    let number = |name| trace.field(event, name).and_then(|value| value.number());
+    let number = |name| trace.number(event, name);
     let flags = number("ki_flags").unwrap_or_default();
     number("aio") == Some(1) && flags & DURABLE_WRITE == DURABLE_WRITE
 }

@@ -44,7 +44,7 @@ impl Matcher {
         kind: &str,
         tell: &mut dyn FnMut(Observed),
     ) {
-        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        let number = |name| trace.number(event, name);
         let Some(request) = number("req") else { return };
         match kind {
             // Linux 6.0 renamed the field.
