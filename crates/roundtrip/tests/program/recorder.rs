@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::global_trace::settings;
-use crate::support::process::{roundtrip, stderr};
+use crate::support::process::{children, roundtrip, stderr};
 use crate::support::turn::{Single, Turn};
 use roundtrip_skips::{Need, skip};
 use roundtrip_tracefs::{GlobalTrace, Recording, Tracefs};
@@ -63,7 +63,7 @@ impl Run {
         wait_until("it records", || {
             let on = |path: &PathBuf| std::fs::read(path.join("tracing_on")).is_ok_and(|text| text == b"1\n");
             // A new instance is briefly on, before the workers start.
-            workers(run.child.id()).len() >= 3 && instances(tracefs, run.child.id()).iter().any(on)
+            children(run.child.id()).len() >= 3 && instances(tracefs, run.child.id()).iter().any(on)
         });
         run
     }
@@ -86,12 +86,6 @@ impl Drop for Run {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
-}
-
-/// The worker processes of a run.
-fn workers(pid: u32) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 #[test]
@@ -118,7 +112,7 @@ fn a_run_whose_worker_is_killed_leaves_nothing() {
     let Some(tracefs) = tracefs() else { return };
     let mut run = Run::start(&tracefs, "worker");
     let pid = run.child.id();
-    let last = *workers(pid).last().unwrap();
+    let last = *children(pid).last().unwrap();
     let last = rustix::process::Pid::from_raw(last.cast_signed()).unwrap();
     rustix::process::kill_process(last, rustix::process::Signal::KILL).unwrap();
     assert_eq!(run.child.wait().unwrap().code(), Some(1));

@@ -3,6 +3,8 @@
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::process::children;
+
 fn roundtrip(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     command.args(line.split_whitespace()).stdin(Stdio::null()).output().unwrap()
@@ -63,25 +65,24 @@ impl Running {
         }
     }
 
-    /// The pids of the workers whose names begin so.
-    fn workers(&self, name: &str) -> Vec<String> {
-        let workers = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id())).unwrap();
-        let is = |pid: &&str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with(name);
-        workers.split_whitespace().filter(is).map(str::to_owned).collect()
+    /// The pids of the workers whose names start with `name`.
+    fn workers(&self, name: &str) -> Vec<u32> {
+        let is = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with(name);
+        children(self.0.id()).into_iter().filter(is).collect()
     }
 
     /// The pids of the servers, one in each context.
-    fn servers(&self) -> Vec<String> {
+    fn servers(&self) -> Vec<u32> {
         let servers = self.workers("server");
         assert_eq!(servers.len(), 2, "{servers:?}");
         servers
     }
 
-    /// Waits until a thread of a client has waited for several replies. Before, servers report
-    /// about themselves, for which they have to open files.
+    /// Waits until a client has received several replies. Until then, a server may have to open
+    /// files for its first report.
     fn wait_for_calls(&self) {
         let until = Instant::now() + Duration::from_secs(30);
-        let tids = |pid: String| {
+        let tids = |pid: u32| {
             let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
             tasks.filter_map(|task| task.file_name().to_str()?.parse::<u32>().ok()).collect::<Vec<_>>()
         };
@@ -146,7 +147,9 @@ fn waiting_for_a_silent_service_ends_at_the_timeout() {
     let run = Running::seldom();
     let contexts = run.contexts();
     let servers = run.servers();
-    let tell = |signal| Command::new("kill").arg(signal).args(&servers).status().unwrap().success();
+    let tell = |signal| {
+        Command::new("kill").arg(signal).args(servers.iter().map(u32::to_string)).status().unwrap().success()
+    };
     assert!(tell("-STOP"));
     let (context, service) = &contexts[0];
     let refused = refusal(&format!("service dump --context {context} --timeout 100ms {service}"));
@@ -165,7 +168,11 @@ fn a_server_that_can_open_no_more_files_refuses_a_dump_and_continues() {
         for server in &servers {
             let mut command = Command::new("prlimit");
             assert!(
-                command.args(["--pid", server, &format!("--nofile={files}:")]).status().unwrap().success()
+                command
+                    .args(["--pid", &server.to_string(), &format!("--nofile={files}:")])
+                    .status()
+                    .unwrap()
+                    .success()
             );
         }
     };

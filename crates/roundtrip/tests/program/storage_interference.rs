@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use roundtrip_skips::{Need, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::process::children;
 use crate::support::turn::{Single, Turn};
 
 fn folder(name: &str) -> PathBuf {
@@ -145,7 +146,7 @@ fn writing(directory: &Path) -> (Child, PathBuf) {
     while Instant::now() < until {
         let file = std::fs::read_dir(directory).unwrap().next().map(|entry| entry.unwrap().path());
         if let Some(file) = file.filter(|file| file.metadata().is_ok_and(|meta| meta.len() == 1 << 20))
-            && !workers(&child).is_empty()
+            && !children(child.id()).is_empty()
         {
             return (child, file);
         }
@@ -156,16 +157,11 @@ fn writing(directory: &Path) -> (Child, PathBuf) {
     panic!("no test file was made in two minutes");
 }
 
-fn workers(of: &Child) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", of.id()));
-    children.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
 #[test]
 fn a_run_removes_its_killed_writers_file_and_the_next_run_that_of_a_killed_run() {
     let directory = folder("killed");
     let (child, _) = writing(&directory);
-    let writer = workers(&child)[0];
+    let writer = children(child.id())[0];
     kill_process(Pid::from_raw(writer.cast_signed()).unwrap(), Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
