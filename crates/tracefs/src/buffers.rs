@@ -39,9 +39,9 @@ impl Buffers {
         self.directory.join("tracing_on")
     }
 
-    /// Whether it is on: no process has stopped it since.
+    /// Whether recording is on.
     pub(crate) fn is_on(&self) -> bool {
-        std::fs::read(self.switch()).is_ok_and(|on| on == b"1\n")
+        read(&self.switch()).is_ok_and(|on| on.trim() == "1")
     }
 
     pub(crate) fn set_on(&self, on: bool) -> Result<()> {

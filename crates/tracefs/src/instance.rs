@@ -165,7 +165,7 @@ impl Instance {
         let marker = File::options().write(true).open(self.buffers.directory.join("trace_marker"));
         self.readers().mark_ns = match marker.and_then(|mut file| file.write_all(b"roundtrip: recording")) {
             Ok(()) => Some(now_ns() + MARK_WITHIN_NS),
-            // While another program clears the buffers, nothing is recorded either.
+            // Another program is clearing the buffers, or another process has stopped the recorder.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
                 self.buffers.is_on().then_some(started_ns)
             }

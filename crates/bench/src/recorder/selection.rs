@@ -297,8 +297,8 @@ const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// Events and filters of asynchronous durable direct writes (Linux 6.6), and of the work items in
-/// which the kernel performs the fsyncs of Linux AIO (Linux 6.3).
+/// Events with their filters: asynchronous durable direct writes (Linux 6.6), and the work items
+/// that perform the fsyncs of Linux AIO (Linux 6.3).
 const ASYNCHRONOUS: [(&str, &str); 5] = [
     ("iomap/iomap_dio_rw_begin", DURABLE),
     ("iomap/iomap_dio_complete", DURABLE),
@@ -306,7 +306,7 @@ const ASYNCHRONOUS: [(&str, &str); 5] = [
     ("workqueue/workqueue_execute_start", FSYNC),
     ("workqueue/workqueue_execute_end", FSYNC),
 ];
-/// `IOCB_DSYNC` (`include/linux/fs.h`).
+/// 0x2 is `IOCB_DSYNC` (`include/linux/fs.h`).
 const DURABLE: &str = "aio == 1 && ki_flags & 0x2";
 const FSYNC: &str = "function.function == aio_fsync_work";
 

@@ -28,8 +28,7 @@ pub(super) fn of(trace: &Trace, devices: &Devices) -> Vec<(u32, u32)> {
                 ready.insert(event.cpu, disk.to_owned());
             }
             "block/block_rq_issue" => {
-                let dev = trace.number(event, "dev");
-                let dev = dev.and_then(|dev| u32::try_from(dev).ok());
+                let dev = trace.number(event, "dev").and_then(|dev| u32::try_from(dev).ok());
                 if let Some((dev, disk)) = dev.zip(ready.remove(&event.cpu)) {
                     *named.entry(dev).or_default().entry(disk).or_default() += 1;
                 }

@@ -250,7 +250,7 @@ impl Matcher {
         if self.aio.performed(tid, durable) || self.aio.writes(tid, durable.file) {
             return;
         }
-        // For example the close of a file on overlayfs, or a call of a 32-bit program.
+        // The call may be a close on overlayfs, or a system call of a 32-bit program.
         let is_of_other =
             self.for_other_calls && !self.calls.contains_key(&tid) && self.operations.is_empty();
         if MAKES_DURABLE[..2].contains(&kind) && (self.within_file_systems || is_of_other) {
@@ -281,10 +281,12 @@ impl Matcher {
         None
     }
 
-    /// A worker has ended its work item, or wakes a thread that waits for completions.
+    /// Handles the end of a worker's work item, or that it wakes the thread `woken`.
     fn synced_for_aio(&mut self, event: &Event, woken: Option<u32>, tell: &mut dyn FnMut(Observed)) {
         let waits = |tid| self.calls.get(&tid).is_some_and(|(call, _)| call.operation.is_of_aio());
-        if woken.is_none_or(waits)
+        // First, because most wakings are not those of such workers.
+        if self.aio.is_worker(event.tid)
+            && woken.is_none_or(waits)
             && let Some(sync) = self.aio.done(event.tid, woken, event.time_ns)
         {
             self.ended(sync, tell);

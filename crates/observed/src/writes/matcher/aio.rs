@@ -1,6 +1,6 @@
-//! Linux AIO: what a thread submits with io_submit(2). The events of that call do not say what was
-//! submitted. The events of direct writes do (iomap, Linux 6.6), and so do those of the work items
-//! in which the kernel performs an fsync. Knows nothing of system calls.
+//! Linux AIO: the operations that threads submit with io_submit(2). The system call's own events do
+//! not show them, so they are found by other events: those of direct writes (iomap, Linux 6.6), and
+//! those of the work items that perform fsyncs. Knows nothing of system calls.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Aio {
     /// Durable direct writes by their file. Each has the first byte of the file that it writes, and
     /// the first one after it.
     writes: HashMap<FileId, Vec<(u64, u64, Observed)>>,
-    /// Fsyncs by the address of their work item, and whether the file was made durable in it.
+    /// Fsyncs by the addresses of their work items, and whether each file is already durable.
     syncs: HashMap<u64, (Observed, bool)>,
     /// The work item of each worker that performs an fsync.
     workers: HashMap<u32, u64>,
@@ -34,7 +34,7 @@ impl Aio {
         writes.chain(self.syncs.values().map(|(sync, _)| sync))
     }
 
-    /// A thread that submits operations since `start_ns` begins a direct write.
+    /// Adds a direct write by a thread whose io_submit(2) began at `start_ns`.
     pub(super) fn write(&mut self, trace: &Trace, event: &Event, start_ns: u64) {
         let number = |name| trace.number(event, name);
         if !is_durable_write(trace, event) {
@@ -73,24 +73,28 @@ impl Aio {
         of_file.is_some_and(|writes| writes.iter().any(|(_, _, write)| write.tid == tid))
     }
 
-    /// A thread that submits operations since `start_ns` queues a work item. It is an fsync if it
-    /// makes a file durable.
+    /// Adds a work item that was queued by a thread whose io_submit(2) began at `start_ns`. It is
+    /// an fsync if its worker makes a file durable.
     pub(super) fn queue(&mut self, trace: &Trace, event: &Event, start_ns: u64) {
-        let work = trace.number(event, "work");
-        if let Some(work) = work {
+        if let Some(work) = trace.number(event, "work") {
             let sync = Observed { asked: Asked::Call, ..begun(Operation::AioFsync, event.tid, start_ns) };
             self.syncs.insert(work, (sync, false));
         }
     }
 
-    /// A worker starts a work item.
+    /// Notes that a worker starts a work item.
     pub(super) fn starts(&mut self, worker: u32, work: u64) {
         if self.syncs.contains_key(&work) {
             self.workers.insert(worker, work);
         }
     }
 
-    /// Notes what a worker did for its fsync. Returns false if the worker has none.
+    /// Whether a worker performs an fsync.
+    pub(super) fn is_worker(&self, tid: u32) -> bool {
+        self.workers.contains_key(&tid)
+    }
+
+    /// Notes what a worker did for the fsync that it performs. Returns false if it performs none.
     pub(super) fn performed(&mut self, worker: u32, did: Performed) -> bool {
         let work = self.workers.get(&worker);
         let Some((sync, synced)) = work.and_then(|work| self.syncs.get_mut(work)) else { return false };
