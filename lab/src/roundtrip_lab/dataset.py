@@ -10,10 +10,10 @@ every file of `series` has its sums. A file of `sums` without its file of `serie
 ignore it, and the next writer removes it. Writers add files under a lock, which the kernel releases if the
 writer dies. They never change an existing file.
 
-Many small files are slow to read. A writer that finds MANY in a folder writes their rows to one file of the
-next generation, and so does one that finds a folder with several files to which nobody has added for a while. Only the files of a folder's highest generation are valid, so renaming this file makes the
-others invalid. The writer then removes them: programs that know nothing of generations count each run once. A
-reader that had listed them lists again.
+Many small files are slow to read. If a folder has MANY files, or several and no new one for QUIET_S, a writer
+writes their rows to one file of the next generation. Only the files of a folder's highest generation are valid,
+so renaming this file makes the others invalid. The writer then removes them: programs that know nothing of
+generations count each run once. A reader that had listed them lists again.
 
 The folders' names are not those of columns, because other programs would read them as columns.
 """
@@ -45,7 +45,7 @@ TABLES = {"series": schema.SERIES, "sums": schema.SUMS}
 ROWS_PER_GROUP = 4096
 NO_DAY = "unknown"
 MANY = 32
-# A folder with several files is merged after so long without another. One writer merges at most so many of these.
+# The seconds without a new file after which a folder is merged, and the most such folders that one writer merges.
 QUIET_S, MOST_MERGED = 3600, 16
 NAME = re.compile(r"([0-9]{4})-[0-9a-f]{32}\.parquet")
 
@@ -139,7 +139,7 @@ class DataSet:
             return new, given - new
 
     def tidy(self, quiet_s: float = QUIET_S, most: int = MOST_MERGED) -> None:
-        """Merges the files of folders to which nobody has added for so long: of `most` folders, those of the last days."""
+        """Merges each folder's files if the newest is `quiet_s` seconds old: the latest days first, at most `most` folders."""
         for place in sorted((self.path / "series").glob("day_folder=*/build_folder=*"), reverse=True):
             if not most:
                 break

@@ -82,7 +82,7 @@ def simulate(given: Iterable[Path], path: str, plan: Plan) -> str:
     for table in nights(fleet):
         added, twice = data.append(table)
         new, known = new + added, known + twice
-    # Nothing will be added.
+    # No more runs will be added.
     data.tidy(quiet_s=0, most=sys.maxsize)
     truth = {"plan": asdict(plan), "regressions": fleet.planted, "sick": fleet.sick}
     write_whole(data.path / "planted.json", (json.dumps(truth) + "\n").encode())
