@@ -18,7 +18,8 @@ const HAND_OVER_NS: u64 = 50_000;
 /// a thread is runnable.
 const IDLE_EXIT_NS: u64 = 1_000_000;
 
-/// A block request that completed at most this long before a wakeup, on the same CPU, caused it.
+/// A block request that completed at most this long before a wakeup, on the same CPU and in the
+/// same interrupt, caused it.
 const IO_BEFORE_NS: u64 = 100_000;
 
 /// Divides `from_ns..to_ns` of a thread's time. The parts are contiguous and cover it exactly.
@@ -251,7 +252,7 @@ impl Cutter<'_, '_> {
             }
             Some((waking, WakingBy::Interrupt(source))) => Waker::Interrupt {
                 interrupt: source.map_or(Interrupt::Unnamed, |source| interrupt(self.timeline, source)),
-                completed_io: self.timeline.io_completed(waking.cpu, waking.time_ns, IO_BEFORE_NS),
+                completed_io: self.timeline.io_completed(&waking, IO_BEFORE_NS),
             },
         };
         let blocked =

@@ -135,6 +135,16 @@ impl Interrupts {
         &self.stretches[first.min(after)..after]
     }
 
+    /// Whether the interrupt that the CPU handles at an instant may be the one that it handled
+    /// earlier. `false` if both are recorded and differ.
+    pub(crate) fn may_be_one(&self, earlier_ns: u64, time_ns: u64) -> bool {
+        let at = |time_ns: u64| self.within(time_ns, time_ns.saturating_add(1)).first();
+        at(time_ns).is_none_or(|now| {
+            let then = at(earlier_ns).is_some_and(|then| then.source == now.source);
+            then && self.entered_before(earlier_ns) == self.entered_before(time_ns)
+        })
+    }
+
     /// When the CPU entered the interrupt that it handles at an instant: the outermost one, if they
     /// are nested. `None` outside interrupts.
     pub(crate) fn entered_before(&self, time_ns: u64) -> Option<u64> {
@@ -190,6 +200,11 @@ mod tests {
         events.iter().for_each(|(time_ns, body)| interrupts.observe(*time_ns, body));
         let entered = [4, 5, 9, 10, 16, 29, 30].map(|time_ns| interrupts.entered_before(time_ns));
         assert_eq!(entered, [None, Some(5), None, Some(10), Some(10), Some(10), None]);
+        // Around the inner interrupt it is still the outer one.
+        let one = [(11, 29), (5, 8), (11, 16), (8, 12), (3, 12)]
+            .map(|(earlier_ns, time_ns)| interrupts.may_be_one(earlier_ns, time_ns));
+        assert_eq!(one, [true, true, false, false, false]);
+        assert!(interrupts.may_be_one(29, 31), "no interrupt is recorded");
     }
 
     #[test]

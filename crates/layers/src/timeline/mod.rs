@@ -316,11 +316,16 @@ impl<'t> Timeline<'t> {
         &wakings[first.min(after)..after]
     }
 
-    /// Whether a block request completed on this CPU at most `within_ns` before an instant.
-    pub(crate) fn io_completed(&self, cpu: u32, before_ns: u64, within_ns: u64) -> bool {
-        let times = self.cpu(cpu).map_or(&[][..], |line| &line.completed_io);
-        let after = times.partition_point(|&time| time <= before_ns);
-        after > 0 && before_ns - times[after - 1] <= within_ns
+    /// Whether a block request that completed at most `within_ns` before a waking explains it: the
+    /// same interrupt completed it. If the interrupt is not recorded, any on the same CPU does.
+    pub(crate) fn io_completed(&self, waking: &Waking, within_ns: u64) -> bool {
+        let Some(line) = self.cpu(waking.cpu) else { return false };
+        let after = line.completed_io.partition_point(|&time| time <= waking.time_ns);
+        let last = line.completed_io[..after].last();
+        last.is_some_and(|&completed_ns| {
+            waking.time_ns - completed_ns <= within_ns
+                && line.interrupts.may_be_one(completed_ns, waking.time_ns)
+        })
     }
 }
 

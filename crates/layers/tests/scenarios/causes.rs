@@ -123,6 +123,32 @@ fn a_lock_holder_is_named_and_so_is_who_kept_it_from_its_cpu() {
 }
 
 #[test]
+fn a_timer_that_fires_soon_after_another_programs_request_completed_is_no_disk() {
+    for (completed_by_timer, expected) in [(false, Kind::Sleep), (true, Kind::Io)] {
+        let mut tape = Tape::new();
+        let completed =
+            Body::Other { event: tape.trace.names.intern("block/block_rq_complete"), at: 0, length: 0 };
+        let (vector, disk) = (roundtrip_tracefs::Name(5), roundtrip_tracefs::Name(6));
+        tape.request();
+        tape.switch(108, 1, SLEEPS, 0);
+        tape.event(2_980, 1, Body::IrqEntry { irq: 30, name: disk });
+        if !completed_by_timer {
+            tape.event(2_985, 1, completed);
+        }
+        tape.event(2_988, 1, Body::IrqExit { irq: 30, handled: true });
+        tape.event(2_990, 1, Body::VectorEntry { kind: vector });
+        if completed_by_timer {
+            tape.event(2_995, 1, completed);
+        }
+        tape.wake(2_998, 1, SERVER, 1);
+        tape.event(3_000, 1, Body::VectorExit { kind: vector });
+        tape.switch(3_003, 1, TaskState(0), SERVER);
+        tape.reply(3_010);
+        assert_eq!(blamed(&tape.explain(3_016)), (expected, None));
+    }
+}
+
+#[test]
 fn sleep_work_a_signal_and_a_disk_are_told_apart() {
     let mut tape = Tape::new();
     tape.request();
