@@ -4,6 +4,8 @@
 //! file's contents, nor the command-line options.
 
 #[cfg(feature = "write")]
+mod in_place;
+#[cfg(feature = "write")]
 mod link;
 #[cfg(feature = "write")]
 mod owned;
@@ -13,6 +15,8 @@ mod read;
 #[cfg(feature = "write")]
 mod write;
 
+#[cfg(feature = "write")]
+pub use in_place::is_in_place;
 #[cfg(feature = "write")]
 pub use link::followed;
 #[cfg(feature = "write")]

@@ -13,6 +13,8 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::in_place::is_in_place;
+
 /// The most names to try.
 const TRIES: u32 = 100;
 
@@ -47,7 +49,7 @@ impl Owned {
             let locked = flock(&directory, FlockOperation::NonBlockingLockExclusive);
             let owned = Self { path, directory };
             // Without support for locks, no other process can lock the directory and remove it.
-            if locked != Err(Errno::WOULDBLOCK) && owned.is_in_place() {
+            if locked != Err(Errno::WOULDBLOCK) && is_in_place(&owned.directory, &owned.path) {
                 return Ok(owned);
             }
         }
@@ -76,14 +78,7 @@ impl Owned {
         let ours = directory.metadata().is_ok_and(|metadata| metadata.uid() == own);
         let free = ours && flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
         let owned = Self { path, directory };
-        (free && owned.is_in_place()).then_some(owned)
-    }
-
-    /// Whether the path still names this directory.
-    fn is_in_place(&self) -> bool {
-        let held = self.directory.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
-        let there = std::fs::symlink_metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
-        matches!((held, there), (Ok(held), Ok(there)) if held == there)
+        (free && is_in_place(&owned.directory, &owned.path)).then_some(owned)
     }
 }
 

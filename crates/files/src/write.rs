@@ -1,15 +1,21 @@
 //! Writes a result to a new temporary file in the destination's directory, and renames the file
 //! when it is complete. The rename is atomic and fails if the name exists, unless replacing was
-//! requested.
+//! requested. What a killed process left is removed by the next that writes to the directory.
 
 use std::fs::{File, FileType};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock};
 use rustix::io::Errno;
+
+use crate::in_place::is_in_place;
+
+/// How the names of temporary files begin and end.
+const PREFIX: &str = ".roundtrip-";
+const SUFFIX: &str = ".partial";
 
 /// What to do if the file exists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -155,19 +161,54 @@ fn replaceable(kind: FileType) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidInput, format!("it is {what}, which is never replaced")))
 }
 
-/// Creates a new file in the same directory, with a name that does not exist yet.
+/// Creates a new file in the same directory, with a name that does not exist yet. Holds a lock on
+/// it until it is closed. First removes the files that killed processes left there.
 fn beside(place: &Path) -> Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
+    remove_abandoned(
+        place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+    );
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let partial = place.with_file_name(format!(".roundtrip-{}-{number}.partial", std::process::id()));
+        let partial = place.with_file_name(format!("{PREFIX}{}-{number}{SUFFIX}", std::process::id()));
         // O_EXCL does not follow a symbolic link.
         match File::options().write(true).create_new(true).mode(0o666).open(&partial) {
-            Ok(file) => return Ok((partial, file)),
+            // Another process that looks for abandoned files may have locked it first. That process
+            // removes it. Without support for locks, none does.
+            Ok(file) => {
+                let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+                if locked != Err(Errno::WOULDBLOCK) && is_in_place(&file, &partial) {
+                    return Ok((partial, file));
+                }
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 10_000 => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Removes this user's temporary files whose processes were killed: no process holds their lock.
+fn remove_abandoned(folder: &Path) {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if !entry.file_name().to_str().is_some_and(is_partial) {
+            continue;
+        }
+        let Ok(file) = File::options().read(true).custom_flags(flags).open(&path) else { continue };
+        let own = rustix::process::geteuid().as_raw();
+        let ours = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.uid() == own);
+        let free = ours && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if free && is_in_place(&file, &path) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// Whether [`beside`] may have made this name.
+fn is_partial(name: &str) -> bool {
+    let numbers = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)?.split_once('-'));
+    numbers.is_some_and(|(pid, number)| pid.parse::<u32>().is_ok() && number.parse::<u32>().is_ok())
 }
 
 #[cfg(test)]
@@ -188,6 +229,31 @@ mod tests {
         assert_eq!(std::fs::read(folder.join("three")).unwrap(), b"1");
         claim(&folder.join("new"), &folder.join("named")).unwrap();
         assert!(folder.join("named/in").is_dir() && !folder.join("new").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_file_of_a_killed_process_is_removed_by_the_next_and_no_other() {
+        let folder = std::env::temp_dir().join(format!("roundtrip-partial-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let living = NewFile::create(&folder.join("living"), Existing::Keep).unwrap();
+        for name in [".roundtrip-4194304-0.partial", ".roundtrip-notes.partial", "mine-1-1.partial"] {
+            std::fs::write(folder.join(name), "half").unwrap();
+        }
+        std::os::unix::fs::symlink("mine-1-1.partial", folder.join(".roundtrip-4194304-1.partial")).unwrap();
+        write(&folder.join("next"), b"whole", Existing::Keep).unwrap();
+        living.complete().unwrap();
+        let mut names: Vec<_> =
+            std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        let kept = [
+            ".roundtrip-4194304-1.partial",
+            ".roundtrip-notes.partial",
+            "living",
+            "mine-1-1.partial",
+            "next",
+        ];
+        assert_eq!(names, kept);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

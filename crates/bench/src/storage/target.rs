@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, XattrFlags, fgetxattr, flock, fsetxattr};
 
+use roundtrip_files::is_in_place;
 use roundtrip_run::storage::{OWN_PREFIX, OWN_SUFFIX};
 
 use crate::error::{Error, FileFault, NotHere, Result};
@@ -100,20 +101,12 @@ impl Target {
         self.removed.iter().map(said).collect()
     }
 
-    /// Whether the path still leads to this file, rather than to nothing or to another program's
-    /// file.
-    fn is_in_place(&self) -> bool {
-        let ours = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
-        let there = std::fs::symlink_metadata(&self.path).map(|meta| (meta.dev(), meta.ino()));
-        matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
-    }
-
     /// Checks that the file has not been removed or replaced.
     ///
     /// # Errors
     /// [`Error::TestFileGone`] if it has.
     pub fn check(&self) -> Result<()> {
-        if self.is_in_place() {
+        if is_in_place(&self.file, &self.path) {
             return Ok(());
         }
         Err(Error::TestFileGone { path: self.path.clone() })
@@ -151,7 +144,7 @@ fn remove_abandoned(path: &Path) -> bool {
         return false;
     }
     let abandoned = Target { path: path.to_owned(), file, removed: Vec::new() };
-    abandoned.is_in_place() && std::fs::remove_file(path).is_ok()
+    is_in_place(&abandoned.file, path) && std::fs::remove_file(path).is_ok()
 }
 
 /// The error of a failed write. A full disk is the most likely cause, and the user can fix it.
@@ -172,7 +165,7 @@ impl AsFd for Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        if self.is_in_place() {
+        if is_in_place(&self.file, &self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
