@@ -2,6 +2,8 @@
 //! It is filled in one step after the measurement, so that an earlier run stays intact until then.
 //! Must not know what is in the files.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use roundtrip_files::Existing;
@@ -77,7 +79,7 @@ impl Place {
     }
 
     /// Moves the files into the directory, the run itself last. An earlier run that is to be
-    /// replaced is removed after that.
+    /// replaced is removed after that. Root's files are private.
     ///
     /// # Errors
     /// [`Error::File`]. Then the directory is unchanged, and the files are still where they were
@@ -87,6 +89,9 @@ impl Place {
             Existing::Keep => None,
             Existing::Replace => self.set_aside()?,
         };
+        if rustix::process::geteuid().is_root() {
+            make_private(self.path())?;
+        }
         let names = FILES.iter().filter(|name| self.path().join(name).exists());
         let moves = names.map(|name| (self.path().join(name), self.directory.join(name)));
         let moved = move_all(moves);
@@ -129,6 +134,18 @@ impl Place {
             roundtrip_files::put(self.path(), &rest).is_ok().then_some(rest)
         })
     }
+}
+
+/// Makes what is in a folder accessible to its owner only: a recording of root's has the names of
+/// all users' processes and files. Nobody else can enter the folder, so this may take its time.
+fn make_private(folder: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let mode = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { 0o700 } else { 0o600 };
+        std::fs::set_permissions(&path, Permissions::from_mode(mode))
+            .map_err(|cause| Error::file("make private", path, cause))?;
+    }
+    Ok(())
 }
 
 /// Refuses a directory with files of an earlier run.
@@ -217,6 +234,22 @@ mod tests {
             drop(place);
             assert_eq!(names(path), ["notes", "run.json"], "nothing of the earlier run is left");
             assert_eq!(std::fs::read(path.join("run.json")).unwrap(), b"new");
+        }
+    }
+
+    #[test]
+    fn what_root_measured_is_private() {
+        let scratch = Scratch::new().unwrap();
+        let place = Place::prepare(scratch.path(), Existing::Keep).unwrap();
+        std::fs::create_dir(place.path().join("recording")).unwrap();
+        std::fs::write(place.path().join("run.json"), "{}").unwrap();
+        place.keep().unwrap();
+        let mode =
+            |name: &str| std::fs::metadata(scratch.path().join(name)).unwrap().permissions().mode() & 0o777;
+        if rustix::process::geteuid().is_root() {
+            assert_eq!((mode("recording"), mode("run.json")), (0o700, 0o600));
+        } else {
+            assert_eq!(mode("run.json") & 0o600, 0o600);
         }
     }
 
