@@ -12,7 +12,8 @@ pub(crate) fn below(of: u32, name: &str) -> Option<Pid> {
     found.or_else(|| children.iter().find_map(|&(pid, _)| below(pid, name)))
 }
 
-/// The children of a process, with their names, by pid.
+/// The children of a process, with their names, by pid. Without the process that cleans up if a run
+/// is killed.
 pub(crate) fn children(of: u32) -> Vec<(u32, String)> {
     let all = fs::read_dir("/proc").into_iter().flatten();
     let all = all.filter_map(|one| one.ok()?.file_name().into_string().ok());
@@ -23,7 +24,7 @@ pub(crate) fn children(of: u32) -> Vec<(u32, String)> {
         let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("").trim();
         (field("PPid:") == of.to_string()).then(|| (pid, field("Name:").to_owned()))
     };
-    pids.into_iter().filter_map(child).collect()
+    pids.into_iter().filter_map(child).filter(|(_, name)| name != "guard").collect()
 }
 
 #[cfg(test)]

@@ -7,16 +7,18 @@ use roundtrip_run::{Partial, Results, Run};
 use crate::environment::{self, CpuTimes};
 use crate::kernel::root::Root;
 use crate::worker::Cut;
-use crate::{clock, conditions, worker};
+use crate::{clock, conditions, left_behind, worker};
 
-/// Makes a run: reads the environment, measures, and computes the shares of CPU time. The closure
-/// may add to the environment what only it knows. A run that a signal or a
-/// failure cut short says so.
+/// Makes a run: removes what killed runs left behind, reads the environment, measures, and computes
+/// the shares of CPU time. The closure may add to the environment what only it knows. A run that a
+/// signal or a failure cut short says so.
 ///
 /// # Errors
 /// The errors of the closure.
 pub fn record<E>(measure: impl FnOnce(&mut Environment) -> Result<Results, E>) -> Result<Run, E> {
+    let left = left_behind::remove();
     let mut environment = environment::collect();
+    left_behind::note(&mut environment.facts);
     let before = CpuTimes::read(&Root::real());
     let begun_ns = clock::now_ns();
     conditions::begin();
@@ -30,7 +32,9 @@ pub fn record<E>(measure: impl FnOnce(&mut Environment) -> Result<Results, E>) -
         Cut::Signal(signal) => Partial { signal: Some(worker::signal_name(signal)), failure: None, after_ns },
         Cut::Failure(failure) => Partial { signal: None, failure: Some(failure), after_ns },
     });
-    Ok(Run { partial, ..Run::new(environment, results, roundtrip_tracefs::foreign_clock()) })
+    let mut run = Run { partial, ..Run::new(environment, results, roundtrip_tracefs::foreign_clock()) };
+    run.warnings.extend(left);
+    Ok(run)
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use roundtrip_files::Owned;
 use rustix::io::Errno;
 
+use crate::abandoned::{PREFIX, remove, remove_abandoned};
 use crate::buffers::{Buffers, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
@@ -20,9 +20,6 @@ use crate::recording::Header;
 use crate::selection::Selection;
 use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
 use crate::who;
-
-/// The prefix of our instances' names.
-const PREFIX: &str = "roundtrip-";
 
 /// The settings that another program may change, after which events are missing.
 const SETTINGS: [&str; 6] =
@@ -350,27 +347,6 @@ fn nobody_else_records(tracefs: &Tracefs) -> bool {
     let instances = instances.into_iter().flatten().flatten().map(|entry| entry.path());
     let mut traces = instances.chain([tracefs.root().to_owned()]);
     traces.all(|trace| read(&trace.join("set_event")).is_ok_and(|events| events.trim().is_empty()))
-}
-
-/// Removes an instance. A dying worker may keep one of its files open for a moment.
-fn remove(directory: &Path) -> bool {
-    for _ in 0..50 {
-        match std::fs::remove_dir(directory) {
-            Err(error) if error.kind() == ErrorKind::ResourceBusy => {
-                std::thread::sleep(Duration::from_millis(10))
-            }
-            other => return other.is_ok(),
-        }
-    }
-    false
-}
-
-/// Removes the instances of killed processes, and returns how many. Instances that cannot be
-/// removed are in use, and are left alone.
-#[expect(clippy::must_use_candidate, reason = "it is called for its side effect")]
-pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
-    let abandoned = Owned::abandoned(&tracefs.root().join("instances"), PREFIX);
-    abandoned.iter().filter(|owned| remove(owned.path())).count()
 }
 
 #[cfg(test)]

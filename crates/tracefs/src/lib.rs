@@ -27,6 +27,8 @@
 //! ```
 
 #[cfg(feature = "live")]
+mod abandoned;
+#[cfg(feature = "live")]
 mod buffers;
 mod context;
 mod cursor;
@@ -70,6 +72,8 @@ mod trace;
 #[cfg(feature = "live")]
 mod who;
 
+#[cfg(feature = "live")]
+pub use abandoned::{abandoned, remove_abandoned};
 pub use context::EventContext;
 pub use error::{Error, Result};
 pub use event::{Body, Event, OffCpu, TaskState, ThreadRef};
@@ -81,7 +85,7 @@ pub use global::{Chosen, GlobalTrace};
 #[cfg(feature = "live")]
 pub use global_settings::Settings;
 #[cfg(feature = "live")]
-pub use instance::{Instance, remove_abandoned};
+pub use instance::Instance;
 #[cfg(feature = "live")]
 pub use lockdown::{forbids_tracing, locked_down};
 pub use merge::{CpuPages, CpuReader, Period, read, read_packed, read_packed_in_turn};

@@ -14,6 +14,14 @@ pub(super) static DISTURBANCE: &[Check] = &[
         judge: steal,
     },
     Check {
+        name: "left-behind",
+        title: "leftovers of killed runs",
+        why: "A trace instance that still records lengthens the system calls of every program by 10% to 60%. A changed \
+              setting or a limit changes what is measured.",
+        source: "Documentation/trace/ftrace.rst (instances)",
+        judge: left_behind,
+    },
+    Check {
         name: "load",
         title: "other load",
         why: "Threads of other processes run on the CPUs that a call needs.",
@@ -103,6 +111,16 @@ fn steal(environment: &Environment) -> Judged {
         });
     }
     Ok(Verdict::good(found))
+}
+
+fn left_behind(environment: &Environment) -> Judged {
+    let left = environment.facts.names("left_behind")?;
+    Ok(if left.is_empty() {
+        Verdict::good("none")
+    } else {
+        Verdict::lengthens(left.join(", "), "Remove and restore what killed runs left behind.")
+            .command("roundtrip doctor --cleanup")
+    })
 }
 
 fn load(environment: &Environment) -> Judged {

@@ -38,6 +38,7 @@ fn good() -> Environment {
         ("idle_exit_latency_us", Value::Whole(1)),
         ("idle_deepest_state", text("WFI")),
         ("stolen_since_boot", Value::Number(0.0)),
+        ("left_behind", names(&[])),
         ("clocksource", text("arch_sys_counter")),
         ("energy_aware", Value::Flag(false)),
         ("core_control", names(&[])),
@@ -109,6 +110,7 @@ const BAD_SETTINGS: &[(&str, &str, Change)] = &[
     ("steal", "3.0% of all CPU time since boot", |m| {
         m.facts.note("stolen_since_boot", "", Ok(Value::Number(0.03)));
     }),
+    ("left-behind", "instance x", |m| names(m, "left_behind", "the trace instance x")),
     ("load", "1.5 runnable threads", |m| m.load_average = Some([1.5, 0.0, 0.0])),
     ("framework", "runs", |m| m.facts.note("android_framework", "", Ok(Value::Flag(true)))),
     ("framework-threads", "SCHED_FIFO 2", |m| {

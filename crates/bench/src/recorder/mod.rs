@@ -10,6 +10,7 @@ use roundtrip_tracefs::{Instance, Selection, Tracefs};
 use crate::clock::now_ns;
 use crate::conditions;
 use crate::error::{Error, Result};
+use crate::guard::Guard;
 use roundtrip_run::RecorderInfo;
 
 /// How far a snapshot reaches back before its first call or write, in nanoseconds, to show which
@@ -28,6 +29,8 @@ pub(crate) struct Recorder {
     kilobytes: u64,
     /// Until when another program had certainly changed nothing.
     unchanged_ns: Cell<u64>,
+    /// Removes the instance if this process is killed. Dropped after it.
+    _guard: Option<Guard>,
 }
 
 impl Recorder {
@@ -55,11 +58,12 @@ impl Recorder {
         let unchanged_ns = Cell::new(now_ns());
         let tracefs = Tracefs::open()?;
         let selection = select(&tracefs)?;
+        let guard = Guard::start();
         let instance = Instance::create(&tracefs, &selection, kilobytes)?;
         if instance.clock() != "boot" {
             return Err(Error::TraceClock { clock: instance.clock().to_owned() });
         }
-        Ok(Self { instance, tracefs, kilobytes, unchanged_ns })
+        Ok(Self { instance, tracefs, kilobytes, unchanged_ns, _guard: guard })
     }
 
     /// What another program has done to the recording since it was last asked, with the time, in

@@ -1,5 +1,5 @@
 //! `roundtrip doctor`: which settings of this machine, or of a run's machine, lengthen round trips.
-//! It only reads settings, and changes nothing.
+//! It only reads settings, and changes nothing but, on request, what killed runs left behind.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use roundtrip_analysis::doctor::{self, Finding, State};
 use roundtrip_run::Run;
 
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
 use roundtrip_report::text::inert;
 
@@ -17,6 +17,7 @@ pub(crate) struct Typed {
     run: Option<PathBuf>,
     format: Option<String>,
     fail_on: Vec<String>,
+    cleanup: bool,
 }
 
 /// The command.
@@ -28,7 +29,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   quota, frequencies, idle states, preemption, real-time limits, the disk and others. For \
                   each it shows what it found, why that matters, the source, and what to do, the most \
                   important first. It lists settings that it cannot read, with the reason. It changes \
-                  nothing: the commands that it shows are for you to run.\n\n\
+                  nothing unless you pass --cleanup: the commands that it shows are for you to run.\n\n\
                   Every run stores the same settings. With RUN, the doctor judges the machine that made this \
                   run.",
     positionals: Some(Positionals {
@@ -38,31 +39,42 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         kind: ValueKind::Path,
         set: |typed: &mut Typed, text| set(&mut typed.run, values::any(text)),
     }),
-    groups: &[Group {
-        heading: "Output",
-        options: &[
-            Opt::one_of(
-                &["--format"],
-                "FORMAT",
-                &["text", "json", "csv", "markdown"],
-                "The output format.",
-                |typed: &mut Typed, text| set(&mut typed.format, values::any(text)),
-            )
-            .default("text"),
-            Opt::list_of(
-                &["--fail-on"],
-                "CHECKS",
-                CHECKS,
-                "Exits with status 3 if one of these checks, separated by commas, finds a setting that \
+    groups: &[
+        Group {
+            heading: "Output",
+            options: &[
+                Opt::one_of(
+                    &["--format"],
+                    "FORMAT",
+                    &["text", "json", "csv", "markdown"],
+                    "The output format.",
+                    |typed: &mut Typed, text| set(&mut typed.format, values::any(text)),
+                )
+                .default("text"),
+                Opt::list_of(
+                    &["--fail-on"],
+                    "CHECKS",
+                    CHECKS,
+                    "Exits with status 3 if one of these checks, separated by commas, finds a setting that \
                  lengthens round trips or cannot determine it. 'all' fails on every setting that lengthens \
                  round trips, but not on undetermined ones. Repeatable.",
-                |typed: &mut Typed, text| {
-                    typed.fail_on.extend(checks(text)?);
-                    Ok(())
-                },
-            ),
-        ],
-    }],
+                    |typed: &mut Typed, text| {
+                        typed.fail_on.extend(checks(text)?);
+                        Ok(())
+                    },
+                ),
+            ],
+        },
+        Group {
+            heading: "Cleaning up",
+            options: &[Opt::flag(
+                &["--cleanup"],
+                "First removes and restores what killed runs left behind: trace instances, control groups \
+             and changed settings. Every command that measures does the same.",
+                |typed: &mut Typed| typed.cleanup = true,
+            )],
+        },
+    ],
     examples: &[
         ("roundtrip doctor", "Lists what to change on this machine before measuring."),
         ("roundtrip doctor --fail-on cpu-quota,lock-debugging", "Stops a script on an unsuitable machine."),
@@ -85,6 +97,7 @@ const CHECKS: &[&str] = &[
     "thermal",
     "idle-states",
     "steal",
+    "left-behind",
     "load",
     "framework",
     "framework-threads",
@@ -135,8 +148,20 @@ fn fails(typed: &Typed, finding: &Finding) -> bool {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let json = typed.format.as_deref() == Some("json");
+    if typed.cleanup {
+        if typed.run.is_some() {
+            return Err(usage!("--cleanup is about this machine: leave out RUN"));
+        }
+        for line in roundtrip_bench::left_behind::remove() {
+            writeln!(terminal.err, "roundtrip doctor: {}", inert::line(&line))?;
+        }
+    }
     let environment = match &typed.run {
-        None => roundtrip_bench::environment::collect(),
+        None => {
+            let mut environment = roundtrip_bench::environment::collect();
+            roundtrip_bench::left_behind::note(&mut environment.facts);
+            environment
+        }
         Some(path) if json => Run::read(path)?.environment,
         Some(path) => inert::run(&Run::read(path)?)?.environment,
     };

@@ -13,6 +13,7 @@ mod doctor;
 mod driver;
 mod explain;
 mod gates;
+mod guard;
 pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;
@@ -76,6 +77,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &completions::COMMAND,
     &version::COMMAND,
     &worker::COMMAND,
+    &guard::COMMAND,
 ];
 
 /// The commands that start with `words`, without internal ones.

@@ -74,8 +74,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   difference: the CPU's frequency, the interrupt's CPU, the number of interrupts and IPIs, \
                   the path of the completion, and the CPU time that other processes used. A control compares \
                   the lone writer with itself, which shows how much is chance.\n\n\
-                  Roundtrip restores every setting when it ends; after kill -9 the next run does. Kernel \
-                  events, settings and limits need root. Without root the report says what is missing.",
+                  Roundtrip restores every setting when it ends, also after kill -9. Kernel events, settings \
+                  and limits need root. Without root the report says what is missing.",
     positionals: None,
     groups: &[
         Group {

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
+use crate::support::process::children;
+
 fn folder(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
@@ -28,11 +30,8 @@ fn writing(directory: &Path) -> Child {
     command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--conditions", "alone"]);
     command.args(["--duration", "1h"]).current_dir(directory);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", child.id());
-    wait_until("no writer was started", || {
-        std::fs::read_to_string(&children).is_ok_and(|text| !text.is_empty())
-    });
-    assert_eq!(std::fs::read_dir(directory).unwrap().count(), 1, "its test file");
+    wait_until("no writer was started", || !children(child.id()).is_empty());
+    wait_until("there is no test file", || std::fs::read_dir(directory).unwrap().count() == 1);
     child
 }
 
@@ -160,8 +159,9 @@ fn with_java(directory: &Path, children: u32) -> (Child, Vec<Pid>) {
 
 /// The only child of a process.
 fn child_of(run: &Child) -> Pid {
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id())).unwrap();
-    Pid::from_raw(children.trim().parse().expect("one writer")).unwrap()
+    let children = children(run.id());
+    assert_eq!(children.len(), 1, "one writer");
+    Pid::from_raw(children[0].cast_signed()).unwrap()
 }
 
 fn alive(pids: &[Pid]) -> usize {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::global_trace::settings;
-use crate::support::process::{children, roundtrip, stderr};
+use crate::support::process::{children, guard, roundtrip, stderr};
 use crate::support::turn::{Single, Turn};
 use roundtrip_skips::{Need, skip};
 use roundtrip_tracefs::{GlobalTrace, Recording, Tracefs};
@@ -120,23 +120,63 @@ fn a_run_whose_worker_is_killed_leaves_nothing() {
     assert_eq!(run.left(), [] as [String; 0]);
 }
 
+/// Whether a process lives. A killed one that is not reaped yet does not.
+fn lives(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.is_empty() && !status.contains("State:\tZ")
+}
+
 #[test]
-fn the_next_run_removes_what_a_killed_run_left() {
+fn a_killed_runs_guard_ends_its_recording() {
     let Some(tracefs) = tracefs() else { return };
-    let mut run = Run::start(&tracefs, "killed");
+    let mut run = Run::start(&tracefs, "guarded");
     let pid = run.child.id();
+    let guard = guard(pid).expect("it has a guard");
+    // Nobody who signals the run, its group or its name reaches the guard.
+    let own_group = rustix::process::getpgid(rustix::process::Pid::from_raw(guard.cast_signed())).unwrap();
+    assert_eq!(own_group.as_raw_nonzero().get().unsigned_abs(), guard);
+    assert_eq!(std::fs::read_to_string(format!("/proc/{guard}/comm")).unwrap(), "guard\n");
     run.child.kill().unwrap();
     run.child.wait().unwrap();
-    let next = roundtrip(
-        "ipc latency --driver emulated --stack hwbinder --callers other --iterations 20 --explain --out",
-    )
-    .arg(&run.folder)
-    .output()
-    .unwrap();
-    assert!(next.status.success(), "{}", stderr(&next));
-    assert_eq!(instances(&tracefs, pid), [] as [PathBuf; 0]);
-    let halves = run.left().into_iter().filter(|name| name.starts_with('.'));
-    assert_eq!(halves.collect::<Vec<_>>(), [] as [String; 0]);
+    wait_until("the guard removes the instance", || instances(&tracefs, pid).is_empty());
+    wait_until("the guard ends", || !lives(guard));
+}
+
+#[test]
+fn a_run_that_ends_leaves_no_guard() {
+    let Some(tracefs) = tracefs() else { return };
+    let mut run = Run::start(&tracefs, "unguarded");
+    let guard = guard(run.child.id()).expect("it has a guard");
+    run.signal(rustix::process::Signal::TERM);
+    run.child.wait().unwrap();
+    assert!(!lives(guard));
+}
+
+#[test]
+fn the_next_command_removes_what_a_killed_run_and_its_guard_left() {
+    let Some(tracefs) = tracefs() else { return };
+    let again = "ipc latency --driver emulated --stack hwbinder --callers other --iterations 20 --out";
+    for next in [again, "doctor --cleanup --format json"] {
+        let mut run = Run::start(&tracefs, "killed");
+        let pid = run.child.id();
+        let guard = guard(pid).and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+        rustix::process::kill_process(guard.unwrap(), rustix::process::Signal::KILL).unwrap();
+        run.child.kill().unwrap();
+        run.child.wait().unwrap();
+        let mut command = roundtrip(next);
+        if next == again {
+            command.arg(&run.folder);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(instances(&tracefs, pid), [] as [PathBuf; 0]);
+        // Another test's command may have removed the instance first.
+        for line in stderr(&output).lines().filter(|line| line.contains("trace instance")) {
+            assert!(line.ends_with(" was removed: a run that was killed had left it behind"), "{line}");
+        }
+        let halves = run.left().into_iter().filter(|name| name.starts_with('.') && next == again);
+        assert_eq!(halves.collect::<Vec<_>>(), [] as [String; 0]);
+    }
 }
 
 /// Whether an instance is on and has recorded something. A new one is on before it has events.

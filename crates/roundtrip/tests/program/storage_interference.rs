@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use roundtrip_skips::{Need, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::process::children;
+use crate::support::process::{children, guard};
 use crate::support::turn::{Single, Turn};
 
 fn folder(name: &str) -> PathBuf {
@@ -61,7 +61,7 @@ fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) 
 }
 
 #[test]
-fn a_setting_is_restored_on_ctrl_c_and_after_a_kill_by_the_next_run() {
+fn a_setting_is_restored_on_ctrl_c_and_after_a_kill() {
     let _turn = Turn::take(Single::Settings);
     let directory = folder("settings");
     let before = affinities();
@@ -76,13 +76,25 @@ fn a_setting_is_restored_on_ctrl_c_and_after_a_kill_by_the_next_run() {
     assert_eq!(affinities(), before);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
 
-    let mut child = with_a_changed_setting(&directory, &before).expect("it could a moment ago");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let arguments = ["--conditions", "alone", "--duration", "1ms", "--rounds", "1"];
-    let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
-    assert!(output.status.success());
-    assert_eq!(affinities(), before);
+    for guarded in [true, false] {
+        let mut child = with_a_changed_setting(&directory, &before).expect("it could a moment ago");
+        if !guarded {
+            let guard = guard(child.id()).and_then(|pid| Pid::from_raw(pid.cast_signed()));
+            kill_process(guard.unwrap(), Signal::KILL).unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while guarded && affinities() != before {
+            assert!(Instant::now() < until, "the guard restores nothing");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Also removes the test file.
+        let arguments = ["--conditions", "alone", "--duration", "1ms", "--rounds", "1"];
+        let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(affinities(), before);
+    }
     std::fs::remove_dir_all(&directory).unwrap();
 }
 

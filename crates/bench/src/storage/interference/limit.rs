@@ -14,7 +14,7 @@ use crate::kernel::root::Root;
 
 const PREFIX: &str = "roundtrip-io-";
 
-/// The group. Dropping it removes it. If its process is killed, a later run removes it.
+/// The group. Dropping it removes it. If its process is killed, its guard or a later run does.
 #[derive(Debug)]
 pub(super) struct Limit {
     directory: Owned,
@@ -34,10 +34,6 @@ impl Limit {
             return Err("no control group of this process has an I/O controller".into());
         };
         let above = root.path(&mount);
-        for abandoned in Owned::abandoned(&above, PREFIX) {
-            // Fails for a group that is still in use.
-            let _ = std::fs::remove_dir(abandoned.path());
-        }
         let controllers = mount.join("cgroup.subtree_control");
         // Claimed even if it was already enabled: another run that enabled it would otherwise
         // disable it under this one.
@@ -82,6 +78,23 @@ impl Drop for Limit {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
+}
+
+/// The groups of killed runs.
+fn abandoned(root: &Root) -> Vec<Owned> {
+    let above = cgroup::io_groups(root).map(|groups| root.path(groups.mount));
+    above.map(|above| Owned::abandoned(&above, PREFIX)).unwrap_or_default()
+}
+
+/// The groups that killed runs left.
+pub(crate) fn groups(root: &Root) -> Vec<PathBuf> {
+    abandoned(root).iter().map(|group| group.path().to_owned()).collect()
+}
+
+/// Removes the groups that killed runs left, and returns them. A group that is still in use stays.
+pub(crate) fn remove_groups(root: &Root) -> Vec<PathBuf> {
+    let removed = abandoned(root).into_iter().filter(|group| std::fs::remove_dir(group.path()).is_ok());
+    removed.map(|group| group.path().to_owned()).collect()
 }
 
 /// A process in the group.

@@ -15,3 +15,9 @@ mod setting;
 
 pub use background::BackgroundJob;
 pub use run::run;
+
+/// What a killed run leaves.
+pub(crate) mod left_behind {
+    pub(crate) use super::limit::{groups, remove_groups};
+    pub(crate) use super::setting::{changed, restored};
+}

@@ -8,9 +8,9 @@ use super::disk::disk;
 use super::ended::Ended;
 use super::offered::{autogroup, conditions};
 use super::recipe::{Done, Machine, Presence, Recipe};
-use super::setting::restored;
 use crate::clock::{self, now_ns};
 use crate::error::{Error, Result};
+use crate::guard::Guard;
 use crate::kernel::counters;
 use crate::kernel::root::Root;
 use crate::progress::Progress;
@@ -54,7 +54,9 @@ pub fn run(
     plan.check()?;
     let end_ns = now_ns() + plan.duration_ns / 100 * MEASURING_PERCENT;
     let root = Root::real();
-    let mut notes = restored(&root);
+    // Dropped last, when everything is restored.
+    let _guard = Guard::start();
+    let mut notes = Vec::new();
     let clock_read_cost_ns = clock::read_cost_ns();
     // Before the file is created, so that a signal does not end the process before it has removed
     // the file.

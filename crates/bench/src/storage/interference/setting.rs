@@ -1,17 +1,18 @@
 //! A kernel setting that is changed temporarily. It is restored when this value is dropped, or by
-//! the next run if this process was killed. Until then, a note (a file) keeps the earlier value.
-//! Only one run at a time can own a setting: the one that holds the lock on its note, which the
-//! kernel releases when the process ends (flock(2)). Must not know what a setting means.
+//! this process's guard or the next run if this process was killed. Until then, a note (a file)
+//! keeps the earlier value. Only one run at a time can own a setting: the one that holds the lock
+//! on its note, which the kernel releases when the process ends (flock(2)). Must not know what a
+//! setting means.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use roundtrip_files::{private_directories, private_directory};
+use roundtrip_files::{is_in_place, private_directories, private_directory};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
@@ -143,29 +144,51 @@ impl Drop for Setting {
     }
 }
 
+/// A note that a killed process left, with its lock, and the file and value to restore, if any.
+struct Abandoned {
+    note: PathBuf,
+    _lock: File,
+    before: Option<(String, String)>,
+}
+
+fn abandoned(root: &Root) -> impl Iterator<Item = Abandoned> {
+    let folders = private_directories(&root.path("")).into_iter();
+    let notes = folders.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    notes.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)).filter_map(|entry| {
+        let note = entry.path();
+        let lock = open(&note, false).ok().and_then(|file| hold(file, &note))?;
+        let before = load(root, &lock);
+        Some(Abandoned { note, _lock: lock, before })
+    })
+}
+
+/// The settings that killed processes left changed.
+pub(crate) fn changed(root: &Root) -> Vec<String> {
+    abandoned(root).filter_map(|one| one.before).map(|(file, _)| shown(&file)).collect()
+}
+
 /// Restores what killed processes left changed, and returns the files.
-pub(super) fn restore_abandoned(root: &Root) -> Vec<String> {
+fn restore_abandoned(root: &Root) -> Vec<String> {
     let mut restored = Vec::new();
-    for directory in private_directories(&root.path("")) {
-        let names = std::fs::read_dir(&directory).into_iter().flatten().flatten();
-        for note in names.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
-            let note = note.path();
-            let Some(lock) = open(&note, false).ok().and_then(|file| hold(file, &note)) else { continue };
-            let before = load(root, &lock);
-            if let Some((file, before)) = before {
-                if write(&root.path(&file), &before).is_err() {
-                    continue;
-                }
-                restored.push(format!("/{}", file.trim_start_matches('/')));
+    for Abandoned { note, _lock, before } in abandoned(root) {
+        if let Some((file, before)) = before {
+            if write(&root.path(&file), &before).is_err() {
+                continue;
             }
-            let _ = std::fs::remove_file(&note);
+            restored.push(shown(&file));
         }
+        let _ = std::fs::remove_file(&note);
     }
     restored
 }
 
+/// The path of a setting, whose name is below the root.
+fn shown(file: &str) -> String {
+    format!("/{}", file.trim_start_matches('/'))
+}
+
 /// Restores what a killed run left changed, and returns a message for each setting.
-pub(super) fn restored(root: &Root) -> Vec<String> {
+pub(crate) fn restored(root: &Root) -> Vec<String> {
     let files = restore_abandoned(root).into_iter();
     files.map(|file| format!("{file} was restored: a run that was killed had left it changed")).collect()
 }
@@ -191,9 +214,7 @@ fn open(note: &Path, create: bool) -> std::io::Result<File> {
 /// Locks the note; `None` if another process holds the lock, or has just removed the note.
 fn hold(file: File, note: &Path) -> Option<File> {
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let there = std::fs::symlink_metadata(note).ok().map(identity);
-    (file.metadata().ok().map(identity) == there).then_some(file)
+    is_in_place(&file, note).then_some(file)
 }
 
 /// The file and the value to restore, if the note is complete and from this boot.

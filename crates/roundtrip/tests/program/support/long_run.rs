@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::process::children;
+
 /// Long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -23,15 +25,13 @@ impl LongRun {
     /// Waits until it has `count` worker processes for which `are_working` returns true. Returns
     /// their process ids, in the order of their start.
     pub(crate) fn workers(&self, count: usize, are_working: impl Fn(&[u32]) -> bool) -> Vec<u32> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let until = Instant::now() + PATIENCE;
         loop {
-            let children = std::fs::read_to_string(&path).unwrap();
-            let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+            let workers = children(self.pid());
             if workers.len() == count && are_working(&workers) {
                 return workers;
             }
-            assert!(Instant::now() < until, "the workers do not start: {children}");
+            assert!(Instant::now() < until, "the workers do not start: {workers:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
