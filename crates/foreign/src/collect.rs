@@ -3,13 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use roundtrip_tracefs::{Event, Loss, Packed};
+use roundtrip_tracefs::{Event, Loss, Names, Packed};
 
 use crate::error::{Error, Result};
-use crate::{Foreign, MAX_EVENTS};
+use crate::{Foreign, MAX_EVENTS, MAX_NAME_BYTES, MAX_THREADS};
 
 /// The highest accepted CPU number. Higher ones come from damaged bytes.
 pub(crate) const MOST_CPUS: u32 = 1 << 14;
+
+/// Whether there are more names or threads than are kept, so that nothing more needs to be read.
+pub(crate) fn overflow(names: &Names, processes: &BTreeMap<u32, u32>, comms: &BTreeMap<u32, String>) -> bool {
+    names.memory_bytes() > MAX_NAME_BYTES || processes.len().max(comms.len()) > MAX_THREADS
+}
 
 /// The events found so far.
 #[derive(Default)]

@@ -53,6 +53,12 @@ impl Error {
             ),
         }
     }
+
+    /// More threads, names or parts than any real recording of that many events has.
+    pub(crate) fn too_much() -> Self {
+        let what = "it has more threads, names or parts than this program reads: record for a shorter time";
+        Self::TooLarge { what: what.to_owned() }
+    }
 }
 
 /// The result type of this crate.

@@ -80,7 +80,17 @@ impl Foreign {
 /// The maximum size of all decompressed parts of a file together, in bytes.
 const MOST_UNPACKED_BYTES: usize = 1 << 30;
 
-/// The maximum number of events of a file. Packed, they take about 300 MB.
+/// The maximum size of one compressed part of a Perfetto trace, in bytes. Perfetto compresses a few
+/// pages together.
+const MAX_PART_BYTES: usize = 64 << 20;
+
+/// The maximum number of a file's threads, and of its symbols.
+const MAX_THREADS: usize = if cfg!(test) { 1000 } else { 1 << 20 };
+
+/// The maximum memory for names in events, in bytes.
+const MAX_NAME_BYTES: usize = if cfg!(test) { 1 << 20 } else { 96 << 20 };
+
+/// The maximum number of a file's events. Packed, they take about 300 MB.
 const MAX_EVENTS: usize = if cfg!(test) { 20_000 } else { 16_000_000 };
 
 /// Reads the bytes of a file that any of these tools wrote. The events are not packed.

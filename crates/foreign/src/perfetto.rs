@@ -5,19 +5,20 @@
 mod bundle;
 mod compact;
 mod described;
+mod limits;
 mod packets;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, BufRead};
 
 use roundtrip_perfetto::read::{Fields, Message, TRUNCATED, Value};
 
-use crate::collect::Collected;
+use crate::collect::{Collected, MOST_CPUS};
 use crate::compressed::{Method, unpack};
 use crate::error::{Error, Result};
 use crate::opening::failure;
 use crate::text::program;
-use crate::{Foreign, MOST_UNPACKED_BYTES, Tool};
+use crate::{Foreign, MAX_PART_BYTES, MOST_UNPACKED_BYTES, Tool};
 use described::Described;
 use packets::{Next, Packets};
 
@@ -26,6 +27,9 @@ const FORM: &str = "Perfetto's trace";
 /// Clocks (`BuiltinClock`).
 const MONOTONIC_RAW: u64 = 5;
 const BOOTTIME: u64 = 6;
+
+/// More kinds of events than a kernel has.
+const MAX_EVENT_NAMES: usize = 10_000;
 
 /// The path from a trace's configuration to the names of its kernel events: `data_sources`,
 /// `config`, `ftrace_config`, `ftrace_events`.
@@ -56,6 +60,9 @@ pub(crate) fn read<'a>(open: &dyn Fn() -> Box<dyn BufRead + 'a>) -> Result<Forei
             reader.budget = MOST_UNPACKED_BYTES;
         }
     }
+    if reader.too_much(&foreign) {
+        return Err(Error::too_much());
+    }
     if reader.bundles == 0 {
         let what =
             "it has no kernel events (ftrace_events): record it with the data source linux.ftrace".to_owned();
@@ -76,9 +83,9 @@ pub(crate) fn read<'a>(open: &dyn Fn() -> Box<dyn BufRead + 'a>) -> Result<Forei
              read"
         ));
     }
-    let refused = |event: &&String| {
-        reader.refused.iter().any(|refused| event.rsplit('/').next() == refused.rsplit(['/', ':']).next())
-    };
+    let refused: HashSet<&str> =
+        reader.refused.iter().filter_map(|refused| refused.rsplit(['/', ':']).next()).collect();
+    let refused = |event: &&String| event.rsplit('/').next().is_some_and(|name| refused.contains(name));
     let asked: Vec<String> = reader.asked.iter().filter(|event| !refused(event)).cloned().collect();
     asked.iter().for_each(|event| reader.collected.has(event));
     reader.collected.finish(&mut foreign)?;
@@ -122,6 +129,10 @@ struct Reader {
     clock: Option<&'static str>,
     /// The thread that runs on each CPU, if a switch showed it.
     running: BTreeMap<u32, roundtrip_tracefs::ThreadRef>,
+    /// The memory of all these texts, in bytes.
+    kept_bytes: usize,
+    /// How many messages were looked at.
+    steps: u64,
     bundles: u64,
     other_machines: u64,
     without_thread: u64,
@@ -130,7 +141,7 @@ struct Reader {
 impl Reader {
     /// Reads a trace, a packet at a time.
     fn stream(&mut self, mut packets: Packets<'_>, foreign: &mut Foreign) -> io::Result<()> {
-        while !self.collected.overflowed() {
+        while !self.overflowed(foreign) {
             match packets.next()? {
                 Next::End => break,
                 Next::Packet { at, bytes } => {
@@ -150,7 +161,7 @@ impl Reader {
     /// Reads the contents of a compressed packet. Compressed packets must not nest.
     fn packets(&mut self, bytes: &[u8], foreign: &mut Foreign) {
         let mut trace = Message::new(bytes);
-        while !self.collected.overflowed() {
+        while !self.overflowed(foreign) {
             let at = trace.at();
             match trace.next() {
                 None => return,
@@ -170,6 +181,7 @@ impl Reader {
     }
 
     fn packet(&mut self, bytes: &[u8], depth: u32, foreign: &mut Foreign) -> Result<(), String> {
+        self.step()?;
         let (mut sequence, mut machine) = (0, 0);
         for field in Message::new(bytes) {
             match field? {
@@ -210,7 +222,10 @@ impl Reader {
         if depth > 0 {
             return Err("nested compressed packets".to_owned());
         }
-        let unpacked = unpack(method, packed, &mut self.budget)?;
+        let most = self.budget.min(MAX_PART_BYTES);
+        let mut left = most;
+        let unpacked = unpack(method, packed, &mut left)?;
+        self.budget -= most - left;
         self.packets(&unpacked, foreign);
         Ok(())
     }
@@ -220,12 +235,15 @@ impl Reader {
     fn asked(&mut self, message: &[u8], path: &[u32]) -> Result<(), String> {
         let [wanted, rest @ ..] = path else {
             let event = String::from_utf8_lossy(message);
-            if event.contains('/') && !event.contains('*') && self.asked.len() < 10_000 {
-                self.asked.insert(event.into_owned());
+            let new = event.contains('/') && !event.contains('*') && !self.asked.contains(&*event);
+            if new && self.asked.len() < MAX_EVENT_NAMES {
+                let event = self.keep(&event);
+                self.asked.insert(event);
             }
             return Ok(());
         };
         for field in Message::new(message) {
+            self.step()?;
             match field? {
                 (number, Value::Bytes(inner)) if number == *wanted => self.asked(inner, rest)?,
                 _ => {}
@@ -236,6 +254,7 @@ impl Reader {
 
     fn process_tree(&mut self, tree: &[u8]) -> Result<(), String> {
         for field in Message::new(tree) {
+            self.step()?;
             match field? {
                 (1, Value::Bytes(process)) => {
                     let process = Fields::read(process)?;
@@ -247,7 +266,7 @@ impl Reader {
                             || process.u32(2) == Some(2);
                         let first = line.split(' ').next().unwrap_or(line);
                         let name = if of_kernel { line } else { program(first) };
-                        self.comms.entry(pid).or_insert_with(|| name.to_owned());
+                        self.name(pid, name);
                     }
                 }
                 (2, Value::Bytes(thread)) => {
@@ -255,7 +274,7 @@ impl Reader {
                     let (Some(tid), Some(pid)) = (thread.u32(1), thread.u32(3)) else { continue };
                     self.processes.insert(tid, pid);
                     if let Some(name) = thread.text(2).filter(|name| !name.is_empty()) {
-                        self.comms.entry(tid).or_insert_with(|| name.to_owned());
+                        self.name(tid, name);
                     }
                 }
                 _ => {}
@@ -264,13 +283,23 @@ impl Reader {
         Ok(())
     }
 
+    fn name(&mut self, tid: u32, name: &str) {
+        if !self.comms.contains_key(&tid) {
+            let name = self.keep(name);
+            self.comms.insert(tid, name);
+        }
+    }
+
     /// Reads a snapshot of the clocks. Only the first snapshot is used.
     fn clocks(&mut self, snapshot: &[u8]) -> Result<(), String> {
         let mut now = HashMap::new();
         for field in Message::new(snapshot) {
+            self.step()?;
             if let (1, Value::Bytes(clock)) = field? {
                 let clock = Fields::read(clock)?;
-                if let (Some(id), Some(time)) = (clock.number(1), clock.number(2)) {
+                if let (Some(id @ (BOOTTIME | MONOTONIC_RAW)), Some(time)) =
+                    (clock.number(1), clock.number(2))
+                {
                     now.insert(id, time);
                 }
             }
@@ -283,10 +312,15 @@ impl Reader {
 
     fn interned(&mut self, data: &[u8], sequence: u64) -> Result<(), String> {
         for field in Message::new(data) {
+            self.step()?;
             if let (26, Value::Bytes(symbol)) = field? {
                 let symbol = Fields::read(symbol)?;
                 if let (Some(id), Some(name)) = (symbol.number(1), symbol.text(2)) {
-                    self.symbols.insert((sequence, id), name.to_owned());
+                    let kept = self.symbols.get(&(sequence, id)).is_some_and(|known| known == name);
+                    if !kept {
+                        let name = self.keep(name);
+                        self.symbols.insert((sequence, id), name);
+                    }
                 }
             }
         }
@@ -296,18 +330,27 @@ impl Reader {
     /// Reads the kernel's counters at the recording's start (phase 1) and end (phase 2).
     fn stats(&mut self, stats: &[u8]) -> Result<(), String> {
         for field in Message::new(stats) {
+            self.step()?;
             if let (6 | 7, Value::Bytes(event)) = field? {
-                self.refused.insert(String::from_utf8_lossy(event).into_owned());
+                let event = String::from_utf8_lossy(event);
+                if self.refused.len() < MAX_EVENT_NAMES && !self.refused.contains(&*event) {
+                    let event = self.keep(&event);
+                    self.refused.insert(event);
+                }
             }
         }
         let end = Fields::read(stats)?.number(1) == Some(2);
         for field in Message::new(stats) {
+            self.step()?;
             if let (2, Value::Bytes(cpu)) = field? {
                 let cpu = Fields::read(cpu)?;
                 let sum =
                     [3, 4, 8].iter().filter_map(|&number| cpu.number(number)).fold(0, u64::saturating_add);
-                let counts = self.lost.entry(cpu.number(1).unwrap_or(0)).or_default();
-                if end { counts.1 = sum } else { counts.0 = sum }
+                let cpu = cpu.number(1).unwrap_or(0);
+                if cpu < u64::from(MOST_CPUS) {
+                    let counts = self.lost.entry(cpu).or_default();
+                    if end { counts.1 = sum } else { counts.0 = sum }
+                }
             }
         }
         Ok(())

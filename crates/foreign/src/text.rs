@@ -19,8 +19,8 @@ use std::io::{self, BufRead, Read as _};
 use roundtrip_tracefs::{Body, Event};
 
 use crate::bodies;
-use crate::collect::{Collected, MOST_CPUS};
-use crate::error::Result;
+use crate::collect::{Collected, MOST_CPUS, overflow};
+use crate::error::{Error, Result};
 use crate::opening::failure;
 use crate::{Foreign, Tool};
 use dump::Dump;
@@ -61,6 +61,9 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<Option<Foreign>> {
     for number in 1.. {
         if reader.collected.overflowed() {
             break;
+        }
+        if overflow(&foreign.trace.names, &reader.processes, &reader.comms) {
+            return Err(Error::too_much());
         }
         match next_line(&mut input, &mut bytes) {
             Ok(true) => reader.line(number, &String::from_utf8_lossy(&bytes), &mut foreign),

@@ -86,17 +86,26 @@ impl<'a> Iterator for Message<'a> {
     }
 }
 
-/// The numbers of a packed field.
-///
-/// # Errors
-/// If the last one is incomplete.
-pub fn packed(bytes: &[u8]) -> Result<Vec<u64>, String> {
+/// The numbers of a packed field, one after the other. Ends after an incomplete one, which is an
+/// error.
+pub fn packed(bytes: &[u8]) -> impl Iterator<Item = Result<u64, String>> + '_ {
     let mut message = Message::new(bytes);
-    let mut numbers = Vec::new();
-    while message.at < bytes.len() {
-        numbers.push(message.varint().ok_or("a packed field is truncated")?);
-    }
-    Ok(numbers)
+    std::iter::from_fn(move || {
+        if message.at >= bytes.len() {
+            return None;
+        }
+        let number = message.varint();
+        if number.is_none() {
+            message.at = bytes.len();
+        }
+        Some(number.ok_or_else(|| "a packed field is truncated".to_owned()))
+    })
+}
+
+/// How many numbers a packed field has, if it is whole.
+#[must_use]
+pub fn packed_length(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&byte| byte < 0x80).count()
 }
 
 /// A small message's fields by number. Of repeated fields, only the first counts.

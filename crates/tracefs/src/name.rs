@@ -14,11 +14,16 @@ pub struct Name(pub u32);
 pub struct Names {
     texts: Vec<Arc<str>>,
     places: HashMap<Arc<str>, Name>,
+    /// The length of all texts.
+    bytes: usize,
 }
+
+/// What a name costs besides its text: both entries, and what the text's allocation adds.
+const BYTES_EACH: usize = 120;
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names = Self { texts: Vec::new(), places: HashMap::new() };
+        let mut names = Self { texts: Vec::new(), places: HashMap::new(), bytes: 0 };
         names.intern("");
         names
     }
@@ -31,10 +36,17 @@ impl Names {
             return name;
         }
         let name = Name(u32::try_from(self.texts.len()).expect("fewer names than a trace has bytes"));
+        self.bytes += text.len();
         let text: Arc<str> = text.into();
         self.texts.push(text.clone());
         self.places.insert(text, name);
         name
+    }
+
+    /// About how much memory they take, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes + self.texts.len() * BYTES_EACH
     }
 
     /// Replaces strings before they are shown. Lookups still use the original strings.

@@ -4,8 +4,10 @@ use roundtrip_perfetto::read::{Fields, Message, Value};
 use roundtrip_perfetto::schema;
 use roundtrip_tracefs::{Event, EventContext, Name, Names, TaskState};
 
+use super::compact::{self, MAX_ROWS, TOO_LONG};
 use super::described::{Described, described};
-use super::{Reader, compact};
+use super::limits::BYTES_EACH;
+use super::{MAX_EVENT_NAMES, Reader};
 use crate::Foreign;
 use crate::bodies;
 use crate::collect::MOST_CPUS;
@@ -52,9 +54,12 @@ impl Reader {
     /// Reads the trace's own descriptions of events.
     pub(super) fn descriptions(&mut self, bytes: &[u8]) -> Result<(), String> {
         for field in Message::new(bytes) {
+            self.step()?;
             if let (11, Value::Bytes(one)) = field?
+                && self.described.len() < MAX_EVENT_NAMES
                 && let Some((number, described)) = described(one)?
             {
+                self.kept_bytes += one.len() + BYTES_EACH;
                 self.described.insert(number, described);
             }
         }
@@ -67,6 +72,7 @@ impl Reader {
         sequence: u64,
         foreign: &mut Foreign,
     ) -> Result<(), String> {
+        self.step()?;
         let head = Head::read(bytes)?;
         self.bundles += 1;
         let shift = self.shift(&head);
@@ -90,6 +96,7 @@ impl Reader {
         for field in Message::new(bytes) {
             match field {
                 Ok((2, Value::Bytes(event))) => match self.event(event, head.cpu, sequence, foreign) {
+                    Ok(Ok(_)) if events.len() >= MAX_ROWS => damage = Some(TOO_LONG.to_owned()),
                     Ok(Ok(event)) => events.push(compact::Found::Whole(event)),
                     Ok(Err(time_ns)) => undecoded_ns = undecoded_ns.max(time_ns),
                     Err(what) => damage = Some(what),
@@ -157,6 +164,7 @@ impl Reader {
         sequence: u64,
         foreign: &mut Foreign,
     ) -> Result<Result<Event, u64>, String> {
+        self.step()?;
         let fields = Fields::read(bytes)?;
         let (Some(time_ns), Some(tid)) = (fields.number(1), fields.u32(2)) else { return Ok(Err(0)) };
         let context = fields.u32(5).map_or(EventContext::Unknown, EventContext::of_flags);

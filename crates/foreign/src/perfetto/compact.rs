@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use roundtrip_perfetto::read::{Message, Value, packed};
+use roundtrip_perfetto::read::{Message, Value, packed, packed_length};
 use roundtrip_tracefs::{Body, Event, EventContext, Name, Names, TaskState, ThreadRef};
 
 /// An event of a bundle.
@@ -46,44 +46,129 @@ impl Found {
     }
 }
 
+/// More rows than a bundle has, even of the longest page.
+pub(super) const MAX_ROWS: usize = 2_000_000;
+
+/// What is wrong with a bundle of more than [`MAX_ROWS`] events.
+pub(super) const TOO_LONG: &str = "a bundle has more than two million events";
+
+/// More parts than a column is sent in.
+const MAX_PARTS: usize = 1 << 12;
+
+/// More different names of threads than a bundle has.
+const MAX_TEXTS: usize = 1 << 16;
+
+/// The parts of a column in the order in which they were sent: packed numbers, or a single one.
+#[derive(Clone, Default)]
+struct Column<'a>(Vec<Part<'a>>);
+
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    Packed(&'a [u8]),
+    One(u64),
+}
+
+impl<'a> Column<'a> {
+    fn len(&self) -> usize {
+        let length = |part: &Part| if let Part::Packed(bytes) = part { packed_length(bytes) } else { 1 };
+        self.0.iter().map(length).sum()
+    }
+
+    fn numbers(self) -> impl Iterator<Item = Result<u64, String>> + 'a {
+        self.0.into_iter().flat_map(|part| {
+            let (bytes, one) = match part {
+                Part::Packed(bytes) => (bytes, None),
+                Part::One(number) => (&[][..], Some(Ok(number))),
+            };
+            packed(bytes).chain(one)
+        })
+    }
+}
+
+/// The numbers of five columns, and of an optional one.
+type Row = ([u64; 5], Option<u64>);
+
+/// The columns by field number. Their numbers are decoded when they are needed, because they take
+/// eight times as much memory.
+struct Columns<'a>(BTreeMap<u32, Column<'a>>);
+
+impl<'a> Columns<'a> {
+    /// At most `room` rows of five columns, which must be equally long. Beside each row is the
+    /// number of the column `optional`, `None` where that column has ended.
+    fn rows(
+        &mut self,
+        numbers: [u32; 5],
+        optional: Option<u32>,
+        room: usize,
+    ) -> Result<impl Iterator<Item = Result<Row, String>> + use<'a>, String> {
+        let columns = numbers.map(|number| self.0.remove(&number).unwrap_or_default());
+        let length = columns[0].len();
+        if columns.iter().any(|column| column.len() != length) {
+            return Err("its columns have different lengths".to_owned());
+        }
+        if length > room {
+            return Err(TOO_LONG.to_owned());
+        }
+        let extra = optional.and_then(|number| self.0.remove(&number)).unwrap_or_default();
+        let mut columns = columns.map(Column::numbers);
+        let mut extra = extra.numbers();
+        let mut row = move || -> Result<Row, String> {
+            let mut row = [0; 5];
+            for (value, column) in row.iter_mut().zip(&mut columns) {
+                *value = column.next().ok_or("a column ends early")??;
+            }
+            Ok((row, extra.next().transpose()?))
+        };
+        Ok((0..length).map(move |_| row()))
+    }
+}
+
 /// Reads the columns.
 #[expect(clippy::cast_possible_truncation, reason = "32-bit columns; negative ones are sent as 64 bits")]
 pub(super) fn read(bytes: &[u8], old: bool, names: &mut Names, into: &mut Vec<Found>) -> Result<(), String> {
     let mut texts: Vec<Name> = Vec::new();
-    let mut columns: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let mut columns = Columns(BTreeMap::new());
     for field in Message::new(bytes) {
-        match field? {
-            (5, Value::Bytes(text)) => texts.push(names.intern(&String::from_utf8_lossy(text))),
-            (number, Value::Bytes(bytes)) => columns.entry(number).or_default().extend(packed(bytes)?),
-            (number, Value::Number(value)) => columns.entry(number).or_default().push(value),
+        let (number, part) = match field? {
+            (5, Value::Bytes(_)) if texts.len() >= MAX_TEXTS => {
+                return Err("a bundle names too many threads".to_owned());
+            }
+            (5, Value::Bytes(text)) => {
+                texts.push(names.intern(&String::from_utf8_lossy(text)));
+                continue;
+            }
+            // The columns of switches and wakings.
+            (number @ (1..=4 | 6..=12), value) => match value {
+                Value::Bytes(bytes) => (number, Part::Packed(bytes)),
+                Value::Number(value) => (number, Part::One(value)),
+            },
+            _ => continue,
+        };
+        let parts = &mut columns.0.entry(number).or_default().0;
+        parts.push(part);
+        if parts.len() > MAX_PARTS {
+            return Err("its columns are in too many parts".to_owned());
         }
     }
-    let column = |number: u32| columns.get(&number).map(Vec::as_slice).unwrap_or_default();
-    let rows = |numbers: [u32; 5]| {
-        let length = column(numbers[0]).len();
-        let equal = numbers.iter().all(|&number| column(number).len() == length);
-        equal.then_some(0..length).ok_or("its columns have different lengths")
-    };
     let comm = |index: u64| {
         let found = usize::try_from(index).ok().and_then(|index| texts.get(index));
         found.copied().ok_or("it refers to a name that it does not have")
     };
     let mut time_ns = 0u64;
-    for row in rows([1, 2, 3, 4, 6])? {
-        let at = |number: u32| column(number)[row];
-        time_ns = time_ns.wrapping_add(at(1));
-        let next = ThreadRef { tid: at(3) as u32, prio: at(4) as i32, comm: comm(at(6))? };
-        into.push(Found::Switch { time_ns, prev_state: state(at(2).cast_signed(), old), next });
+    for row in columns.rows([1, 2, 3, 4, 6], None, MAX_ROWS.saturating_sub(into.len()))? {
+        let ([after_ns, bits, tid, prio, name], _) = row?;
+        time_ns = time_ns.wrapping_add(after_ns);
+        let next = ThreadRef { tid: tid as u32, prio: prio as i32, comm: comm(name)? };
+        into.push(Found::Switch { time_ns, prev_state: state(bits.cast_signed(), old), next });
     }
     time_ns = 0;
-    for row in rows([7, 8, 9, 10, 11])? {
-        let at = |number: u32| column(number)[row];
-        time_ns = time_ns.wrapping_add(at(7));
-        let thread = ThreadRef { tid: at(8) as u32, prio: at(10) as i32, comm: comm(at(11))? };
-        // Older versions of Perfetto do not write the flags.
-        let flags = column(12).get(row).map(|&flags| flags as u32);
-        let context = flags.map_or(EventContext::Unknown, EventContext::of_flags);
-        into.push(Found::Waking { time_ns, thread, target_cpu: at(9) as u32, context });
+    // Older versions of Perfetto do not write the flags, the optional column.
+    for row in columns.rows([7, 8, 9, 10, 11], Some(12), MAX_ROWS.saturating_sub(into.len()))? {
+        let ([after_ns, tid, target_cpu, prio, name], flags) = row?;
+        time_ns = time_ns.wrapping_add(after_ns);
+        let thread = ThreadRef { tid: tid as u32, prio: prio as i32, comm: comm(name)? };
+        let context = flags.map_or(EventContext::Unknown, |flags| EventContext::of_flags(flags as u32));
+        into.push(Found::Waking { time_ns, thread, target_cpu: target_cpu as u32, context });
     }
     Ok(())
 }

@@ -83,6 +83,14 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
         found.calls.kept.others = slow_calls::classify(&basis, &found.calls.others);
     }
     if !found.binder && found.writes.is_none() {
+        // They may be in what could not be read.
+        if let Some(damage) = &foreign.damage {
+            let damage = inert::line(damage);
+            anyhow::bail!(
+                "{} is damaged: {damage}; no call or write is in the readable part",
+                path.display()
+            );
+        }
         anyhow::bail!(
             "{}: it has no events of the binder driver: record binder/binder_transaction and \
              binder/binder_transaction_received, or raw_syscalls for writes, with the scheduler's events",
