@@ -119,14 +119,15 @@ fn a_trace_that_does_not_fit_leaves_no_file() {
     assert_eq!(left(&output).1, [] as [String; 0]);
 }
 
-/// Starts a trace with the program `$0`, and stops it three times on a full disk. All in one mount
-/// namespace, because the program unmounts the tracefs that it mounted. Prints after each command
-/// its status, and what it left.
+/// Starts a trace with the program `$0`, and stops it three times on a full disk, on which 4 kB are
+/// left: more events happen meanwhile than fit. All in one mount namespace, because the program
+/// unmounts the tracefs that it mounted. Prints after each command its status, and what it left.
 const STOP: &str = r#"
 mount -t tmpfs -o size=1m none "$1" || exit 77
 cd "$1" && head -c 1044480 /dev/zero > filler
 for args in "start -b 256" "stop -o trace.txt" "stop -o trace.perfetto-trace" "stop --discard"; do
     "$0" trace $args 2>&1; echo "status $?"
+    for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 0; done
     find . -mindepth 1 ! -name filler
     echo "end"
 done"#;
