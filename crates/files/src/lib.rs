@@ -4,9 +4,9 @@
 //! file's contents, nor the command-line options.
 
 #[cfg(feature = "write")]
-mod in_place;
-#[cfg(feature = "write")]
 mod link;
+#[cfg(feature = "write")]
+mod lock;
 #[cfg(feature = "write")]
 mod owned;
 #[cfg(feature = "write")]
@@ -16,13 +16,13 @@ mod read;
 mod write;
 
 #[cfg(feature = "write")]
-pub use in_place::is_in_place;
-#[cfg(feature = "write")]
 pub use link::followed;
+#[cfg(feature = "write")]
+pub use lock::{is_in_place, lock_abandoned};
 #[cfg(feature = "write")]
 pub use owned::Owned;
 #[cfg(feature = "write")]
 pub use private::{private_directories, private_directory};
 pub use read::{open, read, read_within};
 #[cfg(feature = "write")]
-pub use write::{Existing, NewFile, put, refuse_existing, write};
+pub use write::{Existing, NewFile, folder_of, put, refuse_existing, write};

@@ -5,15 +5,14 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::in_place::is_in_place;
+use crate::lock::{is_own, lock_abandoned, lock_new};
 
 /// The most names to try.
 const TRIES: u32 = 100;
@@ -23,7 +22,7 @@ const TRIES: u32 = 100;
 pub struct Owned {
     path: PathBuf,
     /// Holds the lock.
-    directory: File,
+    _directory: File,
 }
 
 impl Owned {
@@ -39,18 +38,14 @@ impl Owned {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Another process that looks for abandoned directories may have locked it first. That
-            // process then removes it.
+            // Another process that looks for abandoned directories may have removed it.
             let directory = match open(&path) {
                 Ok(directory) => directory,
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            let locked = flock(&directory, FlockOperation::NonBlockingLockExclusive);
-            let owned = Self { path, directory };
-            // Without support for locks, no other process can lock the directory and remove it.
-            if locked != Err(Errno::WOULDBLOCK) && is_in_place(&owned.directory, &owned.path) {
-                return Ok(owned);
+            if lock_new(&directory, &path) {
+                return Ok(Self { path, _directory: directory });
             }
         }
         Err(io::Error::new(ErrorKind::AlreadyExists, "every name that was tried is taken"))
@@ -74,11 +69,8 @@ impl Owned {
 
     fn take(path: PathBuf) -> Option<Self> {
         let directory = open(&path).ok()?;
-        let own = rustix::process::geteuid().as_raw();
-        let ours = directory.metadata().is_ok_and(|metadata| metadata.uid() == own);
-        let free = ours && flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
-        let owned = Self { path, directory };
-        (free && is_in_place(&owned.directory, &owned.path)).then_some(owned)
+        let free = is_own(&directory) && lock_abandoned(&directory, &path);
+        free.then_some(Self { path, _directory: directory })
     }
 }
 

@@ -4,14 +4,14 @@
 
 use std::fs::{File, FileType};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock};
+use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::in_place::is_in_place;
+use crate::lock::{is_own, lock_abandoned, lock_new};
 
 /// How the names of temporary files begin and end.
 const PREFIX: &str = ".roundtrip-";
@@ -139,6 +139,12 @@ fn taken() -> Error {
     Error::new(ErrorKind::AlreadyExists, "it already exists")
 }
 
+/// The directory that contains a path.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn check(place: &Path, existing: Existing) -> Result<()> {
     match (std::fs::symlink_metadata(place), existing) {
         (Err(error), _) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -165,22 +171,14 @@ fn replaceable(kind: FileType) -> Result<()> {
 /// it until it is closed. First removes the files that killed processes left there.
 fn beside(place: &Path) -> Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    remove_abandoned(
-        place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")),
-    );
+    remove_abandoned(folder_of(place));
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let partial = place.with_file_name(format!("{PREFIX}{}-{number}{SUFFIX}", std::process::id()));
         // O_EXCL does not follow a symbolic link.
         match File::options().write(true).create_new(true).mode(0o666).open(&partial) {
-            // Another process that looks for abandoned files may have locked it first. That process
-            // removes it. Without support for locks, none does.
-            Ok(file) => {
-                let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
-                if locked != Err(Errno::WOULDBLOCK) && is_in_place(&file, &partial) {
-                    return Ok((partial, file));
-                }
-            }
+            Ok(file) if lock_new(&file, &partial) => return Ok((partial, file)),
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 10_000 => {}
             Err(error) => return Err(error),
         }
@@ -196,10 +194,8 @@ fn remove_abandoned(folder: &Path) {
             continue;
         }
         let Ok(file) = File::options().read(true).custom_flags(flags).open(&path) else { continue };
-        let own = rustix::process::geteuid().as_raw();
-        let ours = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.uid() == own);
-        let free = ours && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if free && is_in_place(&file, &path) {
+        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        if is_file && is_own(&file) && lock_abandoned(&file, &path) {
             let _ = std::fs::remove_file(&path);
         }
     }

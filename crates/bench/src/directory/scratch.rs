@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use roundtrip_files::Owned;
+use roundtrip_files::{Owned, folder_of};
 
 use crate::error::{Error, Result};
 
@@ -71,7 +71,7 @@ impl Folder {
     pub(crate) fn beside(place: &Path) -> Result<Self> {
         let name = place.file_name().unwrap_or_default();
         let prefix = format!(".{}.", name.to_string_lossy());
-        let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let above = folder_of(place);
         std::fs::create_dir_all(above).map_err(|cause| Error::file("create", above, cause))?;
         remove_abandoned(above, &prefix);
         let made = Owned::make(above, &prefix);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, XattrFlags, fgetxattr, flock, fsetxattr};
 
-use roundtrip_files::is_in_place;
+use roundtrip_files::{folder_of, is_in_place, lock_abandoned};
 use roundtrip_run::storage::{OWN_PREFIX, OWN_SUFFIX};
 
 use crate::error::{Error, FileFault, NotHere, Result};
@@ -59,7 +59,7 @@ impl Target {
                 refuse(FileFault::Exists)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let folder = folder(path);
+                let folder = folder_of(path);
                 if folder.is_dir() {
                     return refuse(FileFault::KernelFills { folder: folder.to_owned() });
                 }
@@ -113,14 +113,9 @@ impl Target {
     }
 }
 
-/// The directory that contains a path.
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// Files with default names beside this one.
 fn own_names(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder(path)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
     let is_own = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         let numbers = name.and_then(|name| name.strip_prefix(OWN_PREFIX)?.strip_suffix(OWN_SUFFIX));
@@ -140,11 +135,7 @@ fn remove_abandoned(path: &Path) -> bool {
     let marked = fgetxattr(&file, MARK, &mut mark)
         .is_ok_and(|length| mark.get(..length) == Some(meta.ino().to_string().as_bytes()));
     let own = meta.is_file() && meta.nlink() == 1 && meta.uid() == rustix::process::geteuid().as_raw();
-    if !own || !marked || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return false;
-    }
-    let abandoned = Target { path: path.to_owned(), file, removed: Vec::new() };
-    is_in_place(&abandoned.file, path) && std::fs::remove_file(path).is_ok()
+    own && marked && lock_abandoned(&file, path) && std::fs::remove_file(path).is_ok()
 }
 
 /// The error of a failed write. A full disk is the most likely cause, and the user can fix it.

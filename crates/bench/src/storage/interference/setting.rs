@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use roundtrip_files::{is_in_place, private_directories, private_directory};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use roundtrip_files::{lock_abandoned, private_directories, private_directory};
+use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::kernel::root::Root;
@@ -182,7 +182,7 @@ fn restore_abandoned(root: &Root) -> Vec<String> {
     restored
 }
 
-/// The path of a setting, whose name is below the root.
+/// The whole path of a setting, which may be given without its leading slash.
 fn shown(file: &str) -> String {
     format!("/{}", file.trim_start_matches('/'))
 }
@@ -213,8 +213,7 @@ fn open(note: &Path, create: bool) -> std::io::Result<File> {
 
 /// Locks the note; `None` if another process holds the lock, or has just removed the note.
 fn hold(file: File, note: &Path) -> Option<File> {
-    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-    is_in_place(&file, note).then_some(file)
+    lock_abandoned(&file, note).then_some(file)
 }
 
 /// The file and the value to restore, if the note is complete and from this boot.

@@ -1,5 +1,7 @@
 //! Settings on a made-up machine. Only root's notes are below the fixture's root.
 
+use rustix::fs::{FlockOperation, flock};
+
 use super::*;
 use crate::kernel::root::{Fixture, fixture};
 
