@@ -266,6 +266,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_text_that_names_too_many_threads_is_refused() {
+        let line = |tid: usize| {
+            format!(
+                " x-{tid} ({tid}) [000] d..2. 1.000001: sched_waking: comm=x pid=5 prio=98 target_cpu=001\n"
+            )
+        };
+        let text = |threads: usize| (1..=threads).map(line).collect::<String>();
+        assert!(read(text(crate::MAX_THREADS).as_bytes()).unwrap().is_some());
+        let error = read(text(crate::MAX_THREADS + 2).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("more threads, names or parts"), "{error}");
+    }
+
+    #[test]
     fn the_kernels_text_is_read_with_and_without_processes_and_flags() {
         let text = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 4/9   #P:2\n#\n\
             a b-c-12      (     10) [001] d..2.   100.000001: sched_switch: prev_comm=a b-c prev_pid=12 prev_prio=120 \
