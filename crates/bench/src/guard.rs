@@ -1,6 +1,6 @@
-//! The guard: a process that waits until the run that started it is killed, and then removes what
-//! the run left. A killed run would otherwise go on recording, which lengthens the system calls of
-//! every program, until the next command. Must not know what is removed.
+//! The guard: a process that cleans up after the run that started it, if the run is killed. Without
+//! it, the kernel would go on recording until the next command, which slows the system calls of
+//! every program. Must not know what is removed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -49,8 +49,8 @@ impl Drop for Guard {
     }
 }
 
-/// Waits until the process that has sent its id on standard input has ended, then cleans up until
-/// nothing is left. `clean` returns whether that is so.
+/// Waits for the end of the run, which sends its process id on standard input and holds the pipe
+/// open. Then calls `clean` again and again until it returns true: nothing is left.
 pub(crate) fn stand(clean: impl Fn() -> bool) {
     sched::set_name(PROCESS);
     let mut run = String::new();

@@ -20,8 +20,8 @@ pub fn remove() -> Vec<String> {
     traces.chain(groups).chain(interference::restored(&root)).collect()
 }
 
-/// Removes what the process that started this one leaves, if it is killed. This is all that the
-/// hidden command does.
+/// Waits for the end of the process that started this one. If that process was killed, removes what
+/// it left. This is all that the hidden command does.
 pub fn stand_guard() {
     crate::guard::stand(|| {
         remove();

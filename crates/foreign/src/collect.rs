@@ -11,7 +11,7 @@ use crate::{Foreign, MAX_EVENTS, MAX_NAME_BYTES, MAX_THREADS};
 /// The highest accepted CPU number. Higher ones come from damaged bytes.
 pub(crate) const MOST_CPUS: u32 = 1 << 14;
 
-/// Whether there are more names or threads than are kept, so that nothing more needs to be read.
+/// Whether names or threads exceed a limit, so that reading can stop.
 pub(crate) fn overflow(names: &Names, processes: &BTreeMap<u32, u32>, comms: &BTreeMap<u32, String>) -> bool {
     names.memory_bytes() > MAX_NAME_BYTES || processes.len().max(comms.len()) > MAX_THREADS
 }

@@ -93,8 +93,8 @@ type Row = ([u64; 5], Option<u64>);
 struct Columns<'a>(BTreeMap<u32, Column<'a>>);
 
 impl<'a> Columns<'a> {
-    /// At most `room` rows of five columns, which must be equally long. Beside each row is the
-    /// number of the column `optional`, `None` where that column has ended.
+    /// The rows of five columns of equal length, at most `room`. Each comes with its number in the
+    /// column `optional`, or `None` if that column is shorter.
     fn rows(
         &mut self,
         numbers: [u32; 5],

@@ -13,7 +13,7 @@ const MAX_STEPS: u64 = 1 << 26;
 pub(super) const BYTES_EACH: usize = 100;
 
 impl Reader {
-    /// Whether there is more than is kept, so that nothing more needs to be read.
+    /// Whether the trace exceeds a limit, so that reading can stop.
     pub(super) fn overflowed(&self, foreign: &Foreign) -> bool {
         self.collected.overflowed() || self.too_much(foreign)
     }

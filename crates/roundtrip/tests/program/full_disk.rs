@@ -119,9 +119,10 @@ fn a_trace_that_does_not_fit_leaves_no_file() {
     assert_eq!(left(&output).1, [] as [String; 0]);
 }
 
-/// Starts a trace with the program `$0`, and stops it three times on a full disk, on which 4 kB are
-/// left: more events happen meanwhile than fit. All in one mount namespace, because the program
-/// unmounts the tracefs that it mounted. Prints after each command its status, and what it left.
+/// Starts a trace with the program `$0`, and stops it three times on a disk with 4 kB left. Short
+/// programs run in between, so that the trace is longer. All in one mount namespace, because the
+/// program unmounts the tracefs that it mounted. Prints after each command its status, and what it
+/// left.
 const STOP: &str = r#"
 mount -t tmpfs -o size=1m none "$1" || exit 77
 cd "$1" && head -c 1044480 /dev/zero > filler

@@ -1,4 +1,4 @@
-//! Starts the program for tests, and converts its output to text. Also lists its workers.
+//! Starts the program for tests, converts its output to text, and finds its workers and its guard.
 
 use std::process::{Command, Output, Stdio};
 
