@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+import tracemalloc
 from collections import Counter
 
 import duckdb
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from recorded import BINDER, INTERFERENCE, RUNS
 
-from roundtrip_lab import engines, queries, schema
+from roundtrip_lab import engines, queries, runs, schema
 from roundtrip_lab.dataset import MANY, QUIET_S, DataSet, current
 
 
@@ -284,3 +285,22 @@ def test_a_missing_run_and_an_occupied_folder_are_reported_in_one_line(command, 
     assert not (tmp_path / "set").exists()
     assert "contains other files" in str(command("collect", BINDER, "--into", tmp_path / "taken").exception)
     assert "is not a program" in str(command("collect", BINDER, "--into", tmp_path / "set", "--roundtrip", "nope").exception)
+
+
+@pytest.mark.parametrize("part", ["[]", "{}", '{"a":1}', "1000", '"a"', '[1,"b"]', '{"le_ns":16479,"count":1}'])
+def test_what_a_document_takes_is_known_before_it_is_read(part):
+    for parts in (10_000, 30_000, 90_000):
+        content = ('{"rows":[' + ",".join([part] * parts) + "]}").encode()
+        tracemalloc.start()
+        kept = runs.parse(content)
+        taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(kept["rows"]) == parts
+        assert taken <= 1.1 * runs.document_bytes(content)
+
+
+def test_a_run_that_takes_too_much_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "LARGEST_DOCUMENT_BYTES", 1 << 20)
+    (tmp_path / "run.json").write_text('{"rows":[' + "[]," * 20_000 + "[]]}")
+    with pytest.raises(runs.Damaged, match="take more than 1 MiB of memory"):
+        runs.read(tmp_path)

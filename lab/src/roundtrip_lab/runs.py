@@ -4,6 +4,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import stat
 from dataclasses import dataclass
 from importlib import resources
@@ -16,6 +17,8 @@ from roundtrip_lab.known import Known
 
 # The same limit as in Roundtrip.
 LARGEST_RUN_BYTES = 256 << 20
+# What a document may take in memory. Python takes up to thirty times the size of its text.
+LARGEST_DOCUMENT_BYTES = 256 << 20
 # An earlier date means that the clock is wrong: Roundtrip did not exist.
 FIRST_DAY = datetime.date(2020, 1, 1)
 
@@ -45,7 +48,10 @@ def read(directory: Path) -> Run:
 def identity(document: dict) -> str:
     """A digest of the run. Equal for exact duplicates, even if the JSON is formatted differently."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    digest = hashlib.sha256()
+    for begin in range(0, len(text), 1 << 20):
+        digest.update(text[begin : begin + (1 << 20)].encode())
+    return digest.hexdigest()[:32]
 
 
 def read_bytes(path: Path) -> bytes:
@@ -68,21 +74,32 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse(content: bytes) -> dict:
-    """Parses JSON. Raises Damaged if it is not an object of standard JSON in UTF-8."""
+    """Parses JSON. Raises Damaged if it is not an object of standard JSON in UTF-8, or asks for too much memory."""
+    if document_bytes(content) > LARGEST_DOCUMENT_BYTES:
+        raise Damaged(f"its contents take more than {LARGEST_DOCUMENT_BYTES >> 20} MiB of memory: measure fewer pairs")
 
     def no_constant(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
 
     try:
-        document = json.loads(content.decode(), parse_constant=no_constant)
+        text = content.decode()
+        del content
+        document = json.loads(text, parse_constant=no_constant)
         # JSON allows an unpaired surrogate, which is not valid text.
-        json.dumps(document, ensure_ascii=False).encode()
+        if re.search(r"\\u[dD][89a-fA-F]", text):
+            json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Damaged(f"not JSON: {reason[:200]}") from error
     if not isinstance(document, dict):
         raise Damaged("not a JSON object")
     return document
+
+
+def document_bytes(content: bytes) -> int:
+    """About how many bytes Python takes for a document, from the characters that stand for its parts."""
+    lists, objects, others = content.count(b"["), content.count(b"{"), content.count(b",") + content.count(b":")
+    return len(content) + 72 * lists + 184 * objects + 40 * others
 
 
 _validators: dict[str, jsonschema_rs.Validator] = {}
