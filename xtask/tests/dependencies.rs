@@ -11,7 +11,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 const LINKS: &[(&str, &[&str])] = &[
     ("roundtrip-latency", &[]),
     ("roundtrip-files", &[]),
-    ("roundtrip-stored", &[]),
+    ("roundtrip-stored", &["roundtrip-files"]),
     ("roundtrip-vocabulary", &[]),
     ("roundtrip-sorting", &[]),
     ("roundtrip-binder-driver", &["roundtrip-vocabulary"]),
@@ -25,7 +25,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ),
     ("roundtrip-observed", &["roundtrip-tracefs"]),
     ("roundtrip-perfetto", &[]),
-    ("roundtrip-foreign", &["roundtrip-perfetto", "roundtrip-tracefs"]),
+    ("roundtrip-foreign", &["roundtrip-files", "roundtrip-perfetto", "roundtrip-tracefs"]),
     ("roundtrip-run", &["roundtrip-files", "roundtrip-latency", "roundtrip-stored", "roundtrip-vocabulary"]),
     (
         "roundtrip-bench",
@@ -126,6 +126,8 @@ const TESTS_USE: &[(&str, &[&str])] = &[
             "roundtrip-binder-emulator",
             "roundtrip-foreign",
             "roundtrip-layers",
+            "roundtrip-run",
+            "roundtrip-stored",
             "roundtrip-tracefs",
         ],
     ),

@@ -1,14 +1,15 @@
-//! Perfetto traces of which each byte asks for as much memory as it can: what they take is bounded,
-//! and grows at most with their size.
+//! Files of which each byte asks for as much memory as it can: what they take is bounded, and grows
+//! at most with their size.
 
 use roundtrip_foreign::{Input, Limits};
+use roundtrip_run::Run;
 
 mod counted;
 
 const MIB: usize = 1 << 20;
 
 /// The most memory for any of them, in bytes.
-const MOST_BYTES: usize = 256 * MIB;
+const MOST_BYTES: usize = 400 * MIB;
 
 fn varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -99,22 +100,110 @@ fn bundles(bytes: usize) -> Vec<u8> {
     fields(bytes, |_| packet(&[1], Vec::new()))
 }
 
+/// Lines of the kernel's text, about as many bytes as asked for.
+fn lines(bytes: usize, line: impl Fn(u64) -> String) -> Vec<u8> {
+    fields(bytes, |at| line(at).into_bytes())
+}
+
+fn text_threads(bytes: usize) -> Vec<u8> {
+    lines(bytes, |at| {
+        format!("x-{at} ({at}) [000] d..2. 1.000001: binder_transaction_received: transaction=5\n")
+    })
+}
+
+fn text_names(bytes: usize) -> Vec<u8> {
+    lines(bytes, |at| {
+        format!("x-7 [000] d..2. 1.000001: sched_waking: comm={at:x} pid=5 prio=98 target_cpu=001\n")
+    })
+}
+
+/// Events that each come before the one before them.
+fn text_backwards(bytes: usize) -> Vec<u8> {
+    let from = 1_000_000_000_000;
+    lines(bytes, |at| {
+        let us = from - at;
+        format!(
+            "x-7 [000] d..2. {}.{:06}: binder_transaction_received: transaction=5\n",
+            us / 1_000_000,
+            us % 1_000_000
+        )
+    })
+}
+
+fn text_empty_lines(bytes: usize) -> Vec<u8> {
+    let first = "x-7 [000] d..2. 1.000001: binder_transaction_received: transaction=5\n";
+    [first.as_bytes(), &vec![b'\n'; bytes]].concat()
+}
+
+/// A `trace.dat` of version 6 with lists of symbols and of threads.
+fn trace_dat(symbols: &[u8], threads: &[u8]) -> Vec<u8> {
+    let format = |name: &str| {
+        std::fs::read(format!("../../fixtures/tracefs/x86_64-6.18/events/{name}")).expect("a fixture")
+    };
+    let long = |bytes: &[u8]| [&(bytes.len() as u64).to_le_bytes(), bytes].concat();
+    let short = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
+    let mut file = b"\x17\x08\x44tracing6\0\0\x08\0\x10\0\0header_page\0".to_vec();
+    file.extend(long(&format("header_page")));
+    file.extend(b"header_event\0");
+    file.extend(long(&format("header_event")));
+    file.extend([0; 8]);
+    file.extend([short(symbols), short(b""), long(threads), vec![0; 4]].concat());
+    file.extend(b"flyrecord\0");
+    file
+}
+
+fn trace_dat_symbols(bytes: usize) -> Vec<u8> {
+    trace_dat(&lines(bytes, |at| format!("{at:x} t a\n")), b"")
+}
+
+fn trace_dat_threads(bytes: usize) -> Vec<u8> {
+    trace_dat(b"", &lines(bytes, |at| format!("{at} a\n")))
+}
+
+/// A stored run with more in this list or map.
+fn run(inside: &str, bytes: usize, part: impl Fn(u64) -> String) -> Vec<u8> {
+    let text =
+        std::fs::read_to_string("../../fixtures/runs/x86_64-6.1-observed/run.json").expect("a fixture");
+    let (before, after) = text.split_once(inside).expect("it has this part");
+    [before.as_bytes(), inside.as_bytes(), &lines(bytes, part), after.as_bytes()].concat()
+}
+
+fn run_strings(bytes: usize) -> Vec<u8> {
+    run("\"binder_devices\":[", bytes, |_| "\"\",".to_owned())
+}
+
+fn run_facts(bytes: usize) -> Vec<u8> {
+    run("\"facts\":{", bytes, |at| format!("\"{at}\":{{\"value\":1,\"from\":\"\"}},"))
+}
+
+fn run_unknown(bytes: usize) -> Vec<u8> {
+    run("\"facts\":{", bytes, |at| format!("\"{at}\":{{\"value\":[],\"from\":\"\",\"more\":[[],{{}}]}},"))
+}
+
+/// Reads a file of any kind. It may be refused, or be damaged from some place on.
+fn read(bytes: &[u8]) {
+    if bytes.starts_with(b"{") {
+        let _ = roundtrip_stored::read_text::<Run>(bytes);
+    } else {
+        let _ = roundtrip_foreign::read_within(Input::memory(bytes), &Limits::default());
+    }
+}
+
 /// The most memory that reading takes, and the number of allocations.
 fn taken(mebibytes: usize, make: fn(usize) -> Vec<u8>) -> (usize, usize) {
-    let bytes = [packet(&[], number(10, 1)), make(mebibytes * MIB)].concat();
-    let (_, peak_bytes, allocations) = counted::counted(|| {
-        // It may be refused, or be damaged from some place on.
-        roundtrip_foreign::read_within(Input::memory(&bytes), &Limits::default())
-            .map(|foreign| foreign.trace.event_count())
-    });
+    let made = make(mebibytes * MIB);
+    // Perfetto's traces begin with a packet that is empty but for a number.
+    let first = if made.starts_with(b"\x0a") { packet(&[], number(10, 1)) } else { Vec::new() };
+    let bytes = [first, made].concat();
+    let ((), peak_bytes, allocations) = counted::counted(|| read(&bytes));
     (peak_bytes, allocations)
 }
 
 // The only test in this file, because the counters cover the whole process.
 #[test]
-fn no_trace_takes_more_memory_or_steps_than_its_size_explains() {
+fn no_file_takes_more_memory_or_steps_than_its_size_explains() {
     type Make = fn(usize) -> Vec<u8>;
-    let kinds: [(&str, Make); 11] = [
+    let kinds: [(&str, Make); 20] = [
         ("unused column", unused_column),
         ("switches", switches),
         ("single numbers", single_numbers),
@@ -126,6 +215,15 @@ fn no_trace_takes_more_memory_or_steps_than_its_size_explains() {
         ("described events", described_events),
         ("packets", packets),
         ("bundles", bundles),
+        ("threads of a text", text_threads),
+        ("names of a text", text_names),
+        ("events of a text backwards", text_backwards),
+        ("empty lines of a text", text_empty_lines),
+        ("symbols of a trace.dat", trace_dat_symbols),
+        ("threads of a trace.dat", trace_dat_threads),
+        ("strings of a run", run_strings),
+        ("facts of a run", run_facts),
+        ("unknown parts of a run", run_unknown),
     ];
     for (name, make) in kinds {
         let [small, middle, large] = [2, 6, 18].map(|mebibytes| taken(mebibytes, make));

@@ -3,6 +3,7 @@
 //! of unknown origin is read only if it is a regular file below a size limit. Must not know a
 //! file's contents, nor the command-line options.
 
+mod budget;
 #[cfg(feature = "write")]
 mod link;
 #[cfg(feature = "write")]
@@ -15,6 +16,7 @@ mod read;
 #[cfg(feature = "write")]
 mod write;
 
+pub use budget::{Budget, Exceeded};
 #[cfg(feature = "write")]
 pub use link::followed;
 #[cfg(feature = "write")]

@@ -3,22 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use roundtrip_files::Budget;
 use roundtrip_tracefs::{Event, Loss, Names, Packed};
 
+use crate::Foreign;
 use crate::error::{Error, Result};
-use crate::{Foreign, MAX_EVENTS, MAX_NAME_BYTES, MAX_THREADS};
 
 /// The highest accepted CPU number. Higher ones come from damaged bytes.
 pub(crate) const MOST_CPUS: u32 = 1 << 14;
 
-/// Whether names or threads exceed a limit, so that reading can stop.
-pub(crate) fn overflow(names: &Names, processes: &BTreeMap<u32, u32>, comms: &BTreeMap<u32, String>) -> bool {
-    names.memory_bytes() > MAX_NAME_BYTES || processes.len().max(comms.len()) > MAX_THREADS
-}
-
 /// The events found so far.
-#[derive(Default)]
-pub(crate) struct Collected {
+pub(crate) struct Collected<'b> {
+    budget: &'b Budget,
     events: Packed,
     losses: Vec<Loss>,
     /// The time of each CPU's last event, and the events lost since then (how many, if counted).
@@ -29,15 +25,29 @@ pub(crate) struct Collected {
     whole: BTreeSet<u32>,
     recorded: BTreeSet<String>,
     named: HashSet<String>,
-    /// Whether there are more events than are kept.
-    overflowed: bool,
+    /// The memory of the names in events when it was last charged, in bytes.
+    name_bytes: usize,
 }
 
-impl Collected {
-    /// Adds the next event of its CPU.
+impl<'b> Collected<'b> {
+    pub(crate) fn new(budget: &'b Budget) -> Self {
+        Self {
+            budget,
+            events: Packed::default(),
+            losses: Vec::new(),
+            last_ns: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            complete_from_ns: BTreeMap::new(),
+            whole: BTreeSet::new(),
+            recorded: BTreeSet::new(),
+            named: HashSet::new(),
+            name_bytes: 0,
+        }
+    }
+
+    /// Adds the next event of its CPU. Beyond the budget, it is left out.
     pub(crate) fn add(&mut self, event: Event) {
-        if self.events.len() >= MAX_EVENTS {
-            self.overflowed = true;
+        if self.budget.item().is_err() {
             return;
         }
         if let Some(events) = self.missing.remove(&event.cpu) {
@@ -48,7 +58,8 @@ impl Collected {
         self.complete_from_ns.entry(event.cpu).or_insert(event.time_ns);
         let last_ns = self.last_ns.entry(event.cpu).or_default();
         *last_ns = event.time_ns.max(*last_ns);
-        self.events.push(&event);
+        // Noticed by the reader, see `check`.
+        let _ = self.budget.memory(self.events.push(&event));
     }
 
     /// Notes that events of this CPU were lost before the next one.
@@ -100,9 +111,13 @@ impl Collected {
         }
     }
 
-    /// Whether there are more events than are kept, so that nothing more needs to be read.
-    pub(crate) fn overflowed(&self) -> bool {
-        self.overflowed
+    /// Charges the names that were added to the trace, and fails if the file has exceeded its
+    /// budget, so that nothing more needs to be read.
+    pub(crate) fn check(&mut self, names: &Names) -> Result<()> {
+        let bytes = names.memory_bytes();
+        let new = bytes - std::mem::replace(&mut self.name_bytes, bytes);
+        let charged = self.budget.memory(new);
+        self.budget.check().and(charged).map_err(Error::exceeded)
     }
 
     /// Fills in the trace's events, losses, start times and recorded events.
@@ -110,9 +125,7 @@ impl Collected {
     /// # Errors
     /// If there are too many events.
     pub(crate) fn finish(mut self, into: &mut Foreign) -> Result<()> {
-        if self.overflowed {
-            return Err(Error::too_many_events());
-        }
+        self.check(&into.trace.names)?;
         for (cpu, events) in std::mem::take(&mut self.missing) {
             let after_ns = self.last_ns.get(&cpu).copied().unwrap_or(0);
             self.losses.push(Loss { cpu, after_ns, before_ns: u64::MAX, events, damaged: false });

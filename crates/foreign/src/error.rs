@@ -1,5 +1,7 @@
 //! [`Error`]: why a file cannot be read at all.
 
+use roundtrip_files::Exceeded;
+
 /// Why a file cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -45,19 +47,13 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn too_many_events() -> Self {
-        let millions = crate::MAX_EVENTS / 1_000_000;
-        Self::TooLarge {
-            what: format!(
-                "it has more than {millions} million events: record for a shorter time, or fewer kinds of events"
-            ),
-        }
-    }
-
-    /// More threads, names or parts than any real recording of that many events has.
-    pub(crate) fn too_much() -> Self {
-        let what = "it has more threads, names or parts than this program reads: record for a shorter time";
-        Self::TooLarge { what: what.to_owned() }
+    /// The file asks for more than its budget.
+    pub(crate) fn exceeded(what: Exceeded) -> Self {
+        let what = match what {
+            Exceeded::Items(events) => format!("it has more than {events} events"),
+            what => what.to_string(),
+        };
+        Self::TooLarge { what: format!("{what}: record for a shorter time, or fewer kinds of events") }
     }
 }
 

@@ -15,8 +15,10 @@ mod kept;
 mod opening;
 mod perfetto;
 mod text;
+mod threads;
 mod trace_dat;
 
+use roundtrip_files::Budget;
 use roundtrip_tracefs::Trace;
 
 pub use error::{Error, Result};
@@ -84,14 +86,18 @@ const MOST_UNPACKED_BYTES: usize = 1 << 30;
 /// pages together.
 const MAX_PART_BYTES: usize = 64 << 20;
 
-/// The maximum number of a file's threads, and of its symbols.
-const MAX_THREADS: usize = if cfg!(test) { 1000 } else { 1 << 20 };
-
-/// The maximum memory for names in events, in bytes.
-const MAX_NAME_BYTES: usize = if cfg!(test) { 1 << 20 } else { 96 << 20 };
+/// The maximum memory for what a file contains, in bytes: its events, which are packed, and all
+/// names.
+const MAX_MEMORY_BYTES: u64 = 384 << 20;
 
 /// The maximum number of a file's events. Packed, they take about 300 MB.
-const MAX_EVENTS: usize = if cfg!(test) { 20_000 } else { 16_000_000 };
+const MAX_EVENTS: u64 = 16_000_000;
+
+/// The maximum number of lines or messages within a file: each event, and as many around them.
+const MAX_STEPS: u64 = 1 << 26;
+
+/// What an entry of a table costs besides its text, in bytes, while the table grows.
+const BYTES_EACH: usize = 200;
 
 /// Reads the bytes of a file that any of these tools wrote. The events are not packed.
 ///
@@ -110,15 +116,16 @@ pub fn read(bytes: &[u8]) -> Result<Foreign> {
 /// not an error, see [`Foreign::damage`].
 pub fn read_within(input: Input<'_>, limits: &Limits) -> Result<Foreign> {
     let opened = opening::open(input, limits)?;
+    let budget = &Budget::new(MAX_MEMORY_BYTES, MAX_EVENTS, MAX_STEPS);
     let mut foreign = match opened.form {
-        Form::Text => match text::read(opened.reader())? {
+        Form::Text => match text::read(opened.reader(), budget)? {
             Some(foreign) => foreign,
             None => return Err(opened.unknown()),
         },
-        Form::Perfetto => perfetto::read(&|| opened.reader())?,
+        Form::Perfetto => perfetto::read(&|| opened.reader(), budget)?,
         Form::TraceCmd => {
             let (source, damage) = opened.source()?;
-            let mut foreign = trace_dat::read(source)?;
+            let mut foreign = trace_dat::read(source, budget)?;
             // What comes first in the file is reported: the unpacked bytes end there.
             foreign.damage = damage.or(foreign.damage);
             foreign

@@ -5,12 +5,12 @@
 mod bundle;
 mod compact;
 mod described;
-mod limits;
 mod packets;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, BufRead};
 
+use roundtrip_files::Budget;
 use roundtrip_perfetto::read::{Fields, Message, TRUNCATED, Value};
 
 use crate::collect::{Collected, MOST_CPUS};
@@ -18,7 +18,8 @@ use crate::compressed::{Method, unpack};
 use crate::error::{Error, Result};
 use crate::opening::failure;
 use crate::text::program;
-use crate::{Foreign, MAX_PART_BYTES, MOST_UNPACKED_BYTES, Tool};
+use crate::threads::Threads;
+use crate::{BYTES_EACH, Foreign, MAX_PART_BYTES, MOST_UNPACKED_BYTES, Tool};
 use described::Described;
 use packets::{Next, Packets};
 
@@ -46,8 +47,8 @@ pub(crate) fn is(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// Those of [`crate::read`].
-pub(crate) fn read<'a>(open: &dyn Fn() -> Box<dyn BufRead + 'a>) -> Result<Foreign> {
-    let mut reader = Reader { budget: MOST_UNPACKED_BYTES, ..Reader::default() };
+pub(crate) fn read<'a>(open: &dyn Fn() -> Box<dyn BufRead + 'a>, budget: &Budget) -> Result<Foreign> {
+    let mut reader = Reader::new(budget);
     let mut foreign = Foreign::new(Tool::Perfetto);
     let mut unreadable = None;
     // Events may refer to later packets.
@@ -57,12 +58,10 @@ pub(crate) fn read<'a>(open: &dyn Fn() -> Box<dyn BufRead + 'a>) -> Result<Forei
             unreadable = Some(failure(&error)?);
         }
         if pass == Pass::Context {
-            reader.budget = MOST_UNPACKED_BYTES;
+            reader.unpacked_left = MOST_UNPACKED_BYTES;
         }
     }
-    if reader.too_much(&foreign) {
-        return Err(Error::too_much());
-    }
+    reader.collected.check(&foreign.trace.names)?;
     if reader.bundles == 0 {
         let what =
             "it has no kernel events (ftrace_events): record it with the data source linux.ftrace".to_owned();
@@ -91,30 +90,29 @@ pub(crate) fn read<'a>(open: &dyn Fn() -> Box<dyn BufRead + 'a>) -> Result<Forei
     reader.collected.finish(&mut foreign)?;
     // What comes first in the file is reported: the bytes end there.
     foreign.damage = unreadable.or(foreign.damage);
-    foreign.trace.processes = reader.processes;
-    foreign.trace.comms = reader.comms;
+    foreign.trace.processes = reader.threads.processes;
+    foreign.trace.comms = reader.threads.comms;
     foreign.trace.machine = reader.machine;
     Ok(foreign)
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
-    #[default]
     Context,
     Events,
 }
 
 /// The state while reading.
-#[derive(Default)]
-struct Reader {
+struct Reader<'b> {
     pass: Pass,
-    budget: usize,
-    collected: Collected,
+    budget: &'b Budget,
+    /// How many bytes compressed packets may still expand to.
+    unpacked_left: usize,
+    collected: Collected<'b>,
     /// The events in the configuration, and those that could not be enabled.
     asked: BTreeSet<String>,
     refused: BTreeSet<String>,
-    processes: BTreeMap<u32, u32>,
-    comms: BTreeMap<u32, String>,
+    threads: Threads<'b>,
     machine: String,
     /// Whether the thread states are encoded as in kernels before Linux 4.14.
     old_states: bool,
@@ -129,19 +127,49 @@ struct Reader {
     clock: Option<&'static str>,
     /// The thread that runs on each CPU, if a switch showed it.
     running: BTreeMap<u32, roundtrip_tracefs::ThreadRef>,
-    /// The memory of all these texts, in bytes.
-    kept_bytes: usize,
-    /// How many messages were looked at.
-    steps: u64,
     bundles: u64,
     other_machines: u64,
     without_thread: u64,
 }
 
-impl Reader {
+impl<'b> Reader<'b> {
+    fn new(budget: &'b Budget) -> Self {
+        Self {
+            pass: Pass::Context,
+            budget,
+            unpacked_left: MOST_UNPACKED_BYTES,
+            collected: Collected::new(budget),
+            asked: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            threads: Threads::new(budget),
+            machine: String::new(),
+            old_states: false,
+            symbols: HashMap::new(),
+            described: HashMap::new(),
+            lost: BTreeMap::new(),
+            raw_to_boot: None,
+            clock: None,
+            running: BTreeMap::new(),
+            bundles: 0,
+            other_machines: 0,
+            without_thread: 0,
+        }
+    }
+
+    /// Counts a message, whatever is in it.
+    fn step(&mut self) -> Result<(), String> {
+        self.budget.step().and_then(|()| self.budget.check()).map_err(|exceeded| exceeded.to_string())
+    }
+
+    /// A text to keep beside the events.
+    fn keep(&mut self, text: &str) -> Result<String, String> {
+        self.budget.memory(text.len() + BYTES_EACH).map_err(|exceeded| exceeded.to_string())?;
+        Ok(text.to_owned())
+    }
+
     /// Reads a trace, a packet at a time.
     fn stream(&mut self, mut packets: Packets<'_>, foreign: &mut Foreign) -> io::Result<()> {
-        while !self.overflowed(foreign) {
+        while self.collected.check(&foreign.trace.names).is_ok() {
             match packets.next()? {
                 Next::End => break,
                 Next::Packet { at, bytes } => {
@@ -161,7 +189,7 @@ impl Reader {
     /// Reads the contents of a compressed packet. Compressed packets must not nest.
     fn packets(&mut self, bytes: &[u8], foreign: &mut Foreign) {
         let mut trace = Message::new(bytes);
-        while !self.overflowed(foreign) {
+        while self.collected.check(&foreign.trace.names).is_ok() {
             let at = trace.at();
             match trace.next() {
                 None => return,
@@ -222,10 +250,10 @@ impl Reader {
         if depth > 0 {
             return Err("nested compressed packets".to_owned());
         }
-        let most = self.budget.min(MAX_PART_BYTES);
+        let most = self.unpacked_left.min(MAX_PART_BYTES);
         let mut left = most;
         let unpacked = unpack(method, packed, &mut left)?;
-        self.budget -= most - left;
+        self.unpacked_left -= most - left;
         self.packets(&unpacked, foreign);
         Ok(())
     }
@@ -237,7 +265,7 @@ impl Reader {
             let event = String::from_utf8_lossy(message);
             let new = event.contains('/') && !event.contains('*') && !self.asked.contains(&*event);
             if new && self.asked.len() < MAX_EVENT_NAMES {
-                let event = self.keep(&event);
+                let event = self.keep(&event)?;
                 self.asked.insert(event);
             }
             return Ok(());
@@ -259,35 +287,28 @@ impl Reader {
                 (1, Value::Bytes(process)) => {
                     let process = Fields::read(process)?;
                     let Some(pid) = process.u32(1) else { continue };
-                    self.processes.insert(pid, pid);
+                    self.threads.set_process(pid, pid);
                     if let Some(line) = process.text(3) {
                         // `cmdline_is_comm`, `is_kthread`, and a child of `kthreadd`.
                         let of_kernel = [8, 9].iter().any(|&field| process.number(field) == Some(1))
                             || process.u32(2) == Some(2);
                         let first = line.split(' ').next().unwrap_or(line);
                         let name = if of_kernel { line } else { program(first) };
-                        self.name(pid, name);
+                        self.threads.add_name(pid, name);
                     }
                 }
                 (2, Value::Bytes(thread)) => {
                     let thread = Fields::read(thread)?;
                     let (Some(tid), Some(pid)) = (thread.u32(1), thread.u32(3)) else { continue };
-                    self.processes.insert(tid, pid);
+                    self.threads.set_process(tid, pid);
                     if let Some(name) = thread.text(2).filter(|name| !name.is_empty()) {
-                        self.name(tid, name);
+                        self.threads.add_name(tid, name);
                     }
                 }
                 _ => {}
             }
         }
         Ok(())
-    }
-
-    fn name(&mut self, tid: u32, name: &str) {
-        if !self.comms.contains_key(&tid) {
-            let name = self.keep(name);
-            self.comms.insert(tid, name);
-        }
     }
 
     /// Reads a snapshot of the clocks. Only the first snapshot is used.
@@ -318,7 +339,7 @@ impl Reader {
                 if let (Some(id), Some(name)) = (symbol.number(1), symbol.text(2)) {
                     let kept = self.symbols.get(&(sequence, id)).is_some_and(|known| known == name);
                     if !kept {
-                        let name = self.keep(name);
+                        let name = self.keep(name)?;
                         self.symbols.insert((sequence, id), name);
                     }
                 }
@@ -334,7 +355,7 @@ impl Reader {
             if let (6 | 7, Value::Bytes(event)) = field? {
                 let event = String::from_utf8_lossy(event);
                 if self.refused.len() < MAX_EVENT_NAMES && !self.refused.contains(&*event) {
-                    let event = self.keep(&event);
+                    let event = self.keep(&event)?;
                     self.refused.insert(event);
                 }
             }

@@ -16,12 +16,14 @@ mod storage;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read as _};
 
+use roundtrip_files::Budget;
 use roundtrip_tracefs::{Body, Event};
 
 use crate::bodies;
-use crate::collect::{Collected, MOST_CPUS, overflow};
+use crate::collect::{Collected, MOST_CPUS};
 use crate::error::{Error, Result};
 use crate::opening::failure;
+use crate::threads::Threads;
 use crate::{Foreign, Tool};
 use dump::Dump;
 pub(crate) use dump::program;
@@ -54,17 +56,13 @@ fn brackets(text: &str) -> impl Iterator<Item = usize> {
 ///
 /// # Errors
 /// Those of [`crate::read_within`].
-pub(crate) fn read(mut input: impl BufRead) -> Result<Option<Foreign>> {
-    let mut reader = Reader::default();
+pub(crate) fn read(mut input: impl BufRead, budget: &Budget) -> Result<Option<Foreign>> {
+    let mut reader = Reader::new(budget);
     let mut foreign = Foreign::new(Tool::Text);
     let mut bytes = Vec::new();
     for number in 1.. {
-        if reader.collected.overflowed() {
-            break;
-        }
-        if overflow(&foreign.trace.names, &reader.processes, &reader.comms) {
-            return Err(Error::too_much());
-        }
+        budget.step().map_err(Error::exceeded)?;
+        reader.collected.check(&foreign.trace.names)?;
         match next_line(&mut input, &mut bytes) {
             Ok(true) => reader.line(number, &String::from_utf8_lossy(&bytes), &mut foreign),
             Ok(false) => break,
@@ -108,8 +106,8 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<Option<Foreign>> {
         reader.collected.all_whole();
     }
     reader.collected.finish(&mut foreign)?;
-    foreign.trace.processes = reader.processes;
-    foreign.trace.comms = reader.comms;
+    foreign.trace.processes = reader.threads.processes;
+    foreign.trace.comms = reader.threads.comms;
     // Only x86 has these events.
     if foreign.trace.recorded.iter().any(|event| event.starts_with("irq_vectors/")) {
         "x86_64".clone_into(&mut foreign.trace.machine);
@@ -139,11 +137,9 @@ fn next_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> 
     Ok(!bytes.is_empty())
 }
 
-#[derive(Default)]
-struct Reader {
-    collected: Collected,
-    processes: BTreeMap<u32, u32>,
-    comms: BTreeMap<u32, String>,
+struct Reader<'b> {
+    collected: Collected<'b>,
+    threads: Threads<'b>,
     found: u64,
     unreadable: u64,
     first_unreadable: u64,
@@ -158,7 +154,23 @@ struct Reader {
     dump: Dump,
 }
 
-impl Reader {
+impl<'b> Reader<'b> {
+    fn new(budget: &'b Budget) -> Self {
+        Self {
+            collected: Collected::new(budget),
+            threads: Threads::new(budget),
+            found: 0,
+            unreadable: 0,
+            first_unreadable: 0,
+            undecoded: BTreeMap::new(),
+            lost: 0,
+            lost_before: 0,
+            complete: false,
+            by_perf: false,
+            dump: Dump::default(),
+        }
+    }
+
     fn line(&mut self, number: u64, text: &str, foreign: &mut Foreign) {
         // In systrace's page, the text is inside a script element. Until 2014, it was a string,
         // whose line ends were escaped.
@@ -182,7 +194,7 @@ impl Reader {
                 self.lost_before = written.saturating_sub(kept);
                 self.complete = written == kept;
             }
-        } else if !self.dump.line(text, &mut self.processes, &mut self.comms)
+        } else if !self.dump.line(text, &mut self.threads)
             && self.found > 0
             && !text.is_empty()
             && !text.starts_with(['#', '<'])
@@ -206,10 +218,10 @@ impl Reader {
             return self.unreadable(number);
         }
         if let Some(process) = line.process {
-            self.processes.insert(line.tid, process);
+            self.threads.set_process(line.tid, process);
         }
-        if line.tid != 0 && line.comm != "<...>" && !self.comms.contains_key(&line.tid) {
-            self.comms.insert(line.tid, line.comm.to_owned());
+        if line.tid != 0 && line.comm != "<...>" {
+            self.threads.add_name(line.tid, line.comm);
         }
         // In the kernel's text, an event of trace_marker has the name of the function that wrote
         // it.
@@ -235,9 +247,9 @@ impl Reader {
             None => self.collected.has_named(system, name),
         }
         if let Body::Fork { child, .. } = body
-            && let Some(&process) = self.processes.get(&line.tid)
+            && let Some(&process) = self.threads.processes.get(&line.tid)
         {
-            self.processes.entry(child).or_insert(process);
+            self.threads.add_process(child, process);
         }
         self.collected.add(Event { time_ns: line.time_ns, cpu: line.cpu, tid: line.tid, body });
     }
@@ -265,6 +277,10 @@ fn lost(text: &str) -> Option<(u32, Option<u64>)> {
 mod tests {
     use super::*;
 
+    fn read(input: &[u8]) -> Result<Option<Foreign>> {
+        super::read(input, &Budget::unlimited())
+    }
+
     #[test]
     fn a_text_that_names_too_many_threads_is_refused() {
         let line = |tid: usize| {
@@ -273,9 +289,10 @@ mod tests {
             )
         };
         let text = |threads: usize| (1..=threads).map(line).collect::<String>();
-        assert!(read(text(crate::MAX_THREADS).as_bytes()).unwrap().is_some());
-        let error = read(text(crate::MAX_THREADS + 2).as_bytes()).unwrap_err().to_string();
-        assert!(error.contains("more threads, names or parts"), "{error}");
+        let budget = || Budget::new(1 << 20, u64::MAX, u64::MAX);
+        assert!(super::read(text(1000).as_bytes(), &budget()).unwrap().is_some());
+        let error = super::read(text(10_000).as_bytes(), &budget()).unwrap_err().to_string();
+        assert!(error.contains("take more than 1 MiB of memory"), "{error}");
     }
 
     #[test]
@@ -318,9 +335,12 @@ mod tests {
     #[test]
     fn a_text_of_too_many_events_is_refused_in_one_line() {
         let line = "srv-7 [000] ..... 100.000010: binder_transaction_received: transaction=5\n";
-        let events = |count| read(line.repeat(count).as_bytes());
-        assert_eq!(events(crate::MAX_EVENTS).unwrap().unwrap().trace.event_count(), crate::MAX_EVENTS);
-        let refused = events(crate::MAX_EVENTS + 1).unwrap_err().to_string();
-        assert!(refused.starts_with("it is too large: it has more than ") && refused.lines().count() == 1);
+        let budget = || Budget::new(u64::MAX, 20, 30);
+        let events = |count| super::read(line.repeat(count).as_bytes(), &budget());
+        assert_eq!(events(20).unwrap().unwrap().trace.event_count(), 20);
+        let refused = events(21).unwrap_err().to_string();
+        assert!(refused.starts_with("it is too large: it has more than 20 events: "), "{refused}");
+        let lines = super::read("\n".repeat(31).as_bytes(), &budget()).unwrap_err().to_string();
+        assert!(lines.contains("more than 30 parts"), "{lines}");
     }
 }

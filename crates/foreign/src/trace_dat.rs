@@ -11,15 +11,21 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::rc::Rc;
 
+use roundtrip_files::Budget;
 use roundtrip_tracefs::{CpuReader, Formats};
 
 use crate::collect::MOST_CPUS;
 use crate::error::{Error, Result};
 use crate::opening::Source;
-use crate::{Foreign, MAX_EVENTS, Tool};
+use crate::threads::Threads;
+use crate::{BYTES_EACH, Foreign, Tool};
 use bytes::Bytes;
 
 const FORM: &str = "trace-cmd's trace.dat";
+
+/// How much memory a format takes, times the length of its text.
+const FORMAT_RATIO: usize = 4;
+
 const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// Whether the bytes are a `trace.dat`.
@@ -62,6 +68,14 @@ impl<'a> Parts<'a> {
         self.damage.get_or_insert(what.into());
     }
 
+    /// About how much memory the texts take and what is made of them, in bytes.
+    fn memory_bytes(&self) -> usize {
+        let formats: usize = self.formats.iter().map(|(_, event, text)| event.len() + text.len()).sum();
+        let texts = [&self.printk, &self.cmdlines, &self.tgids, &self.kallsyms].map(String::len);
+        let lines = [&self.printk, &self.kallsyms].map(|text| text.lines().count());
+        FORMAT_RATIO * formats + texts.iter().sum::<usize>() + lines.iter().sum::<usize>() * BYTES_EACH
+    }
+
     /// Counts the bytes of a CPU's pages. Those of different CPUs do not overlap, so all of them
     /// are no longer than the file.
     fn spend(&mut self, length: u64, file: u64) -> Result<(), &'static str> {
@@ -102,7 +116,7 @@ impl<R: Read> Read for Noting<R> {
 ///
 /// # Errors
 /// Those of [`crate::read`].
-pub(crate) fn read(all: Source<'_>) -> Result<Foreign> {
+pub(crate) fn read(all: Source<'_>, budget: &Budget) -> Result<Foreign> {
     let unreadable = |what: String| Error::Unreadable { form: FORM, what };
     let in_order = all.is_packed();
     let mut head = Bytes::new(all, MAGIC.len() as u64);
@@ -121,10 +135,11 @@ pub(crate) fn read(all: Source<'_>) -> Result<Foreign> {
             return Err(Error::Unsupported { form: FORM, what });
         }
     };
-    foreign(Parts { in_order, ..parts.map_err(unreadable)? })
+    foreign(Parts { in_order, ..parts.map_err(unreadable)? }, budget)
 }
 
-fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
+fn foreign(mut parts: Parts<'_>, budget: &Budget) -> Result<Foreign> {
+    budget.memory(parts.memory_bytes()).map_err(Error::exceeded)?;
     let mut foreign = Foreign::new(Tool::TraceCmd);
     if parts.shifted {
         let what = "its times follow another machine's clock, or are processor ticks: record with `-C boot`";
@@ -140,18 +155,19 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
     foreign.lost_events = dropped.values().map(|(overrun, dropped)| overrun.saturating_add(*dropped)).sum();
     let read =
         if parts.in_order { roundtrip_tracefs::read_packed_in_turn } else { roundtrip_tracefs::read_packed };
-    let mut trace = read(&formats, cpus.collect(), MAX_EVENTS).map_err(|error| match error {
-        roundtrip_tracefs::Error::TooMany { .. } => Error::too_many_events(),
+    let mut trace = read(&formats, cpus.collect(), budget).map_err(|error| match error {
+        roundtrip_tracefs::Error::TooMany(exceeded) => Error::exceeded(exceeded),
         error => Error::Unreadable { form: FORM, what: error.to_string() },
     })?;
     // trace-cmd also stores the formats of events that were off.
     trace.recorded = trace.occurred.iter().filter(|event| !event.starts_with("ftrace/")).cloned().collect();
     let whole = dropped.iter().filter(|(_, (overrun, _))| *overrun == 0).map(|(&cpu, _)| cpu);
     trace.begin_whole(&whole.collect());
+    let mut threads = Threads::new(budget);
     for line in parts.tgids.lines() {
         let mut words = line.split_whitespace().map(str::parse);
         if let (Some(Ok(tid)), Some(Ok(process))) = (words.next(), words.next()) {
-            trace.processes.insert(tid, process);
+            threads.set_process(tid, process);
         }
     }
     let mut uname = parts.uname.split_whitespace();
@@ -161,9 +177,11 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
         if let Some((tid, comm)) = line.split_once(' ')
             && let Ok(tid) = tid.parse()
         {
-            trace.comms.insert(tid, comm.to_owned());
+            threads.add_name(tid, comm);
         }
     }
+    budget.check().map_err(Error::exceeded)?;
+    (trace.processes, trace.comms) = (threads.processes, threads.comms);
     foreign.clock = parts.clock.take().map(|text| chosen(&text).to_owned());
     if parts.other_buffers > 0 {
         let many = parts.other_buffers;

@@ -18,7 +18,7 @@
 //! use roundtrip_report::text::look::Look;
 //!
 //! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
-//! let run = inert::run(&roundtrip_run::Run::read(directory)?)?;
+//! let run = roundtrip_run::Run::read_shown(directory, inert::line)?;
 //!
 //! // The machine, then a summary of what was measured.
 //! assert!(roundtrip_report::run::first_page(&Analysed::bare(&run), Look::PLAIN).contains("Linux 6.1"));

@@ -2,9 +2,12 @@
 //! commands read. It is written completely or not at all. Must not know how results are made or
 //! shown.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use roundtrip_files::Budget;
+use roundtrip_stored::Form;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -131,6 +134,14 @@ impl Run {
     /// [`Error::File`] if it cannot be read, [`Error::NotARun`] if it is not a run or from a newer
     /// version.
     pub fn read(path: &Path) -> Result<Self> {
+        Self::read_shown(path, |text| Cow::Borrowed(text))
+    }
+
+    /// Like [`Run::read`], with `shown` of each text in its place.
+    ///
+    /// # Errors
+    /// As [`Run::read`].
+    pub fn read_shown(path: &Path, shown: for<'a> fn(&'a str) -> Cow<'a, str>) -> Result<Self> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
         let bytes = roundtrip_files::read(&path, MOST_BYTES).map_err(|cause| match cause.kind() {
@@ -139,21 +150,26 @@ impl Run {
             }
             _ => Error::file("read", &path, cause),
         })?;
-        let value = roundtrip_stored::parse(&bytes)
-            .map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
-        if value["schema"] != SCHEMA {
+        let form = match roundtrip_stored::read_text::<Form>(&bytes) {
+            Ok(form) => form,
+            Err(error) if error.is_json() => Form::default(),
+            Err(error) => return Err(not_a_run(format!("not JSON, or cut off: {error}"))),
+        };
+        if form.schema != SCHEMA {
             return Err(not_a_run(format!("not a stored run: its \"schema\" is not \"{SCHEMA}\"")));
         }
-        match value["version"].as_u64() {
+        match form.version.as_u64() {
             Some(VERSION) => {}
             Some(newer) if newer > VERSION => {
                 return Err(not_a_run(format!(
                     "unknown version {newer}: made by a newer Roundtrip; this one reads version {VERSION}"
                 )));
             }
-            _ => return Err(not_a_run(format!("unknown version {}", value["version"]))),
+            _ => return Err(not_a_run(format!("unknown version {}", form.version))),
         }
-        roundtrip_stored::read(&value).map_err(|error| not_a_run(format!("damaged: {error}")))
+        let budget = Budget::new(roundtrip_stored::MAX_MEMORY_BYTES, u64::MAX, u64::MAX);
+        roundtrip_stored::read_within(&bytes, shown, budget)
+            .map_err(|error| not_a_run(format!("damaged: {error}")))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 
+use roundtrip_files::Exceeded;
 use serde::de::{Expected, Unexpected};
 
 /// Why a value could not be stored or read.
@@ -14,20 +15,29 @@ struct Inner {
     /// The place, from the outermost field: `.results.samples[3]`.
     place: String,
     problem: String,
+    /// Whether the text is not JSON, and whether only because it ends too early.
+    is_json: bool,
     cut_off: bool,
 }
 
 impl Error {
     #[cold]
     pub(crate) fn new(problem: String) -> Self {
-        Self(Box::new(Inner { place: String::new(), problem, cut_off: false }))
+        Self(Box::new(Inner { place: String::new(), problem, is_json: true, cut_off: false }))
+    }
+
+    /// The value asks for more than its text may cost.
+    #[cold]
+    pub(crate) fn exceeded(what: Exceeded) -> Self {
+        Self::new(what.to_string())
     }
 
     /// The text is not JSON, or a value cannot be represented in JSON.
     #[cold]
     pub(crate) fn of_text(error: serde_json::Error) -> Self {
         let cut_off = error.is_eof();
-        Self(Box::new(Inner { place: String::new(), problem: error.to_string(), cut_off }))
+        let is_json = error.is_data();
+        Self(Box::new(Inner { place: String::new(), problem: error.to_string(), is_json, cut_off }))
     }
 
     /// Adds a field or item around the place of the error.
@@ -35,6 +45,12 @@ impl Error {
     pub(crate) fn inside(mut self, step: &dyn Display) -> Self {
         self.0.place.insert_str(0, &step.to_string());
         self
+    }
+
+    /// Whether the text is JSON, but not the expected value.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.0.is_json
     }
 
     /// Whether the text is valid, but ends too early.

@@ -4,17 +4,39 @@
 //! serde generates a type's code once per reader and writer, so all stored data goes through the
 //! few functions here. To keep the generated code small, the reader reads structs only from
 //! objects, and code that does not depend on the type is compiled once. Errors name the place in
-//! the data.
-//! This crate must not know the stored types, nor files.
+//! the data. What reading may cost is limited, see [`Budget`].
+//! This crate must not know the stored types, nor where their text comes from.
 
 mod error;
+mod json;
 mod reader;
+mod text;
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use reader::{Context, Reader};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use text::Text;
 
 pub use error::Error;
-pub use serde_json::Value;
+pub use json::Json;
+pub use roundtrip_files::Budget;
+
+/// The name under which the reader recognises a [`Json`].
+const JSON: &str = "$roundtrip::Json";
+
+/// What says which kind of text this is. Both are null where the text says nothing.
+#[derive(Debug, Default, Deserialize)]
+pub struct Form {
+    /// The kind's name.
+    #[serde(default)]
+    pub schema: Value,
+    /// The version of the kind's layout.
+    #[serde(default)]
+    pub version: Value,
+}
 
 /// Converts a value to compact JSON text. Numbers that are not finite (`f64::NAN`) become `null`.
 ///
@@ -24,35 +46,29 @@ pub fn to_text(value: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(Error::of_text)
 }
 
-/// Converts a value to a JSON tree.
-///
-/// # Errors
-/// Those of [`to_text`].
-pub fn to_value(value: &impl Serialize) -> Result<Value, Error> {
-    parse(to_text(value)?.as_bytes())
-}
+/// The memory for what a text contains, in bytes.
+pub const MAX_MEMORY_BYTES: u64 = 256 << 20;
 
-/// Parses JSON text into a tree.
+/// Converts JSON text to a `T` that takes at most [`MAX_MEMORY_BYTES`].
 ///
 /// # Errors
-/// If the text is not JSON, with line and column. [`Error::is_cut_off`] says if it only ends too
-/// early.
-pub fn parse(text: &[u8]) -> Result<Value, Error> {
-    serde_json::from_slice(text).map_err(Error::of_text)
-}
-
-/// Converts a JSON tree to a `T`.
-///
-/// # Errors
-/// If it is not a `T`, with the place: `results.latency.plan: missing field ...`.
-pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Error> {
-    T::deserialize(reader::Reader(value))
-}
-
-/// Converts JSON text to a `T`: [`parse`], then [`read`].
-///
-/// # Errors
-/// Those of both.
+/// If it is not JSON, with line and column; [`Error::is_cut_off`] says if it only ends too early.
+/// If it is not a `T`, with the place: `results.latency.plan: missing field ...`. If it takes more
+/// than the budget.
 pub fn read_text<T: DeserializeOwned>(text: &[u8]) -> Result<T, Error> {
-    read(&parse(text)?)
+    read_within(text, |text| Cow::Borrowed(text), Budget::new(MAX_MEMORY_BYTES, u64::MAX, u64::MAX))
+}
+
+/// Like [`read_text`], with `shown` of each string in its place, also of the keys, and with a
+/// budget of the caller's own.
+///
+/// # Errors
+/// Those of [`read_text`].
+pub fn read_within<T: DeserializeOwned>(
+    text: &[u8],
+    shown: for<'a> fn(&'a str) -> Cow<'a, str>,
+    budget: Budget,
+) -> Result<T, Error> {
+    let context = Context { text: Text::of(text)?, budget, shown };
+    T::deserialize(Reader::new(&context))
 }

@@ -1,42 +1,148 @@
-//! The reader: presents a JSON tree to serde. It accepts what `serde_json::from_value` accepts,
-//! except arrays for structs and struct variants. Nothing writes that form, and without it the
-//! generated code of a type is half as large.
+//! The reader: presents JSON text to serde. It accepts what `serde_json::from_str` accepts, except
+//! arrays for structs and struct variants. Nothing writes that form, and without it the generated
+//! code of a type is half as large.
+//!
+//! The text is known to be JSON. It is read once, in order, so nothing is kept but what serde makes
+//! of it, and that is charged to a [`Budget`].
 
-use std::fmt::Display;
+mod inside;
+mod keys;
+mod variants;
 
-use serde::de::value::StrDeserializer;
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, IntoDeserializer as _, MapAccess,
-    SeqAccess, Unexpected, VariantAccess, Visitor,
-};
-use serde::forward_to_deserialize_any;
-use serde_json::{Number, Value, map};
+use std::borrow::Cow;
 
-use crate::Error;
+use roundtrip_files::Budget;
+use serde::de::{Deserializer, Error as _, Expected, Unexpected, Visitor};
+use serde_json::Number;
+
+use crate::text::{Kind, Text};
+use crate::{Error, JSON};
+use inside::{Entries, Items};
+use variants::Variant;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// A value to read.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'a>(pub(crate) &'a Value);
+/// How deep values may be nested.
+const MAX_DEPTH: u32 = 128;
 
-impl Reader<'_> {
+/// What allocating a string takes beside its text, and the unit of allocations, in bytes.
+const STRING_BYTES: usize = 16;
+
+/// What all values of a text have in common.
+pub(crate) struct Context<'a> {
+    pub(crate) text: Text<'a>,
+    pub(crate) budget: Budget,
+    /// What is read in place of each string.
+    pub(crate) shown: for<'b> fn(&'b str) -> Cow<'b, str>,
+}
+
+impl<'a> Context<'a> {
+    /// Charges what serde makes of a value.
+    fn keep(&self, bytes: usize) -> Result<()> {
+        self.budget.memory(bytes).map_err(Error::exceeded)
+    }
+
+    /// Charges a string that serde makes.
+    fn keep_string(&self, text: &str) -> Result<()> {
+        self.keep((text.len() + STRING_BYTES).next_multiple_of(STRING_BYTES))
+    }
+
+    fn string(&self) -> Result<Cow<'a, str>> {
+        Ok(match self.text.string()? {
+            Cow::Borrowed(text) => (self.shown)(text),
+            Cow::Owned(text) => Cow::Owned((self.shown)(&text).into_owned()),
+        })
+    }
+}
+
+/// The next value of the text.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    context: &'a Context<'a>,
+    depth: u32,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(context: &'a Context<'a>) -> Self {
+        Self { context, depth: 0 }
+    }
+
+    fn kind(self) -> Kind {
+        self.context.text.kind()
+    }
+
+    /// The values inside this one.
+    fn enter(self) -> Result<Self> {
+        if self.depth == MAX_DEPTH {
+            return Err(Error::new("values are nested too deeply".to_owned()));
+        }
+        self.context.text.enter();
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
     /// The error for a value of an unexpected kind.
     #[cold]
     fn mismatch(self, expected: &dyn Expected) -> Error {
-        let found = match self.0 {
-            Value::Null => Unexpected::Unit,
-            Value::Bool(value) => Unexpected::Bool(*value),
-            Value::Number(number) => match whole(number) {
-                Whole::Positive(value) => Unexpected::Unsigned(value),
-                Whole::Negative(value) => Unexpected::Signed(value),
-                Whole::No(value) => Unexpected::Float(value),
+        let (kind, text) = (self.kind(), &self.context.text);
+        let of = |found: Unexpected<'_>| Error::invalid_type(found, expected);
+        match kind {
+            Kind::Null => of(Unexpected::Unit),
+            Kind::Bool => of(Unexpected::Bool(text.value() == "true")),
+            Kind::Number => match whole(text.value()) {
+                Ok(Whole::Positive(value)) => of(Unexpected::Unsigned(value)),
+                Ok(Whole::Negative(value)) => of(Unexpected::Signed(value)),
+                Ok(Whole::No(value)) => of(Unexpected::Float(value)),
+                Err(error) => error,
             },
-            Value::String(text) => Unexpected::Str(text),
-            Value::Array(_) => Unexpected::Seq,
-            Value::Object(_) => Unexpected::Map,
-        };
-        Error::invalid_type(found, expected)
+            Kind::String => match text.string() {
+                Ok(text) => of(Unexpected::Str(&text)),
+                Err(error) => error,
+            },
+            Kind::Array => of(Unexpected::Seq),
+            Kind::Object => of(Unexpected::Map),
+        }
+    }
+
+    fn visit_null<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.context.text.value();
+        visitor.visit_unit()
+    }
+
+    fn visit_bool<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_bool(self.context.text.value() == "true")
+    }
+
+    fn visit_number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match whole(self.context.text.value())? {
+            Whole::Positive(value) => visitor.visit_u64(value),
+            Whole::Negative(value) => visitor.visit_i64(value),
+            Whole::No(value) => visitor.visit_f64(value),
+        }
+    }
+
+    fn visit_string<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        let text = self.context.string()?;
+        self.context.keep_string(&text)?;
+        visitor.visit_str(&text)
+    }
+
+    fn visit_list<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value> {
+        self.visit_array(true, visitor)
+    }
+
+    fn visit_tuple<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value> {
+        self.visit_array(false, visitor)
+    }
+
+    fn visit_array<V: Visitor<'a>>(self, kept: bool, visitor: V) -> Result<V::Value> {
+        let mut items = Items { inside: self.enter()?, taken: 0, ended: false, kept };
+        let value = visitor.visit_seq(&mut items)?;
+        items.end()?;
+        Ok(value)
+    }
+
+    fn visit_object<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_map(Entries { inside: self.enter()?, key: Cow::Borrowed("") })
     }
 }
 
@@ -47,42 +153,26 @@ enum Whole {
     No(f64),
 }
 
-fn whole(number: &Number) -> Whole {
-    match (number.as_u64(), number.as_i64()) {
-        (Some(value), _) => Whole::Positive(value),
-        (None, Some(value)) => Whole::Negative(value),
+fn whole(text: &str) -> Result<Whole> {
+    if let Ok(value) = text.parse() {
+        return Ok(Whole::Positive(value));
+    }
+    let number: Number = serde_json::from_str(text).map_err(Error::of_text)?;
+    Ok(match number.as_i64() {
+        Some(value) => Whole::Negative(value),
         // Every other number is an f64, because serde_json's arbitrary precision is off.
-        (None, None) => Whole::No(number.as_f64().unwrap_or(f64::NAN)),
-    }
-}
-
-fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value> {
-    match whole(number) {
-        Whole::Positive(value) => visitor.visit_u64(value),
-        Whole::Negative(value) => visitor.visit_i64(value),
-        Whole::No(value) => visitor.visit_f64(value),
-    }
-}
-
-fn visit_array<'de, V: Visitor<'de>>(items: &'de [Value], visitor: V) -> Result<V::Value> {
-    let mut rest = Items { items, taken: 0 };
-    let value = visitor.visit_seq(&mut rest)?;
-    rest.end()?;
-    Ok(value)
-}
-
-fn visit_object<'de, V: Visitor<'de>>(object: &'de map::Map<String, Value>, visitor: V) -> Result<V::Value> {
-    visitor.visit_map(Entries { rest: object.iter(), current: None })
+        None => Whole::No(number.as_f64().unwrap_or(f64::NAN)),
+    })
 }
 
 /// Methods that each accept one kind of JSON value.
 macro_rules! only {
-    ($pattern:pat => $visit:expr, $visitor:ident: $($method:ident($($argument:ident: $type:ty),*))+) => {$(
-        fn $method<V: Visitor<'de>>(self, $($argument: $type,)* $visitor: V) -> Result<V::Value> {
+    ($kind:ident => $visit:ident: $($method:ident($($argument:ident: $type:ty),*))+) => {$(
+        fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value> {
             $(let _ = $argument;)*
-            match self.0 {
-                $pattern => $visit,
-                _ => Err(self.mismatch(&$visitor)),
+            match self.kind() {
+                Kind::$kind => self.$visit(visitor),
+                _ => Err(self.mismatch(&visitor)),
             }
         }
     )+};
@@ -92,35 +182,34 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
-            Value::Null => visitor.visit_unit(),
-            Value::Bool(value) => visitor.visit_bool(*value),
-            Value::Number(number) => visit_number(number, visitor),
-            Value::String(text) => visitor.visit_str(text),
-            Value::Array(items) => visit_array(items, visitor),
-            Value::Object(object) => visit_object(object, visitor),
+        match self.kind() {
+            Kind::Null => self.visit_null(visitor),
+            Kind::Bool => self.visit_bool(visitor),
+            Kind::Number => self.visit_number(visitor),
+            Kind::String => self.visit_string(visitor),
+            Kind::Array => self.visit_list(visitor),
+            Kind::Object => self.visit_object(visitor),
         }
     }
 
-    only! { Value::Null => visitor.visit_unit(), visitor:
-    deserialize_unit() deserialize_unit_struct(name: &'static str) }
-    only! { Value::Bool(value) => visitor.visit_bool(*value), visitor: deserialize_bool() }
-    only! { Value::Number(number) => visit_number(number, visitor), visitor:
+    only! { Null => visit_null: deserialize_unit() deserialize_unit_struct(name: &'static str) }
+    only! { Bool => visit_bool: deserialize_bool() }
+    only! { Number => visit_number:
     deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64() deserialize_i128()
     deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
     deserialize_f32() deserialize_f64() }
-    only! { Value::String(text) => visitor.visit_str(text), visitor:
+    only! { String => visit_string:
     deserialize_char() deserialize_str() deserialize_string() deserialize_identifier() }
-    only! { Value::Array(items) => visit_array(items, visitor), visitor:
-    deserialize_seq() deserialize_tuple(length: usize)
-    deserialize_tuple_struct(name: &'static str, length: usize) }
-    only! { Value::Object(object) => visit_object(object, visitor), visitor:
+    only! { Array => visit_list: deserialize_seq() }
+    only! { Array => visit_tuple:
+    deserialize_tuple(length: usize) deserialize_tuple_struct(name: &'static str, length: usize) }
+    only! { Object => visit_object:
     deserialize_map() deserialize_struct(name: &'static str, fields: &'static [&'static str]) }
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
-            Value::String(text) => visitor.visit_str(text),
-            Value::Array(items) => visit_array(items, visitor),
+        match self.kind() {
+            Kind::String => self.visit_string(visitor),
+            Kind::Array => self.visit_list(visitor),
             _ => Err(self.mismatch(&visitor)),
         }
     }
@@ -130,14 +219,20 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.0 {
-            Value::Null => visitor.visit_none(),
+        match self.kind() {
+            Kind::Null => {
+                self.context.text.value();
+                visitor.visit_none()
+            }
             _ => visitor.visit_some(self),
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
-        visitor.visit_newtype_struct(self)
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+        match name == JSON {
+            true => visitor.visit_str(self.context.text.value()),
+            false => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -150,223 +245,6 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_unit()
-    }
-}
-
-/// The unread items of an array.
-struct Items<'a> {
-    items: &'a [Value],
-    taken: usize,
-}
-
-impl<'a> Items<'a> {
-    fn take(&mut self) -> Option<Reader<'a>> {
-        let item = self.items.get(self.taken)?;
-        self.taken += 1;
-        Some(Reader(item))
-    }
-
-    /// Fails if unread items are left.
-    fn end(&self) -> Result<()> {
-        match self.taken == self.items.len() {
-            true => Ok(()),
-            false => Err(Error::invalid_length(self.items.len(), &"fewer elements in array")),
-        }
-    }
-
-    #[cold]
-    fn inside(&self, error: Error) -> Error {
-        error.inside(&format_args!("[{}]", self.taken - 1))
-    }
-}
-
-impl<'de> SeqAccess<'de> for &mut Items<'de> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        match self.take() {
-            Some(item) => seed.deserialize(item).map(Some).map_err(|error| self.inside(error)),
-            None => Ok(None),
-        }
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.items.len() - self.taken)
-    }
-}
-
-/// The unread entries of an object.
-struct Entries<'a> {
-    rest: map::Iter<'a>,
-    /// The value whose key was read last.
-    current: Option<(&'a str, &'a Value)>,
-}
-
-impl<'a> Entries<'a> {
-    fn take(&mut self) -> Option<Key<'a>> {
-        let (key, value) = self.rest.next()?;
-        self.current = Some((key, value));
-        Some(Key(key))
-    }
-
-    fn value(&self) -> Result<Reader<'a>> {
-        match self.current {
-            Some((_, value)) => Ok(Reader(value)),
-            None => Err(Error::new("a value was asked for before its key".to_owned())),
-        }
-    }
-
-    #[cold]
-    fn inside(&self, error: Error) -> Error {
-        let key = self.current.map_or("", |(key, _)| key);
-        error.inside(&format_args!(".{key}"))
-    }
-}
-
-impl<'de> MapAccess<'de> for Entries<'de> {
-    type Error = Error;
-
-    fn next_key_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        match self.take() {
-            Some(key) => seed.deserialize(key).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value> {
-        seed.deserialize(self.value()?).map_err(|error| self.inside(error))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.rest.len())
-    }
-}
-
-/// An object's key: text, which may represent a number or a variant's name.
-struct Key<'a>(&'a str);
-
-impl Key<'_> {
-    /// Reads a key that is an integer in JSON's notation.
-    fn visit_number<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let plain = |number: &dyn Display| number.to_string() == self.0;
-        match (self.0.parse::<u64>(), self.0.parse::<i64>()) {
-            (Ok(number), _) if plain(&number) => visitor.visit_u64(number),
-            (_, Ok(number)) if plain(&number) => visitor.visit_i64(number),
-            _ => Err(Error::new("invalid value: expected key to be a number in quotes".to_owned())),
-        }
-    }
-}
-
-/// Methods for keys that are numbers.
-macro_rules! number_keys {
-    ($($method:ident)+) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-            self.visit_number(visitor)
-        }
-    )+};
-}
-
-impl<'de> Deserializer<'de> for Key<'de> {
-    type Error = Error;
-
-    number_keys! {
-        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
-    }
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_str(self.0)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        _variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value> {
-        visitor.visit_enum(Variant { name: self.0, content: None })
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i128 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
-        identifier ignored_any
-    }
-}
-
-/// A variant of an enum: its name, alone or as the only key of an object.
-struct Variant<'a> {
-    name: &'a str,
-    content: Option<Reader<'a>>,
-}
-
-impl<'a> Variant<'a> {
-    fn of(value: Reader<'a>) -> Result<Self> {
-        match value.0 {
-            Value::String(name) => Ok(Variant { name, content: None }),
-            Value::Object(object) => match object.iter().next() {
-                Some((name, content)) if object.len() == 1 => {
-                    Ok(Variant { name, content: Some(Reader(content)) })
-                }
-                _ => Err(Error::invalid_value(Unexpected::Map, &"map with a single key")),
-            },
-            _ => Err(value.mismatch(&"string or map")),
-        }
-    }
-
-    fn content(&self, expected: &'static str) -> Result<Reader<'a>> {
-        self.content.ok_or_else(|| Error::invalid_type(Unexpected::UnitVariant, &expected))
-    }
-
-    #[cold]
-    fn inside(&self, error: Error) -> Error {
-        error.inside(&format_args!(".{}", self.name))
-    }
-}
-
-impl<'de> EnumAccess<'de> for Variant<'de> {
-    type Error = Error;
-    type Variant = Self;
-
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self)> {
-        let name: StrDeserializer<'_, Error> = self.name.into_deserializer();
-        Ok((seed.deserialize(name)?, self))
-    }
-}
-
-impl<'de> VariantAccess<'de> for Variant<'de> {
-    type Error = Error;
-
-    fn unit_variant(self) -> Result<()> {
-        match self.content {
-            None | Some(Reader(Value::Null)) => Ok(()),
-            Some(other) => Err(self.inside(other.mismatch(&"unit"))),
-        }
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
-        seed.deserialize(self.content("newtype variant")?).map_err(|error| self.inside(error))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value> {
-        let content = self.content("tuple variant")?;
-        content.deserialize_tuple(length, visitor).map_err(|error| self.inside(error))
-    }
-
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value> {
-        let content = self.content("struct variant")?;
-        content.deserialize_struct("", fields, visitor).map_err(|error| self.inside(error))
+        self.visit_null(visitor)
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Decoder<'a> {
     texts: Texts<'a>,
     /// The bytes of events that are not decoded.
     other: &'a mut Vec<u8>,
+    /// The memory of names and bytes when it was last asked for, in bytes.
+    known_bytes: usize,
 }
 
 /// Why a record did not become an event.
@@ -78,7 +80,7 @@ impl<'a> Decoder<'a> {
             let tid = Number::of(format, "common_pid").unwrap_or(COMMON_PID);
             known[id] = Some(Known { event, tid, reader: reader(format, names), seen: false });
         }
-        Self { known, texts: Texts::new(names, formats), other }
+        Self { known, texts: Texts::new(names, formats), other, known_bytes: 0 }
     }
 
     /// Converts one record.
@@ -99,6 +101,13 @@ impl<'a> Decoder<'a> {
             }
         };
         Ok(Event { time_ns: record.time_ns, cpu, tid, body })
+    }
+
+    /// How much memory names and bytes take that are new since the last call, in bytes.
+    #[inline]
+    pub(crate) fn grown_bytes(&mut self) -> usize {
+        let bytes = self.texts.names.memory_bytes() + self.other.len();
+        bytes - std::mem::replace(&mut self.known_bytes, bytes)
     }
 
     /// The events that have occurred.

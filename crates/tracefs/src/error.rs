@@ -34,12 +34,9 @@ pub enum Error {
         "more than 4 GiB of events other than scheduler, interrupt and system call ones; record for a shorter time"
     )]
     TooLarge,
-    /// More events than the caller keeps.
-    #[error("it has more than {max_events} events: record for a shorter time, or fewer kinds of events")]
-    TooMany {
-        /// How many are kept.
-        max_events: usize,
-    },
+    /// More events, names or bytes than the caller's budget.
+    #[error("{0}: record for a shorter time, or fewer kinds of events")]
+    TooMany(roundtrip_files::Exceeded),
     /// A file operation failed.
     #[error("cannot {operation} {}: {cause}", path.display())]
     File {

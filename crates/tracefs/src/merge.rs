@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io::Read;
 
+use roundtrip_files::Budget;
+
 use crate::cursor::Cursor;
 use crate::decode::{Decoder, Refused};
 use crate::error::Error;
@@ -80,7 +82,7 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
         let CpuPages { cpu, bytes, dropped } = *one;
         Source { cpu, pages: Pages::memory(size, bytes), dropped }
     });
-    let trace = merged(formats, vec![sources.collect()], period, |event| {
+    let trace = merged(formats, vec![sources.collect()], period, |event, _| {
         events.push(event);
         Ok(())
     })?;
@@ -92,9 +94,10 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
 ///
 /// # Errors
 ///
-/// Those of [`read`], and [`Error::TooMany`] if there are more than `max_events`.
-pub fn read_packed(formats: &Formats, cpus: Vec<CpuReader<'_>>, max_events: usize) -> Result<Trace, Error> {
-    packed(formats, vec![cpus], max_events)
+/// Those of [`read`], and [`Error::TooMany`] if they exceed the budget, of which each event is an
+/// item.
+pub fn read_packed(formats: &Formats, cpus: Vec<CpuReader<'_>>, budget: &Budget) -> Result<Trace, Error> {
+    packed(formats, vec![cpus], budget)
 }
 
 /// Like [`read_packed`], for pages that are best read in the order of the file: one CPU after the
@@ -106,12 +109,12 @@ pub fn read_packed(formats: &Formats, cpus: Vec<CpuReader<'_>>, max_events: usiz
 pub fn read_packed_in_turn(
     formats: &Formats,
     cpus: Vec<CpuReader<'_>>,
-    max_events: usize,
+    budget: &Budget,
 ) -> Result<Trace, Error> {
-    packed(formats, cpus.into_iter().map(|one| vec![one]).collect(), max_events)
+    packed(formats, cpus.into_iter().map(|one| vec![one]).collect(), budget)
 }
 
-fn packed<'a>(formats: &Formats, groups: Vec<Vec<CpuReader<'a>>>, max_events: usize) -> Result<Trace, Error> {
+fn packed<'a>(formats: &Formats, groups: Vec<Vec<CpuReader<'a>>>, budget: &Budget) -> Result<Trace, Error> {
     let mut packed = Packed::default();
     let size = formats.page().size;
     let source = |one: CpuReader<'a>| {
@@ -119,23 +122,20 @@ fn packed<'a>(formats: &Formats, groups: Vec<Vec<CpuReader<'a>>>, max_events: us
         Source { cpu, pages: Pages::reader(size, pages), dropped }
     };
     let groups = groups.into_iter().map(|cpus| cpus.into_iter().map(source).collect());
-    let trace = merged(formats, groups.collect(), Period::default(), |event| {
-        if packed.len() >= max_events {
-            return Err(Error::TooMany { max_events });
-        }
-        packed.push(&event);
-        Ok(())
+    let trace = merged(formats, groups.collect(), Period::default(), |event, bytes| {
+        budget.item().map_err(Error::TooMany)?;
+        budget.memory(packed.push(&event) + bytes).map_err(Error::TooMany)
     })?;
     Ok(Trace { packed: packed.sorted(), ..trace })
 }
 
-/// All events of each group of CPUs in chronological order go to `keep`, group after group. Returns
-/// everything else of the trace.
+/// All events of each group of CPUs in chronological order go to `keep`, group after group, with
+/// the memory that their names and bytes take, in bytes. Returns everything else of the trace.
 fn merged(
     formats: &Formats,
     groups: Vec<Vec<Source<'_>>>,
     period: Period,
-    mut keep: impl FnMut(Event) -> Result<(), Error>,
+    mut keep: impl FnMut(Event, usize) -> Result<(), Error>,
 ) -> Result<Trace, Error> {
     let mut trace = Trace { stopped_ns: period.stopped_ns, ..Trace::default() };
     trace.recorded = formats.iter().map(|format| format!("{}/{}", format.system, format.name)).collect();
@@ -174,7 +174,7 @@ impl Group<'_> {
         &mut self,
         sources: Vec<Source<'_>>,
         decoder: &mut Decoder<'_>,
-        keep: &mut impl FnMut(Event) -> Result<(), Error>,
+        keep: &mut impl FnMut(Event, usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let dropped: Vec<u64> = sources.iter().map(|source| source.dropped).collect();
         let mut cursors = self.cursors(sources)?;
@@ -213,7 +213,7 @@ impl Group<'_> {
                     turns.push(Reverse((event.time_ns, cpu, index)));
                     break;
                 }
-                keep(event)?;
+                keep(event, decoder.grown_bytes())?;
                 next[index] = advance(&mut cursors[index], decoder, self.losses)?;
             }
         }

@@ -17,6 +17,9 @@ const MOST_BYTES: usize = 128;
 /// Events are merged run by run if a run has at least this many events on average.
 const LEAST_IN_RUN: usize = 8;
 
+/// How many events are unpacked at once, to sort them.
+const EVENTS_AT_ONCE: usize = if cfg!(test) { 100 } else { 1 << 20 };
+
 /// An event as it is stored: its time follows from the previous event.
 #[derive(Serialize, Deserialize)]
 struct Stored {
@@ -45,8 +48,8 @@ struct Place {
 }
 
 impl Packed {
-    /// Adds an event.
-    pub fn push(&mut self, event: &Event) {
+    /// Adds an event. Returns how many bytes it takes.
+    pub fn push(&mut self, event: &Event) -> usize {
         let Event { time_ns, cpu, tid, body } = *event;
         let after_ns = time_ns.wrapping_sub(self.last_ns).cast_signed();
         let mut bytes = [0; MOST_BYTES];
@@ -65,6 +68,7 @@ impl Packed {
         self.blocks[block].extend_from_slice(bytes);
         self.count += 1;
         self.last_ns = time_ns;
+        bytes.len()
     }
 
     /// The number of events.
@@ -91,13 +95,10 @@ impl Packed {
         if self.later_runs.is_empty() {
             return self;
         }
-        let mut sorted = Self::default();
         if self.later_runs.len() * LEAST_IN_RUN > self.count {
-            let mut events: Vec<Event> = self.iter().collect();
-            events.sort_by_key(|event| event.time_ns);
-            events.iter().for_each(|event| sorted.push(event));
-            return sorted;
+            return self.sorted_in_parts().sorted();
         }
+        let mut sorted = Self::default();
         let mut runs = Runs::of(self);
         let mut next: Vec<Option<Event>> = (0..runs.all.len()).map(|run| runs.next(run)).collect();
         let turn = |run: usize, next: &[Option<Event>]| next[run].map(|event| Reverse((event.time_ns, run)));
@@ -113,6 +114,32 @@ impl Packed {
             }
             turns.extend(turn(run, &next));
         }
+        sorted
+    }
+}
+
+impl Packed {
+    /// The events, so many of them in chronological order at a time that the rest need not be
+    /// unpacked.
+    fn sorted_in_parts(self) -> Self {
+        let mut sorted = Self::default();
+        let mut runs = Runs::of(self);
+        let mut part = Vec::new();
+        let mut add = |part: &mut Vec<Event>| {
+            part.sort_by_key(|event: &Event| event.time_ns);
+            for event in part.drain(..) {
+                sorted.push(&event);
+            }
+        };
+        for run in 0..runs.all.len() {
+            while let Some(event) = runs.next(run) {
+                part.push(event);
+                if part.len() == EVENTS_AT_ONCE {
+                    add(&mut part);
+                }
+            }
+        }
+        add(&mut part);
         sorted
     }
 }
@@ -225,7 +252,9 @@ mod tests {
 
     fn packed(events: &[Event]) -> Packed {
         let mut packed = Packed::default();
-        events.iter().for_each(|event| packed.push(event));
+        for event in events {
+            packed.push(event);
+        }
         packed
     }
 

@@ -17,6 +17,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use roundtrip_stored::Form;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -115,16 +116,16 @@ impl Recording {
     pub fn open(directory: &Path) -> Result<Self> {
         let path = directory.join("recording.json");
         let not_ours = |reason: &str| Error::NotARecording { path: path.clone(), reason: reason.to_owned() };
-        let any: roundtrip_stored::Value = read_json(&path)?;
-        if any["schema"] != SCHEMA {
+        let bytes = read_bytes(&path)?;
+        let form: Form = read_text(&path, &bytes)?;
+        if form.schema != SCHEMA {
             return Err(not_ours("not a recording: its schema is not roundtrip.recording"));
         }
-        if any["version"] != VERSION {
-            let reason =
-                format!("unknown version {}: made by a newer version of this program", any["version"]);
+        if form.version != VERSION {
+            let reason = format!("unknown version {}: made by a newer version of this program", form.version);
             return Err(not_ours(&reason));
         }
-        let header = roundtrip_stored::read(&any).map_err(|error| not_ours(&format!("damaged: {error}")))?;
+        let header = read_text(&path, &bytes)?;
         Ok(Self { directory: directory.to_owned(), header })
     }
 
@@ -299,9 +300,15 @@ fn pages_name(cpu: u32) -> String {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let bytes =
-        roundtrip_files::read(path, MOST_JSON_BYTES).map_err(|cause| Error::file("read", path, cause))?;
-    roundtrip_stored::read_text(&bytes).map_err(|error| {
+    read_text(path, &read_bytes(path)?)
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    roundtrip_files::read(path, MOST_JSON_BYTES).map_err(|cause| Error::file("read", path, cause))
+}
+
+fn read_text<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {
+    roundtrip_stored::read_text(bytes).map_err(|error| {
         let what = if error.is_cut_off() { "cut off" } else { "damaged" };
         Error::NotARecording { path: path.to_owned(), reason: format!("{what}: {error}") }
     })

@@ -8,6 +8,7 @@ use common::fixture::Fixture;
 use common::writer::{Clock, Entry, Expected, KNOWN, Lost, Machine, UNKNOWN, Writer};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use roundtrip_files::{Budget, Exceeded};
 use roundtrip_tracefs::{Body, CpuPages, CpuReader, Error, Formats, Loss, Period, Trace, read_packed};
 
 fn clocks() -> impl Strategy<Value = Clock> {
@@ -326,13 +327,13 @@ fn packed_events_are_the_same_and_too_many_are_refused() {
         let cpus: Vec<CpuPages<'_>> = fixture.pages.iter().map(|(cpu, bytes)| pages(*cpu, bytes)).collect();
         let mut plain = read(&fixture.formats, &cpus);
         let count = plain.events.len();
-        let packed = |most| {
+        let packed = |most: usize| {
             let cpus = fixture.pages.iter().map(|(cpu, bytes)| CpuReader {
                 cpu: *cpu,
                 pages: Box::new(&bytes[..]),
                 dropped: 0,
             });
-            read_packed(&fixture.formats, cpus.collect(), most)
+            read_packed(&fixture.formats, cpus.collect(), &Budget::new(u64::MAX, most as u64, 0))
         };
         let mut trace = packed(count).unwrap();
         assert_eq!((trace.event_count(), trace.events.len()), (count, 0));
@@ -341,6 +342,8 @@ fn packed_events_are_the_same_and_too_many_are_refused() {
         assert_eq!((&trace.losses, &trace.recorded), (&plain.losses, &plain.recorded));
         plain.unpack();
         assert_eq!(plain.events.len(), count, "nothing was packed");
-        assert!(matches!(packed(count - 1), Err(Error::TooMany { max_events }) if max_events == count - 1));
+        assert!(
+            matches!(packed(count - 1), Err(Error::TooMany(Exceeded::Items(most))) if most == count as u64 - 1)
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The bytes between parent and worker: a little-endian length, one byte for the kind, a payload.
 //! Pure: bytes in, frames out, however the bytes are split. Must not know what a frame means.
 
+use roundtrip_stored::Json;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The largest payload, in bytes. Senders split bulk data, so a longer payload is invalid, and the
 /// reader must not wait for it.
@@ -30,12 +30,12 @@ pub(super) enum ToWorker {
         parent_pid: u32,
         /// The job's name ([`super::Work::NAME`]).
         name: String,
-        job: Value,
+        job: Json,
     },
     /// All workers are ready.
     Go,
     /// A message for the job, with the number of descriptors sent beside it.
-    Message { value: Value, descriptors: usize },
+    Message { value: Json, descriptors: usize },
 }
 
 /// A message from a worker.
@@ -43,7 +43,7 @@ pub(super) enum ToWorker {
 #[serde(rename_all = "snake_case")]
 pub(super) enum FromWorker {
     Ready,
-    Message(Value),
+    Message(Json),
     /// The last frame of a failed job.
     Failed(String),
     /// The last frame of a completed job.

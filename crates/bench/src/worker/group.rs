@@ -241,8 +241,7 @@ impl WorkerGroup {
         };
         kept.append(&mut self.events);
         self.events = kept;
-        roundtrip_stored::read(&value)
-            .map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
+        value.read().map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
     }
 
     /// Tells all workers that there are no more messages, waits until each has done its job and

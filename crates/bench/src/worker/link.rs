@@ -9,10 +9,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use roundtrip_latency::Sample;
+use roundtrip_stored::Json;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::frame::{Decoder, FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
 use super::sys;
@@ -41,14 +41,14 @@ pub trait Work: Serialize + DeserializeOwned {
 #[derive(Debug, Clone, Copy)]
 pub struct Registered {
     name: &'static str,
-    run: fn(&Value, &mut Link) -> Result<()>,
+    run: fn(&Json, &mut Link) -> Result<()>,
 }
 
 impl Registered {
     /// Jobs of this type.
     #[must_use]
     pub const fn of<J: Work>() -> Self {
-        let run = |job: &Value, link: &mut Link| {
+        let run = |job: &Json, link: &mut Link| {
             // Before other threads start, because they inherit the name.
             crate::sched::set_name(J::PROCESS);
             read::<J>(job)?.run(link)
@@ -57,8 +57,8 @@ impl Registered {
     }
 }
 
-fn read<J: Work>(job: &Value) -> Result<J> {
-    roundtrip_stored::read(job).map_err(|error| garbled(format!("unknown job: {error}")))
+fn read<J: Work>(job: &Json) -> Result<J> {
+    job.read().map_err(|error| garbled(format!("unknown job: {error}")))
 }
 
 /// Runs this process as a worker that supports `jobs`. This is all that the hidden command does.
@@ -115,7 +115,7 @@ impl Link {
     }
 
     /// Makes sure that this process dies with its parent. Then receives the job and its name.
-    fn start(&mut self) -> Result<(String, Value)> {
+    fn start(&mut self) -> Result<(String, Json)> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|source| Error::system("ask to die with the parent", source))?;
         match self.next()? {
@@ -148,8 +148,7 @@ impl Link {
     /// # Errors
     /// [`Error::Orphaned`] if the parent has exited.
     pub fn send(&mut self, message: &impl Serialize) -> Result<()> {
-        let value = roundtrip_stored::to_value(message)
-            .map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
+        let value = Json::of(message).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
         self.tell(&FromWorker::Message(value))
     }
 
@@ -186,8 +185,8 @@ impl Link {
                     ));
                 }
                 let descriptors = self.descriptors.drain(..descriptors).collect();
-                let message = roundtrip_stored::read(&value)
-                    .map_err(|error| garbled(format!("unexpected message: {error}")))?;
+                let message =
+                    value.read().map_err(|error| garbled(format!("unexpected message: {error}")))?;
                 Ok(Some((message, descriptors)))
             }
             Some(_) => Err(garbled("a message was expected")),

@@ -163,7 +163,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             environment
         }
         Some(path) if json => Run::read(path)?.environment,
-        Some(path) => inert::run(&Run::read(path)?)?.environment,
+        Some(path) => Run::read_shown(path, inert::line)?.environment,
     };
     let findings = doctor::judge(&environment);
     let text = match typed.format.as_deref() {

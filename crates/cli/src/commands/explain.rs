@@ -163,11 +163,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         #[cfg(not(feature = "foreign"))]
         return Err(not_read_here(path));
     }
-    let mut run = Run::read(path)?;
+    let run = match typed.out.is_none() && typed.format.as_deref() != Some("json") {
+        true => Run::read_shown(path, inert::line)?,
+        false => Run::read(path)?,
+    };
     refuse_recording_options(&typed, &run, path)?;
-    if typed.out.is_none() && typed.format.as_deref() != Some("json") {
-        run = inert::run(&run)?;
-    }
     let directory = Run::directory(path);
     let Some(kept) = Kept::of(&run) else {
         if writes::are_in(&run) {

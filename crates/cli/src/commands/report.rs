@@ -79,11 +79,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         file.write_all(text.as_bytes()).and_then(|()| file.complete()).with_context(failed)?;
         return written(out, &text, terminal).map(|()| Exit::OK);
     }
-    let runs = typed
-        .runs
-        .iter()
-        .map(|path| anyhow::Ok(inert::run(&Run::read(path)?)?))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let runs =
+        typed.runs.iter().map(|path| Run::read_shown(path, inert::line)).collect::<Result<Vec<_>, _>>()?;
     // Create the file first, so that a failure costs no time.
     let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
     let parts: Vec<_> = runs.iter().zip(&typed.runs).map(|(run, path)| explained(run, path)).collect();

@@ -123,15 +123,16 @@ fn text(
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let mut runs = typed.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let read = |path: &PathBuf| match typed.format.as_deref() {
+        Some("json") => Run::read(path),
+        _ => Run::read_shown(path, inert::line),
+    };
+    let mut runs = typed.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     if typed.merge {
         let mut rest = runs.split_off(1).into_iter();
         if let Some(first) = runs.first_mut() {
             rest.try_for_each(|run| first.merge(&run))?;
         }
-    }
-    if typed.format.as_deref() != Some("json") {
-        runs = runs.iter().map(inert::run).collect::<Result<_, _>>()?;
     }
     let mut damaged = Vec::new();
     let mut violations = Vec::new();

@@ -6,12 +6,11 @@ use roundtrip_tracefs::{Event, EventContext, Name, Names, TaskState};
 
 use super::compact::{self, MAX_ROWS, TOO_LONG};
 use super::described::{Described, described};
-use super::limits::BYTES_EACH;
 use super::{MAX_EVENT_NAMES, Reader};
-use crate::Foreign;
 use crate::bodies;
 use crate::collect::MOST_CPUS;
 use crate::fields::Fields as Named;
+use crate::{BYTES_EACH, Foreign};
 
 /// A bundle's fields besides its events.
 #[derive(Default)]
@@ -50,7 +49,7 @@ impl Head {
     }
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Reads the trace's own descriptions of events.
     pub(super) fn descriptions(&mut self, bytes: &[u8]) -> Result<(), String> {
         for field in Message::new(bytes) {
@@ -59,7 +58,8 @@ impl Reader {
                 && self.described.len() < MAX_EVENT_NAMES
                 && let Some((number, described)) = described(one)?
             {
-                self.kept_bytes += one.len() + BYTES_EACH;
+                let kept = self.budget.memory(one.len() + BYTES_EACH);
+                kept.map_err(|exceeded| exceeded.to_string())?;
                 self.described.insert(number, described);
             }
         }

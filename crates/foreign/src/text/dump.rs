@@ -1,7 +1,7 @@
 //! The lists of processes and threads that systrace writes into its page (`PROCESS DUMP`): the
 //! output of Android's `ps`, one table of processes and one of threads. Must not know events.
 
-use std::collections::BTreeMap;
+use crate::threads::Threads;
 
 /// The table that a line belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +21,7 @@ pub(super) struct Dump {
 impl Dump {
     /// Takes a line. Returns whether it belongs to a list. The first name of a process stays,
     /// because a later list may be of another process with the same number.
-    pub(super) fn line(
-        &mut self,
-        text: &str,
-        processes: &mut BTreeMap<u32, u32>,
-        comms: &mut BTreeMap<u32, String>,
-    ) -> bool {
+    pub(super) fn line(&mut self, text: &str, threads: &mut Threads<'_>) -> bool {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words.as_slice() {
             ["PROCESS", "DUMP"] => return true,
@@ -38,13 +33,13 @@ impl Dump {
                     return false;
                 };
                 if self.table == Table::Processes {
-                    processes.entry(pid).or_insert(pid);
+                    threads.add_process(pid, pid);
                     if let Some(name) = name_of_process(rest) {
-                        comms.entry(pid).or_insert(name);
+                        threads.add_name(pid, &name);
                     }
                 } else if let Some(tid) = number(rest[0]) {
-                    processes.entry(tid).or_insert(pid);
-                    comms.entry(tid).or_insert_with(|| rest[1..].join(" "));
+                    threads.add_process(tid, pid);
+                    threads.add_name(tid, &rest[1..].join(" "));
                 }
             }
             _ => {
@@ -82,12 +77,15 @@ pub(crate) fn program(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use roundtrip_files::Budget;
+
     use super::*;
 
     #[test]
     fn processes_and_threads_are_named_and_those_of_the_kernel_as_a_whole() {
-        let (mut dump, mut processes, mut comms) = (Dump::default(), BTreeMap::new(), BTreeMap::new());
-        let mut line = |text: &str| dump.line(text, &mut processes, &mut comms);
+        let budget = Budget::unlimited();
+        let (mut dump, mut threads) = (Dump::default(), Threads::new(&budget));
+        let mut line = |text: &str| dump.line(text, &mut threads);
         assert!(!line("root 1 0 9 9 0 0 S init init"), "outside of a list");
         for text in [
             "PROCESS DUMP",
@@ -103,10 +101,10 @@ mod tests {
         }
         assert!(!line("</script>"));
         assert!(!line("root 9 0 9 9 0 0 S late late"), "the list has ended");
-        let name = |pid| comms.get(&pid).map(String::as_str);
+        let name = |pid| threads.comms.get(&pid).map(String::as_str);
         assert_eq!((name(1), name(582)), (Some("init"), Some("jbd2/sda16-8")));
         assert_eq!((name(1700), name(1800)), (Some("mediaserver"), Some("com.example.app:remote")));
         assert_eq!((name(1801), name(9)), (Some("POSIX timer 0"), None));
-        assert_eq!(processes.get(&1801), Some(&1800));
+        assert_eq!(threads.processes.get(&1801), Some(&1800));
     }
 }

@@ -7,7 +7,7 @@ use roundtrip_analysis::slow_calls::Explained;
 pub struct Subject<'a> {
     /// Its name on the page.
     pub label: String,
-    /// The run and its recordings. All its text must be inert ([`crate::text::inert::run`]).
+    /// The run and its recordings. All its text must be inert ([`crate::text::inert`]).
     pub analysed: &'a Analysed<'a>,
     /// The slow calls that were kept, slowest first.
     pub explained: &'a [Explained],

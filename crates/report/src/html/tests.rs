@@ -19,7 +19,7 @@ const RUN: &str = "../../fixtures/runs/x86_64-6.1-binder";
 /// The page of a run, and its text on a terminal, with renamed threads.
 fn shown(rename: &dyn Fn(&str) -> String) -> (String, String) {
     let directory = Path::new(RUN);
-    let run = crate::text::inert::run(&Run::read(directory).unwrap()).unwrap();
+    let run = Run::read_shown(directory, crate::text::inert::line).unwrap();
     let kept = Kept::of(&run).unwrap();
     let explained =
         roundtrip_analysis::slow_calls::explain(&kept, directory, |_| true, Some(rename)).unwrap();
@@ -48,7 +48,7 @@ fn writes(analysed: &Analysed<'_>) -> (String, String) {
 #[test]
 fn of_writes_too_every_number_that_a_terminal_shows_is_on_the_page() {
     let directory = Path::new("../../fixtures/runs/x86_64-6.1-ufs");
-    let recorded = crate::text::inert::run(&Run::read(directory).unwrap()).unwrap();
+    let recorded = Run::read_shown(directory, crate::text::inert::line).unwrap();
     let divided = Analysed::read(&recorded, directory, 1);
     assert!(divided.damage.is_empty());
     let result = crate::storage::fixture::result();
@@ -284,7 +284,7 @@ fn text_page_and_json_say_the_same_of_each_call() {
 #[test]
 fn text_page_and_json_say_the_same_of_each_write() {
     let directory = Path::new("../../fixtures/runs/x86_64-6.18-observed-writes");
-    let run = crate::text::inert::run(&Run::read(directory).unwrap()).unwrap();
+    let run = Run::read_shown(directory, crate::text::inert::line).unwrap();
     let analysed = Analysed::read(&run, directory, 3);
     let found = crate::storage::slow_writes::of(&analysed);
     let (page, terminal) = writes(&analysed);

@@ -23,7 +23,7 @@ fn of<'a, 's>(layers: &'a [SeriesLayers<'s>], series: &StorageSeries) -> Option<
 /// # Errors
 /// As [`Run::to_json`].
 pub fn json(run: &Run, result: &StorageResult, layers: &[SeriesLayers<'_>]) -> Result<String, Error> {
-    let mut all = roundtrip_stored::parse(run.to_json()?.as_bytes())?;
+    let mut all = roundtrip_stored::read_text::<Value>(run.to_json()?.as_bytes())?;
     let series = result.series.iter().map(|series| series_json(result, series, of(layers, series)));
     all["results"]["storage"]["layers"] = series.collect();
     Ok(all.to_string() + "\n")
@@ -43,7 +43,7 @@ pub fn json_of_study(
     if figures.as_array().is_none_or(Vec::is_empty) {
         return Ok(run.to_json()?);
     }
-    let mut all = roundtrip_stored::parse(run.to_json()?.as_bytes())?;
+    let mut all = roundtrip_stored::read_text::<Value>(run.to_json()?.as_bytes())?;
     all["results"]["interference"]["study"] = figures;
     Ok(all.to_string() + "\n")
 }

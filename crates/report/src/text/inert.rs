@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::io::{Result, Write};
 
 use roundtrip_run::Run;
-use roundtrip_stored::Value;
 
 use crate::Error;
 
@@ -35,20 +34,22 @@ pub fn name(text: &str) -> String {
 fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let length = if !acts(c) {
-            c.len_utf8()
-        } else if let Some(length) = passes(rest) {
-            length
-        } else {
-            out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            rest = &rest[c.len_utf8()..];
-            continue;
+    while let Some(place) = rest.find(acts) {
+        let (before, from) = rest.split_at(place);
+        out.push_str(before);
+        let mut after = from.chars();
+        rest = match passes(from) {
+            Some(length) => {
+                out.push_str(&from[..length]);
+                &from[length..]
+            }
+            None => {
+                out.extend(after.next().map(|c| format!("\\u{:04x}", u32::from(c))));
+                after.as_str()
+            }
         };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
     }
-    out
+    out + rest
 }
 
 /// Text for an HTML element's content or a double-quoted attribute. Special characters are escaped,
@@ -85,14 +86,17 @@ pub fn script(json: &str) -> String {
     out
 }
 
-/// A run with all text made inert, to show as text. As JSON, a run keeps its original text.
+/// A run that was just measured with all text made inert, to show as text. As JSON, a run keeps its
+/// original text.
 ///
 /// # Errors
-/// None for a run that was read from a file.
+/// None for a run that can be stored.
 pub fn run(run: &Run) -> std::result::Result<Run, Error> {
-    let mut value = roundtrip_stored::to_value(run)?;
-    each(&mut value);
-    Ok(roundtrip_stored::read(&value)?)
+    Ok(roundtrip_stored::read_within(
+        roundtrip_stored::to_text(run)?.as_bytes(),
+        line,
+        roundtrip_stored::Budget::unlimited(),
+    )?)
 }
 
 /// A new run as a format shows it: inert, except for JSON, which keeps the original text.
@@ -101,19 +105,6 @@ pub fn run(run: &Run) -> std::result::Result<Run, Error> {
 /// None for a run that can be stored.
 pub fn measured(measured: &Run, json: bool) -> std::result::Result<Cow<'_, Run>, Error> {
     if json { Ok(Cow::Borrowed(measured)) } else { run(measured).map(Cow::Owned) }
-}
-
-fn each(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let Cow::Owned(inert) = line(text) {
-                *text = inert;
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(each),
-        Value::Object(fields) => fields.values_mut().for_each(each),
-        _ => {}
-    }
 }
 
 /// The last filter before standard output and standard error. It lets through line breaks, tabs and
@@ -149,6 +140,8 @@ fn own(text: &str) -> Option<usize> {
 
 impl<W: Write> Write for Guard<W> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        // The rest comes with the next call, so that this one's copies stay small.
+        let bytes = &bytes[..bytes.len().min(1 << 16)];
         let mut all = std::mem::take(&mut self.begun);
         all.extend_from_slice(bytes);
         let mut out = String::with_capacity(all.len());

@@ -83,9 +83,7 @@ impl Setup<'_> {
                     samples[pair].extend(new);
                     continue;
                 }
-                What::Message(value) => {
-                    roundtrip_stored::read(&value).map_err(|error| garbled(error.to_string()))?
-                }
+                What::Message(value) => value.read().map_err(|error| garbled(error.to_string()))?,
                 What::Done => return Err(garbled("it exited before its turn was over".into())),
                 What::Ready => continue,
             };

@@ -290,7 +290,7 @@ fn update(
 ) -> Result<Option<(usize, Update)>> {
     let Some(Event { worker, what: What::Message(value) }) = event else { return Ok(None) };
     let Some(index) = callers.iter().position(|&caller| caller == worker) else { return Ok(None) };
-    let update = roundtrip_stored::read(&value).map_err(|error| garbled(group, worker, &error))?;
+    let update = value.read().map_err(|error| garbled(group, worker, &error))?;
     Ok(Some((index, update)))
 }
 
@@ -313,7 +313,7 @@ fn answers<T: DeserializeOwned>(
         match group.next(timeout)? {
             Some(Event { worker, what: What::Message(value) }) => {
                 if let Some(index) = callers.iter().position(|&caller| caller == worker) {
-                    let read = roundtrip_stored::read(&value).map_err(|error| garbled(group, worker, &error));
+                    let read = value.read().map_err(|error| garbled(group, worker, &error));
                     answers[index] = Some(read?);
                 }
             }

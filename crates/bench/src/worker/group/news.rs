@@ -1,7 +1,7 @@
 //! What workers report. Must not know how reports arrive.
 
 use roundtrip_latency::Sample;
-use serde_json::Value;
+use roundtrip_stored::Json;
 
 /// A worker of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub enum What {
     /// It is set up and waits for [`WorkerGroup::go`](super::WorkerGroup::go).
     Ready,
     /// A message of its job.
-    Message(Value),
+    Message(Json),
     /// Samples.
     Samples(Vec<Sample>),
     /// Its job is done.

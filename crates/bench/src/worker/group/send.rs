@@ -6,10 +6,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use roundtrip_stored::Json;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{GRACE, WorkerGroup, WorkerId};
 use crate::error::{Error, JobFault, Result};
@@ -77,9 +77,8 @@ impl WorkerGroup {
     }
 }
 
-pub(super) fn encode_json(value: &impl Serialize) -> Result<Value> {
-    roundtrip_stored::to_value(value)
-        .map_err(|error| JobFault::Unsendable { reason: error.to_string() }.into())
+pub(super) fn encode_json(value: &impl Serialize) -> Result<Json> {
+    Json::of(value).map_err(|error| JobFault::Unsendable { reason: error.to_string() }.into())
 }
 
 fn encode_json_text(value: &impl Serialize) -> Result<String> {
