@@ -1,8 +1,11 @@
 //! Files of which each byte asks for as much memory as it can: what they take is bounded, and grows
 //! at most with their size.
 
+use std::path::Path;
+
 use roundtrip_foreign::{Input, Limits};
 use roundtrip_run::Run;
+use roundtrip_tracefs::Recording;
 
 mod counted;
 
@@ -180,6 +183,46 @@ fn run_unknown(bytes: usize) -> Vec<u8> {
     run("\"facts\":{", bytes, |at| format!("\"{at}\":{{\"value\":[],\"from\":\"\",\"more\":[[],{{}}]}},"))
 }
 
+/// Writes a recording of this program: the pages of one CPU, with records of 16 bytes.
+fn write_pages(bytes: usize, recording: &Path) {
+    const PAGE_BYTES: usize = 4096;
+    let fixture = Path::new("../../fixtures/tracefs/x86_64-6.18/events");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = recording.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    };
+    let format = std::fs::read_to_string(fixture.join("irq/softirq_entry/format")).unwrap();
+    let id: u16 = format.lines().find_map(|line| line.strip_prefix("ID: ")?.parse().ok()).unwrap();
+    write("formats/irq/softirq_entry", format.as_bytes());
+    for name in ["header_page", "header_event"] {
+        write(&format!("formats/{name}"), &std::fs::read(fixture.join(name)).unwrap());
+    }
+    let names = r#""recorded":["irq/softirq_entry"],"missing":[]"#;
+    let machine = r#""clock":"boot","machine":"x86_64","kernel_release":"","byte_order":"little""#;
+    write(
+        "recording.json",
+        format!(
+            r#"{{"schema":"roundtrip.recording","version":1,{machine},"page_bytes":{PAGE_BYTES},{names}}}"#
+        )
+        .as_bytes(),
+    );
+    let stats = r#"{"entries":0,"overrun":0,"commit_overrun":0,"dropped":0}"#;
+    let snapshot = format!(r#"{{"cpus":{{"0":{stats}}},"processes":{{}},"comms":{{}}}}"#);
+    write("snapshots/0001/snapshot.json", snapshot.as_bytes());
+    // A length of three words, one nanosecond after the record before.
+    let record = [&(3_u32 | 1 << 5).to_le_bytes()[..], &id.to_le_bytes(), &[0; 10]].concat();
+    let records = record.repeat((PAGE_BYTES - 16) / record.len());
+    let page = |at: u64| {
+        let head = [at * 1000, records.len() as u64].map(u64::to_le_bytes).concat();
+        let mut page = [head, records.clone()].concat();
+        page.resize(PAGE_BYTES, 0);
+        page
+    };
+    let pages: Vec<u8> = (0..(bytes / PAGE_BYTES) as u64).flat_map(page).collect();
+    write("snapshots/0001/cpu0.pages", &pages);
+}
+
 /// Reads a file of any kind. It may be refused, or be damaged from some place on.
 fn read(bytes: &[u8]) {
     if bytes.starts_with(b"{") {
@@ -196,6 +239,23 @@ fn taken(mebibytes: usize, make: fn(usize) -> Vec<u8>) -> (usize, usize) {
     let first = if made.starts_with(b"\x0a") { packet(&[], number(10, 1)) } else { Vec::new() };
     let bytes = [first, made].concat();
     let ((), peak_bytes, allocations) = counted::counted(|| read(&bytes));
+    (peak_bytes, allocations)
+}
+
+/// The same for one of this program's recordings.
+fn taken_by_pages(mebibytes: usize) -> (usize, usize) {
+    let folder = std::env::temp_dir().join(format!("roundtrip-pages-{}", std::process::id()));
+    write_pages(mebibytes * MIB, &folder);
+    let recording = Recording::open(&folder).unwrap();
+    let (read, peak_bytes, allocations) = counted::counted(|| recording.read(1));
+    std::fs::remove_dir_all(folder).unwrap();
+    match read {
+        Ok(trace) => assert!(trace.events.len() > mebibytes * MIB / 20, "all events are read"),
+        Err(error) => {
+            assert!(mebibytes > 50, "{error}");
+            assert!(error.to_string().contains("items: record for a shorter time"), "{error}");
+        }
+    }
     (peak_bytes, allocations)
 }
 
@@ -226,12 +286,18 @@ fn no_file_takes_more_memory_or_steps_than_its_size_explains() {
         ("unknown parts of a run", run_unknown),
     ];
     for (name, make) in kinds {
-        let [small, middle, large] = [2, 6, 18].map(|mebibytes| taken(mebibytes, make));
-        assert!(large.0 < MOST_BYTES, "{name}: {} bytes", large.0);
-        for (less, more) in [(small, middle), (middle, large)] {
-            // Three times the size. A table that grows may double.
-            assert!(more.1 <= 4 * less.1 + 1000, "{name}: {} allocations, then {}", less.1, more.1);
-            assert!(more.0 <= 6 * less.0 + MIB, "{name}: {} bytes, then {}", less.0, more.0);
-        }
+        compare(name, [2, 6, 18].map(|mebibytes| taken(mebibytes, make)));
+    }
+    compare("pages of a recording", [6, 18, 54].map(taken_by_pages));
+}
+
+/// Compares the memory and the allocations of files of three sizes, each three times as large as
+/// the one before.
+fn compare(name: &str, [small, middle, large]: [(usize, usize); 3]) {
+    assert!(large.0 < MOST_BYTES, "{name}: {} bytes", large.0);
+    for (less, more) in [(small, middle), (middle, large)] {
+        // A table that grows may double.
+        assert!(more.1 <= 4 * less.1 + 1000, "{name}: {} allocations, then {}", less.1, more.1);
+        assert!(more.0 <= 6 * less.0 + MIB, "{name}: {} bytes, then {}", less.0, more.0);
     }
 }

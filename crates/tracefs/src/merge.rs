@@ -74,6 +74,20 @@ pub struct Period {
 ///
 /// [`Error::BigEndian`], [`Error::CpuTwice`], and [`Error::TooLarge`].
 pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<Trace, Error> {
+    read_within(formats, cpus, period, &Budget::unlimited())
+}
+
+/// Like [`read`], with at most as many events as the budget has items.
+///
+/// # Errors
+///
+/// Those of [`read`], and [`Error::TooMany`].
+pub(crate) fn read_within(
+    formats: &Formats,
+    cpus: &[CpuPages<'_>],
+    period: Period,
+    budget: &Budget,
+) -> Result<Trace, Error> {
     // An event takes about 50 bytes. The reservation is limited, because the pages may be invalid.
     let about = cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50;
     let mut events = Vec::with_capacity(about.min(1 << 20));
@@ -83,6 +97,11 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
         Source { cpu, pages: Pages::memory(size, bytes), dropped }
     });
     let trace = merged(formats, vec![sources.collect()], period, |event, _| {
+        budget.item().map_err(Error::TooMany)?;
+        if events.len() == events.capacity() {
+            // Doubling would reserve memory for as many events again.
+            events.reserve_exact((events.len() / 4).max(1024));
+        }
         events.push(event);
         Ok(())
     })?;

@@ -17,13 +17,14 @@ mod write;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use roundtrip_files::Budget;
 use roundtrip_stored::Form;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::formats::Formats;
-use crate::merge::{CpuPages, Period, read};
+use crate::merge::{CpuPages, Period, read_within};
 use crate::snapshot::CpuStats;
 use crate::trace::Trace;
 
@@ -42,6 +43,12 @@ const MOST_FORMAT_BYTES: u64 = 256 << 20;
 
 /// The longest file stored with a snapshot, in bytes.
 const MOST_BESIDE_BYTES: u64 = 1 << 30;
+
+/// So many events are accepted however small they are. They take 80 bytes each in memory.
+const FEW_EVENTS: usize = 3 << 20;
+
+/// More events must have at least this average size, in bytes. In real recordings it is 50.
+const LEAST_EVENT_BYTES: usize = 26;
 
 /// The largest total size of a snapshot's pages, in bytes: half of this machine's memory, or 1 GiB.
 /// Their events need as much again.
@@ -234,23 +241,7 @@ impl Recording {
     /// not valid, [`Error::BigEndian`] for pages of a big-endian machine.
     pub fn read(&self, number: u32) -> Result<Trace> {
         let snapshot = self.snapshot(number)?;
-        let cpus = snapshot.cpus.iter();
-        let mut budget = most_page_bytes();
-        let pages = cpus.map(|(&cpu, &stats)| Ok((cpu, stats, self.pages_within(number, cpu, &mut budget)?)));
-        let pages: Vec<_> = pages.collect::<Result<_>>()?;
-        let pages: Vec<_> = pages
-            .iter()
-            .map(|(cpu, stats, bytes)| CpuPages {
-                cpu: *cpu,
-                bytes,
-                dropped: stats.dropped.saturating_add(stats.commit_overrun),
-            })
-            .collect();
-        if let (ByteOrder::Big, Some(first)) = (self.header.byte_order, pages.first()) {
-            return Err(Error::BigEndian { cpu: first.cpu });
-        }
-        let period = Period { started_ns: snapshot.started_ns, stopped_ns: snapshot.stopped_ns };
-        let mut trace = read(&self.parse_formats()?, &pages, period)?;
+        let mut trace = self.events(number, &snapshot)?;
         trace.recorded.clone_from(&self.header.recorded);
         if snapshot.started_ns.is_none() {
             let whole = snapshot.cpus.iter().filter(|(_, stats)| stats.overrun == 0);
@@ -260,6 +251,29 @@ impl Recording {
         trace.comms = snapshot.comms;
         trace.machine.clone_from(&self.header.machine);
         Ok(trace)
+    }
+
+    /// A snapshot's events.
+    fn events(&self, number: u32, snapshot: &SnapshotHeader) -> Result<Trace> {
+        let (mut left, cpus) = (most_page_bytes(), snapshot.cpus.iter());
+        let pages = cpus.map(|(&cpu, &stats)| Ok((cpu, stats, self.pages_within(number, cpu, &mut left)?)));
+        let pages: Vec<_> = pages.collect::<Result<_>>()?;
+        let bytes: usize = pages.iter().map(|(_, _, bytes)| bytes.len()).sum();
+        let cpus = pages.iter().map(|(cpu, stats, bytes)| CpuPages {
+            cpu: *cpu,
+            bytes,
+            dropped: stats.dropped.saturating_add(stats.commit_overrun),
+        });
+        let cpus: Vec<_> = cpus.collect();
+        if let (ByteOrder::Big, Some(first)) = (self.header.byte_order, cpus.first()) {
+            return Err(Error::BigEndian { cpu: first.cpu });
+        }
+        let period = Period { started_ns: snapshot.started_ns, stopped_ns: snapshot.stopped_ns };
+        let formats = self.parse_formats()?;
+        read_within(&formats, &cpus, period, &budget_of(bytes)).map_err(|error| match error {
+            Error::TooMany(_) => Error::NotARecording { path: self.place(number), reason: error.to_string() },
+            error => error,
+        })
     }
 
     /// The formats of its events, to read pages that are not part of it.
@@ -293,6 +307,12 @@ impl Recording {
     fn place(&self, number: u32) -> PathBuf {
         self.directory.join(format!("snapshots/{number:04}"))
     }
+}
+
+/// The budget of a snapshot with so many bytes of pages. Its memory follows from the number of
+/// events.
+fn budget_of(page_bytes: usize) -> Budget {
+    Budget::new(u64::MAX, (page_bytes / LEAST_EVENT_BYTES).max(FEW_EVENTS) as u64, u64::MAX)
 }
 
 fn pages_name(cpu: u32) -> String {
