@@ -99,7 +99,7 @@ pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
         1 => "; events were lost once; the trace marks the place".to_owned(),
         times => format!("; events were lost {times} times; the trace marks the places"),
     };
-    format!("{}: {} events{lost}", path.display(), trace.events.len())
+    format!("{}: {} events{lost}", path.display(), trace.event_count())
 }
 
 #[cfg(test)]

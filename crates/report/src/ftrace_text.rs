@@ -30,7 +30,8 @@ pub fn write(trace: &Trace, out: &mut dyn Write) -> io::Result<()> {
     let mut losses: Vec<_> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.small_sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
     let mut line = String::new();
-    for event in &trace.events {
+    for event in trace.all() {
+        let event = &event;
         while let Some(loss) = losses.pop_if(|loss| loss.before_ns <= event.time_ns) {
             lost(out, loss)?;
         }

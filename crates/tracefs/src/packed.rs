@@ -83,6 +83,12 @@ impl Packed {
         self.count == 0
     }
 
+    /// The time of the event that was added last, in nanoseconds.
+    #[must_use]
+    pub fn last_ns(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.last_ns)
+    }
+
     /// The events, in the order in which they were added.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {

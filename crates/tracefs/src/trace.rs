@@ -72,8 +72,13 @@ impl Trace {
     /// From the first event to the last, in nanoseconds; 0 without events.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
-        let last = self.events.last().copied().or_else(|| self.packed.iter().last());
-        self.all().next().zip(last).map_or(0, |(first, last)| last.time_ns - first.time_ns)
+        self.all().next().zip(self.last_ns()).map_or(0, |(first, last_ns)| last_ns - first.time_ns)
+    }
+
+    /// The time of the last event, in nanoseconds.
+    #[must_use]
+    pub fn last_ns(&self) -> Option<u64> {
+        self.events.last().map(|event| event.time_ns).or_else(|| self.packed.last_ns())
     }
 
     /// Unpacks the events, so that all are in [`Trace::events`].

@@ -119,9 +119,8 @@ fn convert_foreign(
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<Exit> {
     let path = &crate::foreign_file::find(path)?;
-    let roundtrip_foreign::Foreign { mut trace, release, damage, .. } =
+    let roundtrip_foreign::Foreign { trace, release, damage, .. } =
         crate::foreign_file::read(path, terminal.err)?;
-    trace.unpack();
     let contents = Contents { trace: &trace, release: &release, tracks: &[] };
     trace_file::write_contents(&contents, form, to)?;
     writeln!(terminal.out, "{}", trace_file::summary(to.0, &trace))?;

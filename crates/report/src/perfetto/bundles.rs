@@ -47,7 +47,8 @@ pub(super) fn write(packets: &mut Packets<'_>, trace: &Trace, coding: Coding) ->
         pending.entry(loss.cpu).or_default().losses.push(*loss);
     }
     let mut symbols = HashSet::new();
-    for event in &trace.events {
+    for event in trace.all() {
+        let event = &event;
         if let Some(name) = ftrace::symbol(&event.body).filter(|&name| symbols.insert(name)) {
             symbol(packets, name, trace.names.text(name))?;
         }

@@ -59,6 +59,6 @@ pub fn write(contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
 /// The earliest time in the file.
 fn begin_ns(trace: &Trace, tracks: &[Track]) -> u64 {
     let slices = tracks.iter().flat_map(|track| &track.slices).map(|slice| slice.begin_ns);
-    let event = trace.events.first().map(|event| event.time_ns);
+    let event = trace.all().next().map(|event| event.time_ns);
     slices.chain(event).min().unwrap_or(trace.stopped_ns.unwrap_or(0))
 }

@@ -12,7 +12,7 @@ use super::track::{Annotation, Parent, Slice, Track};
 pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
     let mut open: BTreeMap<(u32, Name), u64> = BTreeMap::new();
     let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
-    for event in &trace.events {
+    for event in trace.all() {
         match event.body {
             Body::VectorEntry { kind: name } | Body::IpiEntry { reason: name }
                 if trace.names.text(name) != "local_timer" =>
@@ -39,7 +39,7 @@ pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
 
 /// A track for each CPU that lost events, so that a gap does not look like a quiet period.
 pub(super) fn losses(trace: &Trace) -> Vec<Track> {
-    let last_ns = trace.stopped_ns.or(trace.events.last().map(|event| event.time_ns)).unwrap_or(0);
+    let last_ns = trace.stopped_ns.or_else(|| trace.last_ns()).unwrap_or(0);
     let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
     for loss in trace.losses.iter().filter(|loss| loss.after_ns > 0) {
         let name = if loss.damaged { "events damaged" } else { "events lost" };

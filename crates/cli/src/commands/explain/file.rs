@@ -74,7 +74,7 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
     let is_text = matches!(typed.format.as_deref(), None | Some("text"));
     let path = &foreign_file::find(path)?;
     let mut foreign = read(typed, path, terminal)?;
-    if typed.out.is_some() || shows_writes(&foreign.trace) {
+    if shows_writes(&foreign.trace) {
         foreign.trace.unpack();
     }
     let mut found = Found::of(typed, &foreign);
@@ -200,7 +200,7 @@ fn write(
     let failed = || format!("cannot write {}", out.display());
     let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
     perfetto::write(&contents, &mut file).and_then(|()| file.complete()).with_context(failed)?;
-    let events = foreign.trace.events.len();
+    let events = foreign.trace.event_count();
     writeln!(terminal.out, "{}: {events} events, with the explanations", out.display())?;
     Ok(())
 }
