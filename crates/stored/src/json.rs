@@ -21,6 +21,12 @@ impl Json {
         RawValue::from_string(to_text(value)?).map(Self).map_err(Error::of_text)
     }
 
+    /// The value whose text this makes of this one's text; the same value if it makes no JSON.
+    #[must_use]
+    pub fn edited(&self, edit: impl FnOnce(&str) -> String) -> Self {
+        RawValue::from_string(edit(self.0.get())).map_or_else(|_| self.clone(), Self)
+    }
+
     /// The value.
     ///
     /// # Errors

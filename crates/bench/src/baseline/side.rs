@@ -1,6 +1,7 @@
 //! One side of a transport in its worker process: opens it, then runs the blocks that the parent
 //! requests. Must not know what a block is compared with.
 
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
 use super::paged::Paged;
@@ -44,6 +45,9 @@ pub(super) struct Block {
 
 impl Work for BaselineJob {
     const NAME: &'static str = "baseline";
+    /// Also to exceed the limits of message queues and pipes.
+    const KEEPS: CapabilitySet =
+        CapabilitySet::SYS_NICE.union(CapabilitySet::IPC_LOCK).union(CapabilitySet::SYS_RESOURCE);
 
     fn run(self, link: &mut Link) -> Result<()> {
         let Some(((), descriptors)) = link.receive_with_descriptors()? else { return Ok(()) };

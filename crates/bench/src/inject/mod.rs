@@ -6,6 +6,7 @@ mod handler;
 mod injector;
 mod log;
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use rustix::fs::MemfdFlags;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::worker::WorkerGroup;
+use crate::worker::privileges::lent;
 pub(crate) use handler::Handler;
 pub use injector::InjectorJob;
 pub(crate) use injector::{PACKET_BYTES, flood};
@@ -23,7 +25,8 @@ use roundtrip_run::injection::{Cause, Injection};
 pub(crate) struct Host<'a> {
     injection: &'a Injection,
     /// An unlinked file to lock.
-    lock: Option<std::os::fd::OwnedFd>,
+    lock: Option<OwnedFd>,
+    log: Option<OwnedFd>,
 }
 
 impl<'a> Host<'a> {
@@ -35,16 +38,20 @@ impl<'a> Host<'a> {
             rustix::fs::memfd_create("roundtrip-lock", MemfdFlags::CLOEXEC)
                 .map_err(|source| Error::system("make a lock to wait for", source))
         });
-        if let Some(path) = &injection.log {
-            log::create(path)?;
-        }
-        Ok(Host { injection, lock: lock.transpose()? })
+        let log = injection.log.as_deref().map(log::create).transpose()?;
+        Ok(Host { injection, lock: lock.transpose()?, log })
     }
 
     /// What the servers' handlers must do.
     pub(crate) fn handler(&self) -> HandlerPlan {
-        let Injection { cause, every_ns, for_ns, ref log, .. } = *self.injection;
-        HandlerPlan { cause, every_ns, for_ns, lock: self.lock_path(), log: log.clone() }
+        let Injection { cause, every_ns, for_ns, .. } = *self.injection;
+        HandlerPlan {
+            cause,
+            every_ns,
+            for_ns,
+            lock: self.lock.as_ref().map(lent),
+            log: self.log.as_ref().map(lent),
+        }
     }
 
     /// Starts the injector, if it has work, in the background of a group.
@@ -54,8 +61,8 @@ impl<'a> Host<'a> {
     pub(crate) fn start(&self, group: &mut WorkerGroup, servers: &[u32], cpus: &[u32]) -> Result<()> {
         let job = InjectorJob {
             injection: self.injection.clone(),
-            log: self.injection.log.clone(),
-            lock: self.lock_path(),
+            log: self.log.as_ref().map(lent),
+            lock: self.lock.as_ref().map(lent),
             servers: servers.to_vec(),
             cpus: self.injection.cpus.clone().unwrap_or_else(|| cpus.to_vec()),
         };
@@ -63,12 +70,6 @@ impl<'a> Host<'a> {
             group.spawn_background("injector", &job)?;
         }
         Ok(())
-    }
-
-    fn lock_path(&self) -> Option<PathBuf> {
-        use std::os::fd::AsRawFd;
-        let lock = self.lock.as_ref()?;
-        Some(format!("/proc/{}/fd/{}", std::process::id(), lock.as_raw_fd()).into())
     }
 }
 

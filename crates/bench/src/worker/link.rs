@@ -11,11 +11,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use roundtrip_latency::Sample;
 use roundtrip_stored::Json;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::thread::CapabilitySet;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::frame::{Decoder, FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
-use super::sys;
+use super::{privileges, sys};
 use crate::error::{Error, Result};
 
 /// The most descriptors in one message.
@@ -29,6 +30,10 @@ pub trait Work: Serialize + DeserializeOwned {
     /// What the process is called in `ps` and in traces. Otherwise it would be `exe`, the file that
     /// it was executed from.
     const PROCESS: &'static str = Self::NAME;
+
+    /// The capabilities that the job needs, of those that the parent has: by default, to set
+    /// priorities and to lock memory.
+    const KEEPS: CapabilitySet = CapabilitySet::SYS_NICE.union(CapabilitySet::IPC_LOCK);
 
     /// Does the job. An error is reported to the parent, which ends the run with it.
     ///
@@ -51,10 +56,17 @@ impl Registered {
         let run = |job: &Json, link: &mut Link| {
             // Before other threads start, because they inherit the name.
             crate::sched::set_name(J::PROCESS);
-            read::<J>(job)?.run(link)
+            start(job, J::KEEPS).and_then(|job| read::<J>(&job))?.run(link)
         };
         Self { name: J::NAME, run }
     }
+}
+
+/// Drops all other capabilities, and returns the job with paths that are still usable.
+fn start(job: &Json, keeps: CapabilitySet) -> Result<Json> {
+    let job = privileges::taken_over(job);
+    privileges::keep_only(keeps)?;
+    Ok(job)
 }
 
 fn read<J: Work>(job: &Json) -> Result<J> {

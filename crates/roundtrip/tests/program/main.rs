@@ -23,6 +23,7 @@ mod labels;
 mod latency;
 mod observed;
 mod partial;
+mod privileges;
 mod recorder;
 mod reference;
 mod report;

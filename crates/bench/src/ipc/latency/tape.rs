@@ -2,28 +2,26 @@
 //! kept.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use roundtrip_run::ipc::latency::{CallsOf, ExplainPlan};
 use roundtrip_tracefs::{Recording, Snapshot};
+use rustix::fs::MemfdFlags;
 
 use super::window::Window;
-use crate::directory::scratch::{Folder, Scratch};
+use crate::directory::scratch::Folder;
 use crate::error::{Error, Result};
 use crate::recorder::{HISTORY_NS, Recorder};
-
-/// The file in which clients find the recorded windows. It is outside the recording's folder,
-/// because a run continues without a recording.
-const WINDOWS: &str = "windows";
+use crate::worker::privileges::lent;
 
 /// A running recorder, and the folder that it fills.
 pub(super) struct Tape {
     pub(super) recorder: Recorder,
     pub(super) recording: Recording,
     pub(super) folder: Folder,
-    /// Contains [`WINDOWS`].
-    pub(super) scratch: Scratch,
+    /// An unlinked file in which clients find the recorded windows.
+    pub(super) windows: OwnedFd,
     /// When the recorder was last switched on with empty buffers.
     pub(super) armed_ns: u64,
     pub(super) next: u32,
@@ -50,15 +48,13 @@ impl Tape {
         let folder = Folder::beside(&plan.directory)?;
         let header = recorder.instance.header();
         let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
-        let above = plan.directory.parent().unwrap_or(&plan.directory);
-        let scratch = Scratch::new().or_else(|_| Scratch::within(above))?;
-        let windows = scratch.path().join(WINDOWS);
-        File::create_new(&windows).map_err(|cause| Error::file("create", windows, cause))?;
+        let windows = rustix::fs::memfd_create("roundtrip-windows", MemfdFlags::CLOEXEC)
+            .map_err(|cause| Error::system("make shared memory for the recorded windows", cause))?;
         Ok(Self {
             recorder,
             recording,
             folder,
-            scratch,
+            windows,
             armed_ns: 0,
             next: 1,
             bytes: BTreeMap::new(),
@@ -70,7 +66,7 @@ impl Tape {
 
     /// The file in which clients read the recorded windows.
     pub(super) fn windows(&self) -> PathBuf {
-        self.scratch.path().join(WINDOWS)
+        lent(&self.windows)
     }
 
     /// Collects what was recorded from shortly before a call until the recorder was stopped.

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use rustix::thread::CapabilitySet;
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
@@ -65,6 +66,7 @@ pub(super) enum Work {
 
 impl worker::Work for BackgroundJob {
     const NAME: &'static str = "neighbour";
+    const KEEPS: CapabilitySet = worker::IN_USERS_FOLDERS;
 
     /// Disturbs until the process is killed.
     fn run(self, link: &mut Link) -> Result<()> {

@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::kernel::counters;
 use crate::kernel::root::Root;
 use crate::load;
+use crate::worker::privileges::lent;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use roundtrip_run::Load;
 use roundtrip_run::Scheduling;
@@ -103,14 +103,11 @@ impl Machine<'_> {
                 }
                 let note = rustix::fs::memfd_create("roundtrip-neighbour", MemfdFlags::CLOEXEC)
                     .map_err(|cause| Error::system("make shared memory for a background load", cause))?;
-                let path = format!("/proc/{}/fd/{}", std::process::id(), note.as_raw_fd());
+                let path = lent(&note);
                 presence.note = Some(note.into());
                 let mut group = WorkerGroup::new(self.spawner.clone())?;
-                let job = BackgroundJob {
-                    work: work(place, bytes.0, bytes.1),
-                    cpus: cpus.clone(),
-                    note: path.into(),
-                };
+                let job =
+                    BackgroundJob { work: work(place, bytes.0, bytes.1), cpus: cpus.clone(), note: path };
                 presence.workers.push(group.spawn_background("neighbour", &job)?);
                 presence.group = Some(group);
             }

@@ -8,11 +8,12 @@ mod uring;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Disturbance, Error, JobFault, Result};
 use crate::sched;
-use crate::worker::{Link, Work, WorkerGroup, WorkerId};
+use crate::worker::{IN_USERS_FOLDERS, Link, Work, WorkerGroup, WorkerId};
 use roundtrip_run::Scheduling;
 use roundtrip_run::cpus::ranges;
 use roundtrip_run::storage::{Api, Durability, Position};
@@ -118,6 +119,7 @@ trait Application {
 
 impl Work for WriterJob {
     const NAME: &'static str = "writer";
+    const KEEPS: CapabilitySet = IN_USERS_FOLDERS;
 
     /// Writes as requested until its parent closes the link.
     fn run(self, link: &mut Link) -> Result<()> {
