@@ -1,12 +1,19 @@
 //! Reads arbitrary bytes as the ring-buffer pages of two CPUs, of 32-bit and 64-bit kernels. The
-//! reader must end, return its events in order, and count every lost event.
+//! reader must end, after a number of steps that grows with the bytes, return its events in order,
+//! and count every lost event.
 
 #![no_main]
+
+#[path = "../steps.rs"]
+mod steps;
 
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use roundtrip_tracefs::{CpuPages, Formats, Period};
+
+/// The most steps for each byte.
+const EACH: u64 = 1000;
 
 const HEADER_EVENT: &str = include_str!("../../fixtures/tracefs/x86_64-6.18/events/header_event");
 
@@ -62,7 +69,9 @@ fuzz_target!(|input: (bool, Option<u64>, &[u8], &[u8])| {
     let cpus =
         [CpuPages { cpu: 0, bytes: first, dropped: 0 }, CpuPages { cpu: 1, bytes: second, dropped: 0 }];
     let period = Period { started_ns: None, stopped_ns };
-    let Ok(trace) = roundtrip_tracefs::read(&FORMATS[usize::from(wide)], &cpus, period) else { return };
+    let formats = &FORMATS[usize::from(wide)];
+    let read = || roundtrip_tracefs::read(formats, &cpus, period);
+    let Ok(trace) = steps::linear(first.len() + second.len(), EACH, read) else { return };
     assert!(trace.events.is_sorted_by_key(|event| (event.time_ns, event.cpu)), "events out of order");
     assert!(
         trace.losses.iter().all(|loss| loss.after_ns <= loss.before_ns),

@@ -60,9 +60,11 @@ fn run_all(seconds: u32) -> Result<Outcome> {
         let time = format!("-max_total_time={seconds}");
         let inputs = Inputs::new()?.text(&time).file(&program(target, &host))?;
         let outcome = passed::once(&format!("fuzz target {target}"), &inputs, || {
-            run(Command::new("cargo")
-                .args(["+nightly", "fuzz", "run", "--target", &host, target, "--"])
-                .args([&time, "-rss_limit_mb=2048", "-verbosity=0"]))
+            run(cargo_fuzz("run").args(["--target", &host, target, "--"]).args([
+                &time,
+                "-rss_limit_mb=2048",
+                "-verbosity=0",
+            ]))
         });
         outcomes.push(outcome?);
     }
@@ -84,5 +86,13 @@ pub(crate) fn build() -> Result<Outcome> {
         return Ok(Outcome::NotRun("no nightly Rust or no cargo-fuzz; see the install step".into()));
     }
     // The host's target explicitly: otherwise cargo-fuzz uses the one that it was built for.
-    run(Command::new("cargo").args(["+nightly", "fuzz", "build", "--target", &host()?]))
+    run(cargo_fuzz("build").args(["--target", &host()?]))
+}
+
+/// A command of cargo-fuzz for targets that count steps (`fuzz/steps.rs`).
+fn cargo_fuzz(what: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "fuzz", what]);
+    command.env("RUSTFLAGS", "-Cllvm-args=-sanitizer-coverage-trace-loads");
+    command
 }
