@@ -198,10 +198,15 @@ impl Supervisor {
                 }
             }
             Request::HandOver => {
-                let Joined { slot, generation, .. } = self.joined[at];
-                if let Some(listener) = descriptor.filter(|listener| seccomp::is_listener(listener.as_fd())) {
+                let Joined { slot, generation, ref connection, .. } = self.joined[at];
+                // None arrives if this process has no free descriptor.
+                let listener = descriptor.filter(|listener| seccomp::is_listener(listener.as_fd()));
+                let kept = u8::from(listener.is_some());
+                if let Some(listener) = listener {
                     self.region.wakers().learn(slot, generation, Arc::new(listener));
                 }
+                // An error is ignored, as in `send_inbox`.
+                let _ = send_with(connection, &[kept], &[]);
             }
             // Waiting for the lock also checks it.
             Request::Stuck => drop(Guard::lock(&self.region, scratch)),

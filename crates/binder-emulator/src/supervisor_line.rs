@@ -26,7 +26,8 @@ pub(crate) enum Request {
     /// Another process's seccomp listener (`seccomp.rs`). The answer is one byte and a descriptor,
     /// or none.
     Listener = 4,
-    /// To keep the sender's own seccomp listener, which is sent along. No answer.
+    /// To keep the sender's own seccomp listener, which is sent along. The answer is one byte: 1 if
+    /// it is kept.
     HandOver = 5,
     /// To wake claimed threads that the sender could not wake (`lock/wake.rs`). No answer.
     Help = 6,
@@ -51,7 +52,7 @@ pub(crate) type ToSupervisor = Arc<Mutex<UnixStream>>;
 pub(crate) fn ask(supervisor: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
     let mut supervisor = locked(supervisor);
     supervisor.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
-    answer(&supervisor)
+    answer(&supervisor).map(|(_, descriptors)| descriptors)
 }
 
 /// Asks the supervisor to wake claimed threads ([`Request::Help`]).
@@ -72,14 +73,22 @@ pub(crate) fn say_stuck(supervisor: &Mutex<UnixStream>) {
     }
 }
 
-/// Hands this process's listener to the supervisor.
+/// Hands this process's listener to the supervisor. Must not be called under the context's lock.
+///
+/// # Errors
+/// EMFILE if the supervisor cannot keep it, for lack of descriptors.
 pub(crate) fn hand_over(supervisor: &Mutex<UnixStream>, listener: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
     let listeners = [listener];
     ancillary.push(SendAncillaryMessage::ScmRights(&listeners));
     let request = [Request::HandOver as u8, 0];
-    sendmsg(&*locked(supervisor), &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    let supervisor = locked(supervisor);
+    sendmsg(&*supervisor, &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    match answer(&supervisor)? {
+        (1, _) => Ok(()),
+        _ => Err(Errno::MFILE),
+    }
 }
 
 /// Locks a mutex, also after a panic: no panic leaves its data inconsistent.
@@ -87,8 +96,8 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The supervisor's answer.
-fn answer(supervisor: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
+/// The supervisor's answer: a byte and descriptors.
+fn answer(supervisor: &UnixStream) -> Result<(u8, Vec<OwnedFd>), Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
     let mut byte = [0];
@@ -103,7 +112,8 @@ fn answer(supervisor: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
         RecvAncillaryMessage::ScmRights(fds) => Some(fds.collect::<Vec<_>>()),
         _ => None,
     };
-    Ok(ancillary.drain().filter_map(rights).flatten().collect())
+    let descriptors = ancillary.drain().filter_map(rights).flatten().collect();
+    Ok((byte[0], descriptors))
 }
 
 #[cfg(test)]
@@ -165,13 +175,16 @@ mod tests {
             answered
         });
         assert_eq!(answered, Ok(2));
-        hand_over(&own, supervisor.as_fd()).expect("room");
-        let mut request = [0; 2];
-        let flags = RecvFlags::empty();
-        let (length, files) =
-            crate::welcome::receive_with(&supervisor, &mut request, flags).expect("a request");
-        assert_eq!((length, files.len(), request), (2, 1, [Request::HandOver as u8, 0]));
-        drop(files);
+        // The answers lie there before the requests.
+        for (kept, expected) in [(1, Ok(())), (0, Err(Errno::MFILE))] {
+            crate::welcome::send_with(&supervisor, &[kept], &[]).expect("room");
+            assert_eq!(hand_over(&own, supervisor.as_fd()), expected);
+            let mut request = [0; 2];
+            let flags = RecvFlags::empty();
+            let (length, files) =
+                crate::welcome::receive_with(&supervisor, &mut request, flags).expect("a request");
+            assert_eq!((length, files.len(), request), (2, 1, [Request::HandOver as u8, 0]));
+        }
         // The connection is closed without an answer.
         std::thread::scope(|scope| {
             scope.spawn(move || {

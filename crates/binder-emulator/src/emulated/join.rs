@@ -152,8 +152,12 @@ fn follow_callers(
     let tag = region.words()[records::TAG].load(Ordering::Relaxed);
     region.wakers().set_context(tag);
     let listener = wakers::own_listener(wake_up)?;
-    supervisor_line::hand_over(supervisor, listener.as_fd())
-        .map_err(|errno| format!("the supervisor has exited ({errno})"))?;
+    supervisor_line::hand_over(supervisor, listener.as_fd()).map_err(|errno| match errno {
+        Errno::MFILE => {
+            "its supervisor cannot open more files: raise the limit of that process (ulimit -n)".to_owned()
+        }
+        errno => format!("the supervisor has exited ({errno})"),
+    })?;
     region.wakers().learn(own.0, own.1, listener);
     region.wakers().start_seccomp(own.0, own.1);
     Ok(())

@@ -172,11 +172,19 @@ fn only_a_listener_is_stored_and_given_to_participants() {
             let answer = receive_with(&other, &mut [0; 2], RecvFlags::DONTWAIT).expect("an answer");
             (answer.0, answer.1.len())
         };
+        let keeps = |supervisor: &mut Supervisor, scratch: &mut Scratch, descriptor| {
+            supervisor.serve(0, Request::HandOver, 0, descriptor, scratch);
+            let mut byte = [9; 2];
+            let (length, _) = receive_with(&other, &mut byte, RecvFlags::DONTWAIT).expect("an answer");
+            assert_eq!(length, 1);
+            byte[0]
+        };
         let no_listener = OwnedFd::from(std::io::pipe().expect("a pipe").0);
-        supervisor.serve(0, Request::HandOver, 0, Some(no_listener), &mut scratch);
+        assert_eq!(keeps(&mut supervisor, &mut scratch, Some(no_listener)), 0);
+        assert_eq!(keeps(&mut supervisor, &mut scratch, None), 0, "there was no descriptor for it");
         assert_eq!(answered(&mut supervisor, &mut scratch, 2), (1, 0));
         let copy = listener.try_clone().expect("a copy");
-        supervisor.serve(0, Request::HandOver, 0, Some(copy), &mut scratch);
+        assert_eq!(keeps(&mut supervisor, &mut scratch, Some(copy)), 1);
         assert_eq!(answered(&mut supervisor, &mut scratch, 2), (1, 1));
         assert_eq!(answered(&mut supervisor, &mut scratch, 3), (1, 0), "the slot is free");
     });
