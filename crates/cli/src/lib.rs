@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use args::{Command, Doc, Kind, Usage, usage};
 use roundtrip_report::text::inert::{self, Guard};
+use rustix::io::Errno;
 use terminal::{Exit, Stdout, Terminal};
 
 /// The version that `--version` and every recorded run report.
@@ -93,7 +94,15 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
             None => {
                 let ended =
                     error.downcast_ref::<roundtrip_bench::Error>().map(|error| Exit(error.exit_status()));
-                let line = format!("{program}: {error:#}{}", remedy(&error));
+                let said = format!("{error:#}");
+                // Any operation may find no descriptor free.
+                let remedy = match remedy(&error) {
+                    "" if said.ends_with(&format!("(os error {})", Errno::MFILE.raw_os_error())) => {
+                        "; allow more open files (ulimit -n)"
+                    }
+                    remedy => remedy,
+                };
+                let line = format!("{program}: {said}{remedy}");
                 Failure { line, exit: ended.unwrap_or(Exit::FAILED), nobody_reads }
             }
         }

@@ -22,7 +22,7 @@ const TRIES: u32 = 100;
 pub struct Owned {
     path: PathBuf,
     /// Holds the lock.
-    _directory: File,
+    directory: Option<File>,
 }
 
 impl Owned {
@@ -45,7 +45,7 @@ impl Owned {
                 Err(error) => return Err(error),
             };
             if lock_new(&directory, &path) {
-                return Ok(Self { path, _directory: directory });
+                return Ok(Self { path, directory: Some(directory) });
             }
         }
         Err(io::Error::new(ErrorKind::AlreadyExists, "every name that was tried is taken"))
@@ -55,6 +55,13 @@ impl Owned {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Removes the directory, as far as possible. Releases the lock, so that a process without free
+    /// descriptors has one for this.
+    pub fn remove(&mut self) {
+        self.directory = None;
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 
     /// Takes ownership of this user's directories that [`Owned::make`] created with this prefix and
@@ -70,7 +77,7 @@ impl Owned {
     fn take(path: PathBuf) -> Option<Self> {
         let directory = open(&path).ok()?;
         let free = is_own(&directory) && lock_abandoned(&directory, &path);
-        free.then_some(Self { path, _directory: directory })
+        free.then_some(Self { path, directory: Some(directory) })
     }
 }
 

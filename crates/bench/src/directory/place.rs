@@ -95,13 +95,13 @@ impl Place {
         let names = FILES.iter().filter(|name| self.path().join(name).exists());
         let moves = names.map(|name| (self.path().join(name), self.directory.join(name)));
         let moved = move_all(moves);
-        if let Some((earlier, aside)) = earlier {
+        if let Some((mut earlier, aside)) = earlier {
             if moved.is_err() {
                 let _ = move_all(aside.into_iter().map(|(from, to)| (to, from)));
                 let _ = std::fs::remove_dir(earlier.path());
             } else {
                 // The new run is stored. Failing to remove the earlier one does not undo that.
-                let _ = std::fs::remove_dir_all(earlier.path());
+                earlier.remove();
             }
         }
         moved
@@ -177,7 +177,7 @@ fn move_all(moves: impl Iterator<Item = (PathBuf, PathBuf)>) -> Result<()> {
 impl Drop for Place {
     fn drop(&mut self) {
         // Empty, or already removed, if everything was kept.
-        let _ = std::fs::remove_dir_all(self.path());
+        self.unfinished.remove();
         remove_empty(&self.made);
     }
 }

@@ -42,14 +42,14 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(self.path());
+        self.0.remove();
     }
 }
 
 /// Removes this user's folders that killed processes left behind.
 pub(crate) fn remove_abandoned(folder: &Path, prefix: &str) {
-    for abandoned in Owned::abandoned(folder, prefix) {
-        let _ = std::fs::remove_dir_all(abandoned.path());
+    for mut abandoned in Owned::abandoned(folder, prefix) {
+        abandoned.remove();
     }
 }
 
@@ -89,7 +89,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // When kept, the folder is no longer inside.
-        let _ = std::fs::remove_dir_all(self.around.path());
+        self.around.remove();
     }
 }
 

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use roundtrip_binder_driver::raise_limit;
 use roundtrip_run::CpuPlacement;
 use roundtrip_run::storage::Api;
 use roundtrip_run::storage::interference::Condition;
@@ -143,11 +144,18 @@ pub enum FileFault {
     #[error("its file system is mounted read-only; name a file on another")]
     ReadOnly,
     /// The kernel returned another error.
-    #[error("it cannot be created: {cause}; name a file in a directory that you may write to")]
+    #[error("it cannot be created: {cause}{}", remedy_of(cause))]
     Refused {
         /// The kernel's error. Not the error's `source`, because the message already contains it.
         cause: io::Error,
     },
+}
+
+fn remedy_of(cause: &io::Error) -> &'static str {
+    match raise_limit("", cause) {
+        "" => "; name a file in a directory that you may write to",
+        limit => limit,
+    }
 }
 
 fn joined<T: ToString>(all: &[T], separator: &str) -> String {

@@ -159,6 +159,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     ];
     let interrupts = Interrupts::watch()?;
     let scratch = out.is_none().then(Scratch::new).transpose()?;
+    let existed = out.as_ref().is_some_and(|out| out.exists());
     let directory = match (&out, &scratch) {
         (Some(out), _) => empty(out)?,
         (None, Some(scratch)) => scratch.path(),
@@ -176,6 +177,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     });
     let took_ns = began.elapsed().as_nanos() as u64;
     drop(line);
+    remove_empty(directory, existed);
     // Run the command even after a signal: its purpose is to restore the machine.
     let restored = finally.map(|line| std::process::Command::new("sh").args(["-c", &line]).status());
     let done = measured?;
@@ -283,6 +285,16 @@ fn empty(path: &Path) -> anyhow::Result<&Path> {
                 path.display()
             )),
         })
+}
+
+/// Removes the directories that contain no run, except for one that existed before.
+fn remove_empty(directory: &Path, existed: bool) {
+    for name in ["a", "b"] {
+        let _ = std::fs::remove_dir(directory.join(name));
+    }
+    if !existed {
+        let _ = std::fs::remove_dir(directory);
+    }
 }
 
 /// The runs of the completed pairs.

@@ -49,6 +49,44 @@ fn limit(random: &mut Rng) -> (String, Vec<Signal>) {
     }
 }
 
+/// Commands of root that use the kernel's trace and store a run.
+const TRACING: &[&str] = &[
+    "storage observe --duration 200ms --out out",
+    "ipc latency --driver emulated --iterations 20 --explain --deadline 1us --out out",
+    "storage layers --writers native --sizes 4k --calls 5 --rounds 1 --file-size 1M --out out",
+    "storage syscalls --duration 200ms --out out",
+    "watch --driver emulated --duration 200ms --out out",
+    "ab --pairs 1 --out out -- ipc latency --driver emulated --iterations 20",
+];
+
+#[test]
+fn a_command_without_free_descriptors_names_the_limit_and_leaves_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        return skip(Need::Root, "only root records the kernel's trace");
+    }
+    let (mut refusals, mut successes) = (0, 0);
+    for args in TRACING {
+        for files in (16..=30).chain([36, 44, 56, 100]) {
+            let mut command = Command::new("prlimit");
+            command.args([&format!("--nofile={files}"), "--", env!("CARGO_BIN_EXE_roundtrip")]);
+            command.args(args.split_whitespace());
+            let end = Victim::start(command, Folder::new("limit"))
+                .end()
+                .unwrap_or_else(|finding| panic!("{finding}"));
+            if end.status.success() {
+                end.is_sound(&[]).unwrap_or_else(|finding| panic!("{finding}"));
+                successes += 1;
+                continue;
+            }
+            end.is_clean(&[]).unwrap_or_else(|finding| panic!("{finding}"));
+            refusals += 1;
+            let is_clear = end.stderr.contains("(ulimit -n)") && end.stderr.lines().count() == 1;
+            assert!(is_clear, "{}", end.finding(&format!("its refusal with {files} files is unclear")));
+        }
+    }
+    assert!(refusals > 40 && successes >= TRACING.len(), "{refusals} refusals, {successes} successes");
+}
+
 /// Runs a command of this program as nobody, with a limit.
 fn limited(program: &Path, limit: &str, args: &str) -> Result<End, String> {
     let folder = Folder::new("limit");
