@@ -197,7 +197,9 @@ fn the_slowest_are_those_with_the_longest_times() {
     let missing: Vec<_> = calls.iter().filter(|(_, ns)| !kept.contains(ns)).collect();
     assert_eq!(explained.before_comparison, missing.len() as u64, "{calls:?} {kept:?}");
     assert!(missing.iter().all(|(early, _)| *early), "{calls:?} {kept:?}");
-    assert!(kept.len() <= 4);
+    // If none of them is recorded, one that is recorded is kept besides.
+    let recorded = explained.misses.iter().filter(|miss| miss.snapshot.is_some()).count();
+    assert!(kept.len() <= 4 || (kept.len(), recorded) == (5, 1), "{kept:?}, {recorded} recorded");
     if recorder() {
         check_recording(&folder.recording(), &explained);
     }
