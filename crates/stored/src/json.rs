@@ -21,7 +21,7 @@ impl Json {
         RawValue::from_string(to_text(value)?).map(Self).map_err(Error::of_text)
     }
 
-    /// The value whose text this makes of this one's text; the same value if it makes no JSON.
+    /// Applies `edit` to the value's text. Returns the value unchanged if the result is not JSON.
     #[must_use]
     pub fn edited(&self, edit: impl FnOnce(&str) -> String) -> Self {
         RawValue::from_string(edit(self.0.get())).map_or_else(|_| self.clone(), Self)

@@ -99,7 +99,7 @@ pub(crate) fn read_within(
     let trace = merged(formats, vec![sources.collect()], period, |event, _| {
         budget.item().map_err(Error::TooMany)?;
         if events.len() == events.capacity() {
-            // Doubling would reserve memory for as many events again.
+            // By a quarter: doubling could reserve twice the memory that is needed.
             events.reserve_exact((events.len() / 4).max(1024));
         }
         events.push(event);

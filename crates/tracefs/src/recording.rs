@@ -44,7 +44,7 @@ const MOST_FORMAT_BYTES: u64 = 256 << 20;
 /// The longest file stored with a snapshot, in bytes.
 const MOST_BESIDE_BYTES: u64 = 1 << 30;
 
-/// So many events are accepted however small they are. They take 80 bytes each in memory.
+/// Up to this many events are accepted, however small they are. They take 80 bytes each in memory.
 const FEW_EVENTS: usize = 3 << 20;
 
 /// More events must have at least this average size, in bytes. In real recordings it is 50.

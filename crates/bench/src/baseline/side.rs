@@ -10,7 +10,7 @@ use super::transports::TRANSPORTS;
 use crate::clock::now_ns;
 use crate::error::{Error, JobFault, Result};
 use crate::ipc::Endpoint;
-use crate::worker::{Link, Work};
+use crate::worker::{Link, Work, privileges};
 
 /// The most calls in one block: the number of latencies that memory is allocated for.
 pub(super) const MAX_CALLS: u64 = 50_000;
@@ -45,9 +45,8 @@ pub(super) struct Block {
 
 impl Work for BaselineJob {
     const NAME: &'static str = "baseline";
-    /// Also to exceed the limits of message queues and pipes.
-    const KEEPS: CapabilitySet =
-        CapabilitySet::SYS_NICE.union(CapabilitySet::IPC_LOCK).union(CapabilitySet::SYS_RESOURCE);
+    /// With CAP_SYS_RESOURCE it may exceed the limits of message queues and pipes.
+    const KEEPS: CapabilitySet = privileges::USUAL.union(CapabilitySet::SYS_RESOURCE);
 
     fn run(self, link: &mut Link) -> Result<()> {
         let Some(((), descriptors)) = link.receive_with_descriptors()? else { return Ok(()) };

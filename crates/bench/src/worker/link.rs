@@ -31,9 +31,8 @@ pub trait Work: Serialize + DeserializeOwned {
     /// it was executed from.
     const PROCESS: &'static str = Self::NAME;
 
-    /// The capabilities that the job needs, of those that the parent has: by default, to set
-    /// priorities and to lock memory.
-    const KEEPS: CapabilitySet = CapabilitySet::SYS_NICE.union(CapabilitySet::IPC_LOCK);
+    /// The capabilities that the job needs. It gets those that the parent has.
+    const KEEPS: CapabilitySet = privileges::USUAL;
 
     /// Does the job. An error is reported to the parent, which ends the run with it.
     ///
@@ -62,7 +61,7 @@ impl Registered {
     }
 }
 
-/// Drops all other capabilities, and returns the job with paths that are still usable.
+/// Drops all other capabilities. Returns the job with paths that can be opened without them.
 fn start(job: &Json, keeps: CapabilitySet) -> Result<Json> {
     let job = privileges::taken_over(job);
     privileges::keep_only(keeps)?;

@@ -15,8 +15,6 @@ mod signals;
 mod supervisor;
 mod sys;
 
-use rustix::thread::CapabilitySet;
-
 pub use child::Spawner;
 pub use frame::MAX_PAYLOAD;
 pub use group::{Event, What, WorkerGroup, WorkerId};
@@ -33,14 +31,6 @@ pub use signals::{
 /// The hidden command that makes the binary a worker: the program must call [`main`] if this is its
 /// first argument.
 pub const COMMAND: &str = "__worker";
-
-/// What a job needs that works in any user's folder, even with a part of the file system's space
-/// that is kept for root.
-pub(crate) const IN_USERS_FOLDERS: CapabilitySet = CapabilitySet::DAC_OVERRIDE
-    .union(CapabilitySet::DAC_READ_SEARCH)
-    .union(CapabilitySet::SYS_RESOURCE)
-    .union(CapabilitySet::SYS_NICE)
-    .union(CapabilitySet::IPC_LOCK);
 
 /// A signal's name, such as "SIGKILL", or its number if it has no name.
 pub fn signal_name(signal: i32) -> String {

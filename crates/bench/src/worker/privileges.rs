@@ -1,7 +1,7 @@
-//! What a worker keeps of the capabilities that it inherits: those that its job needs. A process
-//! may look through the descriptors of another one only if it has all of its capabilities
-//! (ptrace(2), PTRACE_MODE_READ_FSCREDS). So paths through the parent's descriptors are taken over
-//! before. Must not know any job.
+//! Drops the capabilities that a worker's job does not need. A process may open another process's
+//! descriptors through /proc/PID/fd only if it has all capabilities of that process (ptrace(2),
+//! PTRACE_MODE_READ_FSCREDS). So the worker first replaces the paths through its parent's
+//! descriptors. Must not know any job.
 
 use std::os::fd::{AsRawFd, IntoRawFd as _};
 use std::path::PathBuf;
@@ -11,6 +11,16 @@ use rustix::fs::{Mode, OFlags};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::error::{Error, Result};
+
+/// What most jobs need: to set priorities and to lock memory.
+pub(crate) const USUAL: CapabilitySet = CapabilitySet::SYS_NICE.union(CapabilitySet::IPC_LOCK);
+
+/// What a job needs to work in any user's folder, and to use the space that a file system reserves
+/// for root.
+pub(crate) const IN_USERS_FOLDERS: CapabilitySet = USUAL
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::SYS_RESOURCE);
 
 /// Drops all other capabilities of this process, which must have one thread. It cannot regain them,
 /// nor can programs that it executes.
@@ -31,13 +41,13 @@ pub(super) fn keep_only(kept: CapabilitySet) -> Result<()> {
     if left == own { Ok(()) } else { rustix::thread::set_capabilities(None, left).map_err(failed) }
 }
 
-/// A path by which workers reach an open file of this process.
+/// The path through which workers can open this process's file.
 pub(crate) fn lent(file: &impl AsRawFd) -> PathBuf {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
 
-/// A job in which paths through descriptors of the parent process lead through ones of this
-/// process, which stay open until it ends.
+/// Replaces each path through a descriptor of the parent process by one through a descriptor of
+/// this process, which stays open until the process ends.
 pub(super) fn taken_over(job: &Json) -> Json {
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     job.edited(|text| with_own_descriptors(text, &format!("/proc/{parent}/fd/")))
@@ -53,7 +63,7 @@ fn with_own_descriptors(text: &str, lent: &str) -> String {
         edited.push_str(before);
         match rustix::fs::open(format!("{lent}{number}"), flags, Mode::empty()) {
             Ok(own) => edited.push_str(&format!("/proc/self/fd/{}", own.into_raw_fd())),
-            // The job will say so.
+            // The job reports the error when it opens the path.
             Err(_) => edited.push_str(&format!("{lent}{number}")),
         }
         rest = left;

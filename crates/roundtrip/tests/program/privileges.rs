@@ -39,8 +39,8 @@ fn capabilities(pid: u32) -> Vec<[u64; 3]> {
     tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok()).map(of).collect()
 }
 
-/// Runs a command until all threads of a worker whose name begins with each of these have only
-/// these capabilities.
+/// Runs a command. Waits until there is a worker for each of these beginnings of a name, none of
+/// whose threads has another capability than these.
 fn keeps(line: &str, names: &[&str], kept: u64) {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "other users have no capabilities to drop");
@@ -59,7 +59,7 @@ fn keeps(line: &str, names: &[&str], kept: u64) {
             Some((name.trim().to_owned(), capabilities(pid)))
         });
         let workers: Vec<_> = workers.collect();
-        // Before its job is known, a worker has another name.
+        // A worker gets its name when it receives its job.
         left.retain(|name| {
             !workers.iter().any(|(worker, threads)| {
                 worker.starts_with(*name)

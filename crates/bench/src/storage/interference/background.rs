@@ -66,7 +66,7 @@ pub(super) enum Work {
 
 impl worker::Work for BackgroundJob {
     const NAME: &'static str = "neighbour";
-    const KEEPS: CapabilitySet = worker::IN_USERS_FOLDERS;
+    const KEEPS: CapabilitySet = worker::privileges::IN_USERS_FOLDERS;
 
     /// Disturbs until the process is killed.
     fn run(self, link: &mut Link) -> Result<()> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Disturbance, Error, JobFault, Result};
 use crate::sched;
-use crate::worker::{IN_USERS_FOLDERS, Link, Work, WorkerGroup, WorkerId};
+use crate::worker::{Link, Work, WorkerGroup, WorkerId, privileges};
 use roundtrip_run::Scheduling;
 use roundtrip_run::cpus::ranges;
 use roundtrip_run::storage::{Api, Durability, Position};
@@ -119,7 +119,7 @@ trait Application {
 
 impl Work for WriterJob {
     const NAME: &'static str = "writer";
-    const KEEPS: CapabilitySet = IN_USERS_FOLDERS;
+    const KEEPS: CapabilitySet = privileges::IN_USERS_FOLDERS;
 
     /// Writes as requested until its parent closes the link.
     fn run(self, link: &mut Link) -> Result<()> {
