@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::error::{Error, Result};
+use crate::kernel::kills::Kills;
 use crate::progress::Progress;
 use crate::schedule::shuffle::Shuffle;
 use crate::worker::{Interrupts, die_with_parent};
@@ -143,6 +144,7 @@ fn execute(name: &'static str, command: &mut Command, interrupts: &Interrupts) -
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(complaints.try_clone().map_err(cannot)?);
     die_with_parent(command, Signal::TERM);
+    let kills = Kills::now();
     let mut child = command.spawn().map_err(|cause| {
         let program = command.get_program().to_string_lossy();
         Error::Subject { name, how: format!("cannot be started: {program}: {cause}") }
@@ -152,7 +154,7 @@ fn execute(name: &'static str, command: &mut Command, interrupts: &Interrupts) -
         return Ok(());
     }
     let said = last_line(complaints).map(|line| format!(": {line}")).unwrap_or_default();
-    Err(Error::Subject { name, how: format!("failed ({status}){said}") })
+    Err(Error::Subject { name, how: format!("failed ({status}){said}{}", kills.behind(status)) })
 }
 
 /// Waits for the end of a program. After a signal to this process, sends it SIGTERM, and after

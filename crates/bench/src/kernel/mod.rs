@@ -3,6 +3,7 @@
 
 pub mod cgroup;
 pub mod counters;
+pub(crate) mod kills;
 pub mod root;
 pub(crate) mod stat;
 pub(crate) mod usage;

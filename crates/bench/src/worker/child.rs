@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::frame::Decoder;
 use super::signal_name;
 use crate::error::{Error, Result};
+use crate::kernel::kills::Kills;
 
 /// How worker processes are started.
 #[derive(Debug, Clone)]
@@ -199,12 +200,12 @@ impl Drop for Worker {
     }
 }
 
-/// "was killed by SIGKILL", "exited with status 3".
-pub(super) fn how(status: ExitStatus) -> String {
+/// "was killed by SIGKILL", "exited with status 3". `kills` is from before the process started.
+pub(super) fn how(status: ExitStatus, kills: Kills) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {
             let core = if status.core_dumped() { " (core dumped)" } else { "" };
-            format!("was killed by {}{core}", signal_name(signal))
+            format!("was killed by {}{core}{}", signal_name(signal), kills.behind(status))
         }
         (None, Some(code)) => format!("exited with status {code}"),
         (None, None) => format!("ended ({status})"),

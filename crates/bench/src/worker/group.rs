@@ -20,6 +20,7 @@ use super::frame::{FromWorker, Kind, ToWorker};
 use super::link::{MAX_DESCRIPTORS, Work};
 use super::signals::{Interrupts, is_stopping};
 use crate::error::{Error, Result};
+use crate::kernel::kills::Kills;
 pub use news::{Event, What, WorkerId};
 use send::encode_json;
 
@@ -42,6 +43,8 @@ pub struct WorkerGroup {
     /// The error of the first worker that failed, until all earlier messages have been read.
     failure: Option<Error>,
     interrupts: &'static Interrupts,
+    /// From before the workers started.
+    kills: Kills,
     /// Whether the workers have been requested to make no more calls.
     told_to_stop: bool,
     /// Whether the workers choose other CPUs for each block.
@@ -66,6 +69,7 @@ impl WorkerGroup {
             events: VecDeque::new(),
             failure: None,
             interrupts,
+            kills: Kills::now(),
             told_to_stop: false,
             moves: false,
             watched: Vec::new(),
@@ -354,7 +358,7 @@ impl WorkerGroup {
         // The signal that interrupts us may also have ended the worker. Then the signal is the
         // reason to report.
         self.interrupts.check()?;
-        if done && status.success() { Ok(()) } else { Err(self.workers[id.0].died(how(status))) }
+        if done && status.success() { Ok(()) } else { Err(self.workers[id.0].died(how(status, self.kills))) }
     }
 
     fn garbled(&self, worker: WorkerId, reason: String) -> Error {
