@@ -95,11 +95,8 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
                 let ended =
                     error.downcast_ref::<roundtrip_bench::Error>().map(|error| Exit(error.exit_status()));
                 let said = format!("{error:#}");
-                // Any operation may find no descriptor free.
                 let remedy = match remedy(&error) {
-                    "" if said.ends_with(&format!("(os error {})", Errno::MFILE.raw_os_error())) => {
-                        "; allow more open files (ulimit -n)"
-                    }
+                    "" => remedy_by_text(&said),
                     remedy => remedy,
                 };
                 let line = format!("{program}: {said}{remedy}");
@@ -107,6 +104,19 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
             }
         }
     })
+}
+
+/// A remedy for an error that any operation may meet, also a child's, of which only the text is
+/// known.
+fn remedy_by_text(said: &str) -> &'static str {
+    let is = |errno: Errno| said.ends_with(&format!("(os error {})", errno.raw_os_error()));
+    if is(Errno::MFILE) {
+        "; allow more open files (ulimit -n)"
+    } else if is(Errno::IO) {
+        "; the disk or its file system failed: the kernel's log (dmesg) says how"
+    } else {
+        ""
+    }
 }
 
 /// A remedy for a failed file operation, as the end of a sentence; empty if none is known.

@@ -2,15 +2,15 @@
 //! program, and their messages.
 
 /// What to do about a failed write, as the end of a sentence; empty if nothing is known. `reason`
-/// is the text of the kernel's error, which Java passes on.
+/// is the text of the kernel's error, which Java passes on. C libraries have different texts.
 pub(super) fn remedy_of_write(reason: &str) -> &'static str {
     let is = |text| reason.contains(text);
-    if is("No space left") || is("quota exceeded") {
+    if is("No space left") || is("uota exceeded") {
         "; free some space, use smaller --sizes or fewer calls, or choose another file system with --file"
     } else if is("File too large") {
         "; the file reached the limit of its file system or of this process (ulimit -f): raise it, or use smaller \
          --sizes or fewer calls"
-    } else if is("Input/output error") {
+    } else if is("Input/output error") || is("I/O error") {
         "; the device or its file system failed: the kernel's log (dmesg) says how"
     } else if is("Read-only file system") {
         "; the file system became read-only, as after an error: the kernel's log (dmesg) says why"
@@ -171,5 +171,7 @@ mod tests {
         assert!(of(libc::EFBIG).contains("ulimit -f"));
         assert!(of(libc::EIO).contains("dmesg") && of(libc::EROFS).contains("read-only"));
         assert_eq!(of(libc::EINVAL), "");
+        assert_eq!(remedy_of_write("I/O error"), of(libc::EIO), "the text of musl");
+        assert_eq!(remedy_of_write("Quota exceeded"), of(libc::EDQUOT), "the text of musl");
     }
 }
