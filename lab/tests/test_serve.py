@@ -19,11 +19,11 @@ COMMAND = [sys.executable, "-c", "from roundtrip_lab.cli import main; main()"]
 
 
 class Served:
-    """A running server."""
+    """A running server, started by the command `before`, if there is one."""
 
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([*COMMAND, "serve", *map(str, arguments), "--port", "0"],
-                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
+    def __init__(self, *arguments, before=(), env=None):
+        self.process = subprocess.Popen([*before, *COMMAND, "serve", *map(str, arguments), "--port", "0"],
+                                        stdout=subprocess.PIPE, text=True, env=os.environ | (env or {}))  # fmt: skip
         # The printed address, and the address without the token.
         self.printed = self.process.stdout.readline().strip()
         self.url, _, self.token = self.printed.partition("?token=")
@@ -35,7 +35,6 @@ class Served:
         self.process.terminate()
         self.process.wait(timeout=20)
         self.process.stdout.close()
-
 
     def get(self, path="", **headers):
         """Requests a page with the token. Returns its status, headers and text."""

@@ -324,6 +324,9 @@ def check_parquet(path: Path, table: str) -> None:
         found = pq.read_schema(path)
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).splitlines()[0][:160]
+        # The system's own errors say nothing of the contents.
+        if getattr(error, "errno", None):
+            raise LabError(f"{path} cannot be read: {reason}") from error
         raise LabError(f"{path} is not a Parquet file of a data set: {reason}; move it away") from error
     version = (found.metadata or {}).get(b"roundtrip.lab", b"").decode()
     if version != str(schema.VERSION):

@@ -104,7 +104,9 @@ class Engine:
         for name in TABLES:
             for file in self.files[name]:
                 check_parquet(Path(file), name)
-        return LabError(f"{self.name} failed: {first_line(error)}")
+        said = first_line(error)
+        remedy = "; allow more open files (ulimit -n)" if "Too many open files" in said else ""
+        return LabError(f"{self.name} failed: {said}{remedy}")
 
 
 class DuckDb(Engine):

@@ -4,7 +4,6 @@ import hmac
 import ipaddress
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from starlette.routing import Route
 from roundtrip_lab import engines, queries, views
 from roundtrip_lab.answers import Answers
 from roundtrip_lab.errors import LabError, NotFoundError
+from roundtrip_lab.scratch import scratch
 from roundtrip_lab.words import inert
 
 POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -185,15 +185,16 @@ class Page:
         folder = None if found.empty else self.folder(found["source"][0])
         if folder is None:
             raise NotFoundError("the directory of this run was not found; pass its parent with --runs")
-        with tempfile.TemporaryDirectory() as made:
-            to = Path(made) / "report.html"
+        with scratch() as made:
+            to = made / "report.html"
             command = [self.roundtrip, "report", str(folder.resolve()), "-o", str(to)]
             try:
                 done = subprocess.run(command, capture_output=True, timeout=REPORT_S, stdin=subprocess.DEVNULL)
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise LabError(f"cannot create the report: {error}") from error
             if done.returncode != 0 or not to.is_file():
-                said = done.stderr.decode(errors="replace").strip().splitlines() or ["it printed no error"]
+                silent = f"signal {-done.returncode} killed it" if done.returncode < 0 else "it printed no error"
+                said = done.stderr.decode(errors="replace").strip().splitlines() or [silent]
                 raise LabError(f"roundtrip report failed: {inert(said[-1])}")
             return HTMLResponse(to.read_bytes(), headers={"Content-Security-Policy": REPORT_POLICY})
 

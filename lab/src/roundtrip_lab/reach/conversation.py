@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from roundtrip_lab.reach.kind import Failed, Shell, Stopped, Target
+from roundtrip_lab.scratch import scratch
 from roundtrip_lab.words import inert
 
 GREETING = re.compile(rb"roundtrip-lab ([A-Za-z0-9_]{1,32})\n")
@@ -172,9 +173,9 @@ class Talk:
         if status is None:
             raise self.lost(process, said)
         self.at("receiving the run")
-        with tempfile.TemporaryDirectory(dir=self.job.into, prefix=".roundtrip-lab-") as folder:
-            unpack(stream, Path(folder), self.job)
-            return keep(self.target, Path(folder), self.job, int(status[1]))
+        with scratch(self.job.into) as folder:
+            unpack(stream, folder, self.job)
+            return keep(self.target, folder, self.job, int(status[1]))
 
     def lost(self, process: subprocess.Popen, said: IO[bytes]) -> Failed:
         """The reason why the connection ended early. A retry may help unless the script failed."""

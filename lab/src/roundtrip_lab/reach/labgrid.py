@@ -6,15 +6,14 @@ requires that. Always releases the place.
 
 import contextlib
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from roundtrip_lab.reach import ssh
 from roundtrip_lab.reach.kind import Failed, Kind, Shell
+from roundtrip_lab.scratch import scratch
 
 
 class Labgrid(Kind):
@@ -67,8 +66,8 @@ class Labgrid(Kind):
 @contextlib.contextmanager
 def answer(password: str) -> Iterator[dict[str, str]]:
     """Environment variables that give ssh a password without exposing it in arguments or files."""
-    with tempfile.TemporaryDirectory(prefix="roundtrip-lab-") as folder:
-        program = Path(folder) / "answer"
+    with scratch() as folder:
+        program = folder / "answer"
         program.touch(mode=0o700)
         program.write_text("#!/bin/sh\nprintf '%s\\n' \"$ROUNDTRIP_LAB_PASSWORD\"\n")
         yield {"SSH_ASKPASS": str(program), "SSH_ASKPASS_REQUIRE": "force", "ROUNDTRIP_LAB_PASSWORD": password}
