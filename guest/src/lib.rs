@@ -10,6 +10,7 @@ mod apt;
 mod arch;
 pub mod archive;
 mod disk;
+mod folder;
 mod job;
 mod kernel;
 mod machine;

@@ -13,6 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::arch::Arch;
 use crate::archive::{self, Kind, Writer};
 use crate::disk::{Disk, IMAGE};
+use crate::folder::Folder;
 use crate::job::{End, Job};
 use crate::kernel::{Kernel, require};
 use crate::qemu::{Accelerator, Clock, INITRD, LOGS, command};
@@ -102,7 +103,7 @@ fn attempt(
     err: &mut dyn Write,
 ) -> Result<Attempt> {
     let folder = Folder::new()?;
-    let file = |name: &str| folder.0.join(name);
+    let file = |name: &str| folder.file(name);
     fs::write(file(INITRD), disk).with_context(|| format!("write {}", file(INITRD).display()))?;
     for log in LOGS {
         File::create(file(log)).with_context(|| format!("create {}", file(log).display()))?;
@@ -112,7 +113,7 @@ fn attempt(
     }
     let complaints = File::create(file("qemu")).context("create QEMU's log")?;
     let (program, package) = kernel.arch.emulator();
-    let mut emulator = command(kernel, &folder.0, accelerator, clock);
+    let mut emulator = command(kernel, folder.path(), accelerator, clock);
     let child = die_with_parent(&mut emulator)
         .stdout(complaints.try_clone()?)
         .stderr(complaints)
@@ -135,7 +136,7 @@ fn watch(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Option<End>> {
-    let file = |name: &str| folder.0.join(name);
+    let file = |name: &str| folder.file(name);
     let [mut stdout, mut stderr] = [Tail::open(&file("stdout"))?, Tail::open(&file("stderr"))?];
     let begin = Instant::now();
     let mut up = None;
@@ -162,7 +163,7 @@ fn watch(
 
 /// Reads the guest's report, and stores the files that the program left.
 fn read_report(folder: &Folder, kernel: &Kernel, job: &Job) -> Result<Attempt> {
-    let file = |name: &str| folder.0.join(name);
+    let file = |name: &str| folder.file(name);
     let report = fs::read(file("report")).context("read the guest's report")?;
     let Some(archive) = report.strip_prefix(wire::STARTED.as_bytes()) else {
         return Ok(Attempt::NotUp(last_lines(&[&file("console"), &file("qemu")])));
@@ -255,25 +256,6 @@ fn end_of_log(text: &str) -> String {
         lines.truncate(panic + 1);
     }
     lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("  {line}\n")).collect()
-}
-
-/// A folder for one guest, deleted with this value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("roundtrip-guest-{}-{number}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A running QEMU, killed when this value is dropped.

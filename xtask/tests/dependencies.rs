@@ -92,7 +92,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ("roundtrip-benchmarks", &[]),
     ("roundtrip-binder-conformance", &[]),
     ("roundtrip-skips", &[]),
-    ("roundtrip-guest", &[]),
+    ("roundtrip-guest", &["roundtrip-files"]),
     ("xtask", &["roundtrip-guest", "roundtrip-latency", "roundtrip-skips"]),
 ];
 
