@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Makes a linear mapping of a whole block device, as dmsetup(8) does. This file does not know the
-//! device's contents.
+//! Makes a linear mapping of a whole block device, as dmsetup(8) does, and lets it fail. This file
+//! does not know the device's contents.
 //!
 //! Unsafe: the device mapper's interface is an ioctl (include/uapi/linux/dm-ioctl.h).
 
@@ -15,6 +15,7 @@ const HEADER: usize = 312;
 /// The header, `struct dm_target_spec`, and the target's parameters.
 const MESSAGE: usize = HEADER + 40 + 64;
 const NAME: &[u8] = b"scratch";
+const CONTROL: &str = "/dev/mapper/control";
 
 const CREATE: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 3);
 const RESUME: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 6);
@@ -25,20 +26,37 @@ const LOAD: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 9);
 /// # Errors
 /// If the kernel has no device mapper, or refuses.
 pub fn map(device: &Path) -> io::Result<PathBuf> {
+    let control = File::options().read(true).write(true).open(CONTROL)?;
+    call::<CREATE>(&control, &mut message(0))?;
+    load(&control, device, "linear", &format!("{} 0", device.display()))?;
+    Ok("/dev/dm-0".into())
+}
+
+/// Lets every read and write of the mapped device fail with EIO from now on, or no longer.
+///
+/// # Errors
+/// If [`map`] has not mapped this device, or the kernel refuses.
+pub fn set_failing(device: &Path, fails: bool) -> io::Result<()> {
+    let control = File::options().read(true).write(true).open(CONTROL)?;
+    if fails {
+        load(&control, device, "error", "")
+    } else {
+        load(&control, device, "linear", &format!("{} 0", device.display()))
+    }
+}
+
+/// Gives our device a table with one target, which is as large as this device, and uses it.
+fn load(control: &File, device: &Path, kind: &str, parameters: &str) -> io::Result<()> {
     let name = device.file_name().unwrap_or_default();
     let size = fs::read_to_string(Path::new("/sys/class/block").join(name).join("size"))?;
     let sectors: u64 = size.trim().parse().map_err(io::Error::other)?;
-    let control = File::options().read(true).write(true).open("/dev/mapper/control")?;
-    call::<CREATE>(&control, &mut message(0))?;
     let mut load = message(1);
     let target = &mut load[HEADER..];
     target[8..16].copy_from_slice(&sectors.to_le_bytes());
-    target[24..30].copy_from_slice(b"linear");
-    let parameters = format!("{} 0", device.display());
+    target[24..24 + kind.len()].copy_from_slice(kind.as_bytes());
     target[40..40 + parameters.len()].copy_from_slice(parameters.as_bytes());
-    call::<LOAD>(&control, &mut load)?;
-    call::<RESUME>(&control, &mut message(0))?;
-    Ok("/dev/dm-0".into())
+    call::<LOAD>(control, &mut load)?;
+    call::<RESUME>(control, &mut message(0))
 }
 
 /// A request for our device, with this many targets.

@@ -11,6 +11,7 @@ mod dist;
 mod disturb;
 mod doctor;
 mod documents;
+mod ends;
 mod fuzz;
 mod guest;
 mod guests;
@@ -83,6 +84,7 @@ Tasks:
   doctor    measures in two guests that differ in one setting, and checks that the doctor names it
   interop   makes calls between our stack and rsbinder, both ways, on a real kernel's driver
   observed  compares the output of `ipc observe` for rsbinder's calls with the counts and times of the programs that make them
+  ends      kills `watch`, `ab` and `ipc observe` in a guest, takes their memory, descriptors and disk, and sets the clock
   mutants   changes the emulated driver in small ways, and lists the changes that no test notices; takes hours, so it is not
             part of test; see cargo xtask mutants --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
@@ -127,6 +129,7 @@ fn main() -> ExitCode {
         ["doctor"] => doctor_only,
         ["interop"] => interop_only,
         ["observed"] => observed_only,
+        ["ends"] => ends_only,
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["lab"] => lab_only,
@@ -245,6 +248,10 @@ fn observed_only() -> bool {
     steps::run(&[("static binaries", dist::build), OBSERVED])
 }
 
+fn ends_only() -> bool {
+    steps::run(&[("static binaries", dist::build), ENDS])
+}
+
 const PEERS: Step = ("guest: the cost of a call, counted", peers::check);
 
 fn documents_only() -> bool {
@@ -269,7 +276,8 @@ const LAB: Step = ("the lab: Python tests", lab::check);
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 9] = [DEBIAN, REALTIME, UBUNTU, DEBIAN_ARM64, STORAGE, UFS, INTEROP, DOCTOR, OBSERVED];
+const GUESTS: [Step; 10] =
+    [DEBIAN, REALTIME, UBUNTU, DEBIAN_ARM64, STORAGE, UFS, INTEROP, DOCTOR, OBSERVED, ENDS];
 
 const DEBIAN: Step = ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian));
 const REALTIME: Step =
@@ -282,3 +290,4 @@ const UFS: Step = ("guest: storage on UFS", disks::check_ufs);
 const INTEROP: Step = ("guest: calls to and from rsbinder", interop::check);
 const DOCTOR: Step = ("guest: the doctor names the setting that two guests differ in", doctor::check);
 const OBSERVED: Step = ("guest: calls of programs that do not know Roundtrip", interop::observed);
+const ENDS: Step = ("guest: commands that are ended from outside", ends::check);

@@ -12,11 +12,12 @@ use crate::shell::{self, say};
 use crate::step::Step;
 use crate::steps::{self, Phase};
 use crate::{
-    BUILD_TESTS, CIRCLES, DEBIAN, DEBIAN_ARM64, DOCTOR, DOCUMENTS, INTEROP, LAB, OBSERVED, PACKAGES, PEERS,
-    PERFETTO, REALTIME, STORAGE, TESTS, UBUNTU,
+    BUILD_TESTS, CIRCLES, DEBIAN, DEBIAN_ARM64, DOCTOR, DOCUMENTS, ENDS, INTEROP, LAB, OBSERVED, PACKAGES,
+    PEERS, PERFETTO, REALTIME, STORAGE, TESTS, UBUNTU,
 };
 use crate::{
-    changed, dist, documents, fuzz, guests, install, interop, lab, passed, perfetto, slowest_tests, suite,
+    changed, dist, documents, ends, fuzz, guests, install, interop, lab, passed, perfetto, slowest_tests,
+    suite,
 };
 
 /// What the steps of `test` need from the start.
@@ -90,7 +91,7 @@ pub(crate) fn test() -> bool {
 /// steps running at the same time do not affect them.
 const GUESTS_LANE: Lane = Lane {
     name: "guests",
-    steps: &[DEBIAN, REALTIME, UBUNTU, DEBIAN_ARM64, STORAGE, INTEROP, OBSERVED],
+    steps: &[DEBIAN, REALTIME, UBUNTU, DEBIAN_ARM64, STORAGE, INTEROP, OBSERVED, ENDS],
     idle: false,
 };
 
@@ -124,6 +125,7 @@ const COMPILERS_LANE: Lane = Lane {
 fn build_for_guests() -> Result<Outcome> {
     guests::build_all()?;
     interop::build_all()?;
+    ends::build()?;
     Ok(Outcome::Passed)
 }
 
