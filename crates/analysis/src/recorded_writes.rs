@@ -3,6 +3,7 @@
 //! how a recording was made, nor how anything is shown.
 
 use roundtrip_latency::Deadline;
+use roundtrip_layers::Basis;
 use roundtrip_layers::reasons::Across;
 use roundtrip_layers::storage::{Devices, Doubt, Layers, Write, Writes};
 use roundtrip_observed::writes::{Asked, Matcher, Observed, Operation, machine_of};
@@ -12,7 +13,7 @@ use roundtrip_run::storage::observe::{
     Counted, Durable, ObserveWritesPlan, ObserveWritesResult, RowKey, Rows, SlowWrite, UnseenWrites,
 };
 use roundtrip_sorting::SmallSort as _;
-use roundtrip_tracefs::{Numbers, Trace};
+use roundtrip_tracefs::{Numbers, Threads, Trace};
 
 use crate::observed_writes::{Divider, Slow, timed};
 use crate::slow_calls::Wanted;
@@ -53,7 +54,7 @@ impl RecordedWrites {
     }
 }
 
-/// Whether a recording shows writes. If so, its events must be unpacked to find them.
+/// Whether a recording shows writes.
 #[must_use]
 pub fn shows_writes(trace: &Trace) -> bool {
     const SHOW: [&str; 4] = [
@@ -67,7 +68,8 @@ pub fn shows_writes(trace: &Trace) -> bool {
 
 /// Finds a recording's writes and attributes their time to layers. `None` if no event shows writes.
 #[must_use]
-pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> {
+pub fn recorded_writes(basis: &Basis<'_>, wanted: Wanted) -> Option<RecordedWrites> {
+    let trace = basis.trace();
     if !shows_writes(trace) {
         return None;
     }
@@ -86,17 +88,12 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
     }
     matcher.lost(&trace.losses);
     let mut observed = Vec::new();
-    trace.events.iter().for_each(|event| matcher.add(trace, event, &mut |write| observed.push(write)));
-
-    let indexed = Writes::new(trace, Devices::of_recording(trace));
-    let (rows, mut divider, mut slow) = count(trace, wanted, &indexed, &observed);
-    let unmatched = matcher.unmatched();
-    let unseen = UnseenWrites {
-        lost_events: 0,
-        begun_before: unmatched.begun_before,
-        not_ended: unmatched.not_ended,
-        forgotten: unmatched.forgotten,
-    };
+    for event in trace.all() {
+        matcher.add(trace, &event, &mut |write| observed.push(write));
+    }
+    let writes = observed.iter().map(|one| of(one.start_ns, one.end_ns, one.tid));
+    let indexed = Writes::within(basis, Devices::of_recording(trace), writes);
+    let (rows, mut divider, mut slow) = count(basis.threads(), wanted, &indexed, &observed);
     let (mut rows, places) = rows.finish();
     moved(&places, &mut divider, &mut slow);
     rows.iter_mut().zip(divider.finish()).for_each(|(row, divided)| row.divided = divided);
@@ -117,7 +114,7 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
             slow_writes: slow,
             over_limit,
             causes: None,
-            unseen,
+            unseen: unseen(&matcher),
             recorder: RecorderInfo { events: Vec::new(), missing: Vec::new(), kilobytes: 0 },
             not_recorded: None,
         },
@@ -129,6 +126,16 @@ pub fn recorded_writes(trace: &Trace, wanted: Wanted) -> Option<RecordedWrites> 
         slowest: wanted.slowest,
         doubts: indexed.doubts(),
     })
+}
+
+fn unseen(matcher: &Matcher) -> UnseenWrites {
+    let unmatched = matcher.unmatched();
+    UnseenWrites {
+        lost_events: 0,
+        begun_before: unmatched.begun_before,
+        not_ended: unmatched.not_ended,
+        forgotten: unmatched.forgotten,
+    }
 }
 
 /// Sorts the slow writes, the slowest first, and keeps the wanted number. Returns how many writes
@@ -164,12 +171,11 @@ fn plan(wanted: Wanted) -> ObserveWritesPlan {
 /// Counts the writes and attributes their time to layers. The slow writes contain the places of
 /// [`Rows::add`].
 fn count(
-    trace: &Trace,
+    threads: &Threads<'_>,
     wanted: Wanted,
     indexed: &Writes<'_>,
     observed: &[Observed],
 ) -> (Rows, Divider, Vec<SlowWrite>) {
-    let threads = trace.threads();
     let (mut rows, mut divider, mut slow) = (Rows::default(), Divider::new(wanted.deadline_ns), Vec::new());
     for write in observed {
         let Observed { tid, start_ns, end_ns, .. } = *write;

@@ -21,9 +21,9 @@ fn recordings(criterion: &mut Criterion) {
         group.bench_with_input(BenchmarkId::new("explain", calls), &foreign, |bencher, foreign| {
             bencher.iter(|| {
                 let wanted = Wanted { deadline_ns: 2_500_000, slowest: false, limit: 20 };
-                let found = slow_calls::recorded(&foreign.trace, wanted);
-                let explained =
-                    slow_calls::explain_recorded(&found.kept, &Basis::of(&foreign.trace), |_| true);
+                let basis = Basis::of(&foreign.trace);
+                let found = slow_calls::recorded(&basis, wanted);
+                let explained = slow_calls::explain_recorded(&found.kept, &basis, |_| true);
                 assert_eq!(explained.len(), 20);
             });
         });

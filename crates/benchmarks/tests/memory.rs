@@ -42,8 +42,9 @@ fn taken(calls: u64) -> Taken {
     let (events, peak_bytes, allocations) = counted::counted(|| {
         let foreign = roundtrip_foreign::read_within(input, &Limits::default()).unwrap();
         let wanted = Wanted { deadline_ns: 2_500_000, slowest: false, limit: 20 };
-        let found = slow_calls::recorded(&foreign.trace, wanted);
-        let explained = slow_calls::explain_recorded(&found.kept, &Basis::of(&foreign.trace), |_| true);
+        let basis = Basis::of(&foreign.trace);
+        let found = slow_calls::recorded(&basis, wanted);
+        let explained = slow_calls::explain_recorded(&found.kept, &basis, |_| true);
         assert_eq!((found.kept.all_calls(), explained.len()), (calls, 20));
         foreign.trace.event_count()
     });

@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
+use roundtrip_analysis::recorded_writes::recorded_writes;
+use roundtrip_analysis::slow_calls::Wanted;
 use roundtrip_foreign::{Input, Limits};
+use roundtrip_layers::Basis;
 use roundtrip_run::Run;
 use roundtrip_tracefs::Recording;
 
@@ -133,6 +136,33 @@ fn text_backwards(bytes: usize) -> Vec<u8> {
     })
 }
 
+/// One write that waits again and again.
+fn text_waits(bytes: usize) -> Vec<u8> {
+    lines(bytes, |at| {
+        let what = match at {
+            0 => "sys_enter: NR 74 (3, 0, 0, 0, 0, 0)",
+            _ if at % 2 == 1 => {
+                "sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=D ==> next_comm=y next_pid=8 next_prio=120"
+            }
+            _ => "sched_waking: comm=x pid=7 prio=120 target_cpu=000",
+        };
+        format!("x-7 [000] d..2. 1.{at:06}: {what}\n")
+    })
+}
+
+/// Writes while requests begin and never end.
+fn text_requests(bytes: usize) -> Vec<u8> {
+    lines(bytes, |at| {
+        let what = match at % 4 {
+            0 => format!("block_bio_queue: 254,0 FWFS {at} + 8 [x]"),
+            1 => format!("block_rq_issue: 254,0 WS 4096 () {at} + 8 none,0,0 [x]"),
+            2 => "sys_enter: NR 74 (3, 0, 0, 0, 0, 0)".to_owned(),
+            _ => "sys_exit: NR 74 = 0".to_owned(),
+        };
+        format!("x-7 [000] d..2. 1.{at:06}: {what}\n")
+    })
+}
+
 fn text_empty_lines(bytes: usize) -> Vec<u8> {
     let first = "x-7 [000] d..2. 1.000001: binder_transaction_received: transaction=5\n";
     [first.as_bytes(), &vec![b'\n'; bytes]].concat()
@@ -223,12 +253,14 @@ fn write_pages(bytes: usize, recording: &Path) {
     write("snapshots/0001/cpu0.pages", &pages);
 }
 
-/// Reads a file of any kind. It may be refused, or be damaged from some place on.
+/// Reads a file of any kind, and divides the writes of a recording. It may be refused, or be
+/// damaged from some place on.
 fn read(bytes: &[u8]) {
     if bytes.starts_with(b"{") {
         let _ = roundtrip_stored::read_text::<Run>(bytes);
-    } else {
-        let _ = roundtrip_foreign::read_within(Input::memory(bytes), &Limits::default());
+    } else if let Ok(foreign) = roundtrip_foreign::read_within(Input::memory(bytes), &Limits::default()) {
+        let wanted = Wanted { deadline_ns: 20_000_000, slowest: false, limit: 20 };
+        let _ = recorded_writes(&Basis::of(&foreign.trace), wanted);
     }
 }
 
@@ -263,7 +295,7 @@ fn taken_by_pages(mebibytes: usize) -> (usize, usize) {
 #[test]
 fn no_file_takes_more_memory_or_steps_than_its_size_explains() {
     type Make = fn(usize) -> Vec<u8>;
-    let kinds: [(&str, Make); 20] = [
+    let kinds: [(&str, Make); 22] = [
         ("unused column", unused_column),
         ("switches", switches),
         ("single numbers", single_numbers),
@@ -279,6 +311,8 @@ fn no_file_takes_more_memory_or_steps_than_its_size_explains() {
         ("names of a text", text_names),
         ("events of a text backwards", text_backwards),
         ("empty lines of a text", text_empty_lines),
+        ("waits of a write", text_waits),
+        ("requests without an end", text_requests),
         ("symbols of a trace.dat", trace_dat_symbols),
         ("threads of a trace.dat", trace_dat_threads),
         ("strings of a run", run_strings),

@@ -62,12 +62,7 @@ pub(crate) fn mend(foreign: &mut Foreign) {
 
 fn apply(shifts: &BTreeMap<u32, Shift>, trace: &mut Trace) {
     let moved = |cpu: u32, ns: u64| shifts.get(&cpu).map_or(ns, |shift| ns.saturating_add_signed(shift.ns));
-    trace.unpack();
-    for event in &mut trace.events {
-        event.time_ns = moved(event.cpu, event.time_ns);
-    }
-    // Events of the same time stay in their order.
-    trace.events.sort_by_key(|event| event.time_ns);
+    trace.retime(|event| moved(event.cpu, event.time_ns));
     for loss in &mut trace.losses {
         if loss.after_ns > 0 {
             loss.after_ns = moved(loss.cpu, loss.after_ns);

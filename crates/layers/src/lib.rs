@@ -37,6 +37,7 @@
 //! # Ok::<(), roundtrip_tracefs::Error>(())
 //! ```
 
+mod begins;
 mod blame;
 mod boundaries;
 mod evidence;

@@ -159,6 +159,8 @@ pub enum Unknown {
     },
     /// A write's request stayed in its queue, although its device had no earlier request.
     RequestQueue,
+    /// A call has more parts than are told apart.
+    TooManyParts,
     /// A thread was runnable while its CPU was idle: because of a CPU quota, or a hypervisor that
     /// did not run the CPU.
     RunnableOnIdle,

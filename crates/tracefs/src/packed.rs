@@ -95,6 +95,20 @@ impl Packed {
         Iter { rest: &[], later: &self.blocks, time_ns: 0 }
     }
 
+    /// The events, in the order in which they were added. Frees those that were read.
+    pub fn into_events(self) -> impl Iterator<Item = Event> {
+        let (mut runs, mut run) = (Runs::of(self), 0);
+        std::iter::from_fn(move || {
+            while run < runs.all.len() {
+                if let Some(event) = runs.next(run) {
+                    return Some(event);
+                }
+                run += 1;
+            }
+            None
+        })
+    }
+
     /// The events in chronological order. Events of the same time stay in their order.
     #[must_use]
     pub fn sorted(self) -> Self {
@@ -129,7 +143,6 @@ impl Packed {
     /// unpacked.
     fn sorted_in_parts(self) -> Self {
         let mut sorted = Self::default();
-        let mut runs = Runs::of(self);
         let mut part = Vec::new();
         let mut add = |part: &mut Vec<Event>| {
             part.sort_by_key(|event: &Event| event.time_ns);
@@ -137,12 +150,10 @@ impl Packed {
                 sorted.push(&event);
             }
         };
-        for run in 0..runs.all.len() {
-            while let Some(event) = runs.next(run) {
-                part.push(event);
-                if part.len() == EVENTS_AT_ONCE {
-                    add(&mut part);
-                }
+        for event in self.into_events() {
+            part.push(event);
+            if part.len() == EVENTS_AT_ONCE {
+                add(&mut part);
             }
         }
         add(&mut part);
@@ -225,6 +236,7 @@ pub struct Iter<'a> {
 impl Iterator for Iter<'_> {
     type Item = Event;
 
+    #[inline(never)] // There are many callers.
     fn next(&mut self) -> Option<Event> {
         while self.rest.is_empty() {
             let (block, later) = self.later.split_first()?;

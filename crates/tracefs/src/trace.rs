@@ -81,6 +81,18 @@ impl Trace {
         self.events.last().map(|event| event.time_ns).or_else(|| self.packed.last_ns())
     }
 
+    /// Gives each event a time in nanoseconds, and sorts the events by it. Those of the same time
+    /// stay in their order.
+    pub fn retime(&mut self, time_ns: impl Fn(&Event) -> u64) {
+        let packed = std::mem::take(&mut self.packed);
+        let later = std::mem::take(&mut self.events);
+        let mut retimed = Packed::default();
+        for event in packed.into_events().chain(later) {
+            retimed.push(&Event { time_ns: time_ns(&event), ..event });
+        }
+        self.packed = retimed.sorted();
+    }
+
     /// Unpacks the events, so that all are in [`Trace::events`].
     pub fn unpack(&mut self) {
         if !self.packed.is_empty() {

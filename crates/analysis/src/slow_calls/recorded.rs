@@ -9,7 +9,7 @@ use roundtrip_layers::reasons::Across;
 use roundtrip_layers::{Basis, RoundTrip, Side};
 use roundtrip_observed::calls::{Call, Matcher, Observed, Unmatched};
 use roundtrip_sorting::SmallSort as _;
-use roundtrip_tracefs::{Threads, Trace};
+use roundtrip_tracefs::Threads;
 
 use super::{Explained, Kept, MANY, SlowCall, timed};
 
@@ -47,14 +47,14 @@ const PID_BITS: u32 = 22;
 
 /// Finds the calls in a recording.
 #[must_use]
-pub fn recorded(trace: &Trace, wanted: Wanted) -> Recorded {
-    let threads = trace.threads();
+pub fn recorded(basis: &Basis<'_>, wanted: Wanted) -> Recorded {
+    let (trace, threads) = (basis.trace(), basis.threads());
     let mut matcher = Matcher::new(roundtrip_observed::MAX_IN_FLIGHT);
     let mut found = Found::default();
     let (mut oneway, mut failed) = (0, 0);
     for event in trace.all() {
         matcher.add(&event, &mut |observed| match observed {
-            Observed::Call(call) => found.add(call, flow(&threads, &call), wanted),
+            Observed::Call(call) => found.add(call, flow(threads, &call), wanted),
             Observed::Oneway(_) => oneway += 1,
             Observed::Failed(_) => failed += 1,
         });
@@ -62,10 +62,10 @@ pub fn recorded(trace: &Trace, wanted: Wanted) -> Recorded {
     let Wanted { deadline_ns, slowest, limit } = wanted;
     let over_limit = if slowest { 0 } else { found.over_deadline.saturating_sub(limit) };
     let usual_ns = |call: &Call| {
-        let of = found.flows.get(&flow(&threads, call)).filter(|of| of.count() >= MANY)?;
+        let of = found.flows.get(&flow(threads, call)).filter(|of| of.count() >= MANY)?;
         of.percentile_ns(50.0).filter(|&ns| ns <= deadline_ns)
     };
-    let slow = found.slowest.values().map(|call| slow_call(&threads, call, deadline_ns, usual_ns(call)));
+    let slow = found.slowest.values().map(|call| slow_call(threads, call, deadline_ns, usual_ns(call)));
     let kept = Kept {
         calls: slow.collect(),
         durations: found.flows.values().collect(),
@@ -79,7 +79,7 @@ pub fn recorded(trace: &Trace, wanted: Wanted) -> Recorded {
         ..Kept::default()
     };
     let others = found.others.iter();
-    let others = others.map(|call| slow_call(&threads, call, deadline_ns, usual_ns(call)).trip).collect();
+    let others = others.map(|call| slow_call(threads, call, deadline_ns, usual_ns(call)).trip).collect();
     Recorded { kept: kept.ranked(), others, oneway, failed, unmatched: matcher.unmatched() }
 }
 
@@ -122,6 +122,10 @@ pub fn explain_recorded(
     wanted: impl Fn(&SlowCall) -> bool,
 ) -> Vec<Explained> {
     let wanted: Vec<&SlowCall> = kept.calls.iter().filter(|call| wanted(call)).collect();
+    if wanted.is_empty() {
+        // Saves a pass over a recording of writes.
+        return Vec::new();
+    }
     let stretches: Vec<_> = wanted.iter().map(|call| (call.trip.start_ns, call.trip.end_ns)).collect();
     let timeline = basis.within(&stretches);
     let explained = wanted.into_iter().map(|call| Explained {
@@ -207,7 +211,7 @@ fn slow_call(threads: &Threads<'_>, call: &Call, deadline_ns: u64, usual_ns: Opt
 
 #[cfg(test)]
 mod tests {
-    use roundtrip_tracefs::{Body, Event, TaskState, ThreadRef};
+    use roundtrip_tracefs::{Body, Event, TaskState, ThreadRef, Trace};
 
     use super::*;
 
@@ -247,7 +251,7 @@ mod tests {
         let wanted = Wanted { deadline_ns: 1_000_000, slowest: false, limit: 10 };
         // The name from outside of the events is that of the second one.
         let comms = [(20, "com.example.newcomer".to_owned())].into();
-        let kept = recorded(&Trace { comms, ..reused() }, wanted).kept;
+        let kept = recorded(&Basis::of(&Trace { comms, ..reused() }), wanted).kept;
         let named: Vec<&str> = kept.calls.iter().map(|call| call.kind_name.as_str()).collect();
         assert_eq!(named, ["process 10 to server (20)", "process 10 to newcomer (20)"]);
         assert_ne!(kept.calls[0].kind, kept.calls[1].kind);

@@ -26,7 +26,7 @@ pub(super) fn worker(timeline: &Timeline<'_>, write: Write) -> Option<(u32, u64)
 /// The thread that completed a write, if that is not the one that submitted it. The latter may be
 /// woken only after the write has ended.
 fn completing(timeline: &Timeline<'_>, write: Write) -> Option<u32> {
-    let events = &timeline.trace.events;
+    let events = &timeline.events;
     let first = events.partition_point(|event| event.time_ns < write.end_ns);
     let same = events[first..].iter().take_while(|event| event.time_ns == write.end_ns);
     let mut others = same.filter(|event| event.tid != write.tid && event.tid != 0);

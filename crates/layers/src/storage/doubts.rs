@@ -117,7 +117,9 @@ struct Seen {
 /// The doubts; empty for a complete recording.
 pub(super) fn doubts(trace: &Trace, devices: &Devices, knows: Knows) -> Vec<Doubt> {
     let mut seen = Seen::default();
-    trace.events.iter().for_each(|event| seen.observe(trace, devices, event));
+    for event in trace.all() {
+        seen.observe(trace, devices, &event);
+    }
     let mut out = Vec::new();
     for expected in Expected::ALL {
         // Without wakeups, results are less precise, but not wrong. The recorder reports the lack.

@@ -23,7 +23,7 @@ use roundtrip_tracefs::Trace;
 use serde::Serialize;
 
 use crate::reasons::{Place, ReasonKind, Reasons, Stretch};
-use crate::timeline::Timeline;
+use crate::timeline::{Basis, Timeline};
 
 pub use account::{InterruptUse, Interruptions};
 pub use breakdown::{Breakdown, LayerTimes, SlowCall};
@@ -283,10 +283,21 @@ pub struct Writes<'t> {
 impl<'t> Writes<'t> {
     /// Indexes a recording.
     #[must_use]
-    pub fn new(trace: &'t Trace, mut devices: Devices) -> Self {
+    pub fn new(trace: &'t Trace, devices: Devices) -> Self {
+        Self::of(trace, devices, Timeline::new(trace))
+    }
+
+    /// Indexes a recording for these writes. Memory grows with the time that they take, and with
+    /// the recording's requests.
+    #[must_use]
+    pub fn within(basis: &Basis<'t>, devices: Devices, writes: impl Iterator<Item = Write>) -> Self {
+        let stretches: Vec<_> = writes.map(|write| (write.start_ns, write.end_ns)).collect();
+        Self::of(basis.trace(), devices, basis.within_with_ends(&stretches))
+    }
+
+    fn of(trace: &'t Trace, mut devices: Devices, timeline: Timeline<'t>) -> Self {
         devices.partitions.extend(paths::of(trace, &devices));
         let requests = Requests::of(trace, &devices);
-        let timeline = Timeline::new(trace);
         let commits = Commits::of(&timeline);
         let throttled = Throttled::of(trace);
         Writes { commits, throttled, timeline, devices, requests }

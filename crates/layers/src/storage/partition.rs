@@ -1,28 +1,48 @@
 //! Resolves claims on stretches of a call into pieces of one layer each. Must not know why anything
 //! is claimed.
 
+use roundtrip_sorting::SmallSort as _;
+
 use super::{Layer, Piece, Write};
 
 /// Contiguous pieces from the start of the call to its end. At each instant, the first layer that
 /// claims it wins, in the order of layers. If none does, the fallback's claims apply.
 pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<Piece> {
-    let (claims, fallback) = (clipped(write, claims), clipped(write, fallback));
-    let mut instants: Vec<u64> =
-        claims.iter().chain(&fallback).flat_map(|claim| [claim.begin_ns, claim.end_ns]).collect();
-    instants.extend([write.start_ns, write.end_ns]);
-    instants.sort_unstable();
-    instants.dedup();
+    // When claims begin and end, with the place of their layer; the fallback's places are behind.
+    let of = |claims: &[Piece], after: usize| {
+        let claims = clipped(write, claims);
+        let ends = claims.into_iter().flat_map(move |claim| {
+            let rank = after + claim.layer as usize;
+            [(claim.begin_ns, rank, true), (claim.end_ns, rank, false)]
+        });
+        ends.collect::<Vec<_>>()
+    };
+    let mut ends = of(claims, 0);
+    ends.extend(of(fallback, Layer::ALL.len()));
+    ends.small_sort_by_key(|end| *end);
+    let mut claimed = [0_u32; 2 * Layer::ALL.len()];
     let mut out: Vec<Piece> = Vec::new();
-    for stretch in instants.windows(2) {
-        let &[begin_ns, end_ns] = stretch else { continue };
-        let holds = |claim: &&Piece| claim.begin_ns <= begin_ns && end_ns <= claim.end_ns;
-        let first = |claims: &[Piece]| claims.iter().filter(holds).map(|claim| claim.layer).min();
-        let layer = first(&claims).or_else(|| first(&fallback)).unwrap_or(Layer::Unexplained);
+    let mut until = |end_ns: u64, claimed: &[u32]| {
+        let begin_ns = out.last().map_or(write.start_ns, |last| last.end_ns);
+        if begin_ns == end_ns {
+            return;
+        }
+        let first = claimed.iter().position(|&claims| claims > 0);
+        let layer = first.map_or(Layer::Unexplained, |rank| Layer::ALL[rank % Layer::ALL.len()]);
         match out.last_mut() {
             Some(last) if last.layer == layer => last.end_ns = end_ns,
             _ => out.push(Piece { begin_ns, end_ns, layer }),
         }
+    };
+    for (time_ns, rank, begins) in ends {
+        until(time_ns, &claimed);
+        if begins {
+            claimed[rank] += 1;
+        } else {
+            claimed[rank] -= 1;
+        }
     }
+    until(write.end_ns, &claimed);
     out
 }
 
@@ -32,13 +52,17 @@ pub(super) fn within(pieces: &[Piece], stretches: &[(u64, u64)]) -> u64 {
     stretches.sort_unstable();
     let waiting =
         |piece: &&Piece| matches!(piece.layer, Layer::Block | Layer::Wake | Layer::Preempted | Layer::Stolen);
-    let mut sum_ns = 0;
-    for piece in pieces.iter().filter(waiting) {
-        let mut until_ns = piece.begin_ns;
-        for &(begin_ns, end_ns) in &stretches {
+    let mut pieces = pieces.iter().filter(waiting).peekable();
+    let (mut sum_ns, mut until_ns) = (0, 0);
+    for (begin_ns, end_ns) in stretches {
+        while let Some(piece) = pieces.peek() {
             let end_ns = end_ns.min(piece.end_ns);
-            sum_ns += end_ns.saturating_sub(begin_ns.max(until_ns));
+            sum_ns += end_ns.saturating_sub(begin_ns.max(until_ns).max(piece.begin_ns));
             until_ns = until_ns.max(end_ns);
+            if end_ns < piece.end_ns {
+                break;
+            }
+            pieces.next();
         }
     }
     sum_ns

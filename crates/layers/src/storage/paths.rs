@@ -19,16 +19,16 @@ pub(super) fn of(trace: &Trace, devices: &Devices) -> Vec<(u32, u32)> {
     // another command since.
     let mut ready: HashMap<u32, String> = HashMap::new();
     let mut named: BTreeMap<u32, HashMap<String, u32>> = BTreeMap::new();
-    for event in &trace.events {
+    for event in trace.all() {
         let Body::Other { event: kind, .. } = event.body else { continue };
         match trace.names.text(kind) {
             "nvme/nvme_setup_cmd" => {
-                let disk = trace.field(event, "disk");
+                let disk = trace.field(&event, "disk");
                 let disk = disk.as_ref().and_then(|value| value.text()).unwrap_or_default();
                 ready.insert(event.cpu, disk.to_owned());
             }
             "block/block_rq_issue" => {
-                let dev = trace.number(event, "dev").and_then(|dev| u32::try_from(dev).ok());
+                let dev = trace.number(&event, "dev").and_then(|dev| u32::try_from(dev).ok());
                 if let Some((dev, disk)) = dev.zip(ready.remove(&event.cpu)) {
                     *named.entry(dev).or_default().entry(disk).or_default() += 1;
                 }

@@ -29,7 +29,9 @@ impl Devices {
     #[must_use]
     pub fn of_recording(trace: &Trace) -> Self {
         let mut seen = Seen::default();
-        trace.events.iter().for_each(|event| seen.observe(trace, event));
+        for event in trace.all() {
+            seen.observe(trace, &event);
+        }
         seen.devices(trace)
     }
 }

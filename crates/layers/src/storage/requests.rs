@@ -3,15 +3,25 @@
 
 mod flushes;
 mod order;
+mod waiting;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use roundtrip_tracefs::{Body, Event, Name, Trace};
 
 use super::Devices;
 use super::commands::{self, Begin, End, Label, Purpose, Step};
 use super::interrupts::Interrupts;
+use crate::begins::Begins;
 use order::{bound_by_commands, in_order};
+use waiting::Waiting;
+
+/// The most requests, and the most commands, that are under way at once. When there are more, the
+/// event of an end was lost.
+const MOST_UNDER_WAY: usize = 2048;
+
+/// The most threads that a request that was requeued is for.
+const MOST_QUEUED: usize = 4096;
 
 /// The sector of a flush at completion. At issue it is 0.
 const NO_SECTOR: u64 = u64::MAX;
@@ -80,22 +90,12 @@ struct Queued {
     sector: u64,
 }
 
-/// A write with flushes around it: one before the data, unless the write depends on no earlier one,
-/// and one after the data, unless the device does not need it. Each flush is a separate request.
-#[derive(Clone, Copy, Debug)]
-struct Phased {
-    queued: Queued,
-    /// It has no data, so the two flushes follow each other. The device mapper uses this.
-    empty: bool,
-    written: bool,
-}
-
 /// All completed requests in the order of completion.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) done: Vec<Request>,
-    /// The longest time from a request's start at the controller to its completion, in nanoseconds.
-    longest_ns: u64,
+    issued: Begins,
+    started: Begins,
     /// The devices that answer in the order of issue: they work on one request after the other.
     in_order: Vec<u32>,
 }
@@ -135,16 +135,16 @@ struct Running {
 struct Builder<'a> {
     trace: &'a Trace,
     devices: &'a Devices,
-    waiting: HashMap<u32, Vec<Queued>>,
-    flushes: HashMap<u32, Vec<Queued>>,
+    waiting: HashMap<u32, Waiting>,
     /// When each device's last flush was set up. The next flush serves what is requested later.
     ready_ns: HashMap<u32, u64>,
     /// When each thread was last woken.
     woken_ns: HashMap<u32, u64>,
-    phased: HashMap<u32, Vec<Phased>>,
-    running: Vec<Running>,
+    /// The last flush of each device among those that are done.
+    last_flush: HashMap<u32, usize>,
+    running: VecDeque<Running>,
     /// Commands that were set up before their request was issued, as on NVMe.
-    ready: Vec<(Command, Purpose)>,
+    ready: VecDeque<(Command, Purpose)>,
     done: Vec<Request>,
     interrupts: Interrupts,
 }
@@ -155,29 +155,34 @@ impl Requests {
             trace,
             devices,
             waiting: HashMap::new(),
-            flushes: HashMap::new(),
             ready_ns: HashMap::new(),
             woken_ns: HashMap::new(),
-            phased: HashMap::new(),
-            running: Vec::new(),
-            ready: Vec::new(),
+            last_flush: HashMap::new(),
+            running: VecDeque::new(),
+            ready: VecDeque::new(),
             done: Vec::new(),
             interrupts: Interrupts::default(),
         };
-        for event in &trace.events {
-            builder.observe(event);
+        for event in trace.all() {
+            builder.observe(&event);
         }
         let done = builder.done;
-        let longest_ns = done.iter().map(|one| one.completed_ns.saturating_sub(one.started_ns)).max();
-        Self { longest_ns: longest_ns.unwrap_or(0), in_order: in_order(&done), done }
+        let issued = Begins::new(done.iter().map(|one| one.issued_ns));
+        let started = Begins::new(done.iter().map(|one| one.started_ns));
+        Self { issued, started, in_order: in_order(&done), done }
     }
 
     /// The requests that may be with a device at some instant of a stretch, with their indices.
     pub(super) fn near(&self, begin_ns: u64, end_ns: u64) -> impl Iterator<Item = (usize, &Request)> {
         let first = self.done.partition_point(|request| request.completed_ns <= begin_ns);
-        let until_ns = end_ns.saturating_add(self.longest_ns);
-        let after = self.done.iter().enumerate().skip(first);
-        after.take_while(move |(_, request)| request.completed_ns <= until_ns)
+        self.started.until(first, end_ns).map(|index| (index, &self.done[index]))
+    }
+
+    /// The requests that were issued before the end of a stretch, and completed after its start,
+    /// with their indices.
+    pub(super) fn issued(&self, begin_ns: u64, end_ns: u64) -> impl Iterator<Item = (usize, &Request)> {
+        let first = self.done.partition_point(|request| request.completed_ns < begin_ns);
+        self.issued.until(first, end_ns).map(|index| (index, &self.done[index]))
     }
 
     /// The requests that an in-order device had received before this one, and finished while this
@@ -196,6 +201,14 @@ impl Requests {
         before.sort_by_key(|(_, one)| one.ended_ns);
         before
     }
+}
+
+/// Adds what is under way, and forgets the oldest if there is too much.
+fn push<T>(all: &mut VecDeque<T>, one: T) {
+    if all.len() == MOST_UNDER_WAY {
+        all.pop_front();
+    }
+    all.push_back(one);
 }
 
 impl Builder<'_> {
@@ -248,10 +261,14 @@ impl Builder<'_> {
     fn queue(&mut self, event: &Event) {
         let Some(Fields { dev, sector, sectors, flush, phased, .. }) = self.fields(event) else { return };
         let queued = Queued { time_ns: event.time_ns, tid: event.tid, sector };
-        let list = if flush { &mut self.flushes } else { &mut self.waiting };
-        list.entry(dev).or_default().push(queued);
+        let waiting = self.waiting.entry(dev).or_default();
+        if flush {
+            waiting.flush(queued);
+        } else {
+            waiting.bio(queued);
+        }
         if phased {
-            self.phased.entry(dev).or_default().push(Phased { queued, empty: sectors == 0, written: false });
+            waiting.phased(queued, sectors == 0);
         }
     }
 
@@ -269,18 +286,8 @@ impl Builder<'_> {
             started_ns: event.time_ns,
             ..Request::default()
         };
-        let list = if flush { &mut self.flushes } else { &mut self.waiting };
-        // One flush serves all threads that requested one before it is issued.
-        list.entry(dev).or_default().retain(|queued| {
-            let ours = flush || request.covers(queued.sector);
-            if ours {
-                request.queued.push((queued.time_ns, queued.tid));
-            }
-            !ours
-        });
+        request.queued = self.waiting.entry(dev).or_default().take(&request);
         if flush {
-            let phased = self.phased.get(&dev).map_or(&[][..], |phased| phased);
-            request.queued.extend(phased.iter().map(|phased| (phased.queued.time_ns, phased.queued.tid)));
             self.flush_for(&mut request);
         }
         let same = |one: &Running| {
@@ -288,15 +295,16 @@ impl Builder<'_> {
             (one.dev, one.sector, one.sectors, one.flush) == (dev, sector, sectors, flush)
         };
         // The driver had requeued it, and now receives it again.
-        if let Some(at) = self.running.iter().position(same) {
-            request.queued.append(&mut self.running.remove(at).request.queued);
+        if let Some(mut before) = self.running.iter().position(same).and_then(|at| self.running.remove(at)) {
+            request.queued.append(&mut before.request.queued);
+            request.queued.truncate(MOST_QUEUED);
         }
         let mut running = Running { request, fua, commands: Vec::new() };
         let ready = self.ready.iter().position(|(command, purpose)| {
             self.devices.is_for(&running.request, &command.label, *purpose) == Some(true)
         });
-        running.commands.extend(ready.map(|at| self.ready.remove(at).0));
-        self.running.push(running);
+        running.commands.extend(ready.and_then(|at| self.ready.remove(at)).map(|(command, _)| command));
+        push(&mut self.running, running);
     }
 
     /// A controller received a command, for the request that the command names or, if it names
@@ -310,7 +318,7 @@ impl Builder<'_> {
         let command = Command { label, start_ns: event.time_ns, end: None, interrupt_cpu: None };
         match at {
             Some(at) => self.running[at].commands.push(command),
-            None if command.label.bus == Begin::Nvme => self.ready.push((command, purpose)),
+            None if command.label.bus == Begin::Nvme => push(&mut self.ready, (command, purpose)),
             // Its request was issued before the recording began, or belongs to another device.
             None => {}
         }
@@ -342,10 +350,7 @@ impl Builder<'_> {
         let flush = flush || sector == NO_SECTOR;
         // This event is the end of all phases together. It reports the write as it was queued.
         if !flush && sectors == 0 {
-            if let Some(phased) = self.phased.get_mut(&dev) {
-                phased.retain(|one| one.queued.sector != sector);
-            }
-            return;
+            return self.waiting.entry(dev).or_default().end_phases(sector);
         }
         let at = self.running.iter().position(|one| {
             let request = &one.request;
@@ -361,18 +366,8 @@ impl Builder<'_> {
             request.sectors = left;
             return;
         }
-        let Running { mut request, fua, commands } = self.running.remove(at);
-        if let Some(phased) = self.phased.get_mut(&dev) {
-            // A phased write ends with the flush after the data or, without such a flush, with the
-            // data.
-            phased.retain_mut(|one| {
-                let later = one.queued.time_ns < request.issued_ns;
-                let covered = request.covers(one.queued.sector);
-                let over = (flush && later && one.written) || (fua && covered);
-                one.written |= covered || (one.empty && flush && later);
-                !over
-            });
-        }
+        let Some(Running { mut request, fua, commands }) = self.running.remove(at) else { return };
+        self.waiting.entry(dev).or_default().completed(&request, fua);
         request.completed_ns = event.time_ns;
         request.completed_cpu = event.cpu;
         request.completed_by = event.tid;
@@ -380,6 +375,9 @@ impl Builder<'_> {
             self.bound_by_block(&mut request);
         } else {
             bound_by_commands(&mut request, commands);
+        }
+        if flush {
+            self.last_flush.insert(dev, self.done.len());
         }
         self.done.push(request);
     }

@@ -20,7 +20,7 @@ impl Throttled {
         if !trace.has("writeback/balance_dirty_pages") {
             return throttled;
         }
-        for event in &trace.events {
+        for event in trace.all() {
             if let Body::Other { event: kind, .. } = event.body
                 && trace.names.text(kind) == "writeback/balance_dirty_pages"
             {

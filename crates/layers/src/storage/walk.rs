@@ -3,14 +3,23 @@
 //! Must not know which claim wins.
 
 mod requests;
+mod workers;
 
 use super::{Layer, Piece, Request, Write, Writes};
 use crate::kernel_names;
 use crate::timeline::{Current, Doing, Waking, WakingBy};
+use workers::Workers;
 
 /// The longest chain of threads that a wait is followed through: application, journal, and the
 /// workers of each device on the path.
 const DEEPEST: u32 = 8;
+
+/// The most parts of a thread's time that are followed. The time after them stays unexplained.
+const MOST_FOLLOWED: usize = 1 << 18;
+
+/// How many claims an interrupt is looked for in: those that were made last. The others are of
+/// earlier times.
+const MOST_CUT: usize = 1024;
 
 /// The claims on a call's time.
 #[derive(Debug, Default)]
@@ -31,11 +40,11 @@ struct Walk<'a, 't> {
     write: Write,
     found: Found,
     /// Each thread that worked for the call, with the start and end of that stretch in nanoseconds.
-    workers: Vec<(u32, u64, u64)>,
+    workers: Workers,
 }
 
 pub(super) fn walk(writes: &Writes<'_>, write: Write) -> Found {
-    let mut walk = Walk { writes, write, found: Found::default(), workers: Vec::new() };
+    let mut walk = Walk { writes, write, found: Found::default(), workers: Workers::default() };
     walk.system_calls();
     walk.thread(write.tid, write.start_ns, write.end_ns, 0);
     if let Some((worker, from_ns)) = writes.worker(write) {
@@ -95,10 +104,10 @@ impl<'a> Walk<'a, '_> {
     /// Follows what a thread did for the call during a stretch.
     fn thread(&mut self, tid: u32, from_ns: u64, to_ns: u64, depth: u32) {
         let timeline = &self.writes.timeline;
-        self.workers.push((tid, from_ns, to_ns));
+        self.workers.add(tid, from_ns, to_ns);
         let (working, waiting) =
             if depth == 0 { (Layer::Fs, Layer::Preempted) } else { (Layer::Helper, Layer::Stolen) };
-        for during in timeline.doing(tid, from_ns, to_ns) {
+        for during in timeline.doing(tid, from_ns, to_ns).into_iter().take(MOST_FOLLOWED) {
             let (begin_ns, end_ns) = (during.begin_ns, during.end_ns);
             if let Doing::Runnable { cpu, preempted } = during.what {
                 self.behind_others(cpu, preempted, begin_ns, end_ns);
@@ -250,8 +259,9 @@ impl<'a> Walk<'a, '_> {
             WakingBy::Thread(by) => self.worked(by, waking.time_ns),
             WakingBy::Interrupt(_) | WakingBy::OtherCpu | WakingBy::Unknown => false,
         };
-        let first = earlier.iter().find(by_us).map(|waking| waking.time_ns);
-        self.workers.extend(first.map(|time_ns| (waker, time_ns, begin_ns)));
+        if let Some(first) = earlier.iter().find(by_us) {
+            self.workers.add(waker, first.time_ns, begin_ns);
+        }
     }
 
     /// The thread that queued a request during the wait for it, and when; `None` if that thread is
@@ -264,7 +274,7 @@ impl<'a> Walk<'a, '_> {
 
     /// Whether a thread is known to have worked for the call at an instant.
     fn worked(&self, thread: u32, time_ns: u64) -> bool {
-        self.workers.iter().any(|&(tid, from, to)| tid == thread && (from..=to).contains(&time_ns))
+        self.workers.has(thread, time_ns)
     }
 
     /// Another thread queued the awaited request. If a thread that works for the call had woken it,
@@ -310,15 +320,15 @@ impl<'a> Walk<'a, '_> {
 /// Removes a stretch from the helpers' claims.
 fn cut(claims: &mut Vec<Piece>, begin_ns: u64, end_ns: u64) {
     let mut rests = Vec::new();
-    claims.retain_mut(|claim| {
+    // A claim that is left without time is no longer one.
+    for claim in claims.iter_mut().rev().take(MOST_CUT) {
         if claim.layer != Layer::Helper || claim.end_ns <= begin_ns || end_ns <= claim.begin_ns {
-            return true;
+            continue;
         }
         if claim.end_ns > end_ns {
             rests.push(Piece { begin_ns: end_ns, ..*claim });
         }
         claim.end_ns = begin_ns.max(claim.begin_ns);
-        claim.begin_ns < claim.end_ns
-    });
+    }
     claims.extend(rests);
 }

@@ -82,6 +82,9 @@ pub(super) fn stretches(writes: &Writes<'_>, write: Write, own: &[usize], pieces
     out
 }
 
+/// The most parts of a call that are told apart.
+const MOST_STAYS: usize = 1 << 14;
+
 /// One of the call's own requests is with the device.
 fn device(request: &Request) -> Cause {
     let operation = match request {
@@ -215,6 +218,10 @@ impl<'a> Follow<'a, '_> {
             return self.unknown(tid, from_ns, to_ns, State::Unknown { reason: Unknown::NoEvent });
         }
         for part in shallow(&self.writes.timeline, Owner::Client, tid, from_ns, to_ns) {
+            if self.out.len() >= MOST_STAYS {
+                let state = State::Unknown { reason: Unknown::TooManyParts };
+                return self.push(part.begin_ns, to_ns, Cause::State(state), None, None);
+            }
             self.part(tid, part);
         }
     }

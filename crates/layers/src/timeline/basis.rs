@@ -32,6 +32,18 @@ impl<'t> Basis<'t> {
             firsts: firsts(trace).into(),
         }
     }
+
+    /// The recording.
+    #[must_use]
+    pub fn trace(&self) -> &'t Trace {
+        self.trace
+    }
+
+    /// The recording's threads.
+    #[must_use]
+    pub fn threads(&self) -> &Threads<'t> {
+        &self.named
+    }
 }
 
 /// The time and thread of each CPU's first event.

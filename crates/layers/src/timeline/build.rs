@@ -15,10 +15,26 @@ use super::basis::{Knows, MAX_CPUS, knows};
 use super::gaps::Gaps;
 use super::within::Within;
 use super::{Basis, Call, CpuLine, Current, Doing, ThreadLine, Timeline, Unrecorded, change, tick};
+use crate::begins::Begins;
 use crate::kernel_names;
 
 /// How many events are read before what nobody asks for is dropped again.
 const EVENTS_AT_ONCE: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
+
+impl<'t> Basis<'t> {
+    /// The timeline of round trips within these stretches. Memory grows with them rather than with
+    /// the recording.
+    #[must_use]
+    pub fn within(&self, stretches: &[(u64, u64)]) -> Timeline<'t> {
+        timeline(self, Some(&Within::new(stretches)))
+    }
+
+    /// The same, but without events other than those at the ends of stretches.
+    pub(crate) fn within_with_ends(&self, stretches: &[(u64, u64)]) -> Timeline<'t> {
+        let ends_ns = stretches.iter().map(|stretch| stretch.1).collect();
+        timeline(self, Some(&Within::new(stretches).with_events_at(ends_ns)))
+    }
+}
 
 /// Builds the timeline, of the whole recording or for some stretches of it.
 pub(super) fn timeline<'t>(basis: &Basis<'t>, within: Option<&Within>) -> Timeline<'t> {
@@ -39,7 +55,7 @@ pub(super) fn timeline<'t>(basis: &Basis<'t>, within: Option<&Within>) -> Timeli
         if event.cpu < MAX_CPUS {
             builder.event(&event);
         }
-        if !trace.packed.is_empty() && within.is_none_or(|within| within.contains(event.time_ns)) {
+        if !trace.packed.is_empty() && within.is_none_or(|within| within.keeps_event(event.time_ns)) {
             events.to_mut().push(event);
         }
         if let Some(within) = within.filter(|_| number % EVENTS_AT_ONCE == 0) {
@@ -264,6 +280,7 @@ impl<'t> Builder<'_, 't> {
         let Builder { trace, knows, threads, cpus, gaps, unrecorded, .. } = self;
         let Basis { named, numbers, groups, .. } = self.basis.clone();
         let served = OnceCell::new();
+        let unrecorded_after = Begins::new(unrecorded.iter().map(|switch| switch.after_ns));
         Timeline {
             trace,
             events,
@@ -274,6 +291,7 @@ impl<'t> Builder<'_, 't> {
             cpus,
             gaps,
             unrecorded,
+            unrecorded_after,
             tick_ns,
             groups,
             served,

@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use roundtrip_tracefs::{Event, Name, Numbers, TaskState, Threads, Trace};
 
+use crate::begins::Begins;
 use crate::system_calls::SystemCall;
 pub use basis::Basis;
 pub(crate) use basis::Knows;
@@ -26,7 +27,6 @@ use groups::Groups;
 use interrupts::Interrupts;
 pub(crate) use interrupts::Source;
 pub(crate) use served::Served;
-use within::Within;
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,19 +150,12 @@ pub struct Timeline<'t> {
     /// Context switches that were not recorded although nothing was lost, in the order of the
     /// events that reveal them.
     unrecorded: Vec<Unrecorded>,
+    /// When they may have happened at the earliest.
+    unrecorded_after: Begins,
     tick_ns: Option<u64>,
     pub(crate) groups: Rc<Groups>,
     /// By thread: the calls that it served. Found when they are first asked for.
     served: OnceCell<HashMap<u32, Vec<Served>>>,
-}
-
-impl<'t> Basis<'t> {
-    /// The timeline of round trips within these stretches. Memory grows with them rather than with
-    /// the recording.
-    #[must_use]
-    pub fn within(&self, stretches: &[(u64, u64)]) -> Timeline<'t> {
-        build::timeline(self, Some(&Within::new(stretches)))
-    }
 }
 
 impl<'t> Timeline<'t> {
@@ -253,7 +246,8 @@ impl<'t> Timeline<'t> {
 
     fn unrecorded_between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Unrecorded> {
         let first = self.unrecorded.partition_point(|switch| switch.before_ns <= from_ns);
-        self.unrecorded[first..].iter().filter(move |switch| switch.after_ns < to_ns)
+        let until = to_ns.checked_sub(1).map(|to_ns| self.unrecorded_after.until(first, to_ns));
+        until.into_iter().flatten().map(|index| &self.unrecorded[index])
     }
 
     /// Every waking during a stretch, with the woken thread, in no particular order.

@@ -8,7 +8,11 @@ const AROUND_NS: u64 = 50_000_000;
 
 /// The stretches that questions may be about, in order and without overlap.
 #[derive(Clone, Debug)]
-pub(super) struct Within(Vec<(u64, u64)>);
+pub(super) struct Within {
+    stretches: Vec<(u64, u64)>,
+    /// If there are any, only events of these times are kept, in order.
+    event_times: Option<Vec<u64>>,
+}
 
 impl Within {
     pub(super) fn new(stretches: &[(u64, u64)]) -> Self {
@@ -16,6 +20,13 @@ impl Within {
             (from_ns.saturating_sub(AROUND_NS), to_ns.saturating_add(AROUND_NS))
         };
         Self::united(stretches.iter().map(around).collect())
+    }
+
+    /// Keeps only the events of these times.
+    pub(super) fn with_events_at(mut self, mut times_ns: Vec<u64>) -> Self {
+        times_ns.sort_unstable();
+        self.event_times = Some(times_ns);
+        self
     }
 
     fn united(mut stretches: Vec<(u64, u64)>) -> Self {
@@ -27,16 +38,20 @@ impl Within {
                 _ => united.push((from_ns, to_ns)),
             }
         }
-        Self(united)
+        Self { stretches: united, event_times: None }
     }
 
-    pub(super) fn contains(&self, time_ns: u64) -> bool {
-        self.touches(time_ns, time_ns)
+    /// Whether an event of this time is kept.
+    pub(super) fn keeps_event(&self, time_ns: u64) -> bool {
+        match &self.event_times {
+            Some(times_ns) => times_ns.binary_search(&time_ns).is_ok(),
+            None => self.touches(time_ns, time_ns),
+        }
     }
 
     fn touches(&self, from_ns: u64, to_ns: u64) -> bool {
-        let first = self.0.partition_point(|stretch| stretch.1 < from_ns);
-        self.0.get(first).is_some_and(|stretch| stretch.0 <= to_ns)
+        let first = self.stretches.partition_point(|stretch| stretch.1 < from_ns);
+        self.stretches.get(first).is_some_and(|stretch| stretch.0 <= to_ns)
     }
 
     /// Of the first `decided` entries, keeps those within the stretches, and for each stretch the
@@ -67,7 +82,7 @@ impl Within {
 
     /// The stretches, each as long as what a thread did at its ends.
     fn of(&self, line: &ThreadLine) -> Self {
-        let lengthened = self.0.iter().map(|&(from_ns, to_ns)| {
+        let lengthened = self.stretches.iter().map(|&(from_ns, to_ns)| {
             let before = line.doing.partition_point(|change| change.0 <= from_ns).checked_sub(1);
             let after = line.doing.partition_point(|change| change.0 <= to_ns);
             (
@@ -113,7 +128,7 @@ mod tests {
 
     #[test]
     fn each_stretch_keeps_its_entries_and_one_on_each_side() {
-        let within = Within(vec![(100, 200), (400, 500)]);
+        let within = Within::united(vec![(100, 200), (400, 500)]);
         let mut entries: Vec<u64> = (0..80).map(|index| index * 10).collect();
         within.keep(&mut entries, 60, |&ns| ns);
         let inside = |from: u64, to: u64| (from..=to).step_by(10);
@@ -203,6 +218,6 @@ mod tests {
     #[test]
     fn stretches_that_overlap_are_one() {
         let within = Within::new(&[(AROUND_NS * 9, AROUND_NS * 10), (0, AROUND_NS), (5, AROUND_NS * 2)]);
-        assert_eq!(within.0, [(0, AROUND_NS * 3), (AROUND_NS * 8, AROUND_NS * 11)]);
+        assert_eq!(within.stretches, [(0, AROUND_NS * 3), (AROUND_NS * 8, AROUND_NS * 11)]);
     }
 }

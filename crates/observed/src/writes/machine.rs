@@ -28,7 +28,7 @@ pub fn machine_of(trace: &Trace) -> Option<String> {
             *votes += u64::from(operation.is_some_and(|operation| !operation.is_of_aio()));
         }
     };
-    for event in &trace.events {
+    for event in trace.all() {
         match event.body {
             Body::SysEnter { number, .. } => _ = under_way.insert(event.tid, number),
             Body::SysExit { .. } => _ = under_way.remove(&event.tid),

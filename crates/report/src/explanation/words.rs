@@ -37,6 +37,7 @@ pub(crate) fn unknown(reason: &Unknown) -> String {
         Unknown::WakingInterrupt => {
             "an interrupt of a timer or a device ended a wait; irq/irq_handler_entry, which names it, was not recorded"
         }
+        Unknown::TooManyParts => "the call has more parts than are told apart",
         Unknown::RequestQueue => "a request stayed in its queue although the device had no earlier one",
         Unknown::RunnableOnIdle => {
             "a thread was runnable while its CPU was idle: a CPU quota, or a hypervisor that did not run the \

@@ -2,6 +2,7 @@
 //! another tool, and what the recording lacks. `analysis` finds and explains them, `foreign` reads
 //! the file.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -13,6 +14,7 @@ use roundtrip_layers::Basis;
 use roundtrip_report::perfetto::{self, Contents, Track};
 use roundtrip_report::storage::slow_writes;
 use roundtrip_report::text::inert;
+use roundtrip_tracefs::Trace;
 
 use super::Typed;
 use crate::args::usage;
@@ -39,17 +41,25 @@ const NEEDED: [(&str, &str); 8] = [
     ("binder/binder_return", "which calls failed"),
 ];
 
+/// The most threads of a recording. What each did takes memory.
+const MAX_THREADS: usize = 250_000;
+
+/// The most events of a recording whose writes are divided, for the same reason.
+const MAX_EVENTS: usize = 6_000_000;
+
 /// The contents of a recording.
 struct Found {
     /// Whether it has the binder driver's events.
     binder: bool,
     calls: Recorded,
     writes: Option<RecordedWrites>,
+    /// Whether there may be writes that are not divided: the recording has too many events.
+    too_long: bool,
     wanted: Wanted,
 }
 
 impl Found {
-    fn of(typed: &Typed, foreign: &Foreign) -> Self {
+    fn of(typed: &Typed, foreign: &Foreign, basis: &Basis<'_>) -> Self {
         let wanted = Wanted {
             deadline_ns: typed.deadline_ns.unwrap_or(DEADLINE_NS),
             slowest: typed.slowest.is_some(),
@@ -57,13 +67,15 @@ impl Found {
         };
         let of_writes = Wanted { deadline_ns: typed.deadline_ns.unwrap_or(WRITE_DEADLINE_NS), ..wanted };
         let binder = has(foreign, "binder/binder_transaction");
-        let writes = recorded_writes(&foreign.trace, of_writes);
+        let too_long = foreign.trace.event_count() > MAX_EVENTS && shows_writes(&foreign.trace);
+        let writes = if too_long { None } else { recorded_writes(basis, of_writes) };
         Self {
             binder,
-            calls: slow_calls::recorded(&foreign.trace, wanted),
+            calls: slow_calls::recorded(basis, wanted),
             // System calls may be recorded for other reasons. If there are binder events but no
             // writes, leave the writes out.
             writes: writes.filter(|writes| !binder || !writes.result.rows.is_empty()),
+            too_long,
             wanted,
         }
     }
@@ -73,14 +85,15 @@ impl Found {
 pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let is_text = matches!(typed.format.as_deref(), None | Some("text"));
     let path = &foreign_file::find(path)?;
-    let mut foreign = read(typed, path, terminal)?;
-    if shows_writes(&foreign.trace) {
-        foreign.trace.unpack();
-    }
-    let mut found = Found::of(typed, &foreign);
+    let foreign = read(typed, path, terminal)?;
+    check_threads(path, &foreign.trace)?;
     let basis = Basis::of(&foreign.trace);
+    let mut found = Found::of(typed, &foreign, &basis);
     if typed.out.is_none() && typed.number.is_none() {
         found.calls.kept.others = slow_calls::classify(&basis, &found.calls.others);
+    }
+    if !found.binder && found.too_long {
+        anyhow::bail!("{}: {}", path.display(), too_long(&foreign.trace));
     }
     if !found.binder && found.writes.is_none() {
         // They may be in what could not be read.
@@ -235,6 +248,30 @@ fn make_inert(foreign: &mut Foreign) {
 }
 
 /// A description of the recording and of what it lacks, one line each.
+/// Refuses a recording of too many threads.
+fn check_threads(path: &Path, trace: &Trace) -> anyhow::Result<()> {
+    if trace.event_count() <= MAX_THREADS {
+        return Ok(());
+    }
+    let mut threads = HashSet::new();
+    for event in trace.all() {
+        threads.insert(event.tid);
+        if threads.len() > MAX_THREADS {
+            let path = path.display();
+            anyhow::bail!("{path}: it has more than {MAX_THREADS} threads: give a shorter recording");
+        }
+    }
+    Ok(())
+}
+
+/// Why a recording's writes are not divided.
+fn too_long(trace: &Trace) -> String {
+    let events = trace.event_count();
+    format!(
+        "it has {events} events, and writes are divided in at most {MAX_EVENTS}: give a shorter recording"
+    )
+}
+
 fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
     let (trace, recorded) = (&foreign.trace, &found.calls);
     let by = match foreign.tool {
@@ -271,6 +308,9 @@ fn about(path: &Path, foreign: &Foreign, found: &Found) -> Vec<String> {
         ),
     }
     lines.extend(lacks(foreign, found.binder));
+    if found.too_long {
+        lines.push(format!("Its writes are not shown: {}.", too_long(trace)));
+    }
     if let Some(writes) = &found.writes {
         lines.extend(roundtrip_report::storage::recorded_writes::lacks(writes, trace));
     }

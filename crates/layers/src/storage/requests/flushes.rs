@@ -12,10 +12,10 @@ impl Builder<'_> {
     /// thread.
     pub(super) fn flush_for(&mut self, flush: &mut Request) {
         let dev = flush.dev;
-        let running = self.running.iter_mut().map(|one| &mut one.request).rev();
-        let mut earlier = running.chain(self.done.iter_mut().rev());
+        let mut running = self.running.iter_mut().map(|one| &mut one.request).rev();
+        let last_done = self.last_flush.get(&dev).and_then(|&last| self.done.get_mut(last));
         let mut before_ns = 0;
-        if let Some(last) = earlier.find(|one| one.dev == dev && one.flush) {
+        if let Some(last) = running.find(|one| one.dev == dev && one.flush).or(last_done) {
             before_ns = last.completed_ns;
             if let Some(ready_ns) = self.ready_ns.get(&dev) {
                 let others = !flush.queued.is_empty();

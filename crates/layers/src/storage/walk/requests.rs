@@ -38,7 +38,7 @@ impl Walk<'_, '_> {
                 }
             }
         }
-        self.workers.extend(set_to_work.into_iter().skip(1).map(|(by, since_ns)| (by, since_ns, end_ns)));
+        set_to_work.iter().skip(1).for_each(|&(by, since_ns)| self.workers.add(by, since_ns, end_ns));
     }
 
     /// Finds the requests of the call: from each device to the devices below it, through the
@@ -50,31 +50,25 @@ impl Walk<'_, '_> {
             self.found.requests.sort_unstable();
             self.found.requests.dedup();
             let all = &self.found.requests;
-            let new: Vec<usize> = all.iter().copied().filter(|index| !followed.contains(index)).collect();
+            let is_new = |index: &usize| followed.binary_search(index).is_err();
+            let new: Vec<usize> = all.iter().copied().filter(is_new).collect();
             if new.is_empty() {
                 return;
             }
-            for &index in &new {
+            followed.clone_from(all);
+            for index in new {
                 let request = &self.writes.requests.done[index];
                 if !request.leaf && request.completed_by != 0 {
                     self.thread(request.completed_by, request.issued_ns, request.completed_ns, 1);
                 }
             }
-            followed.extend(new);
         }
     }
 
     /// The requests that threads queued while they worked for the call.
     fn own_requests(&mut self) {
         let Write { start_ns, end_ns, .. } = self.write;
-        let done = &self.writes.requests.done;
-        let first = done.partition_point(|request| request.completed_ns < start_ns);
-        for (index, request) in done.iter().enumerate().skip(first) {
-            // A request that was issued after the call does not belong to it. The list is in the
-            // order of completion, so later entries may still belong to it.
-            if request.issued_ns > end_ns {
-                continue;
-            }
+        for (index, request) in self.writes.requests.issued(start_ns, end_ns) {
             let ours = request
                 .queued
                 .iter()

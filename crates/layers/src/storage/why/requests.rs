@@ -210,7 +210,8 @@ impl<'a> Follow<'a, '_> {
     /// Whether a request is one of the call's, or of a thread that the call is with: the journal's
     /// requests for an earlier call, for example.
     pub(super) fn is_own(&self, index: usize, request: &Request) -> bool {
-        self.own.contains(&index) || request.queued.iter().any(|queued| self.chain.contains(&queued.1))
+        self.own.binary_search(&index).is_ok()
+            || request.queued.iter().any(|queued| self.chain.contains(&queued.1))
     }
 
     /// One of the call's own requests that a device has at an instant.
