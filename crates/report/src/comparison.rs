@@ -116,20 +116,32 @@ pub(crate) fn table(comparison: &Comparison<'_>) -> Table {
     table
 }
 
+/// An interval that reaches beyond this factor, or beyond one divided by it, has no bound there.
+pub(crate) const MOST_TIMES: f64 = 1000.0;
+
+/// An interval of ratios; `None` if it has no bounds.
+fn interval(Bounds { low, high }: Bounds) -> Option<String> {
+    match (low > 1.0 / MOST_TIMES, high < MOST_TIMES) {
+        (true, true) => Some(format!("{}-{}", times(low), times(high))),
+        (true, false) => Some(format!("over {}", times(low))),
+        (false, true) => Some(format!("under {}", times(high))),
+        (false, false) => None,
+    }
+}
+
+/// A ratio.
+fn times(ratio: f64) -> String {
+    if ratio < 9.995 { format!("{ratio:.3}") } else { three_digits(ratio) }
+}
+
 fn row(compared: &Compared, keys: &[&str]) -> [String; 8] {
-    let number = |ratio: f64| if ratio < 9.995 { format!("{ratio:.3}") } else { three_digits(ratio) };
-    let interval = compared.bounds.map(|bounds| match bounds {
-        Bounds { low, high } if high.is_infinite() => format!("over {}", number(low)),
-        Bounds { low, high } if low <= 0.0 => format!("under {}", number(high)),
-        Bounds { low, high } => format!("{}-{}", number(low), number(high)),
-    });
     [
         sentence::place(compared, keys),
         compared.name.clone(),
         value(compared.base, compared.unit),
         value(compared.new, compared.unit),
-        compared.ratio.map_or_else(|| "-".to_owned(), number),
-        interval.unwrap_or_else(|| "-".to_owned()),
+        compared.ratio.map_or_else(|| "-".to_owned(), times),
+        compared.bounds.and_then(interval).unwrap_or_else(|| "-".to_owned()),
         verdict(compared.verdict).to_owned(),
         compared.runs_needed.map_or_else(|| "-".to_owned(), |runs| runs.to_string()),
     ]

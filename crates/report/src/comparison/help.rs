@@ -4,8 +4,8 @@
 use roundtrip_analysis::compare::{Basis, Compared, Outlook, SMALL, Verdict};
 use roundtrip_analysis::figures::Bounds;
 
-use super::Comparison;
 use super::sentence::{FIRST, distinguishing, percent, place};
+use super::{Comparison, MOST_TIMES};
 use crate::text::inert;
 
 /// What would help where the runs do not tell: by how much a figure must differ to be found by
@@ -19,6 +19,9 @@ pub(crate) fn help(comparison: &Comparison<'_>) -> Option<String> {
     let (Bounds { low, high }, needed) = (first.bounds?, first.runs_needed?);
     let runs = if first.basis == Basis::Pairs { "pairs" } else { "runs a side" };
     let half = (high / low).sqrt() - 1.0;
+    if half >= MOST_TIMES {
+        return None;
+    }
     let place = place(first, &distinguishing(&comparison.figures.iter().collect::<Vec<_>>()));
     let of = if place.is_empty() { first.name.clone() } else { format!("{} ({place})", first.name) };
     let most = if needed >= 10_000 { "more than 10000" } else { "about" };

@@ -56,6 +56,16 @@ fn with<T>(show: impl FnOnce(&Comparison<'_>) -> T) -> T {
 }
 
 #[test]
+fn an_interval_that_says_nothing_has_no_number() {
+    let shown = |low, high| interval(Bounds { low, high });
+    assert_eq!(shown(0.9, 1.1).as_deref(), Some("0.900-1.100"));
+    assert_eq!(shown(0.0, 12.34).as_deref(), Some("under 12.3"));
+    assert_eq!(shown(0.5, f64::INFINITY).as_deref(), Some("over 0.500"));
+    // Two pairs, of which one had no misses.
+    assert_eq!(shown(3e-17, 2e16), None);
+}
+
+#[test]
 fn the_text_begins_with_the_answer_and_ends_with_its_reliability() {
     insta::assert_snapshot!(with(|comparison| text(comparison, Look::PLAIN)));
 }
