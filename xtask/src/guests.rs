@@ -196,16 +196,21 @@ fn job(arch: Arch, which: Packaged, runs: &[&Run]) -> Job {
 /// Checks what a program printed, and returns a line about it.
 fn judge(run: &Run, said: &str) -> Result<String> {
     if run.expected.is_empty() {
-        let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
-        if !summary.contains(" passed") || summary.contains(" 0 passed") {
-            bail!("nothing was tested");
-        }
-        return Ok(summary.to_owned());
+        return passed_tests(said).map(str::to_owned);
     }
     match run.expected.iter().find(|part| !said.contains(**part)) {
         Some(part) => bail!("it does not say '{part}'"),
         None => Ok("as expected".to_owned()),
     }
+}
+
+/// The summary line of a program of tests that passed. Fails if it ran no test.
+pub(crate) fn passed_tests(said: &str) -> Result<&str> {
+    let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
+    if !summary.contains(" passed") || summary.contains(" 0 passed") {
+        bail!("nothing was tested");
+    }
+    Ok(summary)
 }
 
 /// Builds a package's test for a guest, and returns its path.
