@@ -28,7 +28,7 @@ const LOAD: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 9);
 pub fn map(device: &Path) -> io::Result<PathBuf> {
     let control = File::options().read(true).write(true).open(CONTROL)?;
     call::<CREATE>(&control, &mut message(0))?;
-    load(&control, device, "linear", &format!("{} 0", device.display()))?;
+    set_failing(device, false)?;
     Ok("/dev/dm-0".into())
 }
 
@@ -38,14 +38,12 @@ pub fn map(device: &Path) -> io::Result<PathBuf> {
 /// If [`map`] has not mapped this device, or the kernel refuses.
 pub fn set_failing(device: &Path, fails: bool) -> io::Result<()> {
     let control = File::options().read(true).write(true).open(CONTROL)?;
-    if fails {
-        load(&control, device, "error", "")
-    } else {
-        load(&control, device, "linear", &format!("{} 0", device.display()))
-    }
+    let (kind, parameters) =
+        if fails { ("error", String::new()) } else { ("linear", format!("{} 0", device.display())) };
+    load(&control, device, kind, &parameters)
 }
 
-/// Gives our device a table with one target, which is as large as this device, and uses it.
+/// Loads and activates a table with one target of this kind, as large as the device.
 fn load(control: &File, device: &Path, kind: &str, parameters: &str) -> io::Result<()> {
     let name = device.file_name().unwrap_or_default();
     let size = fs::read_to_string(Path::new("/sys/class/block").join(name).join("size"))?;
