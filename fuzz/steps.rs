@@ -35,7 +35,7 @@ count!(
     "str x17, [x16, :lo12:{steps}]"
 );
 
-/// Runs this. Panics if it takes more than `each` steps per byte, plus a constant.
+/// Calls `run`. Panics if that takes more than `each` steps per byte, plus a constant.
 pub fn linear<T>(bytes: usize, each: u64, run: impl FnOnce() -> T) -> T {
     const SOME: u64 = 100_000;
     let before = STEPS.load(Ordering::Relaxed);

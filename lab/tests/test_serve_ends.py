@@ -16,7 +16,7 @@ from test_serve import COMMAND, Served, settle
 
 from roundtrip_lab.scratch import PREFIX, scratch
 
-NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="not root, which a disk of the test's own needs")
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="not root: the test mounts a disk")
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ pub const COMMAND: &str = "__guard";
 /// What the process is called. A `killall roundtrip` does not end it.
 const PROCESS: &str = "guard";
 
-/// What the guard writes as soon as it stands.
+/// What the guard writes once it is ready.
 const READY: &[u8] = b"1";
 
 /// The most CPU time that a guard uses, in seconds. It needs some milliseconds.
@@ -92,7 +92,7 @@ pub(crate) fn stand(clean: impl Fn() -> bool) {
     }
 }
 
-/// A process as the run names itself.
+/// A process id as the run sends it.
 fn name(pid: Option<Pid>) -> String {
     pid.map_or(0, |pid| pid.as_raw_nonzero().get()).to_string()
 }

@@ -1,6 +1,6 @@
-//! Finds what has begun before a time, in a list that is in the order of ends. A search among ends
-//! alone would look at all that came later, for one that lasts long may have begun first. Must not
-//! know what begins.
+//! Finds the elements of a list that begin before a given time. The list is sorted by when its
+//! elements end, so a long element may begin before all that precede it. Must not know what the
+//! elements are.
 
 /// When each element of a list begins, as a tree of minima.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ impl Begins {
         Self { earliest_ns, elements }
     }
 
-    /// The indices from `first` on of what begins at `until_ns` or before, ascending. Each takes a
-    /// number of steps that grows with the logarithm of the list.
+    /// The indices, from `first` on and ascending, of the elements that begin at `until_ns` or
+    /// before. Finding each takes logarithmic time.
     pub(crate) fn until(&self, first: usize, until_ns: u64) -> impl Iterator<Item = usize> + '_ {
         let mut next = first;
         std::iter::from_fn(move || {
@@ -41,7 +41,7 @@ impl Begins {
         let leaves = self.earliest_ns.len() / 2;
         let mut node = leaves + first;
         while self.earliest_ns[node] > until_ns {
-            // From a right child, what comes next is the sibling of an ancestor.
+            // What follows a right child is the sibling of an ancestor.
             while node % 2 == 1 {
                 node /= 2;
             }

@@ -77,7 +77,7 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
     read_within(formats, cpus, period, &Budget::unlimited())
 }
 
-/// Like [`read`], with at most as many events as the budget has items.
+/// Like [`read`], but reads at most as many events as the budget has items.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub(crate) fn read_within(
     let trace = merged(formats, vec![sources.collect()], period, |event, _| {
         budget.item().map_err(Error::TooMany)?;
         if events.len() == events.capacity() {
-            // By a quarter: doubling could reserve twice the memory that is needed.
+            // Grow by a quarter: doubling could reserve twice the memory that is needed.
             events.reserve_exact((events.len() / 4).max(1024));
         }
         events.push(event);

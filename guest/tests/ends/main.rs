@@ -38,8 +38,8 @@ const MEMORY_MIB: [u64; 3] = [1, 4, 16];
 
 const ENOUGH: u64 = 1 << 30;
 
-/// What they allow meanwhile, as a share of what is used. The kernel then kills the largest process
-/// until the others fit.
+/// To what share of the memory in use a group is limited during a run. The kernel then kills the
+/// largest process, until the others fit.
 const MEMORY_LEFT: [f64; 2] = [0.9, 0.3];
 
 /// The sizes of small disks, in KiB.
@@ -62,7 +62,7 @@ fn a_killed_command_leaves_nothing_that_runs_and_its_files_are_removed_later() {
         assert_eq!(end.status.signal(), Some(Signal::KILL.as_raw()), "{}", end.finding("it was not killed"));
         let left = soon_nothing(|| [processes(), instances()].concat());
         assert_eq!(left, [] as [String; 0], "{}", end.finding("it left something"));
-        // What lies in the directory of `ab` is kept, so it takes another one.
+        // `ab` refuses a directory that is not empty, so it gets another one.
         let run = if args.starts_with("ab ") { empty("/tmp/again") } else { run };
         let again = Running::start(args, &run).end();
         assert!(again.status.success(), "{}", again.finding("the next one fails"));
@@ -157,7 +157,7 @@ fn a_clock_that_is_set_meanwhile_changes_no_figure() {
     let now = clock_gettime(ClockId::Realtime);
     let at = |tv_sec| Timespec { tv_sec, tv_nsec: 0 };
     for args in COMMANDS {
-        // 1970 and 2200; before the former, the guest had not been started.
+        // 1970 and 2200. The kernel refuses a time that is less than its uptime.
         for time in [at(1000), at(7_258_118_400)] {
             let run = empty("/tmp/run");
             let running = Running::start(args, &run);

@@ -94,7 +94,7 @@ impl End {
     }
 }
 
-/// What `list` lists once nothing changes any more, or as soon as it is nothing.
+/// Waits up to five seconds until `list` returns nothing. Returns what it returned last.
 pub(crate) fn soon_nothing(list: impl Fn() -> Vec<String>) -> Vec<String> {
     let until = Instant::now() + Duration::from_secs(5);
     loop {

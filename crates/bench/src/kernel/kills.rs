@@ -11,7 +11,7 @@ use rustix::process::Signal;
 pub(crate) struct Kills(Option<u64>);
 
 impl Kills {
-    /// The count now; unknown if the kernel does not tell (before Linux 4.13).
+    /// The current count. Kernels before Linux 4.13 do not report it.
     pub(crate) fn now() -> Self {
         let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
         let count = vmstat.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -44,7 +44,7 @@ mod tests {
         let now = Kills::now();
         assert_eq!((Kills(None).since(), Kills(Some(u64::MAX)).since()), ("", ""));
         let before = now.0.map(|count| Kills(count.checked_sub(1)));
-        // Of a count of 0, none is smaller.
+        // No count is smaller than 0.
         if let Some(before @ Kills(Some(_))) = before {
             assert!(before.since().starts_with("; memory ran out"), "{}", before.since());
         }

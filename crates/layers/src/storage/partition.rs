@@ -8,7 +8,7 @@ use super::{Layer, Piece, Write};
 /// Contiguous pieces from the start of the call to its end. At each instant, the first layer that
 /// claims it wins, in the order of layers. If none does, the fallback's claims apply.
 pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<Piece> {
-    // When claims begin and end, with the place of their layer; the fallback's places are behind.
+    // The begin and end of each claim, with the rank of its layer. The fallback's claims rank last.
     let of = |claims: &[Piece], after: usize| {
         let claims = clipped(write, claims);
         let ends = claims.into_iter().flat_map(move |claim| {

@@ -20,7 +20,7 @@ use waiting::Waiting;
 /// event of an end was lost.
 const MOST_UNDER_WAY: usize = 2048;
 
-/// The most threads that a request that was requeued is for.
+/// The most threads that a requeued request may serve.
 const MOST_QUEUED: usize = 4096;
 
 /// The sector of a flush at completion. At issue it is 0.

@@ -14,11 +14,11 @@ use workers::Workers;
 /// workers of each device on the path.
 const DEEPEST: u32 = 8;
 
-/// The most parts of a thread's time that are followed. The time after them stays unexplained.
+/// How many changes of a thread's state are followed for a call. The time after the last of them
+/// stays unexplained.
 const MOST_FOLLOWED: usize = 1 << 18;
 
-/// How many claims an interrupt is looked for in: those that were made last. The others are of
-/// earlier times.
+/// An interrupt is cut out of at most this many claims, the most recent ones.
 const MOST_CUT: usize = 1024;
 
 /// The claims on a call's time.

@@ -29,7 +29,7 @@ impl<'t> Basis<'t> {
         timeline(self, Some(&Within::new(stretches)))
     }
 
-    /// The same, but without events other than those at the ends of stretches.
+    /// Like [`Basis::within`], but keeps only the events at the ends of the stretches.
     pub(crate) fn within_with_ends(&self, stretches: &[(u64, u64)]) -> Timeline<'t> {
         let ends_ns = stretches.iter().map(|stretch| stretch.1).collect();
         timeline(self, Some(&Within::new(stretches).with_events_at(ends_ns)))

@@ -150,7 +150,7 @@ pub struct Timeline<'t> {
     /// Context switches that were not recorded although nothing was lost, in the order of the
     /// events that reveal them.
     unrecorded: Vec<Unrecorded>,
-    /// When they may have happened at the earliest.
+    /// The earliest time of each.
     unrecorded_after: Begins,
     tick_ns: Option<u64>,
     pub(crate) groups: Rc<Groups>,

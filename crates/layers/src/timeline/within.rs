@@ -10,7 +10,7 @@ const AROUND_NS: u64 = 50_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Within {
     stretches: Vec<(u64, u64)>,
-    /// If there are any, only events of these times are kept, in order.
+    /// Sorted. If set, only events at these times are kept.
     event_times: Option<Vec<u64>>,
 }
 

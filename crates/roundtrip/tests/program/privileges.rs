@@ -27,8 +27,7 @@ fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// The capabilities of each thread of a process: effective, permitted, and what a program that it
-/// executes could have.
+/// The effective, permitted and bounding sets of capabilities of each thread of a process.
 fn capabilities(pid: u32) -> Vec<[u64; 3]> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of = |status: String| {
@@ -39,8 +38,8 @@ fn capabilities(pid: u32) -> Vec<[u64; 3]> {
     tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok()).map(of).collect()
 }
 
-/// Runs a command. Waits until there is a worker for each of these beginnings of a name, none of
-/// whose threads has another capability than these.
+/// Runs a command, and waits until it has a worker whose name begins with each of `names`. No
+/// thread of these workers may have a capability besides those that are kept.
 fn keeps(line: &str, names: &[&str], kept: u64) {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "other users have no capabilities to drop");

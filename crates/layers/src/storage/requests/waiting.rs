@@ -25,7 +25,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Phased {
     queued: Queued,
-    /// It has no data, so the two flushes follow each other. The device mapper uses this.
+    /// It has no data, so one flush directly follows the other, as in the device mapper.
     empty: bool,
     written: bool,
     /// How many flushes may have served it.
@@ -49,8 +49,8 @@ impl Waiting {
         self.phased.push_back(Phased { queued, empty, written: false, flushes: 0 });
     }
 
-    /// When what a request takes was queued, in nanoseconds, and by which threads. One flush serves
-    /// all threads that requested one before it is issued.
+    /// Removes what a request takes. Returns when each of its bios was queued, in nanoseconds, and
+    /// by which thread. One flush serves all threads that requested one before it is issued.
     pub(super) fn take(&mut self, request: &Request) -> Vec<(u64, u32)> {
         let mut taken = Vec::new();
         if request.flush {
